@@ -1,8 +1,8 @@
-"""What more partitions do to the consumer groups of a topic: who would read what under Kafka's two assignors."""
+"""What more partitions do to a topic's consumer groups: who would read what under Kafka's two assignors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ _ASSIGNORS = {"range": range_assignment, "roundrobin": round_robin_assignment}
 
 @dataclass(frozen=True, slots=True)
 class MemberForecast:
-    """One member's partitions: of the topic by id, and of all its topics by number."""
+    """One member's partitions: their ids in the topic, and their number over all its topics."""
 
     member_id: str
     client_id: str
@@ -27,7 +27,7 @@ class MemberForecast:
 
 @dataclass(frozen=True, slots=True)
 class AssignorForecast:
-    """A group under one assignor. Imbalance: most partitions of a member over the mean, of all topics; 1 is even."""
+    """A group under one assignor. Imbalance is the most partitions of a member, of all topics, over the mean."""
 
     assignor: str
     in_use: bool
@@ -40,13 +40,13 @@ class AssignorForecast:
 
 @dataclass(frozen=True, slots=True)
 class GroupForecast:
-    """A group that reads the topic. `imbalance_now` is of its real assignment, of all its topics.
+    """A group that reads the topic. `imbalance_now` is of its real assignment, over all its topics.
 
-    While its members join, or where there are none, nobody knows what they read: it is None then, and `assignors` is
-    empty.
+    While members join, or if there are none, it is unknown what they read. Then `imbalance_now` is None, and
+    `assignors` is empty.
 
-    `no_longer_matching`: its other topics with as many partitions as the topic has before and not after. A join of
-    both by key, or state kept by partition number, relies on the same number.
+    `no_longer_matching` are its other topics with as many partitions as the topic before, but not after. A join of both
+    by key, or state by partition number, relies on the same number.
     """
 
     group: str
@@ -65,10 +65,10 @@ class GroupForecast:
 def forecast_groups(
     topic: str, after: int, groups: Sequence[ConsumerGroup], partitions: Mapping[str, int]
 ) -> tuple[GroupForecast, ...]:
-    """Each group before and after the topic has `after` partitions, in the order given.
+    """Each group before and after the topic has `after` partitions, in the given order.
 
-    `partitions` are today's numbers of partitions, of the topic and of all others the members subscribe. A topic that
-    is not there is skipped, as the assignors do.
+    `partitions` are today's numbers of partitions, of the topic and of all others that members subscribe to. Topics
+    that are missing there are skipped, as the assignors do.
     """
     return tuple(_forecast(topic, after, group, partitions) for group in groups)
 
@@ -83,7 +83,7 @@ def _forecast(topic: str, after: int, group: ConsumerGroup, partitions: Mapping[
         assignor=group.assignor,
         members=len(group.members),
         committed=group.committed,
-        imbalance_now=_imbalance([len(member.assigned) for member in group.members]) if known else None,
+        imbalance_now=_imbalance([member.assigned for member in group.members]) if known else None,
         assignors=tuple(_under(name, topic, after, group, partitions) for name in _ASSIGNORS if known),
         no_longer_matching=tuple(name for name in subscribed if partitions.get(name) == before != after),
     )
@@ -99,8 +99,8 @@ def _under(
     return AssignorForecast(
         assignor=assignor,
         in_use=group.assignor == assignor,
-        imbalance_before=_imbalance([len(assigned) for assigned in now.values()]),
-        imbalance_after=_imbalance([len(assigned) for assigned in then.values()]),
+        imbalance_before=_imbalance(now.values()),
+        imbalance_after=_imbalance(then.values()),
         idle_before=sum(not assigned for assigned in now.values()),
         idle_after=sum(not assigned for assigned in then.values()),
         members=tuple(
@@ -119,10 +119,10 @@ def _under(
 
 
 def _sorted_as(member: GroupMember) -> str:
-    """A key that sorts as AbstractPartitionAssignor.MemberInfo does: static members first, by their instance id."""
+    """A key that sorts like AbstractPartitionAssignor.MemberInfo: static members first, by instance id."""
     return f"0{member.instance_id}" if member.instance_id is not None else f"1{member.member_id}"
 
 
-def _imbalance(counts: Sequence[int]) -> float:
-    total = sum(counts)
-    return max(counts) * len(counts) / total if total else 1.0
+def _imbalance(assigned: Collection[Collection[object]]) -> float:
+    counts = list(map(len, assigned))
+    return max(counts) * len(counts) / sum(counts) if any(counts) else 1.0

@@ -11,9 +11,8 @@ from kafka_rebalance.planning.planner import run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when the tables are written, 2 when something given cannot be used: its text goes to stderr."""
-    parser = argument_parser("python -m kafka_rebalance.planning")
-    options = parser.parse_args(arguments)
+    """0 once the tables are written, 2 if an input cannot be used. The error goes to stderr."""
+    options = argument_parser("python -m kafka_rebalance.planning").parse_args(arguments)
     try:
         settings = read_settings(options.settings)
         history = read_file(options.history) if options.history is not None else None

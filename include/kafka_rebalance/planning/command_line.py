@@ -1,4 +1,4 @@
-"""What the command of the planner and the Spark job share: arguments, what they name, and lines of progress."""
+"""What the planner's command and the Spark job share: arguments, the files they name, and lines of progress."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from kafka_rebalance.model.settings import Settings
 
 
 def say(line: str) -> None:
-    """A line of progress, on stderr and at once."""
+    """Prints a line of progress to stderr at once."""
     print(line, file=sys.stderr, flush=True)
 
 
 def argument_parser(program: str) -> argparse.ArgumentParser:
-    """The arguments that this command and the Spark job share."""
     parser = argparse.ArgumentParser(prog=program, description="Plans a rebalance from the tables of a snapshot.")
     parser.add_argument("--snapshot", required=True, help="folder or URL with brokers.parquet and partitions.parquet")
     parser.add_argument(
         "--out", required=True, help="folder or URL for moves, scores, candidates, loads, proposals.json"
     )
-    parser.add_argument("--settings", help="JSON file with settings; without it every setting has its default")
-    parser.add_argument("--history", help="history/part-0.parquet of a Spark job: what the ledger's samples amount to")
+    parser.add_argument("--settings", help="JSON file with settings; the default settings without it")
+    parser.add_argument("--history", help="history/part-0.parquet of a Spark job, made of the ledger's samples")
     return parser
 
 
 def read_file(path: str) -> bytes:
-    """The content of a file at a path or URL. Raises ArtifactError that names it."""
+    """The content of a file at a path or URL. Raises ArtifactError."""
     folder, _, name = path.rpartition("/")
     try:
         return (folder_at(folder or ("/" if path.startswith("/") else ".")) / name).read_bytes()
@@ -41,7 +40,7 @@ def read_file(path: str) -> bytes:
 
 
 def read_settings(path: str | None) -> Settings:
-    """Settings of a JSON file, at a path or URL. Raises SettingsError or ArtifactError that names the file."""
+    """The settings in a JSON file at a path or URL. Raises SettingsError or ArtifactError."""
     if path is None:
         return Settings()
     try:
@@ -66,7 +65,7 @@ def folder_at(place: str) -> Folder:
         from upath import UPath
 
         opened = UPath(place)
-        _ = opened.fs  # here, so that a storage library that is not installed is said at once
+        _ = opened.fs  # so that a missing storage library fails here
         folder: Folder = opened
         return folder
     except (ImportError, ValueError) as wrong:

@@ -1,8 +1,8 @@
-"""New partitions where the cluster has room: for a topic that is created or expanded.
+"""Brokers for new partitions, of a topic that is created or expanded.
 
-First every broker gets its number of new replicas: the topic's own replicas as even as racks and disks allow, and
-among brokers that hold equally many of the topic, the one with the smallest loads. Then these are dealt out to the
-partitions, and every partition gets its leader.
+First, every broker gets its number of new replicas: the topic's replicas are as even as racks and disks allow, and
+among brokers with equally many of them, the one with the smallest loads comes first. Then the partitions get their
+replicas from these numbers, and every partition gets its leader.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafka_rebalance.planning.problem.loads import (
     replica_weights,
     shares,
 )
-from kafka_rebalance.planning.rules.disk_limits import sized_disks
+from kafka_rebalance.planning.rules.disk_limits import disk_limits_meanwhile
 from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
 
 _NOTHING = "Nothing was planned."
@@ -39,15 +39,16 @@ def place_partitions(
     size_bytes: int = 0,
     bytes_in_per_second: float = 0.0,
 ) -> dict[int, tuple[int, ...]]:
-    """Of each partition its brokers, preferred leader first: new ones with these ids, of a topic that may exist.
+    """The brokers of each new partition, preferred leader first. The topic may exist already.
 
-    `size_bytes` is what one replica of one of them is expected to hold, `bytes_in_per_second` what is produced to one.
-    Brokers that leave, are not registered or are in `brokers_out` get nothing. The rack rule of
-    The rack rule is kept (`rules.rack_rule`). Raises PlanningError, with figures, where there is no such placement.
+    `size_bytes` is the expected size of one replica, `bytes_in_per_second` the expected rate of one partition. Brokers
+    that leave, are not registered or are in `brokers_out` get nothing. The lists keep the rack rule
+    (`rules.rack_rule`). Raises PlanningError, with figures, if there is no such placement.
     """
     rule = rack_rule(problem, replication_factor)
-    of_topic = _rows_of(problem, topic)
-    _check_partitions(topic, partitions, {int(number) for number in problem.partition[of_topic]})
+    number = problem.topics.index(topic) if topic in problem.topics else -1
+    of_topic = np.flatnonzero(problem.topic == number)
+    _check_partitions(topic, partitions, problem.partition[of_topic].tolist())
     _check_racks(problem, rule, topic, replication_factor)
     existing = problem.replicas[of_topic]
     held = np.bincount(existing[existing >= 0], minlength=len(problem.brokers))
@@ -69,16 +70,16 @@ def place_partitions(
 
 
 class _Fullness:
-    """How full brokers are while something is given to them: the squares of their loads against their shares."""
+    """How full brokers are while they receive replicas: the squares of their loads over their shares."""
 
     def __init__(self, loads: Floats, weight: Floats, share: Floats, given: int) -> None:
-        """`loads` and `share` are [broker, resource], `weight` [resource] is of one of those `given` in all."""
+        """`loads` and `share` are [broker, resource]. `given` replicas in all have `weight` [resource] each."""
         target = share * (loads.sum(axis=0) + given * weight)
         self.loads = np.divide(loads, target, out=np.zeros(loads.shape), where=target > 0)
         self.weight = np.divide(weight, target, out=np.zeros(loads.shape), where=target > 0)
 
     def of(self, broker: int) -> float:
-        """With one more than the broker has now."""
+        """With one more replica than the broker has now."""
         after = self.loads[broker] + self.weight[broker]
         return float(after @ after)
 
@@ -86,63 +87,56 @@ class _Fullness:
         self.loads[broker] += self.weight[broker]
 
 
-def _rows_of(problem: Problem, topic: str) -> Ints:
-    if topic not in problem.topics:
-        return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(problem.topic == problem.topics.index(topic))
-
-
 def _check_partitions(topic: str, partitions: Sequence[int], existing: Collection[int]) -> None:
     wrong = {*existing} & {*partitions} or {number for number, times in Counter(partitions).items() if times > 1}
     if wrong or not partitions:
-        what = f"partition {min(wrong)} is there already, or named twice" if wrong else "no partition is named"
+        what = f"partition {min(wrong)} already exists, or is named twice" if wrong else "no partition is named"
         raise PlanningError(f"Topic {topic!r}: {what}. {_NOTHING} Name each new partition once.")
 
 
 def _check_racks(problem: Problem, rule: RackRule, topic: str, replication_factor: int) -> None:
-    """Enough brokers, and enough racks among them, for one partition."""
+    """Raises PlanningError unless there are enough brokers, in enough racks, for one partition."""
     open_brokers = int(problem.receivers.sum())
     if not 1 <= replication_factor <= open_brokers:
         raise PlanningError(
             f"Topic {topic!r}: replication factor {replication_factor} needs as many brokers that may receive "
-            f"replicas, and there are {open_brokers} of {len(problem.brokers)}. {_NOTHING}"
+            f"replicas, but only {open_brokers} of {len(problem.brokers)} may. {_NOTHING} Lower the replication factor."
         )
     reached = len(np.unique(rule.domain[problem.receivers]))
     wanted = min(replication_factor, rule.racks)
     if rule.known and reached < wanted:
         raise PlanningError(
-            f"Topic {topic!r}: {replication_factor} replicas must lie on {wanted} of the {rule.racks} racks, and the "
+            f"Topic {topic!r}: {replication_factor} replicas must lie on {wanted} of the {rule.racks} racks, but the "
             f"{open_brokers} brokers that may receive replicas are in {reached}. {_NOTHING} Keep a broker open in each "
             "rack, or lower the replication factor."
         )
 
 
 def _room(problem: Problem, held_bytes: Floats, size_bytes: int) -> Ints:
-    """[broker] How many of the new replicas its disk takes below the headroom; 0 where it may receive nothing."""
-    most = np.iinfo(np.int64).max
-    room = np.full(len(problem.brokers), most)
-    known = sized_disks(problem)
-    free = (problem.disk_capacity * (1 - problem.settings.disk_headroom) - np.fmax(held_bytes, problem.disk_used))[
-        known
-    ]
-    room[known] = (free // size_bytes).astype(np.int64) if size_bytes else np.where(free >= 0, most, 0)
+    """[broker] How many of the new replicas its disk takes below the headroom; 0 if it may receive nothing."""
+    room = np.full(len(problem.brokers), np.iinfo(np.int64).max)
+    free = disk_limits_meanwhile(problem) - np.fmax(held_bytes, problem.disk_used)
+    known = np.isfinite(free)
+    room[known & (free < 0)] = 0
+    if size_bytes:
+        room[known] = (free[known] // size_bytes).astype(np.int64)
     return np.where(problem.receivers, np.maximum(room, 0), 0)
 
 
 def _quotas(
     rule: RackRule, room: Ints, held: Ints, fullness: _Fullness, partitions: int, replication_factor: int
 ) -> Ints | None:
-    """[broker] How many new replicas each broker gets, or None where they do not fit.
+    """[broker] How many new replicas each broker gets, or None if they do not fit.
 
-    What a rack gets can be dealt to the partitions if it is at most one for each of them, or at least one for each
-    of them where there are more replicas than racks (see `_dealt`).
+    The partitions can take the replicas of a rack if it has at most one for each of them. If a partition has more
+    replicas than there are racks, they can take them if the rack has at least one for each (see `_dealt`).
     """
     quota = np.zeros_like(room)
     of_rack = dict.fromkeys(rule.domain[room > 0].tolist(), 0)
     crowded = replication_factor > len(of_rack)
 
     def fill(brokers: Ints, replicas: int) -> bool:
-        """Gives one replica after the other to the broker with the fewest of the topic; whether all found room."""
+        """Gives each replica to the broker with the fewest of the topic. Returns whether all found room."""
         queue = [(int(held[b] + quota[b]), fullness.of(b), b) for b in brokers.tolist() if room[b] > quota[b]]
         heapq.heapify(queue)
         while replicas and queue:
@@ -168,7 +162,7 @@ def _quotas(
 
 
 def _pairs(replicas: Ints, brokers: int) -> Ints:
-    """[broker, broker] In how many of the lists both are."""
+    """[broker, broker] How many of the lists name both."""
     pairs = np.zeros((brokers, brokers), dtype=np.int64)
     for column in range(replicas.shape[1]):
         for other in range(replicas.shape[1]):
@@ -178,11 +172,11 @@ def _pairs(replicas: Ints, brokers: int) -> Ints:
 
 
 def _dealt(quota: Ints, rule: RackRule, partitions: int, replication_factor: int, pairs: Ints) -> list[list[int]]:
-    """A list of distinct brokers for every partition, so that each broker is in as many as its quota.
+    """A list of distinct brokers for every partition, so that each broker is in as many lists as its quota.
 
-    Brokers that share few partitions of the topic (`pairs`) are put together: what one does when another fails is
-    spread. With `left` partitions to go, a broker or rack that has one replica left for each of them must be in this
-    one, and none may keep back so many that the last partitions could not take them; then any choice works out.
+    It combines brokers that share few partitions of the topic (`pairs`), so that others share the load of one that
+    fails. With `left` partitions to go, a broker or rack with one replica left for each of them must be in this one.
+    None may keep so many that the last partitions could not take them. Then every choice works out.
     """
     rest, domain = quota.copy(), np.unique(rule.domain, return_inverse=True)[1]
     crowded = replication_factor > len(np.unique(domain[quota > 0]))
@@ -209,14 +203,16 @@ def _dealt(quota: Ints, rule: RackRule, partitions: int, replication_factor: int
 def _order(lists: list[list[int]], led: Ints, fullness: _Fullness) -> None:
     """Orders each list: leaders as even over the topic as the lists allow, then by load, and followers in turn.
 
-    `led` is [broker] how many partitions of the topic it leads already.
+    `led` is [broker], how many partitions of the topic the broker already leads.
     """
     for replicas in lists:
         replicas.sort(key=lambda broker: (led[broker], fullness.of(broker), broker))
         led[replicas[0]] += 1
         fullness.add(replicas[0])
     _even_leaders(lists, led)
-    places = np.zeros((len(led), max(map(len, lists))), dtype=np.int64)  # [broker, position] how often it is there
+    places = np.zeros(
+        (len(led), max(map(len, lists))), dtype=np.int64
+    )  # [broker, position] how often the broker is there
     for replicas in lists:
         for position in range(1, len(replicas)):
             best = min(range(position, len(replicas)), key=lambda k: (places[replicas[k], position], replicas[k]))
@@ -225,10 +221,10 @@ def _order(lists: list[list[int]], led: Ints, fullness: _Fullness) -> None:
 
 
 def _even_leaders(lists: list[list[int]], led: Ints) -> None:
-    """Hands leadership on, list by list, from the broker that leads most to one that leads at least two less.
+    """Passes leadership on, list by list, from the broker that leads most to one that leads at least two fewer.
 
-    Where there is no such path, nothing is more even (Harvey, Ladner, Lovász, Tamir: Semi-matchings for bipartite
-    graphs, 2006). Whom a failed search reached leads too many to be the end of any later path.
+    If there is no such path, nothing is more even (Harvey, Ladner, Lovász, Tamir: Semi-matchings for bipartite graphs,
+    2006). Brokers that a failed search reached lead too many to end any later path.
     """
     led_by: dict[int, set[int]] = defaultdict(set)  # {leader: lists}
     for number, replicas in enumerate(lists):
@@ -258,7 +254,7 @@ def _even_leaders(lists: list[list[int]], led: Ints) -> None:
 def _reached(
     lists: list[list[int]], led: Ints, led_by: Mapping[int, set[int]], start: int, done: Collection[int]
 ) -> tuple[dict[int, tuple[int, int]], int | None]:
-    """({broker: the list by which it was reached, and that list's leader}, the first that leads two less)."""
+    """({broker: the list that reached it, and that list's leader}, the first broker that leads two fewer)."""
     reached = {start: (-1, start)}
     queue = deque([start])
     while queue:
@@ -279,17 +275,17 @@ def _does_not_fit(
 ) -> str:
     """That the disks have no room for all of the replicas, and where they have some."""
     if rule.known:
+        open_racks = {
+            rack for rack, receives in zip(problem.racks, problem.receivers, strict=True) if receives and rack
+        }
         where = [
-            f"rack {rack} takes {int(room[[r == rack for r in problem.racks]].sum()):,}"
-            for rack in sorted(
-                {rack for rack, open_ in zip(problem.racks, problem.receivers, strict=True) if open_ and rack}
-            )
+            f"rack {rack} takes {int(room[[r == rack for r in problem.racks]].sum()):,}" for rack in sorted(open_racks)
         ]
     else:
         where = [f"the {int(problem.receivers.sum())} brokers that may receive replicas take {int(room.sum()):,}"]
     return (
         f"Topic {topic!r}: {partitions:,} new partitions with {replication_factor} replicas of {size_bytes:,} bytes do "
-        f"not fit the disks with {share_in_words(problem.settings.disk_headroom)} kept free: no broker may hold "
-        f"a partition twice, and {', '.join(where)} replicas. {_NOTHING} Add disks or brokers, or ask for fewer "
+        f"not fit the disks with {share_in_words(problem.settings.disk_headroom)} kept free. No broker may hold a "
+        f"partition twice, and {', '.join(where)} replicas. {_NOTHING} Add disks or brokers, or ask for fewer "
         "partitions or replicas."
     )

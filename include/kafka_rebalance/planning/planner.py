@@ -1,6 +1,6 @@
 """Plans a snapshot: reads and checks the tables, proposes every candidate, writes the results.
 
-The Spark job takes the same steps, and only proposes elsewhere.
+The Spark job takes the same steps, but its executors propose.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from kafka_rebalance.documents.json_files import TIMINGS, write_json
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.settings import BALANCED, LIGHT, OPTIMAL, Settings
@@ -22,7 +23,7 @@ from kafka_rebalance.planning.rules.goals import candidate_names
 from kafka_rebalance.planning.search.optimal import applies
 from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
 from kafka_rebalance.planning.tables.read_problem import read_problem
-from kafka_rebalance.planning.write_results import write_results, write_timings
+from kafka_rebalance.planning.write_results import write_results
 
 
 def prepare(snapshot_folder: Folder, settings: Settings) -> Problem:
@@ -37,13 +38,13 @@ def prepare(snapshot_folder: Folder, settings: Settings) -> Problem:
 
 
 def offered(problem: Problem) -> tuple[str, ...]:
-    """The candidates to compute for this cluster: `optimal` only where it can be, unless nothing else is asked for."""
+    """The candidates to compute for this cluster: `optimal` only if it applies, or if the settings ask for no other."""
     names = candidate_names(problem.settings)
     return names if names == (OPTIMAL,) or applies(problem) else tuple(name for name in names if name != OPTIMAL)
 
 
 def trials_of(problem: Problem, name: str) -> int:
-    """How often the candidate is searched: as often as the settings say, where chance has a part in it."""
+    """How often to search the candidate: as the settings say, if the search is random."""
     return problem.settings.trials if name in (LIGHT, BALANCED) else 1
 
 
@@ -55,7 +56,7 @@ class Stopwatch:
         self._began = time.perf_counter()
 
     def lap(self, step: str) -> float:
-        """Ends the step that ran since the last lap; returns its seconds."""
+        """Ends the step that began with the last lap. Returns its seconds."""
         now = time.perf_counter()
         seconds = self.seconds[step] = round(now - self._began, 3)
         self._began = now
@@ -69,7 +70,7 @@ def run(
     progress: Callable[[str], None] = lambda line: None,
     history: bytes | None = None,
 ) -> tuple[DescribedCandidate, ...]:
-    """Plans every candidate in this process, and writes the tables. `progress` gets a line at every step.
+    """Plans every candidate in this process, and writes the tables. Calls `progress` with a line at every step.
 
     `history` is the content of a Spark job's `history/part-0.parquet`.
     """
@@ -93,17 +94,17 @@ def run(
 def finish(
     out_folder: Folder, problem: Problem, found: Sequence[DescribedCandidate], watch: Stopwatch
 ) -> tuple[DescribedCandidate, ...]:
-    """Writes tables, proposals and timings; returns the plans as written, their bounds sharpened."""
+    """Writes tables, proposals and timings. Returns the plans as written, with sharper bounds."""
     plans = tuple(with_sharper_bound(problem, plan) for plan in found)
     watch.lap("bounds")
     write_results(out_folder, problem, plans)
     watch.lap("write")
-    write_timings(out_folder, watch.seconds)
+    write_json(out_folder, TIMINGS, {"seconds": watch.seconds})  # outside every digest
     return plans
 
 
 def problem_in_words(problem: Problem) -> str:
-    """One line on what is planned."""
+    """One line on the job and the cluster."""
     replicas = int((problem.replicas >= 0).sum())
     return (
         f"job {problem.settings.job}: {len(problem.partition):,} partitions of {len(problem.topics):,} topics, "
@@ -115,6 +116,6 @@ def describe_plan(plan: DescribedCandidate) -> str:
     """One line on one candidate."""
     figures = plan.candidate.summary
     bound = bound_in_words(figures["moved_bytes"] or 0, figures["moved_bytes_bound"])
-    said = f"{figures['moved_bytes']:,} bytes in {figures['batches']} batches" + (f"; {bound}" if bound else "")
-    moves = f"{len(plan.candidate.moves):,} moves"
-    return f"{plan.candidate.name}: {plan.candidate.status}, {moves}, {said}. {plan.candidate.note}".rstrip()
+    said = f"{len(plan.candidate.moves):,} moves, {figures['moved_bytes']:,} bytes in {figures['batches']} batches"
+    said += f"; {bound}" if bound else ""
+    return f"{plan.candidate.name}: {plan.candidate.status}, {said}. {plan.candidate.note}".rstrip()

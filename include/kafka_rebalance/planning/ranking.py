@@ -1,4 +1,4 @@
-"""Several candidates of one run: which of them no other betters, and which are offered first."""
+"""The order in which a run offers its candidates, and those that no other betters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafka_rebalance.planning.describe.described_candidate import DescribedCandi
 
 
 def front(plans: Sequence[DescribedCandidate]) -> tuple[DescribedCandidate, ...]:
-    """The plans that no other betters: as few bytes, as even, with as few new leaders, and in one of them better."""
+    """The plans that no other betters: none is as good in bytes, evenness and new leaders, and better in one."""
     return tuple(plan for plan in plans if not any(_betters(other, plan) for other in plans))
 
 
@@ -24,10 +24,10 @@ def _figures(plan: DescribedCandidate) -> tuple[float, float, float]:
 
 
 def ranking(plans: Sequence[DescribedCandidate], best: str | None) -> tuple[str, ...]:
-    """All candidates, the ones to offer first: `best`, the plan that somebody gave, then what differs.
+    """All candidates in the order to offer them: `best`, the given plan, the rest of the front, all others.
 
-    Each time the plan of the front that is furthest from those before it, so that any few of them are well spread.
-    Behind them what another plan betters, and last what changes nothing.
+    Each next plan of the front is the one furthest from those before it, so that the first few differ well. Plans that
+    another one betters come behind, and plans that change nothing come last.
     """
     moving = [plan for plan in plans if plan.candidate.moves]
     chosen = [plan for name in dict.fromkeys((best, GIVEN)) for plan in moving if plan.candidate.name == name]
@@ -40,6 +40,6 @@ def ranking(plans: Sequence[DescribedCandidate], best: str | None) -> tuple[str,
 
 
 def _apart(one: DescribedCandidate, other: DescribedCandidate, plans: Sequence[DescribedCandidate]) -> float:
-    """How much two plans differ in what `_figures` has, each as a share of the most of all plans."""
+    """How much two plans differ in their figures, each as a share of the most of all plans."""
     most = [max(values) or 1.0 for values in zip(*map(_figures, plans), strict=True)]
     return sum(abs(a - b) / unit for a, b, unit in zip(_figures(one), _figures(other), most, strict=True))

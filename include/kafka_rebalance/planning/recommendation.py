@@ -1,7 +1,7 @@
-"""Which candidate to take unless a person knows better, and why: kinds and figures, of which `report` makes sentences.
+"""Which candidate to take unless a person knows better, and why: kinds and figures, for `report` to put into words.
 
-Of the candidates that do the job and end within the tolerance that was asked for, the one that copies the fewest bytes,
-of equal ones that with the fewest new leaders.
+Of the candidates that do the job and end within the tolerance of the settings, it is the one that copies the fewest
+bytes, and of equal ones the one with the fewest new leaders.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from kafka_rebalance.model.settings import (
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.shortfall import Shortfall
 
-# Of equal merit, what was asked for comes first; Kafka's own assignment is never recommended.
+# Among equals this order decides. Kafka's own assignment is never recommended.
 _PREFERRED = (BALANCED, OPTIMAL, LIGHT, LEADERS_ONLY)
-_AS_EVEN = 0.005  # of a share: less is no difference on paper
+_AS_EVEN = 0.005  # of a share; figures in words hide a smaller difference
 
 
 def recommend(settings: Settings, plans: Sequence[DescribedCandidate]) -> Recommendation:
     """The candidate to take unless a person knows better.
 
-    Which is one replica beyond the tolerance comes after what is not: then there is a finer plan.
+    A candidate one replica beyond the tolerance comes after those within it.
 
-    Where none ends within the tolerance: the one nearest to it that changes which brokers hold what (jobs `leaders` and
-    `elect`: who leads), if it is nearer than the cluster is now. Nobody where the job cannot be done, or is
-    done already. A plan that somebody gave is recommended where ours change nothing, it does the job, and it ends as
-    even as the cluster is.
+    If none ends within the tolerance, it is the nearest one that moves replicas between brokers (jobs `leaders` and
+    `elect`: that changes leaders), if it is nearer than the cluster now. None is recommended if the job is impossible
+    or done already. The given plan is recommended if ours change nothing, it does the job, and it ends as even as the
+    cluster is.
     """
     ours = [plan for plan in plans if plan.candidate.name in SEARCHED]
     moving = [plan for plan in ours if plan.candidate.moves]
     if not moving:
         return _of_given(settings, plans) or Recommendation(None, _why_none(settings, ours), settings.tolerance)
-    # Jobs of leaders alone are asked for by name: to elect, or to take leadership away, is no matter of evenness.
+    # The jobs of leaders alone elect leaders or take leadership away, and do not aim at evenness.
     by_name = settings.job in LEADERS_ALONE
     nearer = [plan for plan in moving if by_name or _rank(plan.shortfall_after) < _rank(plan.shortfall_before)]
     met = [plan for plan in nearer if plan.shortfall_after.is_met]
-    at_work = [plan for plan in nearer if by_name or _does_more_than_reorder(plan)]
+    at_work = [plan for plan in nearer if by_name or any(move.added or move.removed for move in plan.candidate.moves)]
     if settings.prefer == FEWEST_BYTES:
         done = [plan for plan in nearer if plan in met or (plan in at_work and plan.shortfall_after.does_the_job)]
         if done:
@@ -66,18 +66,13 @@ def _rank(reached: Shortfall) -> tuple[int, int, float, bool]:
 
 
 def _cost(plan: DescribedCandidate) -> tuple[int, int, float, int]:
-    """Fewest bytes, then fewest new leaders."""
+    """Fewest bytes, then fewest new leaders, then evenness."""
     preferred = _PREFERRED.index(plan.candidate.name)
     return plan.copied_bytes, plan.new_leaders, plan.shortfall_after.excess, preferred
 
 
-def _does_more_than_reorder(plan: DescribedCandidate) -> bool:
-    """Whether a broker gains or loses a replica."""
-    return any(set(move.before) != set(move.after) for move in plan.candidate.moves)
-
-
 def _why_none(settings: Settings, ours: Sequence[DescribedCandidate]) -> Why:
-    """Re-ordered lists do no job but `leaders` and `elect`, so they say nothing on whether it can be done."""
+    """New orders of lists only do the jobs `leaders` and `elect`, so they do not show whether another is possible."""
     at_work = [plan for plan in ours if plan.candidate.name != LEADERS_ONLY or settings.job in LEADERS_ALONE]
     if at_work and all(plan.candidate.status == Status.INFEASIBLE for plan in at_work):
         return Why.NOT_POSSIBLE
@@ -88,22 +83,21 @@ def _why_none(settings: Settings, ours: Sequence[DescribedCandidate]) -> Why:
 
 
 def _of_given(settings: Settings, plans: Sequence[DescribedCandidate]) -> Recommendation | None:
-    """What becomes of the given plan where ours change nothing; None where there is none."""
+    """The recommendation if ours change nothing; None if no plan was given."""
     given = next((plan for plan in plans if plan.candidate.name == GIVEN and plan.candidate.moves), None)
     if given is None:
         return None
     before, after = given.shortfall_before, given.shortfall_after
-    if given.less_even() is not None:
-        return Recommendation(None, Why.GIVEN_IS_LESS_EVEN, settings.tolerance)
-    if after.undone or after.rack_violations > before.rack_violations:
-        return Recommendation(None, Why.GIVEN_FALLS_SHORT, settings.tolerance)
-    return _recommended(settings, plans, given, Why.GIVEN_ALONE)
+    if given.less_even() is None and not after.undone and after.rack_violations <= before.rack_violations:
+        return _recommended(settings, plans, given, Why.GIVEN_ALONE)
+    why = Why.GIVEN_FALLS_SHORT if given.less_even() is None else Why.GIVEN_IS_LESS_EVEN
+    return Recommendation(None, why, settings.tolerance)
 
 
 def _recommended(
     settings: Settings, plans: Sequence[DescribedCandidate], chosen: DescribedCandidate, why: Why
 ) -> Recommendation:
-    """With the next cheaper and the next more even candidate beside it."""
+    """The chosen candidate with the next cheaper and the next more even one."""
     after, bytes_ = chosen.shortfall_after, chosen.copied_bytes
     beside = [plan for plan in plans if plan.candidate.moves and plan is not chosen]
     cheaper = [plan for plan in beside if plan.copied_bytes < bytes_]

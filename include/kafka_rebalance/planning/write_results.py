@@ -1,13 +1,13 @@
-"""Everything that planning leaves in the run's folder. The same writer serves the command line and the Spark job."""
+"""The files that planning writes into the run's folder, for the command line and for the Spark job."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.documents.json_files import TIMINGS, plain, write_json
+from kafka_rebalance.documents.json_files import plain
 from kafka_rebalance.documents.proposals.candidate_figures import Scores
 from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE, Proposals, ProposedCandidate
 from kafka_rebalance.documents.storage import Folder
@@ -15,7 +15,6 @@ from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.evenness.diagnosis import outlook
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.problem.loads import METRICS
 from kafka_rebalance.planning.ranking import ranking
 from kafka_rebalance.planning.recommendation import recommend
 from kafka_rebalance.planning.tables.parquet_files import write_rows, write_table
@@ -30,19 +29,13 @@ from kafka_rebalance.planning.tables.result_tables import (
 
 
 def write_results(folder: Folder, problem: Problem, plans: Sequence[DescribedCandidate]) -> None:
-    """Everything that planning leaves in the run's folder, but its timings. Same plans, same bytes."""
+    """Writes all files of planning except its timings. The same plans give the same bytes."""
     best = recommend(problem.settings, plans)
     moves = [move_row(plan.candidate.name, move) for plan in plans for move in plan.candidate.moves]
-    score_rows = [row for plan in plans for row in _score_rows(plan)]
-    wide = [_candidate_row(problem, plan.candidate) for plan in plans]
-    loads = [row for plan in plans for row in _load_rows(problem, plan)]
-    for name, rows, schema in (
-        ("moves", moves, MOVES_SCHEMA),
-        ("scores", score_rows, SCORES_SCHEMA),
-        ("candidates", wide, CANDIDATES_SCHEMA),
-        ("loads", loads, LOADS_SCHEMA),
-    ):
-        write_rows(folder / name, rows, schema)
+    write_rows(folder / "moves", moves, MOVES_SCHEMA)
+    write_rows(folder / "scores", [row for plan in plans for row in _score_rows(plan)], SCORES_SCHEMA)
+    write_rows(folder / "candidates", [_candidate_row(problem, plan.candidate) for plan in plans], CANDIDATES_SCHEMA)
+    write_rows(folder / "loads", [row for plan in plans for row in _load_rows(problem, plan)], LOADS_SCHEMA)
     used = [(plan.candidate.name, plan.disks) for plan in plans if plan.disks is not None]
     parts = [(name, (disks.batch, disks.broker, disks.peak_bytes, disks.after_bytes)) for name, disks in used]
     write_table(folder / "disk", disk_table(parts))
@@ -57,11 +50,6 @@ def write_results(folder: Folder, problem: Problem, plans: Sequence[DescribedCan
         problem.history,
     )
     PROPOSALS_FILE.write(folder, proposals)
-
-
-def write_timings(folder: Folder, seconds: Mapping[str, Any]) -> None:
-    """How long each part took; outside every digest."""
-    write_json(folder, TIMINGS, {"seconds": dict(seconds)})
 
 
 def _score_rows(plan: DescribedCandidate) -> list[dict[str, Any]]:
@@ -86,20 +74,18 @@ def _load_rows(problem: Problem, plan: DescribedCandidate) -> list[dict[str, Any
         ("before", "after"), (plan.loads_before, plan.loads_after), plan.bytes_out, strict=True
     ):
         for number, broker in enumerate(problem.brokers.tolist()):
-            load = dict(zip(METRICS, loads[number].tolist(), strict=True))
+            replicas, disk, bytes_in, leaders, sent = loads[number].tolist()
             capacity = problem.disk_capacity[number]
             row = {
                 "candidate": plan.candidate.name,
                 "phase": phase,
                 "broker": broker,
                 "rack": problem.racks[number],
-                "replicas": int(load["replicas"]),
-                "leaders": int(load["leaders"]),
-                "size_bytes": int(load["disk"]),
-                "bytes_in_per_second": None if problem.bytes_in is None else load["bytes_in"],
-                "leader_bytes_out_per_second": load["leader_bytes_out"]
-                if "leader_bytes_out" in plan.scores_before
-                else None,
+                "replicas": int(replicas),
+                "leaders": int(leaders),
+                "size_bytes": int(disk),
+                "bytes_in_per_second": None if problem.bytes_in is None else bytes_in,
+                "leader_bytes_out_per_second": sent if "leader_bytes_out" in plan.scores_before else None,
                 "disk_capacity_bytes": None if np.isnan(capacity) else int(capacity),
                 "bytes_out_per_second": None if out is None else float(out[number]),
                 "nic_in_bytes_per_second": networks[number][0],

@@ -44,6 +44,6 @@ def test_only_a_disk_that_is_known_to_fill_up_is_a_problem() -> None:
     costs = broker_costs({0: (1, 2)}, 50, {1: (100, 45), 2: (None, None)})
     assert disk_problems(costs, 0.05) == ()
     assert disk_problems(costs, 0.1) == (
-        "broker 1 would be 95 % full with 50 bytes of this topic, and 10 % must stay free",
+        "the disk of broker 1 would be 95 % full with 50 bytes of this topic, but 10 % must stay free",
     )
     assert disk_problems(broker_costs({0: (1,)}, None, {1: (100, 99)}), 0.1) == ()

@@ -1,4 +1,4 @@
-"""Bands: between which loads a broker counts as balanced, and those that the search is driven to."""
+"""Bands: the loads between which a broker counts as balanced, and the bands that the search aims at."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from kafka_rebalance.planning.problem.loads import DISK
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bands:
-    """[broker, resource] Between which loads a broker is balanced."""
+    """[broker, resource] The loads between which a broker is balanced."""
 
     low: Floats
     high: Floats
 
 
 def band(targets: Floats, tolerance: float) -> Bands:
-    """Everything within `tolerance` of the target."""
     return Bands(targets * (1 - tolerance), targets * (1 + tolerance))
 
 
 def water_filled(
     load: Floats, target: Floats, receivers: Bools, tolerance: float, extra: float
 ) -> tuple[Floats, Floats]:
-    """[broker] Low and high of one resource, one of them moved inwards until what is over equals what is under.
+    """[broker] Low and high of one resource, one of them moved inwards until the load above equals the lack below.
 
-    Driving every broker just to this band copies exactly the bound. `extra` is load on brokers that must be emptied.
+    A plan that brings every broker just to this band copies exactly the bound. `extra` is load of brokers to empty.
     """
     x, mean = load[receivers], target[receivers]
 
@@ -51,10 +50,10 @@ def water_filled(
 def filled_bands(
     targets: Floats, loads: Floats, groups: Sequence[Bools], tolerance: float, extra: Floats, slack: float
 ) -> Bands:
-    """Bands to drive the search to: water-filled within each group of brokers between which replicas can move.
+    """Bands that the search aims at: water-filled within each group of brokers between which replicas can move.
 
-    `extra` is [group, resource] load that must be taken off brokers that are emptied. On disk, where every byte costs,
-    a broker inside its band stays within `slack` of where it is, and one outside stops at the edge.
+    `extra` is [group, resource] load of brokers to be emptied. On disk, where every byte costs, a broker inside its
+    band stays within `slack` of its load now, and one outside stops at the edge.
     """
     low, high = targets * (1 - tolerance), targets * (1 + tolerance)
     for group, more in zip(groups, extra, strict=True):

@@ -1,4 +1,4 @@
-"""Targets: the load that each broker would have if all were as balanced as racks, disks and lists allow."""
+"""Targets: each broker's load if all were as balanced as racks, disks and lists allow."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.problem.loads import DISK, LEADERS, leader_loads, leader_weights, replica_loads, shares
 from kafka_rebalance.planning.rules.rack_rule import RackRule
 
-_HALVINGS = 60  # of an interval: to the last bit of a double
-_FITTINGS = 50  # what one disk does not take may be too much for the next
+_HALVINGS = 60  # of an interval, down to the last bit of a double
+_FITTINGS = 50  # rounds: the rest of one full disk may be too much for the next
 
 
 def reachable_targets(
     rule: RackRule, counts: Ints, weights: Floats, shares: Floats, receivers: Bools, fixed: Floats
 ) -> Floats:
-    """[broker, resource] The load every broker would have if all were as balanced as the racks allow.
+    """[broker, resource] The load of every broker if all were as balanced as the racks allow.
 
-    A rack must hold at least one replica of a partition that has as many replicas as there are racks, and at most one
-    of any other: so racks get shares between what must and what may lie there, the rest by capacity (`shares`).
-    `counts` is [partition row] replicas; brokers that receive nothing keep their `fixed` load.
+    A rack must hold at least one replica of a partition with as many replicas as racks, and at most one of any other.
+    So a rack's load lies between these, and otherwise goes by capacity (`shares`). `counts` is [partition row]
+    replicas. Brokers that receive nothing keep their `fixed` load.
     """
     must = (weights * (counts >= rule.racks)[:, None]).sum(axis=0)
     may = (weights * np.maximum(1, counts - rule.racks + 1)[:, None]).sum(axis=0)
@@ -45,7 +45,7 @@ def reachable_targets(
 
 
 def poured(size: Floats, low: Floats, high: Floats, total: float) -> Floats:
-    """Total poured into vessels to one level, each between its low and its high; by size alone where that cannot be."""
+    """The total, split by size with each part between its low and high; by size alone if that is impossible."""
     if total <= 0:
         return np.zeros(len(size))
     even: Floats = size / size.sum() * total
@@ -57,15 +57,15 @@ def poured(size: Floats, low: Floats, high: Floats, total: float) -> Floats:
 
 
 def within_disks(reachable: Callable[[Floats], Floats], shares: Floats, receivers: Bools, limit: Floats) -> Floats:
-    """[broker, REPLICA_METRICS] The targets of these shares; a disk that takes less than its own gets what it takes.
+    """[broker, REPLICA_METRICS] The targets of these shares. A disk with too little room for its share gets less.
 
-    It holds as many fewer replicas, and the others share the rest: of one disk the limit may be known, or much of it
-    be used by something else. Where all together are too small, the targets stay what shares make them.
+    It also gets fewer replicas, and the others share the rest. The room may be too little because other files use the
+    disk, or because its size is the only known one. If all disks together are too small, the targets stay.
     """
     targets = reachable(shares)
     if targets[receivers, DISK].sum() > limit[receivers].sum():
         return targets
-    capped, limit = shares.copy(), np.maximum(limit, 1e-6 * targets[:, DISK])  # a share of nothing would divide by it
+    capped, limit = shares.copy(), np.maximum(limit, 1e-6 * targets[:, DISK])  # a limit of 0 would divide by zero
     for _ in range(_FITTINGS):
         over = receivers & (targets[:, DISK] > limit * (1 + 1e-9))
         if not over.any():
@@ -76,9 +76,9 @@ def within_disks(reachable: Callable[[Floats], Floats], shares: Floats, receiver
 
 
 def leader_targets(problem: Problem, replicas: Ints) -> Floats:
-    """[broker, LEADER_METRICS] Each broker's share, in its own unit; who receives nothing keeps what it leads.
+    """[broker, LEADER_METRICS] Each broker's share, in its own unit. A broker that receives nothing keeps its leaders.
 
-    A broker leads at most what it holds, and of lists of one all it holds: what it cannot lead the others do.
+    A broker can lead no more than it holds, and must lead every list of one that it holds. The others lead the rest.
     """
     raw = leader_weights(problem, replicas)
     receivers, share = problem.receivers, shares(problem)[:, LEADERS:]
@@ -97,7 +97,7 @@ def leader_targets(problem: Problem, replicas: Ints) -> Floats:
 
 
 def halve(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a rising function crosses zero."""
+    """The argument at which a rising function crosses zero."""
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) < 0 else (low, middle)

@@ -1,6 +1,6 @@
-"""The cluster as arrays: what the planner computes on.
+"""The cluster as arrays, for the planner's computations.
 
-Brokers and topics are indices; -1 in `replicas` is the end of a shorter list. Loads are always [broker, resource].
+Brokers and topics are indices. -1 in `replicas` is past the end of a shorter list. Loads are always [broker, resource].
 """
 
 from __future__ import annotations
@@ -21,32 +21,33 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogDirs:
-    """Brokers with several log dirs. Kafka puts a new replica into the one with the fewest replicas, however full it is
+    """Brokers with several log dirs.
 
-    (LogManager.nextLogDir in 2.0, nextLogDirs since), so any of them may be next.
+    Kafka puts a new replica into the log dir with the fewest replicas, however full it is (LogManager.nextLogDir in
+    2.0, nextLogDirs since). So every log dir may be next.
     """
 
-    count: Ints  # [broker]; 0 with one, or where sizes are unknown
+    count: Ints  # [broker]; 0 if it has one, or if sizes are unknown
     room: Floats  # [broker] bytes that the fullest takes with `disk_headroom` kept free; inf where `count` is 0
     rooms: Floats  # [broker] bytes that all of them take; inf where `count` is 0
     fullest: tuple[str, ...]  # [broker] path of the fullest; "" where `count` is 0
-    unknown: Bools  # [broker] has several, and their sizes are unknown
+    unknown: Bools  # [broker] has several of unknown size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DirContents:
-    """What lies in each log dir of the brokers with several."""
+    """The replicas in each log dir, of brokers with several."""
 
     broker: Ints  # [dir] broker index
     path: tuple[str, ...]  # [dir]
-    total_bytes: Floats  # [dir]; NaN where the broker does not tell
-    used_bytes: Floats  # [dir] by whatever; where the broker does not tell, by its replicas
-    holding: Ints  # [partition row, position] index of the dir in which the replica lies; -1: past the end, or unknown
+    total_bytes: Floats  # [dir]; NaN if the broker does not tell
+    used_bytes: Floats  # [dir] by anything; if the broker does not tell, by its replicas
+    holding: Ints  # [partition row, position] index of the replica's dir; -1: past the end, or unknown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """One snapshot and what is asked of it. Rows are sorted by topic and partition, brokers by id."""
+    """One snapshot and the settings of its plan. Rows are sorted by topic and partition, brokers by id."""
 
     settings: Settings
     snapshot_digest: str
@@ -54,29 +55,29 @@ class Problem:
     topic: Ints  # [partition row] index into topics
     partition: Ints
     replicas: Ints  # [partition row, position] broker index, -1 past the end; position 0 is the preferred leader
-    leader: Ints  # [partition row] index of the broker that leads now; the first replica's where that is not known
+    leader: Ints  # [partition row] index of today's leader; the first replica if that is unknown
     size_bytes: Ints  # of one replica; 0 where unknown
     bytes_in: Floats | None  # bytes a second, produced; None: nothing is known
     bytes_out: Floats | None  # bytes a second, to consumers
-    movable: Bools  # [partition row] selected by the settings and not excluded
-    pinned: Bools  # [partition row] `pinned_topics`: the list may be re-ordered, its brokers are these
-    rack_pinned: Bools  # [partition row] `rack_pinned_topics`: a replica goes to brokers of its own rack only
-    in_sync: Bools  # [partition row, position] in the ISR, or of a partition whose ISR is unknown; False past the end
+    movable: Bools  # [partition row] selected by the settings, and not excluded
+    pinned: Bools  # [partition row] `pinned_topics`: the list may change its order, but not its brokers
+    rack_pinned: Bools  # [partition row] `rack_pinned_topics`: a replica may only go to brokers of its own rack
+    in_sync: Bools  # [partition row, position] in the ISR, or the ISR is unknown; False past the end
     min_insync: Ints  # [partition row] min.insync.replicas; 0 where unknown
-    unknown_sizes: int  # partitions whose size is unknown and counts as 0
+    unknown_sizes: int  # partitions of unknown size, which counts as 0
     brokers: Ints  # ids
     racks: tuple[str | None, ...]
-    registered: Bools  # False: only named in replica lists, the broker itself is not in the table
+    registered: Bools  # False: replica lists name the broker, but it has no row in the table
     leaving: Bools  # to be emptied
-    closed: Bools  # `brokers_out`: keep what they have, receive nothing
-    disk_capacity: Floats  # bytes; NaN where unknown: what is known of one broker binds whatever else is not
-    disk_used: Floats  # bytes in use, whatever by; NaN where unknown
+    closed: Bools  # `brokers_out`: they keep what they have, and receive nothing
+    disk_capacity: Floats  # bytes; NaN where unknown: a known size limits its broker even if others are unknown
+    disk_used: Floats  # bytes in use by anything; NaN where unknown
     log_dirs: LogDirs
     dir_contents: DirContents
     networks: Floats  # [broker, (in, out)] bytes a second; NaN where unknown
-    lasting_bytes: Ints | None = None  # of size_bytes, what retention will have left; None: all of it
-    growth_bytes_per_day: Floats | None = None  # of one replica, by the ledger's samples; 0 where they do not reach
-    history: HistoryUsed | None = None  # what the ledger's samples gave to this problem
+    lasting_bytes: Ints | None = None  # the part of size_bytes that retention will leave; None: all of it
+    growth_bytes_per_day: Floats | None = None  # of one replica, by the ledger's samples; 0 if they are too few
+    history: HistoryUsed | None = None  # what this problem has from the ledger's samples
 
     @property
     def relocatable(self) -> Bools:
@@ -84,28 +85,27 @@ class Problem:
         return self.movable & ~self.pinned
 
     def name_of(self, row: int | np.int64) -> TopicPartition:
-        """The partition of that row."""
         return TopicPartition(self.topics[self.topic[row]], int(self.partition[row]))
 
     @property
     def staying(self) -> Bools:
-        """[broker] Brokers that hold the cluster in the end."""
+        """[broker] Brokers of the cluster that remains."""
         return self.registered & ~self.leaving
 
     @property
     def receivers(self) -> Bools:
-        """[broker] Brokers that may be given replicas and leaders."""
+        """[broker] Brokers that may receive replicas and leaders."""
         return self.staying & ~self.closed
 
 
 def replication(replicas: Ints) -> Ints:
-    """[partition row] Replicas each partition has."""
+    """[partition row] How many replicas each partition has."""
     counts: Ints = (replicas >= 0).sum(axis=1)
     return counts
 
 
 def widened(replicas: Ints, width: int) -> Ints:
-    """The lists with room for `width` replicas each."""
+    """The lists with room for at least `width` replicas each."""
     more = width - replicas.shape[1]
     return np.pad(replicas, ((0, 0), (0, more)), constant_values=-1) if more > 0 else replicas
 
@@ -122,7 +122,7 @@ def added(replicas: Ints, before: Ints) -> Bools:
 
 
 def changed_lists(before: Ints, now: Ints) -> Bools:
-    """[row] Whether the list is another one, its order included."""
+    """[row] Whether the list differs, in order or in brokers."""
     width = max(before.shape[1], now.shape[1])
     changed: Bools = (widened(before, width) != widened(now, width)).any(axis=1)
     return changed
@@ -131,7 +131,7 @@ def changed_lists(before: Ints, now: Ints) -> Bools:
 def lagging(problem: Problem, replicas: Ints) -> Bools:
     """[row, column] Whether the replica was in the list before and is out of the ISR in the snapshot.
 
-    A replica that is new to the list is not: it has caught up when its copy ends.
+    A new replica does not lag: it has caught up when its copy ends.
     """
     behind = (problem.replicas >= 0) & ~problem.in_sync
     rows = np.flatnonzero(behind.any(axis=1))
@@ -142,7 +142,7 @@ def lagging(problem: Problem, replicas: Ints) -> Bools:
 
 
 def led_first(replicas: Ints, leaders: Ints) -> Ints:
-    """The lists, each with this one of its replicas first, which changes places with the one that was."""
+    """The lists, where each of these leaders has changed places with the first replica."""
     rows = np.arange(len(replicas))
     position = (replicas == leaders[:, None]).argmax(axis=1)
     result = replicas.copy()
@@ -161,6 +161,6 @@ def firsts(*keys: Ints) -> Bools:
 
 
 def left_aligned(replicas: Ints) -> Ints:
-    """The lists with their gaps closed, order kept."""
+    """The lists without gaps, in the same order."""
     order = np.argsort(replicas < 0, axis=1, kind="stable")
     return np.take_along_axis(replicas, order, axis=1)

@@ -1,4 +1,4 @@
-"""Loads: what each replica and each leader weighs, what brokers hold of it, and each broker's share by capacity."""
+"""Loads: the weight of each replica and leader, the sums on brokers, and each broker's share by capacity."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem, repli
 
 METRICS = tuple(Metric)
 REPLICAS, DISK, BYTES_IN, LEADERS, _ = range(len(METRICS))
-REPLICA_METRICS = METRICS[:LEADERS]  # follow replicas: moving one costs bytes
-LEADER_METRICS = METRICS[LEADERS:]  # follow the leader: re-ordering a list, and an election, cost nothing
+REPLICA_METRICS = METRICS[:LEADERS]  # loads of replicas: a move copies bytes
+LEADER_METRICS = METRICS[LEADERS:]  # loads of leaders: a new order of a list, or an election, copies nothing
 
 
 def replica_weights(problem: Problem) -> Floats:
-    """[partition row, REPLICA_METRICS] What one replica weighs: 1, bytes, bytes a second (0 where not known)."""
+    """[partition row, REPLICA_METRICS] The weight of one replica: 1, bytes, bytes a second (0 where unknown)."""
     rows = len(problem.size_bytes)
     bytes_in = problem.bytes_in if problem.bytes_in is not None else np.zeros(rows)
     lasting = problem.size_bytes if problem.lasting_bytes is None else problem.lasting_bytes
@@ -22,7 +22,7 @@ def replica_weights(problem: Problem) -> Floats:
 
 
 def leader_weights(problem: Problem, replicas: Ints) -> Floats:
-    """[partition row, LEADER_METRICS] What leading weighs: 1, and bytes a second sent to followers and consumers."""
+    """[partition row, LEADER_METRICS] The weight of leading: 1, and bytes a second to followers and consumers."""
     rows = len(problem.size_bytes)
     out = problem.bytes_out.copy() if problem.bytes_out is not None else np.zeros(rows)
     if problem.bytes_in is not None:
@@ -31,21 +31,21 @@ def leader_weights(problem: Problem, replicas: Ints) -> Floats:
 
 
 def replica_loads(replicas: Ints, weights: Floats, brokers: int) -> Floats:
-    """[broker, resource] Sum of the weights of the replicas that each broker holds."""
+    """[broker, resource] The summed weights of the replicas on each broker."""
     rows = np.nonzero(replicas >= 0)[0]
     held = replicas[replicas >= 0]
     return np.stack([np.bincount(held, weights[rows, k], brokers) for k in range(weights.shape[1])], axis=1)
 
 
 def leader_loads(leaders: Ints, weights: Floats, brokers: int) -> Floats:
-    """[broker, resource] Sum of the weights of the partitions that the broker leads; `leaders` is [partition row]."""
+    """[broker, resource] The summed weights of the partitions that each broker leads. `leaders` is [partition row]."""
     return np.stack([np.bincount(leaders, weights[:, k], brokers) for k in range(weights.shape[1])], axis=1)
 
 
 def bytes_out(problem: Problem, replicas: Ints, leaders: Ints) -> Floats | None:
-    """[broker] Bytes a second that leave it, None where not known what comes in. `leaders` is [partition row].
+    """[broker] Bytes a second that leave it; None if bytes in are unknown. `leaders` is [partition row].
 
-    Where nothing says what consumers read they count as reading once what is written, as for the throttle `auto`
+    If it is unknown what consumers read, they count as one reader of all that is written, as for the throttle `auto`
     (`execution.throttle.auto_rate.traffic`). The planner's own metric leaves them out then.
     """
     if problem.bytes_in is None:
@@ -56,41 +56,35 @@ def bytes_out(problem: Problem, replicas: Ints, leaders: Ints) -> Floats | None:
 
 
 def loads_now(problem: Problem) -> Floats:
-    """[broker, METRICS] Every load as it is now, with who leads now; in its own unit."""
+    """[broker, METRICS] Every load now, with today's leaders, in its own unit."""
     return all_loads(problem, problem.replicas, problem.leader)
 
 
 def all_loads(problem: Problem, replicas: Ints, leaders: Ints) -> Floats:
     """[broker, METRICS] Every load, in its own unit. `leaders` is [partition row], broker indices."""
     brokers = len(problem.brokers)
-    return np.hstack(
-        [
-            replica_loads(replicas, replica_weights(problem), brokers),
-            leader_loads(leaders, leader_weights(problem, replicas), brokers),
-        ]
-    )
+    held = replica_loads(replicas, replica_weights(problem), brokers)
+    return np.hstack([held, leader_loads(leaders, leader_weights(problem, replicas), brokers)])
 
 
 def known_metrics(problem: Problem) -> tuple[str, ...]:
-    """The metrics that this snapshot has figures for."""
-    known = ["replicas", "disk"]
-    known += ["bytes_in"] if problem.bytes_in is not None else []
-    known += ["leaders"]
-    known += ["leader_bytes_out"] if problem.bytes_in is not None or problem.bytes_out is not None else []
-    return tuple(known)
+    """The metrics for which this snapshot has figures."""
+    comes_in, goes_out = problem.bytes_in is not None, problem.bytes_out is not None
+    is_known = (True, True, comes_in, True, comes_in or goes_out)
+    return tuple(metric.value for metric, known in zip(METRICS, is_known, strict=True) if known)
 
 
 def known_of_all(problem: Problem, capacity: Floats) -> Floats | None:
-    """[broker] The capacity, where it is known for every broker that stays: shares are made of nothing less."""
+    """[broker] The capacity, or None unless it is known for every broker that stays: shares need all of them."""
     return None if np.isnan(capacity[problem.staying]).any() else capacity
 
 
 def shares(problem: Problem) -> Floats:
     """[broker, METRICS] The share of the whole that each staying broker should carry; columns sum to 1.
 
-    By capacity where it is known for every broker that stays, else equal. Replicas go with the disk they lie on and
-    leaders with the network they send on: equal counts on unequal brokers would contradict the other resources. Where
-    the network is unknown leaders are equal even on unequal disks: who has the larger disk need not send faster.
+    Shares go by capacity if it is known for every broker that stays; else they are equal. Replicas go by the disk and
+    leaders by the network: equal counts on unequal brokers would contradict the other resources. If the network is
+    unknown, leaders are equal even on unequal disks, because a broker with a larger disk need not send faster.
     """
     stays = problem.staying.astype(np.float64)
     disk, received, sent = (known_of_all(problem, one) for one in (problem.disk_capacity, *problem.networks.T))

@@ -1,7 +1,7 @@
-"""How a topic's replicas spread over the brokers: the search never lets a topic crowd a broker more than it did.
+"""How a topic's replicas spread over the brokers: the search never lets a topic crowd a broker more than before.
 
-Crowded is what lies beyond an even spread and one more. A topic that crowds a broker takes its whole load there, and
-that broker's loss is the topic's (Cruise Control's TopicReplicaDistributionGoal looks at the same).
+A topic crowds a broker with the replicas beyond its even share plus one. Then this broker carries much of the topic's
+load, and its loss hits the topic (Cruise Control's TopicReplicaDistributionGoal measures the same).
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
 
 
 class Crowding:
-    """[topic, broker] room left until the broker is crowded by the topic; below 0 it is.
+    """[topic, broker] How many more replicas fit until the topic crowds the broker; below 0 it does.
 
-    Where `in_total` is a number, a topic may crowd a broker anew while so many crowded replicas have gone elsewhere.
+    If `in_total` is a number, a topic may crowd a broker anew once so many crowded replicas have gone elsewhere.
     """
 
     def __init__(self, replicas: Ints, topic: Ints, shares: Floats) -> None:
-        """`shares` is [broker], the part of everything that the broker should hold."""
+        """`shares` is [broker], the share of everything that the broker should hold."""
         brokers, topics = len(shares), int(topic.max(initial=-1)) + 1
         rows, _ = np.nonzero(replicas >= 0)
         held = topic[rows] * brokers + replicas[replicas >= 0]
         counts = np.bincount(held, minlength=topics * brokers).reshape(topics, brokers)
         even = counts.sum(axis=1)[:, None] * np.where(shares > 0, shares, shares.max(initial=0.0))
         self.topic = topic
-        # A share of a whole number is whole but for rounding.
+        # Rounding may put an even share just above a whole number.
         self.room = (np.ceil(even - 1e-9) + 1 - counts).astype(np.int32)
-        self.spare = 0  # crowded replicas fewer than at first
+        self.spare = 0  # how many fewer crowded replicas than at first
         self.in_total: int | None = None
 
     def copy(self) -> Crowding:
@@ -39,11 +39,11 @@ class Crowding:
 
     @property
     def replicas(self) -> int:
-        """How many replicas lie beyond an even spread and one."""
+        """How many replicas lie beyond an even share plus one."""
         return int(np.maximum(0, -self.room).sum())
 
     def allows(self, rows: Ints, sources: Ints, targets: Ints) -> Bools:
-        """[row, target] Whether a replica may come: there is room, or it leaves a broker that is crowded itself.
+        """[row, target] Whether a replica may come: there is room, or it leaves a crowded broker.
 
         `targets` is [target], or [row, 1].
         """
@@ -54,7 +54,7 @@ class Crowding:
         return free
 
     def move(self, rows: Ints, sources: Ints, targets: Ints) -> None:
-        """Accounts for replicas that went from the sources to the targets."""
+        """Counts replicas that went from the sources to the targets."""
         topic = self.topic[rows]
         self.spare += int((self.room[topic, sources] < 0).sum() - (self.room[topic, targets] <= 0).sum())
         np.add.at(self.room, (topic, sources), 1)

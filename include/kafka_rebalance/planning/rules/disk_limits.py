@@ -1,4 +1,4 @@
-"""What disks and log directories leave for replicas, in the end and meanwhile."""
+"""How much disks and log dirs may hold, at the end of a plan and while it runs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from kafka_rebalance.planning.problem.loads import DISK, replica_loads, replica_
 
 
 def held_bytes(problem: Problem) -> Floats:
-    """[broker] Bytes of the replicas that each broker holds now."""
+    """[broker] Bytes of the replicas on each broker now."""
     return replica_loads(problem.replicas, replica_weights(problem), len(problem.brokers))[:, DISK]
 
 
 def used_bytes(problem: Problem) -> Floats:
-    """[broker] Bytes on its disks now. What retention will take is still there while the first copies run."""
+    """[broker] Bytes on its disks now, with what retention will only delete while the first copies run."""
     held = replica_loads(problem.replicas, problem.size_bytes[:, None].astype(np.float64), len(problem.brokers))[:, 0]
     return np.fmax(held, problem.disk_used)
 
 
 def disk_limits_in_the_end(problem: Problem) -> Floats:
-    """[broker] Bytes of replicas that a broker may hold in the end, if it is to receive any; inf where nothing says so.
+    """[broker] Bytes of replicas that a broker may hold in the end, if it receives any; inf if nothing limits them.
 
-    What lies on a disk beside the replicas stays there. Of several log dirs each gets as many new replicas as the
-    others (`LogDirs`), so together they take as often what the fullest of them takes. What leaves makes room in a
-    disk, but nobody can say in which log dir: so much is kept for by `disk_headroom`.
+    Other files on a disk stay there. Several log dirs get equally many new replicas (`LogDirs`), so together they take
+    what the fullest takes, times their number. A replica that leaves makes room on the disk, but it is unknown in which
+    log dir; `disk_headroom` covers that.
     """
     settings, dirs = problem.settings, problem.log_dirs
     held = held_bytes(problem)
@@ -38,16 +38,16 @@ def disk_limits_in_the_end(problem: Problem) -> Floats:
 
 
 def disk_limits_meanwhile(problem: Problem) -> Floats:
-    """[broker] Bytes up to which a disk may be filled; inf where its size is unknown, and for who must leave."""
+    """[broker] Bytes that a disk may hold while the plan runs; inf if its size is unknown or the broker leaves."""
     return np.where(sized_disks(problem), problem.disk_capacity * (1 - problem.settings.disk_headroom), np.inf)
 
 
 def disk_shares(problem: Problem) -> Floats:
-    """[broker] The share of its disk that is in use, 0 on brokers that are emptied or whose disk is unknown."""
+    """[broker] The share of its disk in use; 0 if its size is unknown or the broker leaves."""
     used = np.fmax(held_bytes(problem), problem.disk_used)
     return np.divide(used, problem.disk_capacity, out=np.zeros(len(used)), where=sized_disks(problem))
 
 
 def sized_disks(problem: Problem) -> Bools:
-    """[broker] Brokers that stay and whose disk's size is known."""
+    """[broker] Brokers that stay and have a disk of known size."""
     return problem.staying & (problem.disk_capacity > 0)

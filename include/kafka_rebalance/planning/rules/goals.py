@@ -1,4 +1,4 @@
-"""What each kind of job asks of each candidate."""
+"""What each job asks of each candidate."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from kafka_rebalance.model.settings import GIVEN, LEADERS_ALONE, LEADERS_ONLY, L
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What one candidate does."""
+    """What one candidate aims at."""
 
     tolerance: float
-    moves_replicas: bool  # False: lists are re-ordered only
+    moves_replicas: bool  # False: lists only change their order
     repairs_racks: bool
-    balances: bool  # beyond the moves that the job itself asks for
-    all_leaders: bool  # False: only partitions that move anyway may get another leader
+    balances: bool  # beyond the moves that the job requires
+    all_leaders: bool  # False: only partitions that move may get another leader
     one_sided: bool  # only brokers above the band give
-    elects: bool  # preferred leaders of lists that stay are elected too
-    to_limit: bool = False  # disks come below `relieve_above`, and nothing beyond that is balanced
+    elects: bool  # also elects the preferred leaders of lists that stay
+    to_limit: bool = False  # only brings disks below `relieve_above`
     searched: bool = True  # False: the lists come from elsewhere, and promise no band
 
 
 def candidate_names(settings: Settings) -> tuple[str, ...]:
-    """The candidates to compute. Jobs `leaders` and `elect` have one answer of ours, so it is offered once."""
+    """The candidates to compute. Jobs `leaders` and `elect` have only one searched candidate."""
     asked = settings.candidates
     if settings.job == "elect":
         return (LEADERS_ONLY,)
@@ -32,30 +32,18 @@ def candidate_names(settings: Settings) -> tuple[str, ...]:
     return asked if settings.plan is None else (*asked, GIVEN)
 
 
-def light_tolerance(settings: Settings) -> float:
-    """The band of `light`: wide enough to cost clearly less than `balanced`, and never everything."""
-    return min(0.5, 2 * settings.tolerance + 0.05)
-
-
 def goal_of(settings: Settings, name: str) -> Goal:
-    """`light` is what the job itself asks for (jobs without such moves: a wider band); `balanced` balances as well."""
+    """`light` makes the moves that the job requires, or has a wider band if there are none. `balanced` balances too."""
     if name not in SEARCHED:
-        return Goal(
-            tolerance=settings.tolerance,
-            moves_replicas=True,
-            repairs_racks=False,
-            balances=True,
-            all_leaders=True,
-            one_sided=False,
-            elects=False,
-            searched=False,
-        )
+        return Goal(settings.tolerance, True, False, True, True, one_sided=False, elects=False, searched=False)
     job, light = settings.job, name == LIGHT
     moves = name != LEADERS_ONLY and job not in LEADERS_ALONE
     balances = moves and (not light or job in ("balance", "relieve"))
     all_leaders = job != "elect" and ((balances and settings.relieve_above is None) or not moves)
+    # The band of `light` is wide enough to cost clearly less than `balanced`, but never covers everything.
+    wider = min(0.5, 2 * settings.tolerance + 0.05)
     return Goal(
-        tolerance=light_tolerance(settings) if light else settings.tolerance,
+        tolerance=wider if light else settings.tolerance,
         moves_replicas=moves,
         repairs_racks=moves and job != "relieve" and (not light or job not in ("drain", "replace")),
         balances=balances,

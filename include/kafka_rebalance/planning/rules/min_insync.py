@@ -1,8 +1,8 @@
-"""Lists that a plan makes shorter, against min.insync.replicas of their topics (0: unknown, so nothing is held to it).
+"""Lists that a plan makes shorter, against min.insync.replicas of their topics (0: unknown, so there is no limit).
 
-With fewer replicas than min.insync.replicas a partition takes no record of a producer with acks=all, whoever is up
-(Partition.appendRecordsToLeader: NotEnoughReplicasException). A list that is too short already may stay as short or
-grow: such a plan takes nothing away, and the worst case tells of it.
+With fewer replicas than min.insync.replicas, a partition takes no record of a producer with acks=all, even if all its
+brokers are up (Partition.appendRecordsToLeader: NotEnoughReplicasException). A list that is already too short may stay
+so or grow. Such a plan takes nothing away, and the worst case names the list.
 """
 
 from __future__ import annotations
@@ -15,27 +15,21 @@ _TOPICS_NAMED = 5
 
 
 def cut_below(problem: Problem, counts: Ints) -> Bools:
-    """[partition row] Lists that get shorter, and below min.insync.replicas. `counts` are replicas in the end."""
+    """[partition row] Lists that become shorter than min.insync.replicas. `counts` are replicas in the end."""
     below: Bools = (counts < replication(problem.replicas)) & (counts < problem.min_insync)
     return below
 
 
-def cut_to(problem: Problem, counts: Ints) -> Bools:
-    """[partition row] Lists that get shorter, to just min.insync.replicas: one failure stops producers then."""
-    just: Bools = (counts < replication(problem.replicas)) & (counts == problem.min_insync)
-    return just
-
-
 def topics_and_least(problem: Problem, rows: Bools) -> str:
-    """The topics of these rows with their min.insync.replicas: `audit (3), orders (2)`, and how many more."""
+    """The topics of these rows with their min.insync.replicas: `audit (3), orders (2) and 4 more topics`."""
     least = {int(topic): int(problem.min_insync[rows & (problem.topic == topic)].max()) for topic in _of(problem, rows)}
     named = [f"{problem.topics[topic]} ({most})" for topic, most in list(least.items())[:_TOPICS_NAMED]]
     return _listed(named, len(least))
 
 
 def warnings(problem: Problem, counts: Ints) -> list[str]:
-    """What is allowed and should still be known, as a clause of a candidate's note."""
-    rows = cut_to(problem, counts)
+    """Shorter lists with exactly min.insync.replicas, as a clause of a candidate's note."""
+    rows: Bools = (counts < replication(problem.replicas)) & (counts == problem.min_insync)
     if not rows.any():
         return []
     topics = _of(problem, rows)

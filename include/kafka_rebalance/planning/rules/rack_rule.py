@@ -1,10 +1,8 @@
 """The rack rule, and what else forbids a single move, as fast masks over many moves.
 
-Tests hold it to the rule of one list, as they write it out.
-
-Every broker lies in a *domain*: its rack where racks are known, else a domain of its own; brokers without a rack
-beside others with one share a domain. A replica may go where it
-leaves the partition on no fewer domains than before, and never beside another replica of the same partition.
+Every broker is in a *domain*. This is its rack if racks are known, else a domain of its own. If only some brokers have
+a rack, those without share a domain. A replica may go where the partition stays on no fewer domains than before, and
+never to a broker that already holds the partition. Tests compare these masks with the rule for one list, written out.
 """
 
 from __future__ import annotations
@@ -20,29 +18,28 @@ _NOWHERE = -3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RackRule:
-    """Domains of the brokers, and how many of them the rule counts."""
+    """The domain of each broker, and how many of them count as racks."""
 
-    domain: Ints  # [broker]; negative for brokers that are not registered: they count for no rack
+    domain: Ints  # [broker]; negative for brokers that are not registered, which count for no rack
     racks: int
-    known: bool  # False: no racks, so any distinct brokers will do
-    strict: bool  # no partition has more replicas than there are domains: no two may ever share one
+    known: bool  # False: there are no racks, so any distinct brokers satisfy the rule
+    strict: bool  # no partition has more replicas than there are domains, so no two may share one
     sizes: Ints  # [partition row] bytes of a replica
-    largest: Floats | None  # [broker] bytes of the largest replica that it takes; None: any broker takes any
-    confined: Bools | None  # [partition row] whether replicas that move stay in their domain; None: no partition's do
+    largest: Floats | None  # [broker] bytes of the largest replica that it takes; None: no limit
+    confined: Bools | None  # [partition row] whether its replicas stay in their domains; None: in no partition
 
 
 def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRule:
-    """The rule for this cluster and the largest replication factor in it (or asked for).
+    """The rule for this cluster and its largest replication factor, or the one that the job asks for.
 
-    Brokers that stay and have no rack while others have one count as one rack together: nobody knows that they lie
-    apart. A broker that is emptied need not have a rack: one that is dead has none, and the cluster that remains has
-    its own.
+    Brokers that stay without a rack, while others have one, count as one rack together, because it is unknown whether
+    they are apart. A broker that is emptied needs no rack: a dead one has none, and the remaining cluster has its own.
     """
     named = sorted(
         {rack for rack, here in zip(problem.racks, problem.registered, strict=True) if here and rack is not None}
     )
-    known = any(stays and rack is not None for rack, stays in zip(problem.racks, problem.staying, strict=True))
-    known = known or (bool(named) and not problem.staying.any())
+    has_rack = np.array([rack is not None for rack in problem.racks], dtype=bool)
+    known = bool((has_rack & problem.staying).any() or (named and not problem.staying.any()))
     if known:
         number = {rack: index for index, rack in enumerate(named)}
         without = rackless(problem)
@@ -56,20 +53,12 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
     domain = np.where(problem.registered, np.array(numbers, dtype=np.int64), _NOWHERE)
     most = max(int(replication(problem.replicas).max(initial=0)), replication_factor or 0)
     confined = problem.rack_pinned if known and problem.rack_pinned.any() else None
-    rooms = problem.log_dirs.room
-    return RackRule(
-        domain,
-        racks,
-        known,
-        most <= racks,
-        problem.size_bytes,
-        rooms if np.isfinite(rooms).any() else None,
-        confined,
-    )
+    largest = problem.log_dirs.room if np.isfinite(problem.log_dirs.room).any() else None
+    return RackRule(domain, racks, known, most <= racks, problem.size_bytes, largest, confined)
 
 
 def rackless(problem: Problem) -> Bools:
-    """[broker] Brokers that stay and have no rack, in a cluster of which others that stay have one."""
+    """[broker] Brokers that stay without a rack, in a cluster where others that stay have one."""
     without: Bools = problem.staying & np.array([rack is None for rack in problem.racks], dtype=bool)
     return without if without.sum() < problem.staying.sum() else np.zeros_like(without)
 
@@ -80,7 +69,7 @@ def domains_of(rule: RackRule, replicas: Ints) -> Ints:
 
 
 def distinct(domains: Ints) -> Ints:
-    """[row] How many different domains a row holds; -1 and less count for nothing."""
+    """[row] How many different domains a row holds; negative ones do not count."""
     ordered = np.sort(domains, axis=1)
     first = np.ones(ordered.shape, dtype=bool)
     first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
@@ -89,7 +78,7 @@ def distinct(domains: Ints) -> Ints:
 
 
 def broken_now(problem: Problem) -> int:
-    """Partitions that break the rack rule as they are."""
+    """Partitions that break the rack rule now."""
     return int(violations(rack_rule(problem), problem.replicas).sum())
 
 
@@ -105,36 +94,29 @@ def allowed(
 ) -> Bools:
     """[move, target] Whether the replica at (row, column) may go to the target; an empty place may be filled.
 
-    What comes from no rack (an empty place, a dead broker) should add one, where there is one that the list lacks.
-    `targets` is [target], or [move, 1] for one target a move. With `repair` only what adds a domain is allowed.
+    A replica from no rack (an empty place, a dead broker) should add one, if there is one that the list lacks. A
+    confined replica stays in its domain, and the target's log dirs must have room. `targets` is [target], or [move, 1].
+    With `repair` a move must add a domain.
     """
     spread = np.broadcast_to(targets, (len(rows), targets.shape[-1]))
-    to_domain = np.broadcast_to(rule.domain[targets], spread.shape)
-    index = np.arange(len(rows))
+    from_domain, to_domain = domains[rows, columns], np.broadcast_to(rule.domain[targets], spread.shape)
     others = domains[rows]
-    others[index, columns] = -2
+    others[np.arange(len(rows)), columns] = -2
     shared = np.zeros(spread.shape, dtype=bool)
-    if rule.strict:
-        for position in range(others.shape[1]):
-            shared |= others[:, position, None] == to_domain
-        free: Bools = ~shared & (replicas[rows, columns][:, None] != spread)
-        return _and_other_rules(free, rule, domains[rows, columns], rows, spread)
-    same_broker = np.zeros(spread.shape, dtype=bool)
     for position in range(others.shape[1]):
         shared |= others[:, position, None] == to_domain
-        same_broker |= replicas[rows, position][:, None] == spread
-    left = distinct(others)
-    nowhere = domains[rows, columns] < 0
-    need = np.where(nowhere, np.minimum(left + 1, rule.racks), distinct(domains[rows]) + (1 if repair else 0))
-    legal: Bools = ~same_broker & (left[:, None] + ~shared >= need[:, None])
-    return _and_other_rules(legal, rule, domains[rows, columns], rows, spread)
-
-
-def _and_other_rules(legal: Bools, rule: RackRule, from_domain: Ints, rows: Ints, targets: Ints) -> Bools:
-    """[move, target] What is legal where a confined replica stays in its domain and the target's log dirs have room."""
+    legal: Bools
+    if rule.strict:
+        legal = ~shared & (replicas[rows, columns][:, None] != spread)
+    else:
+        left = distinct(others)
+        need = np.where(from_domain < 0, np.minimum(left + 1, rule.racks), distinct(domains[rows]) + repair)
+        legal = left[:, None] + ~shared >= need[:, None]
+        for position in range(others.shape[1]):
+            legal &= replicas[rows, position][:, None] != spread
     if rule.confined is not None:
         free = ~rule.confined[rows] | (from_domain < 0)
-        legal = legal & (free[:, None] | (rule.domain[targets] == from_domain[:, None]))
+        legal &= free[:, None] | (to_domain == from_domain[:, None])
     if rule.largest is not None:
-        legal = legal & (rule.sizes[rows][:, None] <= rule.largest[targets])
+        legal &= rule.sizes[rows][:, None] <= rule.largest[targets]
     return legal

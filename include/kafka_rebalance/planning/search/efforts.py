@@ -30,13 +30,7 @@ _SMALL_EFFORTS = (
     replace(_SMALL, costs=(0.25, 0.25), cost_power=0.8),
     replace(_SMALL, costs=(1.0, 1.0), cost_power=0.8, slack=0.04),
 )
-# On a larger one, the best of several searches is hardly better than one search that goes over its moves again.
 _MIDDLE_REPLICAS = 200_000
-_MIDDLE_EFFORTS = (Effort(replicas=400, rebuilds=6),)
-_LARGE_EFFORTS = (Effort(),)
-# Empty brokers need something of everything, and a second pass over these moves gains nothing.
-_FILLING_EFFORTS = (Effort(costs=(1.0, 1.0)),)
-_LARGE_FILLING_EFFORTS = (Effort(costs=(1.0, 1.0), replicas=64),)  # as good as 200 replicas, in half the time
 _ENOUGH = 1.01  # of the bytes that disks alone ask for; a search for less is in vain
 
 
@@ -64,8 +58,11 @@ def _efforts(start: Placement) -> Sequence[Effort]:
         return _SMALL_EFFORTS
     large = replicas > _MIDDLE_REPLICAS
     if (start.receivers & (start.count == 0)).any():
-        return _LARGE_FILLING_EFFORTS if large else _FILLING_EFFORTS
-    return _LARGE_EFFORTS if large else _MIDDLE_EFFORTS
+        # Empty brokers need something of everything, so a second pass over these moves gains nothing. On a large
+        # cluster 64 replicas are as good as 200, in half the time.
+        return (Effort(costs=(1.0, 1.0), replicas=64) if large else Effort(costs=(1.0, 1.0)),)
+    # On a larger cluster, several searches are hardly better than one that goes over its moves again.
+    return (Effort() if large else Effort(replicas=400, rebuilds=6),)
 
 
 def _trial(frame: Frame, start: Placement, full: Bands, effort: Effort, rng: np.random.Generator) -> Placement:

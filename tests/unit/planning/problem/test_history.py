@@ -248,7 +248,7 @@ def test_the_command_plans_with_the_file_and_says_so(tmp_path: Path, capsys: pyt
     planned(tmp_path, partition_rows(LISTS), rows)
     arguments = ["--snapshot", str(tmp_path), "--out", str(tmp_path / "out")]
     assert main([*arguments, "--history", str(tmp_path / "history" / "part-0.parquet")]) == 0
-    assert "history: 15 samples over 14.0 days give bytes in of 4 partitions" in capsys.readouterr().err
+    assert "history: 15 samples over 14.0 days give the bytes in of 4 partitions" in capsys.readouterr().err
     proposals = json.loads((tmp_path / "out" / "proposals.json").read_bytes())
     assert proposals["history"]["share_of_partitions"] == 1.0
     run(tmp_path, tmp_path / "alone", Settings())

@@ -53,7 +53,7 @@ def test_no_disk_above_the_limit_means_no_moves() -> None:
 
 def test_the_limit_needs_capacities_and_its_own_job() -> None:
     some = broker_rows([1, 2], disk_capacity_bytes={1: 20_000})
-    with pytest.raises(PlanningError, match=r"relieve_above 0\.8 .* known for 1 of the 2 brokers"):
+    with pytest.raises(PlanningError, match=r"relieve_above 0\.8 .* known for only 1 of the 2 brokers"):
         plan_of(some, partition_rows([[1]]), job="relieve", relieve_above=0.8)
     with pytest.raises(SettingsError, match="'relieve_above' needs job 'relieve'"):
         Settings.from_mapping({"relieve_above": 0.8})
