@@ -1,4 +1,4 @@
-"""Why a plan is proposed: what is off in the snapshot, and what comes of it if nothing is done."""
+"""Why a plan is proposed: what is uneven in the snapshot, and what happens if nobody does anything."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafka_rebalance.report.candidate.candidate_report import METRICS
 from kafka_rebalance.report.units import Named, format_bytes, format_count, format_factor, format_share
 
 METRICS_SAID = 3
-# What each job is to even out, in the order in which it is said; the others are about something else.
+# What each of these jobs evens out, in the order of the sentences.
 JOB_METRICS = {
     "balance": METRICS,
     "leaders": (Metric.LEADERS, Metric.LEADER_BYTES_OUT),
@@ -19,19 +19,18 @@ _SOON_DAYS = 365.0
 
 
 def why_words(outlook: Diagnosis, job: str) -> tuple[str, ...]:
-    """What is off, in sentences; of the loads only what the job is about."""
+    """What is uneven or wrong, in sentences. Of the loads, only those that the job evens out."""
     said = []
-    if outlook.leaving is not None:
-        leaving = outlook.leaving
-        names = ", ".join(map(str, leaving.brokers))
-        one = len(leaving.brokers) == 1
+    leaving = outlook.leaving
+    if leaving is not None:
+        is_are, holds = ("is", "holds") if len(leaving.brokers) == 1 else ("are", "hold")
         said.append(
-            f"Broker {names} {'is' if one else 'are'} to be emptied and {'holds' if one else 'hold'} "
+            f"Broker {', '.join(map(str, leaving.brokers))} {is_are} to be emptied and {holds} "
             f"{format_count(leaving.replicas, 'replica', 'replicas')}, {format_bytes(leaving.bytes)}."
         )
     if outlook.rack_violations:
         count = format_count(outlook.rack_violations, "partition has", "partitions have")
-        said.append(f"{count} replicas on fewer racks than there could be.")
+        said.append(f"{count} replicas on fewer racks than possible.")
     about = JOB_METRICS.get(job, ())
     ordered = sorted(
         (off for off in outlook.off if off.metric in about and (off.above or off.below)),
@@ -51,11 +50,9 @@ def why_words(outlook: Diagnosis, job: str) -> tuple[str, ...]:
 
 def _off_words(off: Off, tolerance: float) -> str:
     high, low = off.highest, off.lowest
-    carried = (
-        [f"broker {high.broker} carries {format_factor(high.share)} times its fair share"]
-        if high.share is not None
-        else []
-    )
+    carried = []
+    if high.share is not None:
+        carried.append(f"broker {high.broker} carries {format_factor(high.share)} times its fair share")
     if low.share is not None and low.broker != high.broker:
         carried.append(f"broker {low.broker} {format_factor(low.share)} times")
     is_are = {count: format_count(count, "broker is", "brokers are") for count in (off.above, off.below)}
@@ -63,18 +60,18 @@ def _off_words(off: Off, tolerance: float) -> str:
     if off.below:
         below = f"{is_are[off.below]} more than {format_share(tolerance)} below it"
         beyond.append(f"{format_count(off.below)} below" if off.above else below)
-    name = noun_of(off.metric)
-    return f"{name.capitalize()}: {', '.join(carried)}; {', '.join(beyond)}."
+    return f"{noun_of(off.metric).capitalize()}: {', '.join(carried)}; {', '.join(beyond)}."
 
 
 def otherwise_words(outlook: Diagnosis, worst: WorstCase | None, named: Named) -> tuple[str, ...]:
-    """What comes of it if nothing is done, in sentences."""
+    """What happens if nobody does anything, in sentences."""
     said = []
-    if outlook.first_full is not None:
-        first = outlook.first_full
+    first = outlook.first_full
+    if first is not None:
         grows = f"it grows by {format_bytes(first.growth_bytes_per_day)} a day by the ledger's samples"
+        days = "a day" if first.days < 1.5 else format_count(first.days, "day", "days")
         if first.days <= _SOON_DAYS:
-            said.append(f"The disk of broker {first.broker} is full in about {_days(first.days)}: {grows}.")
+            said.append(f"The disk of broker {first.broker} is full in about {days}: {grows}.")
         else:
             said.append(f"No disk is full within a year; that of broker {first.broker} is first, {grows}.")
     rack = worst.rack if worst is not None else None
@@ -88,14 +85,10 @@ def otherwise_words(outlook: Diagnosis, worst: WorstCase | None, named: Named) -
         ordered = sorted(
             (off for off in outlook.off if off.metric in METRICS), key=lambda off: METRICS.index(Metric(off.metric))
         )
-        off = max(ordered, key=lambda one: one.highest.share or 0.0, default=None)  # of equals the first
+        off = max(ordered, key=lambda one: one.highest.share or 0.0, default=None)  # the first of equals
         if off is not None and off.above and off.highest.share is not None:
             carries = f"{format_factor(off.highest.share)} times its share of {noun_of(off.metric)}"
             said.append(f"Broker {off.highest.broker} goes on carrying {carries}.")
         else:
-            said.append("Nothing that is known of this cluster gets worse.")
+            said.append("By what is known of this cluster, nothing gets worse.")
     return tuple(said)
-
-
-def _days(days: float) -> str:
-    return "a day" if days < 1.5 else format_count(days, "day", "days")

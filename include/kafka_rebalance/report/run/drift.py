@@ -1,4 +1,4 @@
-"""What has changed in the cluster since the snapshot, as values: read now, and read again before the first write."""
+"""What has changed in the cluster since the snapshot. The run checks the same again before its first write."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class CandidateDrift:
-    """One candidate's moves held against the cluster. `conflicts` and `changes` are named, the first ones."""
+    """One candidate's moves, compared with the cluster. `conflicts` and `changes` hold the first few, in words."""
 
     name: str
     unchanged: int
     harmless: int
     conflicting: int
     conflicts: tuple[str, ...]
-    changes: tuple[str, ...]  # that do no harm
+    changes: tuple[str, ...]  # harmless ones
 
 
 @dataclass(frozen=True, slots=True)
 class DriftReport:
-    """The cluster at `read_at`. `in_the_way`: what would stop the first write now, whatever the moves."""
+    """The cluster at `read_at`. `in_the_way`: what would stop the first write now, for any moves."""
 
     observed_at: datetime  # the snapshot
     read_at: datetime
     candidates: tuple[CandidateDrift, ...]
     in_the_way: tuple[str, ...]
-    states_read: bool  # False: so many partitions that leaders and in-sync replicas were not read
-    aside: tuple[str, ...] = ()  # candidates that are offered too, and were not compared: these are many moves already
+    states_read: bool  # False: too many partitions, so leaders and in-sync replicas were not read
+    aside: tuple[str, ...] = ()  # offered candidates that were not compared: the others have too many moves already
 
     @property
     def age_seconds(self) -> float:
-        """Of the snapshot, when the cluster was read."""
+        """How old the snapshot was when the cluster was read."""
         return (self.read_at - self.observed_at).total_seconds()

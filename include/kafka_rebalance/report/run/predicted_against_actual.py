@@ -1,4 +1,4 @@
-"""What became of a run: what was promised when it was approved, beside what happened."""
+"""A run's figures: as predicted when it was approved, and as they turned out."""
 
 from __future__ import annotations
 
@@ -8,18 +8,12 @@ from dataclasses import dataclass
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.run.how_far import Execution
 from kafka_rebalance.report.run.run_report import RunReport
-from kafka_rebalance.report.units import (
-    format_bytes,
-    format_count,
-    format_duration,
-    format_rate,
-    format_share,
-)
+from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_rate, format_share
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One line; `note` is what else there is to say, or empty."""
+    """One line of the table; `note` may be empty."""
 
     what: str
     predicted: str
@@ -28,7 +22,7 @@ class Compared:
 
 
 def compared(report: RunReport) -> tuple[Compared, ...]:
-    """Of a run that is over; empty where nothing was requested, and without lines that nobody knows."""
+    """Empty unless a run that requested something is over. Lines that nobody knows are left out."""
     focus = report.focus
     if focus is None or not report.execution.batches or report.verification is None:
         return ()
@@ -36,16 +30,17 @@ def compared(report: RunReport) -> tuple[Compared, ...]:
 
 
 def _copied(focus: CandidateReport, execution: Execution) -> Compared:
-    """Measured where it was, and as planned elsewhere: the note says which."""
-    unmeasured = len(execution.unmeasured)
-    copied, note = execution.arrived_bytes, ""
+    """Batches count as measured, else as planned; the note says which."""
+    unmeasured, copied = len(execution.unmeasured), execution.arrived_bytes
+    note = "measured on the new replicas as each batch ended"
     if all(batch.measured is None for batch in execution.done):
-        copied, note = execution.bytes_copied, "by the planned sizes: nobody measured it" if unmeasured else ""
+        copied, note = (
+            execution.bytes_copied,
+            "by the planned sizes, because nothing was measured" if unmeasured else "",
+        )
     elif unmeasured:
         batches = format_count(unmeasured, "batch by its planned size", "batches by their planned sizes")
         note = f"{batches}, the others measured on the new replicas as they ended"
-    else:
-        note = "measured on the new replicas as each batch ended"
     return Compared("Bytes copied", format_bytes(focus.moved_bytes), format_bytes(copied), note)
 
 
@@ -60,7 +55,7 @@ def _lines(report: RunReport, focus: CandidateReport) -> Iterator[Compared]:
             "Time",
             format_duration(planned),
             format_duration((ended - began).total_seconds()),
-            f"expected was {expected}" if expected else "",
+            f"expected: {expected}" if expected else "",
         )
     yield _copied(focus, execution)
     left = f"{format_count(len(report.left_out), 'move', 'moves')} left out" if report.left_out else ""
@@ -69,7 +64,9 @@ def _lines(report: RunReport, focus: CandidateReport) -> Iterator[Compared]:
     yield Compared("Batches", format_count(focus.batches), format_count(len(execution.done)))
     fullest = execution.progress.fullest_disk if execution.progress else None
     if focus.peak_disk_fraction is not None:
-        known = f"broker {fullest.broker}, with all else that lies there" if fullest else "brokers tell it from 3.3 on"
+        known = (
+            f"broker {fullest.broker}, with all other data on it" if fullest else "brokers report it from Kafka 3.3 on"
+        )
         seen = format_share(fullest.fraction) if fullest else "not known"
         yield Compared("Fullest disk meanwhile", format_share(focus.peak_disk_fraction), seen, known)
     if approved is not None and throttle is not None:

@@ -1,4 +1,4 @@
-"""What the page says of a run that moves partitions, beyond its files: the time left, its history, and silence."""
+"""What the page computes for a run that moves partitions: the time left, its events, and whether it is followed."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ from kafka_rebalance.report.run.time_window import WindowWords, window_now
 from kafka_rebalance.report.run.what_happened import BATCHES_SHOWN, EVENTS_KEPT, history_of
 from kafka_rebalance.report.units import format_bytes, format_duration, format_range, format_rate
 
-# Who follows a batch, or waits for the next one, notes that it looked every 15 s at least; the way from worker to
-# triggerer and back takes Airflow some seconds more.
+# A follower notes at least every 15 s that it has looked. To hand over between worker and triggerer, Airflow needs some
+# seconds more.
 SILENT = timedelta(seconds=60)
-MOVING = ("moving", "settling")  # states of progress.json in which the end can be told
-PACE_SHARE = 0.05  # of the plan's time: before so much is done, a run's own pace tells nothing
+MOVING = ("moving", "settling")  # states of progress.json in which the end can be estimated
+PACE_SHARE = 0.05  # of the plan's time: before that, a run's own pace says nothing
 
 
 @dataclass(frozen=True, slots=True)
 class LiveWords:
-    """`rest` and `ends` are empty where no end can be told; `silence` where somebody follows the run."""
+    """`rest` and `ends` are empty if the end is not known; `silence` is empty if somebody follows the run."""
 
     rest: str
     ends: str
     basis: str
     silence: str
-    is_in_place: bool  # every batch is, and the run goes on to its verification
+    is_in_place: bool  # every batch is in place, and the verification follows
     window: WindowWords | None
-    planned: str  # how large the batch under way was to be, where its partitions are not as large now
-    phases: tuple[tuple[str, int], ...]  # that have partitions, in the order in which a partition goes through them
-    batches: tuple[BatchNote, ...]  # the newest and what did not end well, by number
-    batches_before: int  # that are in place, and not among these
+    planned: str  # the planned size of the batch under way, if its partitions have another size now
+    phases: tuple[tuple[str, int], ...]  # (phase, partitions), in the order in which a partition goes through them
+    batches: tuple[BatchNote, ...]  # the newest, and all that did not end well, by number
+    batches_before: int  # in place, and not among `batches`
     events: tuple[Happening, ...]  # newest first
 
 
 def live_words(report: RunReport, now: datetime | None, *, is_active: bool = True) -> LiveWords:
-    """`now` is None where nobody is there to see the run: in the file. A run that is not active is over for Airflow."""
+    """`now` is None in the file, which nobody updates. A run that is not active has ended in Airflow."""
     left = _rest(report) if is_active else None
     is_in_place = is_active and _is_in_place(report)
-    shown = _batches(report.execution.batches)
+    batches = report.execution.batches
+    newest = {batch.number for batch in batches[-BATCHES_SHOWN:]}
+    shown = tuple(batch for batch in batches if batch.number in newest or batch.state != DONE)
     return LiveWords(
         rest=format_range(left.low, left.high) if left else "",
         ends=_ends(report, left) if left else "",
@@ -53,13 +55,13 @@ def live_words(report: RunReport, now: datetime | None, *, is_active: bool = Tru
         planned=_planned(report),
         phases=_phases(report),
         batches=shown,
-        batches_before=len(report.execution.batches) - len(shown),
+        batches_before=len(batches) - len(shown),
         events=tuple(sorted(history_of(report), key=lambda one: one.at, reverse=True))[:EVENTS_KEPT],
     )
 
 
 def _rest(report: RunReport) -> EtaRange | None:
-    """By the plan's time for what is left, at the throttle that is set now, and by the pace so far."""
+    """By the plan's time for the rest, at the present throttle, and by the pace so far."""
     progress, focus, throttle = report.execution.progress, report.focus, report.execution.throttle
     if progress is None or progress.state not in MOVING or focus is None:
         return None
@@ -75,7 +77,7 @@ def _rest(report: RunReport) -> EtaRange | None:
 
 
 def _ends(report: RunReport, left: EtaRange) -> str:
-    """`2026-05-03 15:32–15:41 UTC`, counted from the last look."""
+    """`2026-05-03 15:32–15:41 UTC`, from the last look on."""
     assert report.execution.progress is not None
     seen = report.execution.progress.updated_at.astimezone(UTC)
     first, last = (seen + timedelta(seconds=seconds) for seconds in (left.low, left.high))
@@ -87,7 +89,7 @@ def _basis(left: EtaRange) -> str:
     if left.is_measured:
         return f"by the plan, {left.runs} earlier runs here, and this run so far"
     low, high = ASSUMED
-    return f"by this run so far, and {low}–{high} times the plan: too few earlier runs here to tell more"
+    return f"by this run so far, and {low}–{high} times the plan: too few earlier runs here for more"
 
 
 def _planned(report: RunReport) -> str:
@@ -97,7 +99,7 @@ def _planned(report: RunReport) -> str:
     planned = next((batch.bytes for batch in report.execution.batches if batch.number == progress.batch), None)
     if planned is None or format_bytes(planned) == format_bytes(progress.this_batch.bytes_total):
         return ""
-    return f"as large as its partitions are now; {format_bytes(planned)} by the plan"
+    return f"the present size of its partitions; {format_bytes(planned)} by the plan"
 
 
 def _phases(report: RunReport) -> tuple[tuple[str, int], ...]:
@@ -112,16 +114,16 @@ def _silence(report: RunReport, now: datetime) -> str:
     if not report.state.is_unverified or last is None or now - last < SILENT:
         return ""
     if report.execution.stop is not None or _is_in_place(report):
-        return ""  # the tasks behind reassign note nothing here
+        return ""  # the tasks after reassign write no progress
     return (
-        f"No news for {format_duration((now - last).total_seconds())}: nobody follows this run now. Copies that are "
-        "under way go on by themselves, under their throttle. See the log of the task reassign, and whether the "
-        "triggerer and the workers are up."
+        f"No news for {format_duration((now - last).total_seconds())}: nobody follows this run now. Copies in flight "
+        "go on by themselves, under their throttle. Check the log of the task reassign, and whether the triggerer and "
+        "the workers run."
     )
 
 
 def _is_in_place(report: RunReport) -> bool:
-    """By batches.json, or by a last look that saw the last batch end: the one is written a little after the other."""
+    """By batches.json, or by progress.json, which is written a little earlier."""
     execution = report.execution
     if not report.state.is_unverified or execution.progress is None:
         return False
@@ -131,21 +133,14 @@ def _is_in_place(report: RunReport) -> bool:
 
 
 def _ended(report: RunReport) -> str:
-    """Of a run that Airflow has ended; empty unless it left a reassignment that was not verified."""
+    """For a run that Airflow has ended; empty unless its reassignment is not verified."""
     throttle = report.execution.throttle
     if not report.state.is_unverified:
         return ""
-    said = [
-        "The run has ended, and nobody follows its batches any more: this is how it stood when somebody last looked."
-    ]
+    said = ["The run has ended, and nobody follows its batches any more. The page shows the last look at them."]
     if throttle is not None and throttle.released_at is None:
         said.append(
-            f"Copies that are under way go on by themselves, under their throttle of "
-            f"{format_rate(throttle.bytes_per_second)}. The Dag kafka_throttle_janitor takes it off after the last one."
+            f"Copies in flight go on by themselves, under their throttle of {format_rate(throttle.bytes_per_second)}. "
+            "The Dag kafka_throttle_janitor removes it after the last copy."
         )
     return " ".join(said)
-
-
-def _batches(batches: tuple[BatchNote, ...]) -> tuple[BatchNote, ...]:
-    newest = {batch.number for batch in batches[-BATCHES_SHOWN:]}
-    return tuple(batch for batch in batches if batch.number in newest or batch.state != "done")

@@ -1,4 +1,4 @@
-"""Whether a run that was approved will be over within its window, and what is not begun where it will not."""
+"""Whether an approved run ends within its window, and which batches do not start otherwise."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from kafka_rebalance.documents.reassignment.progress import Progress
 from kafka_rebalance.execution.eta import EtaRange, eta_range, seconds_for
 from kafka_rebalance.execution.time_window import Window
 from kafka_rebalance.report.run.run_report import RunReport
-from kafka_rebalance.report.units import (
-    format_count,
-    format_time,
-)
+from kafka_rebalance.report.units import format_count, format_time
 
 
 def window_words(window: Window, observed_at: datetime, low: float, high: float) -> str:
-    """Whether a plan that takes `low` to `high` seconds fits its window; empty where it has none."""
+    """Whether a plan that takes `low` to `high` seconds fits its window; empty without a window."""
     said = []
     if window.not_before is not None:
         said.append(f"starts at {format_time(window.not_before)} at the earliest, with lock and throttle")
         if window.not_before > observed_at:
-            said.append("an earlier approval expires as if somebody gave it then")
+            said.append("an earlier approval expires as if it was given then")
     if window.finish_by is not None:
         earliest = max(observed_at, window.not_before or observed_at)
         end, slow, quick = window.finish_by, timedelta(seconds=high), timedelta(seconds=low)
@@ -38,7 +35,7 @@ def window_words(window: Window, observed_at: datetime, low: float, high: float)
 
 @dataclass(frozen=True, slots=True)
 class WindowWords:
-    """`tone` is that of a paragraph of the page: quiet, ask or problem."""
+    """`tone` is the CSS class of a paragraph: quiet, ask or problem."""
 
     text: str
     tone: str = "quiet"
@@ -46,9 +43,9 @@ class WindowWords:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What is left from `at` on: seconds in all, and as predicted for the batch under way and for each later one.
+    """The rest from `at` on: seconds in all, and as predicted for the batch under way and for each later batch.
 
-    `later` None: not noted, by a version before, or since nothing was requested yet.
+    `later` is None if nothing was requested yet, or if an older version made the run.
     """
 
     at: datetime
@@ -59,8 +56,9 @@ class _Left:
 
 
 def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -> WindowWords | None:
-    """None where the run has no window, or nothing more will be begun. `rest`: seconds that are left from the last look
-    on, where batches move; `now` is None where nobody is there to see the run.
+    """None if the run has no window, or requests nothing more.
+
+    `rest` is the time from the last look on, while batches move. `now` is None in the file, which nobody updates.
     """
     window, execution = report.window, report.execution
     if (
@@ -82,7 +80,7 @@ def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -
 
 
 def _held_against(window: Window, finish_by: datetime, left: _Left) -> tuple[str, str]:
-    """(what is to be said, its tone)"""
+    """(words, tone)"""
     first, last = (left.at + timedelta(seconds=seconds) for seconds in (left.low, left.high))
     few, many = (_not_begun(window, left, seconds) for seconds in (left.low, left.high))
     if last <= finish_by and not many:
@@ -93,7 +91,7 @@ def _held_against(window: Window, finish_by: datetime, left: _Left) -> tuple[str
 
 
 def _not_begun(window: Window, left: _Left, seconds: float) -> int:
-    """Of the later batches, where what is left takes so long in all."""
+    """How many later batches do not start if the rest takes `seconds`."""
     if not left.later:
         return 0
     pace = seconds / (left.this + sum(left.later))
@@ -104,23 +102,22 @@ def _fate(few: int, many: int, later: Sequence[float] | None) -> str:
     if later is None:
         return "Batches that would end later do not start"
     if not many:
-        return "The window holds back no batch: the batch under way goes on to its end"
+        return "The window stops no batch: the batch under way runs to its end"
     left = "The last batch" if len(later) == 1 else f"None of the {format_count(len(later))} later batches"
     if few == len(later):
         will = "will not start" if len(later) == 1 else "will start"
-        return f"{left} {will}, and what was to move stays where it is"
+        return f"{left} {will}, and their partitions stay where they are"
     if len(later) == 1:
         return f"{left} may not start"
-    number = format_count(many) if few == many else f"{format_count(few)} to {format_count(many)}"
-    number = number if few else f"up to {format_count(many)}"
+    number = f"{format_count(few)} to {format_count(many)}" if few else f"up to {format_count(many)}"
+    number = format_count(many) if few == many else number
     return f"Of the {format_count(len(later))} later batches, {number} will not start"
 
 
 def _left(report: RunReport, rest: EtaRange | None, now: datetime | None) -> _Left | None:
-    """None where nobody knows how long the plan takes."""
-    progress, focus = report.execution.progress, report.focus
+    """None if nobody knows how long the plan takes."""
+    progress, throttle, focus = report.execution.progress, report.execution.throttle, report.focus
     window, decision = report.window, report.decision
-    throttle = report.execution.throttle
     if focus is None:
         return None
     rate = throttle.bytes_per_second if throttle is not None else report.throttle_of(focus)
@@ -132,13 +129,9 @@ def _left(report: RunReport, rest: EtaRange | None, now: datetime | None) -> _Le
     if by_plan is None:
         return None
     found = eta_range(by_plan, report.estimate.ratios if report.estimate else ())
-    seen = [
-        now,
-        progress.updated_at if progress else None,
-        decision.approved_at if decision else None,
-        window.not_before,
-    ]
-    at = max([one for one in seen if one is not None], default=report.observed_at)
+    approved_at = decision.approved_at if decision else None
+    seen = (now, progress.updated_at if progress else None, approved_at, window.not_before)
+    at = max((one for one in seen if one is not None), default=report.observed_at)
     return _Left(at, found.low, found.high, 0.0, _later(progress, rate) if progress is not None else None)
 
 

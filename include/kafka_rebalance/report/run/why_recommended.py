@@ -1,9 +1,9 @@
-"""Why a candidate is recommended, or why none is, in sentences; what its neighbours would give, and what is left."""
+"""Why a candidate is recommended, or why none is; what the next candidates offer, and what remains undone."""
 
 from __future__ import annotations
 
 from kafka_rebalance.documents.proposals.proposals import NOT_ESTIMATED
-from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
+from kafka_rebalance.documents.proposals.recommendation import Recommendation, Why
 from kafka_rebalance.execution.approval_rules import BUTTONS
 from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import TITLES, CandidateReport, off_share
@@ -12,36 +12,33 @@ from kafka_rebalance.report.units import format_bytes, format_count, format_fact
 
 _NOBODY = {
     Why.NOTHING_CHANGES: "none of the planner's own candidates changes anything",
-    Why.WITHIN_ALREADY: "the job is done already, and the brokers are within the tolerance",
+    Why.WITHIN_ALREADY: "the job is already done, and the brokers are within the tolerance",
     Why.NOT_POSSIBLE: "the job cannot be done. The notes of the candidates say why",
     Why.NOTHING_NEARER: "no candidate brings the cluster nearer to what was asked for",
     Why.GIVEN_IS_LESS_EVEN: "the planner's own candidates change nothing, and the given plan ends less even than the "
     "cluster is now",
     Why.GIVEN_FALLS_SHORT: "the planner's own candidates change nothing, and the given plan does not do the job",
 }
-_UNDONE = {  # by job: what one thing is that is left to do, and what several are
-    "drain": ("replica stays on brokers that are to be emptied", "replicas stay on brokers that are to be emptied"),
-    "replace": ("replica stays on brokers that are replaced", "replicas stay on brokers that are replaced"),
+_UNDONE = {  # by job: the words for one thing that remains undone, and for several
+    "drain": ("replica stays on brokers to be emptied", "replicas stay on brokers to be emptied"),
+    "replace": ("replica stays on replaced brokers", "replicas stay on replaced brokers"),
     "replication_factor": ("partition keeps another factor", "partitions keep another factor"),
     "relieve": ("disk stays above relieve_above", "disks stay above relieve_above"),
 }
 
-
-NEARLY_AS_EVEN = 0.005  # of a share: less is no difference on paper
+NEARLY_AS_EVEN = 0.005  # of a share: rounding hides a smaller difference
 
 
 def why_aside(report: RunReport) -> dict[str, str]:
-    """{candidate: sentence}, against the recommended one; nothing where every candidate has a button."""
+    """{candidate without a button: how it differs from the recommended one, and how to get a button}"""
     best = next((one for one in report.candidates if one.name == report.recommended), None)
-    return {one.name: _why(one, best) for one in report.candidates if one.name in report.aside}
-
-
-def _why(one: CandidateReport, best: CandidateReport | None) -> str:
     rest = f"No button in the request, which has room for {BUTTONS}: name it in candidates to have one."
-    said = _differences(one, best) if best is not None else []
-    if not said or best is None:
-        return rest
-    return f"Against {best.name}: {', '.join(said)}. {rest}"
+    found = {}
+    for one in report.candidates:
+        if one.name in report.aside:
+            said = _differences(one, best) if best is not None else []
+            found[one.name] = f"Against {best.name}: {', '.join(said)}. {rest}" if best and said else rest
+    return found
 
 
 def _differences(one: CandidateReport, best: CandidateReport) -> list[str]:
@@ -63,7 +60,7 @@ def _differences(one: CandidateReport, best: CandidateReport) -> list[str]:
 
 
 def recommendation_words(report: RunReport) -> tuple[str, ...]:
-    """Which candidate to take and why, then what its neighbours would give; nothing where there is no plan."""
+    """Which candidate to take and why, then what the next ones offer; empty without a plan."""
     found = report.recommendation
     chosen = next((candidate for candidate in report.candidates if candidate.name == report.recommended), None)
     if chosen is None:
@@ -73,9 +70,18 @@ def recommendation_words(report: RunReport) -> tuple[str, ...]:
         return (f"{chosen.title} is recommended" + (f": {gain}." if gain else "."),)
     said = [f"{chosen.title} is recommended: {_because(found, chosen)}."]
     said += [f"{gain[0].upper()}{gain[1:]}."] if gain else []
-    said += _left(found, report.settings.job)
-    said += [_neighbour("cheaper", found.cheaper)] if found.cheaper is not None else []
-    return (*said, *([_neighbour("more even", found.more_even)] if found.more_even is not None else []))
+    job, violations = report.settings.job, found.rack_violations
+    if found.undone and job in _UNDONE:
+        said.append(f"{format_count(found.undone, *_UNDONE[job])}.")
+    if violations:
+        said.append(f"{format_count(violations, 'partition still breaks', 'partitions still break')} the rack rule.")
+    for kind, other in (("cheaper", found.cheaper), ("more even", found.more_even)):
+        if other is not None:
+            said.append(
+                f"{TITLES.get(other.candidate, other.candidate)} is the next {kind} one: it copies "
+                f"{format_bytes(other.bytes)} and leaves the worst broker {format_share(other.furthest)} off its share."
+            )
+    return tuple(said)
 
 
 def _because(found: Recommendation, chosen: CandidateReport) -> str:
@@ -86,8 +92,8 @@ def _because(found: Recommendation, chosen: CandidateReport) -> str:
         return f"of the candidates that do the job {within}, it copies the fewest bytes"
     if found.why is Why.FEWEST_BYTES:
         return (
-            "fewest bytes are preferred (prefer), and of the candidates that do the job it copies the fewest. It "
-            f"leaves the worst broker {format_share(after)} off its share, where {asked} were asked for"
+            "the run prefers the fewest bytes (prefer), and of the candidates that do the job it copies the fewest. It "
+            f"leaves the worst broker {format_share(after)} off its share; the tolerance is {asked}"
         )
     if found.why is Why.NEAREST:
         return (
@@ -98,8 +104,8 @@ def _because(found: Recommendation, chosen: CandidateReport) -> str:
 
 
 def _gain(chosen: CandidateReport) -> str:
-    """How the highest broker comes down, of the resource of which it does so most."""
-    if chosen.gain is None:  # a broker that is emptied, racks that are repaired: no load falls
+    """How far the load of the highest broker falls, for the resource where it falls most."""
+    if chosen.gain is None:  # no load falls, as when a broker is emptied or racks are repaired
         return ""
     metric, before, after = chosen.gain
     return (
@@ -108,39 +114,20 @@ def _gain(chosen: CandidateReport) -> str:
     )
 
 
-def _left(found: Recommendation, job: str) -> list[str]:
-    said = []
-    if found.undone and job in _UNDONE:
-        said.append(f"{format_count(found.undone, *_UNDONE[job])}.")
-    if found.rack_violations:
-        said.append(
-            f"{format_count(found.rack_violations, 'partition still breaks', 'partitions still break')} the rack rule."
-        )
-    return said
-
-
-def _neighbour(kind: str, other: Beside) -> str:
-    title = TITLES.get(other.candidate, other.candidate)
-    return (
-        f"{title} is the next {kind} one: it copies {format_bytes(other.bytes)} and leaves the worst broker "
-        f"{format_share(other.furthest)} off its share."
-    )
-
-
 def further_runs_words(report: RunReport, candidate: CandidateReport) -> str:
-    """How many more runs with the same limit bring the cluster within the tolerance; empty where none is needed."""
+    """How many more runs with the same limit reach the tolerance; empty if none is needed."""
     more, limit = candidate.further_runs, report.settings.max_bytes
     if more is None or more == NOT_ESTIMATED or limit is None:
         return ""
     runs = format_count(more.runs, "more run", "more runs")
     return (
-        f"max_bytes ({format_bytes(limit)}) stops this run short. By estimate {runs} of that size are needed to be "
-        f"within {format_share(report.settings.tolerance)}: {format_bytes(more.bytes)} are left to copy at least."
+        f"max_bytes ({format_bytes(limit)}) stops this run short. About {runs} of that size are needed to be within "
+        f"{format_share(report.settings.tolerance)}: at least {format_bytes(more.bytes)} are left to copy."
     )
 
 
 def less_even_words(candidate: CandidateReport) -> str:
-    """The warning of a plan that ends less even than the cluster is; empty for others."""
+    """The warning for a plan that ends less even than the cluster is now; empty for others."""
     worse = candidate.less_even
     if worse is None:
         return ""

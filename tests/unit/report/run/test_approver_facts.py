@@ -94,7 +94,7 @@ def test_days_until_full_are_said_only_where_growth_is_known() -> None:
     assert brief(found).otherwise == ("Broker 1 goes on carrying 1.62 times its share of bytes on disk.",)
     even = planned(samples.outlook(first_full=None, off=[], fullest_disk=None), rack=None)
     assert brief(even).why == ("Every broker is within 10 % of its share.",)
-    assert brief(even).otherwise == ("Nothing that is known of this cluster gets worse.",)
+    assert brief(even).otherwise == ("By what is known of this cluster, nothing gets worse.",)
 
 
 def test_brokers_to_be_emptied_and_rack_violations_come_first() -> None:
@@ -102,7 +102,7 @@ def test_brokers_to_be_emptied_and_rack_violations_come_first() -> None:
     said = brief(planned(samples.outlook(leaving=leaving, rack_violations=1)))
     assert said.why[:2] == (
         "Broker 7, 8 are to be emptied and hold 120 replicas, 3.00 GiB.",
-        "1 partition has replicas on fewer racks than there could be.",
+        "1 partition has replicas on fewer racks than possible.",
     )
     assert "Broker 7, 8 cannot be switched off without losing replicas." in said.otherwise
 
@@ -133,7 +133,7 @@ def test_disks_of_unknown_size_are_named_beside_the_fullest_that_is_known() -> N
         (
             Window(not_before=NOW + timedelta(hours=8)),
             "starts at 2026-05-03 22:00:00 UTC at the earliest, with lock and throttle; an earlier approval expires as "
-            "if somebody gave it then",
+            "if it was given then",
         ),
         (
             Window(finish_by=NOW + timedelta(hours=3)),
@@ -142,7 +142,7 @@ def test_disks_of_unknown_size_are_named_beside_the_fullest_that_is_known() -> N
         (
             Window(NOW + timedelta(hours=1), NOW + timedelta(hours=2, minutes=30)),
             "starts at 2026-05-03 15:00:00 UTC at the earliest, with lock and throttle; an earlier approval expires as "
-            "if somebody gave it then; may not end by 2026-05-03 16:30:00 UTC: batches that would end later do not "
+            "if it was given then; may not end by 2026-05-03 16:30:00 UTC: batches that would end later do not "
             "start",
         ),
         (

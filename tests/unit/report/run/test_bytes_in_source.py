@@ -57,12 +57,13 @@ def partitions(**counts: int) -> dict[str, int]:
         ({"partitions": partitions(), "samples": 3}, "too little history to say (3 samples)"),
         (
             {"partitions": partitions(snapshot=4), "samples": 1, "unreadable_files": 1},
-            "too little history to say (1 sample; 1 file of the ledger gave none); 4 partitions as in the snapshot",
+            "too little history to say (1 sample; 1 file of the ledger could not be read); 4 partitions as in the "
+            "snapshot",
         ),
         (
             {"at_least": 1, "expiring_bytes": 3 * GIB},
             MEASURED.replace("; data", "; 1 partition of compacted topics may take more; data")
-            + "; 3.00 GiB expire first, and are not planned as if they stayed",
+            + "; 3.00 GiB expire first, so the plan does not count them as staying",
         ),
         (
             {"last_at": "2026-05-03T11:12:10+00:00"},

@@ -41,7 +41,7 @@ def test_a_batch_that_is_not_as_large_as_planned_says_so() -> None:
     assert live_words(report(), None).planned == ""
     count = samples.progress()["this_batch"] | {"bytes_total": 97 * samples.GIB}
     words = live_words(report(progress=samples.progress(this_batch=count)), None).planned
-    assert words == "as large as its partitions are now; 92.0 GiB by the plan"
+    assert words == "the present size of its partitions; 92.0 GiB by the plan"
 
 
 def test_batches_that_are_over_count_where_nobody_noted_progress_since() -> None:
@@ -71,7 +71,7 @@ def test_the_time_left_holds_the_plans_time_and_the_pace_of_this_run() -> None:
     # 82 of 287 GiB are left: 0.9 to 1.5 times 51 min by the plan, 12 min as fast as it went so far.
     assert words.rest == "12 min–1 h 17 min"
     assert words.ends == "2026-05-03 15:22–16:27 UTC"
-    assert words.basis == ("by this run so far, and 0.9–1.5 times the plan: too few earlier runs here to tell more")
+    assert words.basis == ("by this run so far, and 0.9–1.5 times the plan: too few earlier runs here for more")
 
 
 def test_another_throttle_changes_the_time_left() -> None:
@@ -145,7 +145,7 @@ def test_of_a_run_that_airflow_has_ended_no_end_is_told_but_who_has_its_throttle
     words = live_words(report(snapshot=windowed), None, is_active=False)
     assert (words.rest, words.ends, words.basis, words.window) == ("", "", "", None)
     assert words.silence.startswith("The run has ended, and nobody follows its batches")
-    assert "under their throttle of 47.7 MiB/s. The Dag kafka_throttle_janitor takes it off" in words.silence
+    assert "under their throttle of 47.7 MiB/s. The Dag kafka_throttle_janitor removes it" in words.silence
     released = report(throttle=samples.throttle(released_at="2026-05-03T15:39:00+00:00"))
     assert "throttle of" not in live_words(released, None, is_active=False).silence
     for over in ({"verification": samples.verification(passed=True)}, {"batches": None}):

@@ -51,7 +51,7 @@ def with_measured(*measured: int | None) -> dict[str, Any]:
             "258 GiB",
             "1 batch by its planned size, the others measured on the new replicas as they ended",
         ),
-        ((None, None), "287 GiB", "by the planned sizes: nobody measured it"),
+        ((None, None), "287 GiB", "by the planned sizes, because nothing was measured"),
     ],
 )
 def test_copied_bytes_are_those_measured_and_what_is_not_is_said(
@@ -66,7 +66,7 @@ def test_batches_of_an_older_version_are_read_and_called_unmeasured() -> None:
     batches = with_measured(None, None)
     for batch in batches["batches"]:
         del batch["measured_bytes"]
-    assert lines(batches=batches)["Bytes copied"].note == "by the planned sizes: nobody measured it"
+    assert lines(batches=batches)["Bytes copied"].note == "by the planned sizes, because nothing was measured"
 
 
 def test_what_a_batch_had_copied_that_did_not_end_counts_as_it_was_metered() -> None:

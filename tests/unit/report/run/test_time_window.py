@@ -45,12 +45,12 @@ def noted(**changes: Any) -> dict[str, Any]:
         (
             "16:26:00",
             "ask",
-            "may not end in time. The window holds back no batch: the batch under way goes on to its end",
+            "may not end in time. The window stops no batch: the batch under way runs to its end",
         ),
         ("16:10:00", "ask", "may not end in time. Of the 3 later batches, up to 1 will not start"),
         ("15:50:00", "ask", "may not end in time. Of the 3 later batches, up to 2 will not start"),
         ("15:30:00", "problem", "cannot end in time. Of the 3 later batches, 2 to 3 will not start"),
-        ("15:12:00", "problem", "cannot end in time. None of the 3 later batches will start, and what was"),
+        ("15:12:00", "problem", "cannot end in time. None of the 3 later batches will start, and their partitions"),
     ],
 )
 def test_the_time_left_is_held_against_the_window_batch_by_batch(finish_by: str, tone: str, words: str) -> None:

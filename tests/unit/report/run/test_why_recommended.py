@@ -60,8 +60,8 @@ def test_the_reason_and_both_neighbours_are_said_on_the_page_and_in_the_request(
         (
             Recommendation("light", Why.FEWEST_BYTES, 0.1, Furthest(1.0, 0.25)),
             "balance",
-            "Light is recommended: fewest bytes are preferred (prefer), and of the candidates that do the job it "
-            "copies the fewest. It leaves the worst broker 25 % off its share, where 10 % were asked for.",
+            "Light is recommended: the run prefers the fewest bytes (prefer), and of the candidates that do the "
+            "job it copies the fewest. It leaves the worst broker 25 % off its share; the tolerance is 10 %.",
         ),
         (
             Recommendation("balanced", Why.NEAREST, 0.1, Furthest(1.0, 0.94), 7, 2),
@@ -72,7 +72,7 @@ def test_the_reason_and_both_neighbours_are_said_on_the_page_and_in_the_request(
         (
             Recommendation("balanced", Why.NEAREST, 0.1, Furthest(1.0, 0.94), 7, 2),
             "drain",
-            "7 replicas stay on brokers that are to be emptied. 2 partitions still break the rack rule.",
+            "7 replicas stay on brokers to be emptied. 2 partitions still break the rack rule.",
         ),
         (None, "balance", "Balanced is recommended: for 287 GiB copied, the highest broker goes from 1.62 to 1.04"),
     ],
@@ -118,7 +118,7 @@ def test_a_plan_that_ends_less_even_is_warned_of_with_its_figures() -> None:
 
 def test_a_plan_that_max_bytes_stops_says_how_many_more_runs_are_needed_by_estimate() -> None:
     found = report(None, further_runs={"runs": 14, "bytes": 30 * 1024 * GIB})
-    said = "By estimate 14 more runs of that size are needed to be within 10 %: 30.0 TiB are left to copy at least."
+    said = "About 14 more runs of that size are needed to be within 10 %: at least 30.0 TiB are left to copy."
     assert found.settings.max_bytes is not None
     assert said in approval_body(found)
     assert said in page_of(found).replace("\u00a0", " ")
