@@ -21,7 +21,7 @@ from kafka_rebalance.steps.clusters import VERDICT
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.read_in_time import Reading, Reads
-from kafka_rebalance.steps.run_folder import RunFolder, file_name, newest_attempt, open_run_folder
+from kafka_rebalance.steps.run_folder import RunFolder, file_name, folder_of_run, newest_attempt, open_run_folder
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.steps.throttle.lease_files import StoredLease
 
@@ -113,9 +113,8 @@ def _read_cluster(deployment: Deployment, cluster: ClusterToRead, now: datetime)
 def _newest_verdict(deployment: Deployment, cluster: ClusterToRead, problems: list[str]) -> dict[str, Any] | None:
     """Of the newest check that has come to one."""
     for check in cluster.checks:
-        run = deployment.runs_root / file_name(cluster.connection_id) / file_name(check)
         try:
-            folder = newest_attempt(run)
+            folder = newest_attempt(folder_of_run(deployment, cluster.connection_id, check))
             verdict = None if folder is None else json_files.read_json_if_there(folder, VERDICT)
             if verdict is not None:
                 return verdict

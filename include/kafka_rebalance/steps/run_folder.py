@@ -96,7 +96,7 @@ def create_run_folder(deployment: Deployment, connection_id: str, started: RunNa
 
     A cleared task never re-uses an attempt.
     """
-    run = deployment.runs_root / file_name(connection_id) / file_name(started.run_id)
+    run = folder_of_run(deployment, connection_id, started.run_id)
     nonce = secrets.token_hex(16)
     attempt = max(attempts(run), default=0) + 1
     folder = run / str(attempt)
@@ -104,6 +104,11 @@ def create_run_folder(deployment: Deployment, connection_id: str, started: RunNa
     owner = FolderOwner(started.dag_id, started.run_id, connection_id, attempt)
     write_json(folder, NONCE, {"nonce": nonce, "owner": owner.to_mapping()})
     return folder, nonce
+
+
+def folder_of_run(deployment: Deployment, connection_id: str, run_id: str) -> RunFolder:
+    """The folder of this run's attempts."""
+    return deployment.runs_root / file_name(connection_id) / file_name(run_id)
 
 
 def attempts(run: RunFolder) -> list[int]:

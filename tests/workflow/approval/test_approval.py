@@ -20,7 +20,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.steps.rebalance import render_report
 from kafka_rebalance.steps.run.approved_plan import read_approved
-from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.run_step import step_inputs
 from support.airflow.approval_requests import EVEN, LEADERS_EVEN, POLICY, SKEWED, Asked, World
 
 
@@ -134,7 +134,7 @@ def test_an_approval_is_written_down_with_who_when_and_what(make: Callable[..., 
     )
     assert (row["by"], row["at"], row["note"]) == ("uma", datetime(2026, 11, 21, tzinfo=UTC), "go")
     assert (row["expired"], row["refused"], row["throttle_bytes_per_second"]) == (False, None, 2_000_000)
-    plan = read_approved(airflow_deployment(), world.xcom["decision"], world.dag_run)
+    plan = read_approved(step_inputs(world.dag_run), world.xcom["decision"])
     assert plan.candidate.name == "light"
     assert plan.candidate.digest == decision["digest"]
 
@@ -148,7 +148,7 @@ def test_reject_skips_all_that_follows_but_the_teardown(make: Callable[..., Worl
     assert world.decision["choice"] == "Reject"
     assert [(row["choice"], row["by"], row["digest"]) for row in world.noted] == [("Reject", "uma", None)]
     with pytest.raises(ApprovalError):
-        read_approved(airflow_deployment(), world.xcom["decision"], world.dag_run)
+        read_approved(step_inputs(world.dag_run), world.xcom["decision"])
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_a_decision_that_was_edited_is_refused(make: Callable[..., World]) -> No
     path = Path(str(world.folder / json_files.DECISION))
     path.write_text(json.dumps({**world.decision, "throttle_bytes_per_second": 5_000_000}))
     with pytest.raises(ApprovalError, match="is not the decision that was given in Airflow"):
-        read_approved(airflow_deployment(), world.xcom["decision"], world.dag_run)
+        read_approved(step_inputs(world.dag_run), world.xcom["decision"])
 
 
 def test_moves_that_were_exchanged_are_refused(make: Callable[..., World]) -> None:
@@ -356,4 +356,4 @@ def test_moves_that_were_exchanged_are_refused(make: Callable[..., World]) -> No
     planner.run(world.folder / "snapshot", world.folder, other)
     (world.folder / json_files.PROPOSALS).write_bytes(proposals)
     with pytest.raises(ArtifactError):
-        read_approved(airflow_deployment(), world.xcom["decision"], world.dag_run)
+        read_approved(step_inputs(world.dag_run), world.xcom["decision"])

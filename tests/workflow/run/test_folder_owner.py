@@ -310,9 +310,7 @@ def test_a_way_back_is_not_approved_by_who_asked_for_it(
 def test_a_conf_that_was_edited_on_its_way_is_refused(way_back: Callable[..., SimulatedRun], key: str) -> None:
     plan = json.dumps({"version": 1, "partitions": [{"topic": "idle", "partition": 0, "replicas": [4, 1]}]})
     back = way_back(lambda conf: conf.update({key: plan}))
-    with pytest.raises(
-        AirflowFailException, match="is not the one that run kafka_rebalance_cancel/cancel has handed on"
-    ):
+    with pytest.raises(AirflowFailException, match="is not the one that run kafka_rebalance_cancel/cancel passed on"):
         back.plan(plan=plan)
 
 

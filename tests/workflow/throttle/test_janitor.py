@@ -17,6 +17,7 @@ from kafka_rebalance.steps.run.run_lock import lock_owner
 from kafka_rebalance.steps.throttle import write_back
 from kafka_rebalance.steps.throttle.throttle_in_force import check_throttle_in_force
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.run_step import step_inputs
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.cluster_lock import LockOwner
 from support.runs.janitor_run import Airflow, silent, tend
@@ -138,7 +139,7 @@ def test_a_release_with_copies_in_flight_hands_the_lease_over_and_its_retry_give
     assert lease is not None
     assert lease.handed_over_at is not None
     with pytest.raises(ThrottleError, match="so no batch is requested"):
-        check_throttle_in_force(cluster.lease(), read_approved(airflow_deployment(), run.decision, run.dag_run), ())  # type: ignore[arg-type]
+        check_throttle_in_force(cluster.lease(), read_approved(step_inputs(run.dag_run), run.decision), ())  # type: ignore[arg-type]
     with pytest.raises(UnwatchedError):
         tend()
     while REASSIGN in cluster.fake.znodes:

@@ -14,7 +14,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
 from kafka_rebalance.steps.run.approved_plan import read_approved
 from kafka_rebalance.steps.throttle import throttle_in_force
-from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.run_step import step_inputs
 from kafka_rebalance.zookeeper import cluster_lock, lease_record
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import open_lease
@@ -121,9 +121,7 @@ def test_a_verification_without_any_lease_fails_while_a_throttle_of_the_run_stan
 ) -> None:
     run.hold()
     lose_both(run, cluster)
-    checks = throttle_in_force.check_put_back(
-        cluster.fake, read_approved(airflow_deployment(), run.decision, run.dag_run)
-    )
+    checks = throttle_in_force.check_put_back(cluster.fake, read_approved(step_inputs(run.dag_run), run.decision))
     assert {check.subject for check in checks if not check.passed} >= {f"brokers/1 {LEADER_RATE}"}
 
 

@@ -40,12 +40,11 @@ from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.clusters import REBALANCE_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
-from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_plan_view
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.run.asked_batches import asked_for
 from kafka_rebalance.steps.run.requester import hand_on
 from kafka_rebalance.steps.run.running_rebalance import Running, find_moved, find_running
 from kafka_rebalance.steps.run.same_cluster import check_same_cluster
-from kafka_rebalance.steps.run.snapshot_tables import read_baseline
 from kafka_rebalance.steps.run_folder import create_run_folder
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
@@ -127,7 +126,7 @@ def _show_run(
     running = find_running(deployment, client, connection_id)
     target, run = _target(deployment, action, running, connection_id, cluster_id, params.get("run_id") or None)
     _check_same_cluster(target, cluster_id)
-    asked = _Asked(params, connection, policy, read_plan_view(client, target), target, run)
+    asked = _Asked(params, connection, policy, read_cluster_view(client, target.topics), target, run)
     return {
         "cluster_id": cluster_id,
         "run": run,
@@ -241,7 +240,7 @@ def _set_throttle(asked: _Asked, client: KazooClient) -> dict[str, Any]:
 
 def _roll_back(asked: _Asked, client: KazooClient) -> dict[str, Any]:
     moves = asked.target.candidate.moves
-    then = read_baseline(asked.target.folder, asked.target.topics).topics
+    then = asked.target.tables.baseline.topics
     recorded = {topic: identity.czxid for topic, identity in then.items()}
     back = plan_roll_back(moves, asked.view, recorded, _sizes(asked, moves))
     if not back.moves:

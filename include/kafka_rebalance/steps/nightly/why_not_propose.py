@@ -31,7 +31,7 @@ from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.nightly.how_uneven import WORDS, skew
 from kafka_rebalance.steps.run.approved_plan import decider
-from kafka_rebalance.steps.run_folder import file_name, newest_attempt
+from kafka_rebalance.steps.run_folder import folder_of_run, newest_attempt
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ def _rejection(
         if row["dag_id"] != REBALANCE_DAG or row["choice"] is None or row["run_id"] is None:
             continue
         try:
-            folder = newest_attempt(deployment.runs_root / file_name(connection_id) / file_name(row["run_id"]))
+            folder = newest_attempt(folder_of_run(deployment, connection_id, row["run_id"]))
             if folder is None:
                 continue
             written = json_files.read_json(folder, json_files.SNAPSHOT)

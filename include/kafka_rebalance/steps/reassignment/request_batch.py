@@ -32,7 +32,7 @@ from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.steps.reassignment.elect_preferred import elect_preferred, led_by_first, may_elect, most_at_once
 from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower, follow_for
 from kafka_rebalance.steps.reassignment.progress_notes import read_movement
-from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved, read_plan_view
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved
 from kafka_rebalance.steps.run.asked_batches import asked_for, gone_through
 from kafka_rebalance.steps.run.checks_before_write import check_before_write, check_clock_for_window, pause_now
 from kafka_rebalance.steps.run.left_out_moves import read_left_out
@@ -44,6 +44,7 @@ from kafka_rebalance.steps.throttle.suspend_throttle import set_for_batch
 from kafka_rebalance.steps.throttle.throttle_in_force import check_throttle_in_force
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import create_reassignment
 
 log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ def reassign(
     A batch that should end within `pace.stay` is followed by the worker itself for so long: the way to the triggerer
     and back takes Airflow several seconds, in which nothing moves. `seen`: as in `Visit.advance`.
     """
-    plan = read_approved(inputs.deployment, decision, inputs.run)  # and held against what was approved, once
+    plan = read_approved(inputs, decision)  # and held against what was approved, once
     connection = inputs.deployment.read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
         visit = Visit(inputs, client, connection, plan)
@@ -161,12 +162,13 @@ class Visit:
         if self._last and self._all_states is not None and now - self._all_states[0] < STATES_SECONDS:
             fresh = {tp for b in batches if 0 <= b.number - self._last <= 1 for tp in _partitions(b)}
             seen = self._all_states[1].partitions
-            view = read_plan_view(self.client, plan, {tp: one.state for tp, one in seen.items() if tp not in fresh})
+            known = {tp: one.state for tp, one in seen.items() if tp not in fresh}
+            view = read_cluster_view(self.client, plan.topics, known=known)
             where = _position(plan, view, self.client)
             if view.brokers == self._all_states[1].brokers and _partitions(where.in_flight or where.next) <= fresh:
                 self._all_states = self._all_states[0], view
                 return view, where
-        view = read_plan_view(self.client, plan)
+        view = read_cluster_view(self.client, plan.topics)
         self._all_states = now, view
         return view, _position(plan, view, self.client)
 

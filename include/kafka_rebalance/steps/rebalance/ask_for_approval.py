@@ -91,7 +91,7 @@ class CandidateApproval(Approval):
             connection = inputs.deployment.read_connection(
                 json_files.read_json(folder, json_files.SNAPSHOT)["connection_id"]
             )
-            held = held_digest(inputs.deployment, connection, inputs.run)
+            held = held_digest(inputs, connection)
         except RebalanceError as unreadable:
             why = f" {unreadable}"
         if held is None or held != decision.get("digest"):

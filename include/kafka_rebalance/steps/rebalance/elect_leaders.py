@@ -19,7 +19,7 @@ from kafka_rebalance.zookeeper.client import open_client
 
 def elect_leaders(inputs: StepInputs, decision: Mapping[str, Any]) -> list[str]:
     """Preferred election for approved partitions whose leader is not the first replica; returns what is left."""
-    plan = read_approved(inputs.deployment, decision, inputs.run)
+    plan = read_approved(inputs, decision)
     with open_client(inputs.deployment.read_connection(plan.connection_id).zookeeper) as client:
         left = elect(inputs.deployment, client, plan, inputs.run)
     return [str(tp) for tp in left]

@@ -21,7 +21,7 @@ from kafka_rebalance.planning.tables.snapshot_files import BROKERS
 from kafka_rebalance.steps.clusters import REBALANCE_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.run_folder import RunFolder, file_name, newest_attempt
+from kafka_rebalance.steps.run_folder import RunFolder, folder_of_run, newest_attempt
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def _beside(deployment: Deployment, folder: RunFolder, connection_id: str, row: 
         return None
     then, same, by = None, None, row["by"]
     try:
-        earlier = newest_attempt(deployment.runs_root / file_name(connection_id) / file_name(row["run_id"]))
+        earlier = newest_attempt(folder_of_run(deployment, connection_id, row["run_id"]))
         if earlier is not None:
             decision = DECISION_FILE.read_if_there(earlier)
             by = (decision.by if decision else None) or by

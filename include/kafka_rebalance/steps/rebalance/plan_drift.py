@@ -22,7 +22,7 @@ from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.report.run.drift import CandidateDrift, DriftReport
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.read_in_time import Reads, TooManyReads
-from kafka_rebalance.steps.run.snapshot_tables import read_baseline
+from kafka_rebalance.steps.run.snapshot_tables import SnapshotTables
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
@@ -70,7 +70,7 @@ def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
     names, aside = _names(folder)
     candidates = [read_candidate(folder, name) for name in names]
     topics = {move.topic_partition.topic for candidate in candidates for move in candidate.moves}
-    then = read_baseline(folder, topics)
+    then = SnapshotTables(folder, topics).baseline
     states_read = len(then.partitions) <= STATES_READ
     settings = snapshot["settings"]
     connection = deployment.read_connection(str(snapshot["connection_id"]))

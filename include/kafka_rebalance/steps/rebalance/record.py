@@ -20,7 +20,7 @@ def record(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises where the run was not verified: it is the last task.
     """
-    plan = read_approved(inputs.deployment, decision, inputs.run)
+    plan = read_approved(inputs, decision)
     row = outcome_row(plan, inputs.run.run_id)
     ledger_rows.append(inputs.deployment, "outcomes", plan.connection_id, inputs.run.run_id, datetime.now(UTC), [row])
     render_report.write_report(plan.folder)

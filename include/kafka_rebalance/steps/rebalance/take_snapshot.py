@@ -61,7 +61,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     requester = read_requester(inputs.deployment, inputs.run)
     policy = inputs.deployment.read_policy(connection_id)
     connection = inputs.deployment.read_connection(connection_id)
-    running_rebalance.check_plans_nothing_meanwhile(inputs.deployment, connection, inputs.run)
+    running_rebalance.check_plans_nothing_meanwhile(inputs, connection)
     folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
     inputs.tell("run_folder", str(folder))
     inputs.tell("nonce", nonce)

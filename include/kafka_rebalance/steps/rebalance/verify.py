@@ -22,7 +22,7 @@ from kafka_rebalance.steps.inputs import RunName, StepInputs
 from kafka_rebalance.steps.reassignment import batch_notes
 from kafka_rebalance.steps.rebalance.elect_leaders import elect
 from kafka_rebalance.steps.rebalance.record import so_far
-from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved, read_plan_view
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved
 from kafka_rebalance.steps.run.left_out_moves import check_left_out
 from kafka_rebalance.steps.run.segment_configs_now import check_segment_settings
 from kafka_rebalance.steps.settled_checks import write_checks
@@ -32,7 +32,7 @@ from kafka_rebalance.verification.emptied_brokers import check_emptied
 from kafka_rebalance.verification.preferred_leaders import check_leaders
 from kafka_rebalance.verification.replicas_in_place import check_not_deleted, check_placement, check_same_topics
 from kafka_rebalance.zookeeper.client import open_client, read_children
-from kafka_rebalance.zookeeper.reader import read_assignments
+from kafka_rebalance.zookeeper.reader import read_assignments, read_cluster_view
 from kafka_rebalance.zookeeper.znodes import paths
 
 log = logging.getLogger(__name__)
@@ -42,12 +42,12 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     """Holds the cluster against what was approved; verification.json has every check. Raises where one failed:
     NotInSyncError, which is worth a retry, where that is only since a broker is away or catching up at this moment.
     """
-    plan = read_approved(inputs.deployment, decision, inputs.run)
+    plan = read_approved(inputs, decision)
     connection = inputs.deployment.read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
         if so_far(plan, json_files.VERIFICATION).get("again"):
             _elect_who_is_back(inputs.deployment, client, plan, inputs.run)
-        view = read_plan_view(client, plan)
+        view = read_cluster_view(client, plan.topics)
         checks = (
             *check_placement(plan.candidate.moves, view),
             *check_same_topics(plan.candidate.moves, view, plan.tables.baseline.topics),

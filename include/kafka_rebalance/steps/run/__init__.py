@@ -1,1 +1,1 @@
-"""What one run is: its folder, the plan that was approved, the lock, and what may keep it from writing."""
+"""One run: the approved plan, the lock, and what can stop a write."""

@@ -1,4 +1,4 @@
-"""What was approved, read back from the run's folder and held against XCom, the digests and today's policy."""
+"""What was approved, read from the run's folder and compared with XCom, the digests and today's policy."""
 
 from __future__ import annotations
 
@@ -7,36 +7,31 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from kazoo.client import KazooClient
-
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.left_out import LeftOut
 from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.execution.approval_rules import REJECT, check_approval_fresh
 from kafka_rebalance.execution.time_window import Window, read_window
 from kafka_rebalance.model.candidate import Candidate
-from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.digests import digest_of
-from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.model.settings import LEADERS_ALONE, Settings
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.steps.deployment import Deployment
-from kafka_rebalance.steps.inputs import RunName, StepInputs
+from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.left_out_moves import read_left_out, without
 from kafka_rebalance.steps.run.snapshot_tables import SnapshotTables
 from kafka_rebalance.steps.run_folder import RunFolder, check_newest_attempt, open_own_folder
-from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 
 def decider(decision: Mapping[str, Any] | None) -> str | None:
-    """Who gave this decision, by name, since an id may be a number; None where nobody did."""
+    """Who decided, by name because an id may be a number; None if nobody did."""
     who = (decision or {}).get("approved_by") or {}
     return who.get("name") or who.get("id")
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovedPlan:
-    """The one candidate that may run, with the snapshot and the decision it belongs to."""
+    """The one candidate that may run, with its snapshot and its decision."""
 
     folder: RunFolder
     snapshot: Mapping[str, Any]
@@ -47,7 +42,7 @@ class ApprovedPlan:
 
     @property
     def candidate(self) -> Candidate:
-        """What is executed: the approved candidate, less the partitions that were left out on purpose."""
+        """What is executed: the approved candidate without the moves that the run left out."""
         return without(self.approved, self.left_out)
 
     @property
@@ -56,28 +51,26 @@ class ApprovedPlan:
 
     @property
     def window(self) -> Window:
-        """When batches may begin, and by when all must be over."""
         return read_window(self.snapshot.get("window") or {})
 
     @property
     def topics(self) -> frozenset[str]:
-        """What to read from ZooKeeper for this plan."""
+        """Topics with an approved move."""
         return frozenset(move.topic_partition.topic for move in self.approved.moves)
 
     @property
     def leaving(self) -> frozenset[int]:
-        """Brokers that the plan empties, and which may therefore be down."""
+        """Brokers that the plan empties. They may be down."""
         settings = self.snapshot["settings"]
         return frozenset(settings["drain"]) | {int(old) for old in settings["replace"]}
 
     @property
     def disk_headroom(self) -> float:
-        """The share of a disk that stays free while both copies exist."""
         return float(self.snapshot["settings"].get("disk_headroom", Settings().disk_headroom))
 
     @property
     def to_be_empty(self) -> frozenset[int]:
-        """Brokers that hold nothing in the end; of jobs that change leaders alone there are none."""
+        """Brokers that hold nothing in the end; none for a job that changes leaders alone."""
         return frozenset() if self.snapshot["settings"]["job"] in LEADERS_ALONE else self.leaving
 
     @property
@@ -85,36 +78,29 @@ class ApprovedPlan:
         return int(self.decision["throttle_bytes_per_second"])
 
 
-def read_approved(deployment: Deployment, decision: Mapping[str, Any], started: RunName) -> ApprovedPlan:
-    """The approved candidate. Raises ApprovalError or ArtifactError where anything differs from what was approved.
+def read_approved(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedPlan:
+    """The approved plan of this run. Raises ApprovalError or ArtifactError if anything differs from the approval."""
+    return read_plan(*_read_decision(inputs, decision))
 
-    The moves must still give the approved digest. Nothing is recomputed.
+
+def read_plan(folder: RunFolder, decision: Mapping[str, Any]) -> ApprovedPlan:
+    """The plan that this decision.json approves. Nothing is computed again.
+
+    Raises ApprovalError unless the moves still give the approved digest.
     """
-    folder, written = read_decision(deployment, decision, started)
     snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
-    candidate = read_candidate(folder, written["choice"])
-    check_digest(f"Candidate {candidate.name}", candidate.digest, written)
-    return plan_in(folder, snapshot, written, candidate)
+    candidate = read_candidate(folder, decision["choice"])
+    _check_digest(f"Candidate {candidate.name}", candidate.digest, decision)
+    tables = SnapshotTables(folder, {move.topic_partition.topic for move in candidate.moves})
+    return ApprovedPlan(folder, snapshot, decision, candidate, read_left_out(folder, candidate), tables)
 
 
-def plan_in(
-    folder: RunFolder, snapshot: Mapping[str, Any], written: Mapping[str, Any], candidate: Candidate
-) -> ApprovedPlan:
-    """The plan of that folder, with what was left out of it so far and what the snapshot knows of its topics."""
-    topics = {move.topic_partition.topic for move in candidate.moves}
-    left_out, tables = read_left_out(folder, candidate), SnapshotTables(folder, topics)
-    return ApprovedPlan(folder, snapshot, written, candidate, left_out, tables)
+def _read_decision(inputs: StepInputs, decision: Mapping[str, Any]) -> tuple[RunFolder, Mapping[str, Any]]:
+    """The run's folder and its decision.json; `decision` is what `approve` pushed to XCom.
 
-
-def read_decision(
-    deployment: Deployment, decision: Mapping[str, Any], started: RunName
-) -> tuple[RunFolder, Mapping[str, Any]]:
-    """The run's folder and its decision.json. Raises ApprovalError unless something was approved, and is the same, and
-    RunFolderError where it was approved in another run.
-
-    `decision` is what `approve` pushed to XCom: where the run's files are, and what was chosen.
+    Raises ApprovalError unless both approve the same, RunFolderError if the folder is another run's.
     """
-    folder = open_own_folder(deployment, decision["run_folder"], started, decision["nonce"])
+    folder = open_own_folder(inputs.deployment, decision["run_folder"], inputs.run, decision["nonce"])
     written = json_files.read_json(folder, json_files.DECISION)
     same = digest_of(written) == decision.get("decision_digest") and all(
         written.get(key) == decision.get(key) for key in ("choice", "digest")
@@ -128,11 +114,10 @@ def read_decision(
     return folder, written
 
 
-def check_digest(what: str, digest: str, written: Mapping[str, Any]) -> None:
-    """Raises ApprovalError unless this is the digest of decision.json."""
-    if digest != written["digest"]:
+def _check_digest(what: str, digest: str, decision: Mapping[str, Any]) -> None:
+    if digest != decision["digest"]:
         raise ApprovalError(
-            f"{what} has digest {digest[:8]}, approved was {written['digest'][:8]}. "
+            f"{what} has digest {digest[:8]}, but digest {decision['digest'][:8]} was approved. "
             "Nothing was written to the cluster. Start a new Dag run."
         )
 
@@ -166,29 +151,20 @@ def read_approved_request(
     decode: Callable[[Mapping[str, Any]], T],
     name: Callable[[T], str],
 ) -> ApprovedRequest[T]:
-    """The plan of that file, if it is the one that was approved. Raises ApprovalError, ArtifactError."""
-    folder, given = read_decision(inputs.deployment, decision, inputs.run)
+    """The approved plan of that file. Raises ApprovalError if the file has another plan, ArtifactError."""
+    folder, given = _read_decision(inputs, decision)
     written = json_files.read_json(folder, file)
     plan = decode(written)
-    check_digest(name(plan), plan.digest, given)
+    _check_digest(name(plan), plan.digest, given)
     return ApprovedRequest(folder, written, given, plan)
 
 
 def check_may_begin(deployment: Deployment, approved: ApprovedRequest[Any]) -> None:
-    """Raises ApprovalError for an approval that has grown too old, RunFolderError for one of an earlier attempt,
-    StaleProposalError where the policy has changed since. To be asked immediately before the first write.
+    """For the moment before the first write. Raises ApprovalError if the approval has expired, RunFolderError if it is
+    of an earlier attempt, StaleProposalError if the policy has changed.
     """
     given = approved.decision
     policy = deployment.check_policy_unchanged(approved.connection_id, given["policy_digest"])
     check_newest_attempt(approved.folder)
     if given["approved_by"] is not None:
         check_approval_fresh(given["approved_at"], policy.approval_expires_after_seconds, datetime.now(UTC))
-
-
-def read_plan_view(
-    client: KazooClient,
-    plan: ApprovedPlan,
-    known: Mapping[TopicPartition, PartitionState | None] | None = None,
-) -> ClusterView:
-    """ZooKeeper's view of the topics that the approved plan touches, after a `sync`; see `read_cluster_view`."""
-    return read_cluster_view(client, plan.topics, known=known)

@@ -1,4 +1,4 @@
-"""Which batches this run has asked for: by batches.json and the fence, and by nothing that the cluster shows."""
+"""Which batches this run has requested. Only batches.json and the fence tell that, and never the cluster."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ REQUESTING = "requesting"  # the state of a batch that is about to be requested
 
 
 def asked_for(folder: RunFolder, client: KazooClient) -> frozenset[int]:
-    """Numbers of the batches that this run has asked for; whether anything came of it, only the cluster tells. To be
-    read after the cluster, since a request is noted before it is made.
+    """Numbers of the batches that this run has requested; only the cluster tells what became of them.
 
-    A batch that was about to be requested by a worker that died counts, unless the fence is still as it was noted:
-    the request would have raised it, so it was never made. Raises ReadError, StorageError, FormatVersionError.
+    Read it after the cluster, because a request is noted before it is made. A batch counts too if a worker died when it
+    was about to request it, unless the fence is as it was noted: a request would have raised it. Raises ReadError,
+    StorageError, FormatVersionError.
     """
     noted = entries(read_notes(folder))
     doubtful = [number for number, entry in noted.items() if entry.get("state") == REQUESTING]
@@ -29,12 +29,12 @@ def asked_for(folder: RunFolder, client: KazooClient) -> frozenset[int]:
 
 
 def gone_through(folder: RunFolder) -> frozenset[int]:
-    """Numbers of the batches that were noted as over. Raises StorageError, FormatVersionError."""
+    """Numbers of the batches that were noted as ended. Raises StorageError, FormatVersionError."""
     return frozenset(number for number, entry in entries(read_notes(folder)).items() if entry.get("finished_at"))
 
 
 def read_notes(folder: RunFolder) -> dict[str, Any]:
-    """batches.json; an empty document where there are no readable notes."""
+    """batches.json; empty if it is absent or damaged. Raises StorageError, FormatVersionError."""
     try:
         return json_files.read_json(folder, json_files.BATCHES)
     except (FormatVersionError, StorageError):
@@ -44,5 +44,5 @@ def read_notes(folder: RunFolder) -> dict[str, Any]:
 
 
 def entries(document: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    """What was noted of each batch, by its number."""
+    """The notes of each batch, by its number."""
     return {entry["number"]: entry for entry in document.get("batches", [])}

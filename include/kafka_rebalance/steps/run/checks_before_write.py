@@ -1,4 +1,4 @@
-"""The last look before a write: is it allowed, is the cluster ready, and is everything still as it was approved?"""
+"""The last checks before a write: is it allowed, is the cluster ready, and is everything as it was approved?"""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Brokers:
-    """What the brokers say now: disks of those that send or receive copies; configs and versions of all."""
+    """What the brokers report: configs and versions of all, disks of those that send or receive copies."""
 
     disks: replica_sizes.BrokerDisks
     configs: ConfigsByBroker
@@ -72,7 +72,7 @@ class _Brokers:
 
 
 def pause_now(plan: ApprovedPlan, view: ClusterView, where: Position) -> Pause:
-    """What the next batch waits for; before the first the checks refuse instead, and a retry asks again."""
+    """What the next batch waits for. The first batch never waits: the checks refuse it, and a retry asks again."""
     if not where.begun or where.next is None:
         return Pause()
     return pause_before(
@@ -95,11 +95,11 @@ def check_before_write(
     *,
     requesting: int | None = None,
 ) -> ApprovedPlan:
-    """The plan that may be executed now: the approved one, less what the policy lets be left out.
+    """The plan that may be executed now: the approved one, without the moves that the policy lets the run leave out.
 
-    Raises where the cluster is frozen or not ready, policy or partitions are no longer those that were approved, and
-    before the first write also where the approval has expired or there is much more to copy. Nothing is written then.
-    `requesting`: the batch that is about to be requested; None: none yet, throttles come first.
+    Raises if the cluster is frozen or not ready, or if the policy or partitions have changed since the approval. Before
+    the first write it also raises if the approval has expired or there is much more to copy. `requesting`: the number
+    of the batch that comes next; None: the throttle comes first.
     """
     deployment.check_not_frozen(plan.connection_id)
     policy = deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"])
@@ -114,8 +114,8 @@ def check_before_write(
     check_cluster_ready(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=())
     check_same_cluster(connection, view)
     pause = pause_now(plan, view, where)
-    if pause:  # `reassign` has waited; another task, cleared meanwhile, does not take it for a conflict either
-        raise ClusterNotReadyError(f"Nothing was written, since the next batch waits. {' '.join(pause.reasons)}")
+    if pause:  # `reassign` has waited; another task that somebody has cleared must not take it for a conflict
+        raise ClusterNotReadyError(f"Nothing was written, because the next batch waits. {' '.join(pause.reasons)}")
     brokers = _read_brokers(client, connection, plan, view)
     found = drifts(
         plan.candidate.moves,
@@ -146,9 +146,9 @@ def check_before_write(
 
 
 def check_plan_within_policy(deployment: Deployment, plan: ApprovedPlan) -> None:
-    """Raises PolicyError where the approved moves themselves go beyond the policy's limits.
+    """Raises PolicyError if the approved moves exceed the policy's limits, for example after an error in planning.
 
-    To be asked before the first write: a plan that was made or kept wrongly copies no more than the policy allows.
+    Call it before the first write.
     """
     policy = deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"])
     check_within_policy(
@@ -162,9 +162,9 @@ def check_plan_within_policy(deployment: Deployment, plan: ApprovedPlan) -> None
 
 
 def check_clock_for_window(client: KazooClient, plan: ApprovedPlan) -> None:
-    """Holds this worker's clock against ZooKeeper's where the run has a window; the fence was raised just before.
+    """Compares this worker's clock with ZooKeeper's if the run has a window; raise the fence just before.
 
-    Raises ClusterNotReadyError where they differ.
+    Raises ClusterNotReadyError if they differ.
     """
     if plan.window != Window():
         check_clock(datetime.now(UTC), cluster_lock.read_time_of_fence(client))
@@ -173,22 +173,15 @@ def check_clock_for_window(client: KazooClient, plan: ApprovedPlan) -> None:
 def _read_brokers(
     client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan, view: ClusterView
 ) -> _Brokers:
-    """A request to each broker for its configs and one for its versions; one for its disks where it sends or receives.
-
-    The controller is read before and after: epochs that grow meanwhile are an election storm.
-    """
+    """The controller is read before and after these requests: epochs that grow in between are an election storm."""
     read: list[_Brokers] = []
 
     def ask() -> None:
-        copied = [move for move in plan.candidate.moves if move.added]
-        effective = broker_configs.read_effective_configs(connection.kafka, sorted(view.brokers))
-        read.append(
-            _Brokers(
-                replica_sizes.read_log_dirs(connection.kafka, sorted(brokers_touched(copied) & set(view.brokers))),
-                effective,
-                api_versions.read_api_versions(connection.kafka, sorted(view.brokers)),
-            )
-        )
+        kafka, everyone = connection.kafka, sorted(view.brokers)
+        copying = brokers_touched([move for move in plan.candidate.moves if move.added])
+        configs = broker_configs.read_effective_configs(kafka, everyone)
+        disks = replica_sizes.read_log_dirs(kafka, sorted(copying & set(everyone)))
+        read.append(_Brokers(disks, configs, api_versions.read_api_versions(kafka, everyone)))
 
     check_controller_stable(client, ask)
     return read[0]
@@ -203,7 +196,7 @@ def _hazards(
     brokers: _Brokers,
     requesting: int | None,
 ) -> Iterable[Finding]:
-    """What makes a write dangerous, of the batch that is about to be requested; before the first, of all of them."""
+    """What makes a write dangerous for the batch that comes next; before the first write, for all batches."""
     batches = _batches(plan, requesting)
     moves = [move for batch in batches for move in batch.moves if not move.is_election]
     topics = read_children(client, paths.TOPICS)
@@ -227,8 +220,9 @@ def _batches(plan: ApprovedPlan, requesting: int | None) -> list[Batch]:
 def _moving_elsewhere(
     client: KazooClient, connection: ClusterConnection, topics: Collection[str]
 ) -> Iterable[TopicPartition]:
-    """Partitions of these topics that somebody reassigns, through the API too. The controller is asked before
-    each batch: a large cluster has too many topics to read all their znodes as often.
+    """Partitions of these topics that somebody reassigns, also through the API.
+
+    The controller tells them: a large cluster has too many topics to read all their znodes before each batch.
     """
     found = running_reassignments.read_reassignments(connection.kafka)
     if found is not None:
@@ -243,7 +237,7 @@ def _moving_elsewhere(
 
 def _rollback_missing(plan: ApprovedPlan) -> Iterable[Finding]:
     if all(move.is_election for move in plan.approved.moves):
-        return  # there is no list to go back to
+        return  # no list changes
     name = rollback_file(plan.approved.name)
     if not is_there(plan.folder / json_files.REASSIGNMENTS / name):
         yield Finding(
@@ -256,7 +250,7 @@ def _rollback_missing(plan: ApprovedPlan) -> Iterable[Finding]:
 def _settle(
     plan: ApprovedPlan, view: ClusterView, policy: Policy, found: Sequence[MoveDrift], begun: bool
 ) -> ApprovedPlan:
-    """Stops for conflicts, or leaves them out."""
+    """Raises for conflicts, or leaves them out."""
     against = conflicts(found)
     if policy.on_conflict != LEAVE_OUT or len(against) == len(found):
         check_no_conflict(found, begun=begun)

@@ -1,4 +1,4 @@
-"""Reads one cluster into the tables and documents that everything later starts from. Writes nothing to the cluster."""
+"""Reads one cluster into the tables and documents that a plan starts from. Writes nothing to the cluster."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from kafka_rebalance.admin import offsets as metadata
 from kafka_rebalance.admin import replica_sizes as sizes
 from kafka_rebalance.errors import KafkaRuleError, ReadError, SettingsError
 from kafka_rebalance.execution.check.cluster_ready import check_cluster_ready
+from kafka_rebalance.execution.check.enough_in_sync import MIN_INSYNC_REPLICAS
 from kafka_rebalance.execution.nightly.brokers_away import Away, without_away
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
-from kafka_rebalance.model.configs import ConfigValue
+from kafka_rebalance.model.configs import ConfigsByBroker
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
-from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.steps.run.same_cluster import check_same_cluster
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
@@ -38,8 +39,8 @@ STORM_PAUSE_SECONDS = 2.0  # a storm makes dozens of controllers a second (facts
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What a snapshot of the rest does without: brokers that are registered and do not tell their log dirs or configs,
-    partitions whose size no replica in sync tells, partitions whose leader does not tell its offsets.
+    """What a snapshot of the rest lacks: log dirs and configs of registered brokers that do not tell them, partitions
+    whose size no replica in sync tells, partitions whose leader does not tell its offsets.
     """
 
     log_dirs: tuple[int, ...] = ()
@@ -54,7 +55,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One cluster at one moment: the rows of the two tables, and the configs that verification compares with."""
+    """One cluster at one moment: the rows of the two tables, and the configs that the verification compares with."""
 
     view: ClusterView
     controller: SettledController
@@ -63,25 +64,26 @@ class Snapshot:
     configs: dict[str, Any]
     end_offsets: Mapping[TopicPartition, int]
     start_offsets: Mapping[TopicPartition, int]
-    away: Away = field(default_factory=Away)  # left out of all that is above
+    away: Away = field(default_factory=Away)  # in none of the fields above
     unread: Unread = field(default_factory=Unread)
 
     @property
     def cluster_bytes(self) -> int:
-        """Bytes of all replicas together, as the partition sizes say."""
+        """Bytes of all replicas together, by the partition sizes."""
         return sum(row["size_bytes"] * len(row["replicas"]) for row in self.partitions)
 
 
 def read_snapshot(
     connection: ClusterConnection, settings: Settings, *, internal_topics: bool = False, of_the_rest: bool = False
 ) -> Snapshot:
-    """Reads ZooKeeper and the brokers behind the guards. `of_the_rest`: brokers that are away are left out, with what
-    they hold; so are partitions that nobody leads and topics that are being deleted. What registered brokers do not
-    tell is `unread`, and the sizes of what they lead are those of the largest replica in sync. Such a snapshot is to be
-    measured, not to be planned on.
+    """Reads ZooKeeper and the brokers, after the guards have passed.
 
-    Raises ClusterNotReadyError where the cluster is in a condition in which nobody should plan, ReadError where
-    something could not be read, SettingsError where the settings name brokers or topics that are not there.
+    `of_the_rest`: without brokers that are away and what they hold, partitions without a leader, and topics that are
+    being deleted. What registered brokers do not tell is `unread`. If a leader does not tell a partition's size, the
+    largest replica in sync counts. Measure such a snapshot, but do not plan on it.
+
+    Raises ClusterNotReadyError if nobody should plan on the cluster now, ReadError, and SettingsError if the settings
+    name brokers or topics that do not exist.
     """
     with open_client(connection.zookeeper) as client:
         controller = check_controller_stable(client, lambda: time.sleep(STORM_PAUSE_SECONDS))
@@ -100,12 +102,13 @@ def read_snapshot(
         dynamic = read_broker_configs(client, sorted(view.brokers))
         holder = cluster_lock.read(client)
     check_same_cluster(connection, view)
-    # First offsets before sizes: they wait for leaders that ZooKeeper has and brokers do not know yet, without a log
-    # until then. End offsets after sizes: more records than the bytes are of make an append look small, not large.
-    first_offsets = metadata.read_start_offsets(connection.kafka, sorted(view.partitions), of_the_rest=of_the_rest)
-    disks = sizes.read_log_dirs(connection.kafka, sorted(view.brokers), of_the_rest=of_the_rest)
-    offsets = metadata.read_end_offsets(connection.kafka, sorted(view.partitions), of_the_rest=of_the_rest)
-    effective = broker_configs.read_effective_configs(connection.kafka, sorted(view.brokers), of_the_rest=of_the_rest)
+    # Start offsets before sizes: this request waits for leaders that ZooKeeper has but brokers do not know yet, and
+    # which have no log until then. End offsets after sizes: too many records make an append look small, never large.
+    kafka, ids = connection.kafka, sorted(view.brokers)
+    first_offsets = metadata.read_start_offsets(kafka, sorted(view.partitions), of_the_rest=of_the_rest)
+    disks = sizes.read_log_dirs(kafka, ids, of_the_rest=of_the_rest)
+    offsets = metadata.read_end_offsets(kafka, sorted(view.partitions), of_the_rest=of_the_rest)
+    effective = broker_configs.read_effective_configs(kafka, ids, of_the_rest=of_the_rest)
     partitions = partition_rows(view, disks, topic_configs, effective, internal_topics=internal_topics)
     if of_the_rest:
         partitions = [_with_size_in_sync(row, disks) for row in partitions]
@@ -139,33 +142,29 @@ def read_snapshot(
 
 
 def metric_rows(taken: Snapshot) -> list[dict[str, Any]]:
-    """Rows of the ledger's table `metrics`; rates come from two samples, so no row has one. None of unknown sizes."""
-    rows = []
-    for row in taken.partitions:
-        if row["size_bytes"] is None:
-            continue
-        topic_partition = TopicPartition(row["topic"], row["partition"])
-        rows.append(
-            {
-                "topic": row["topic"],
-                "partition": row["partition"],
-                "size_bytes": row["size_bytes"],
-                "end_offset": taken.end_offsets.get(topic_partition),
-                "start_offset": taken.start_offsets.get(topic_partition),
-                "topic_czxid": row["topic_czxid"],
-            }
-        )
-    return rows
+    """Rows of the ledger's table `metrics`, for partitions of known size. Rates need two samples, so no row has one."""
+    return [
+        {
+            "topic": row["topic"],
+            "partition": row["partition"],
+            "size_bytes": row["size_bytes"],
+            "end_offset": taken.end_offsets.get(_partition(row)),
+            "start_offset": taken.start_offsets.get(_partition(row)),
+            "topic_czxid": row["topic_czxid"],
+        }
+        for row in taken.partitions
+        if row["size_bytes"] is not None
+    ]
 
 
 def append_bytes(partitions: Collection[Mapping[str, Any]], offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
-    """The least bytes that an ordinary append to each topic has; topics of which that is not known are absent.
+    """The fewest bytes of an ordinary append to each topic, where that is known.
 
-    An append is a record at least, and of all records ever written, which the end offset counts, some may be gone.
+    An append has at least one record. The end offset counts all records ever written, and some may be gone.
     """
     found: dict[str, int] = {}
     for row in partitions:
-        records = offsets.get(TopicPartition(row["topic"], row["partition"]), 0)
+        records = offsets.get(_partition(row), 0)
         if records and row["size_bytes"]:
             size = row["size_bytes"] // records
             found[row["topic"]] = min(size, found.get(row["topic"], size))
@@ -173,20 +172,15 @@ def append_bytes(partitions: Collection[Mapping[str, Any]], offsets: Mapping[Top
 
 
 def check_names(settings: Settings, view: ClusterView) -> None:
-    """Raises SettingsError for brokers and topic globs that match nothing: a typo must not become an empty plan."""
+    """Raises SettingsError for brokers and topic globs that match nothing: a typo must not give an empty plan."""
     held = {broker for partition in view.partitions.values() for broker in partition.replicas}
     existing = set(view.brokers) | held
-    problems = []
-    for name, named in (
-        ("drain", settings.drain),
-        ("replace", tuple(settings.replace)),
-        ("brokers_out", settings.brokers_out),
-    ):
-        unknown = sorted(set(named) - existing)
-        if unknown:
-            problems.append(f"{name} names broker {_listed(unknown)}, which does not exist")
-    unregistered = sorted(set(settings.replace.values()) - set(view.brokers))
-    if unregistered:
+    problems = [
+        f"{name} names broker {_listed(unknown)}, which does not exist"
+        for name in ("drain", "replace", "brokers_out")
+        if (unknown := sorted(set(getattr(settings, name)) - existing))
+    ]
+    if unregistered := sorted(set(settings.replace.values()) - set(view.brokers)):
         problems.append(f"replace puts replicas on broker {_listed(unregistered)}, which is not registered")
     topics = {tp.topic for tp in view.partitions}
     if not any(settings.selects(topic) for topic in topics):
@@ -196,11 +190,11 @@ def check_names(settings: Settings, view: ClusterView) -> None:
         )
     factor = settings.replication_factor
     if factor is not None:
-        stay = {broker: rack for broker, rack in view.racks.items() if broker not in settings.leaving}
-        racks = {rack for rack in stay.values() if rack is not None}
+        stay = [rack for broker, rack in view.racks.items() if broker not in settings.leaving]
+        racks = set(stay)
         if factor > len(stay):
             problems.append(f"replication_factor {factor} is larger than the {len(stay)} brokers that stay")
-        elif racks and None not in stay.values() and factor > len(racks):
+        elif None not in racks and factor > len(racks):
             problems.append(f"replication_factor {factor} is larger than the {len(racks)} racks")
     if problems:
         raise SettingsError(
@@ -219,14 +213,14 @@ def broker_rows(
     capacities: Mapping[int, BrokerCapacity],
     settings: Settings,
 ) -> list[dict[str, Any]]:
-    """The table `brokers`: registered ones, and those that are down but still hold replicas (allowed when leaving)."""
+    """The table `brokers`: registered brokers, and those that are down but hold replicas (allowed if they leave)."""
     held = {broker for partition in view.partitions.values() for broker in partition.replicas}
     rows = []
     for broker in sorted(set(view.brokers) | held):
         registration = view.brokers.get(broker)
         log_dirs = disks.log_dirs.get(broker, ())
         stated = capacities.get(broker, BrokerCapacity())
-        # Where a broker tells the sizes of some, a dir without is offline, and takes nothing.
+        # If a broker tells the sizes of some log dirs, the others are offline and take nothing.
         sized = [log_dir for log_dir in log_dirs if log_dir.total_bytes is not None]
         usable = [log_dir.usable_bytes for log_dir in sized]
         reported = sum(log_dir.total_bytes or 0 for log_dir in sized) if sized else None
@@ -255,61 +249,63 @@ def partition_rows(
     view: ClusterView,
     disks: sizes.BrokerDisks,
     topic_configs: Mapping[str, Mapping[str, str]],
-    effective: Mapping[int, Mapping[str, ConfigValue]],
+    effective: ConfigsByBroker,
     *,
     internal_topics: bool,
 ) -> list[dict[str, Any]]:
-    """The table `partitions`, by topic and partition; a size is None where the leader does not tell it."""
+    """The table `partitions`, by topic and partition; a size is None if the leader does not tell it."""
     configs = ClusterConfigs(topic_configs, effective)
-    rows = []
-    for tp, partition in sorted(view.partitions.items()):
-        rows.append(
-            {
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "replicas": list(partition.replicas),
-                "log_dirs": [disks.paths.get(tp, {}).get(broker) for broker in partition.replicas],
-                "size_bytes": disks.replicas.get(tp, {}).get(partition.leader),
-                "isr": list(partition.isr),
-                "leader": partition.leader,
-                "leader_epoch": partition.state.leader_epoch if partition.state else None,
-                "topic_znode_version": partition.topic_znode_version,
-                "topic_czxid": partition.topic_czxid,
-                "topic_id": partition.topic_id,
-                "min_insync_replicas": _min_insync_replicas(partition, topic_configs.get(tp.topic, {}), effective),
-                "excluded": tp.topic in INTERNAL_TOPICS and not internal_topics,
-                **_retention(configs, tp.topic, partition.leader),
-            }
-        )
-    return rows
+    return [
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "replicas": list(partition.replicas),
+            "log_dirs": [disks.paths.get(tp, {}).get(broker) for broker in partition.replicas],
+            "size_bytes": disks.replicas.get(tp, {}).get(partition.leader),
+            "isr": list(partition.isr),
+            "leader": partition.leader,
+            "leader_epoch": partition.state.leader_epoch if partition.state else None,
+            "topic_znode_version": partition.topic_znode_version,
+            "topic_czxid": partition.topic_czxid,
+            "topic_id": partition.topic_id,
+            "min_insync_replicas": _min_insync_replicas(partition.leader, configs, tp.topic),
+            "excluded": tp.topic in INTERNAL_TOPICS and not internal_topics,
+            **_retention(configs, tp.topic, partition.leader),
+        }
+        for tp, partition in sorted(view.partitions.items())
+    ]
 
 
 def check_sizes(partitions: Iterable[Mapping[str, Any]]) -> None:
-    """Raises ReadError where a leader's size is not known: what is not known must not be planned as nothing."""
+    """Raises ReadError if a leader's size is unknown: it must not be planned as 0."""
     unknown = _without_size(partitions)
     if unknown:
         raise ReadError(
-            f"The leaders of {len(unknown)} partitions report no size, first {', '.join(map(str, unknown[:5]))}: their "
+            f"The leaders of {len(unknown)} partitions report no size, first {', '.join(map(str, unknown[:5]))}. Their "
             "log directory may be offline. Nothing was written. Repair the directory, or wait for the topic to settle."
         )
 
 
 def _without_size(partitions: Iterable[Mapping[str, Any]]) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(row["topic"], row["partition"]) for row in partitions if row["size_bytes"] is None)
+    return tuple(_partition(row) for row in partitions if row["size_bytes"] is None)
+
+
+def _partition(row: Mapping[str, Any]) -> TopicPartition:
+    return TopicPartition(row["topic"], row["partition"])
 
 
 def _with_size_in_sync(row: dict[str, Any], disks: sizes.BrokerDisks) -> dict[str, Any]:
-    """Where the leader does not tell the size, that of the largest replica in sync; None where none of them tells."""
+    """With the size of the largest replica in sync if the leader does not tell; None if no replica tells."""
     if row["size_bytes"] is not None:
         return row
-    told = disks.replicas.get(TopicPartition(row["topic"], row["partition"]), {})
+    told = disks.replicas.get(_partition(row), {})
     return {**row, "size_bytes": max((told[broker] for broker in row["isr"] if broker in told), default=None)}
 
 
 def _retention(configs: ClusterConfigs, topic: str, leader: int) -> dict[str, Any]:
-    """Until when the leader keeps a topic's records; `retention_ms` None: without end.
+    """How long the leader keeps a topic's records; `retention_ms` None: for ever.
 
-    All None where it cannot be told: the planner then counts on every byte, and the audit of segment settings says why.
+    All None if that is unknown. Then the planner counts every byte, and the audit of segment settings says why.
     """
     try:
         values = configs.roll_settings(topic, leader)
@@ -322,14 +318,9 @@ def _retention(configs: ClusterConfigs, topic: str, leader: int) -> dict[str, An
     }
 
 
-def _min_insync_replicas(
-    partition: PartitionView,
-    overrides: Mapping[str, str],
-    effective: Mapping[int, Mapping[str, ConfigValue]],
-) -> int | None:
-    """The topic's value, else what its leader uses."""
-    text = overrides.get("min.insync.replicas")
+def _min_insync_replicas(leader: int, configs: ClusterConfigs, topic: str) -> int | None:
+    """The topic's value, else the one that its leader applies."""
+    text = configs.topics.get(topic, {}).get(MIN_INSYNC_REPLICAS)
     if text is None:
-        value = effective.get(partition.leader, {}).get("min.insync.replicas")
-        text = value.value if value else None
+        text = configs.brokers.get(leader, {}).get(MIN_INSYNC_REPLICAS, (None, ""))[0]
     return int(text) if text is not None and text.isdecimal() else None

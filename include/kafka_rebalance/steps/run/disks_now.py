@@ -1,4 +1,4 @@
-"""What lies on the brokers' disks today, beside what the snapshot and the approver knew of them."""
+"""The brokers' disks today, compared with the snapshot and with what was approved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka_rebalance.model.connection import BrokerCapacity
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_disk_peaks
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
-from kafka_rebalance.steps.run.snapshot_tables import DiskThen, read_held
+from kafka_rebalance.steps.run.snapshot_tables import DiskThen
 
 
 def disks_now(
@@ -21,9 +21,9 @@ def disks_now(
 ) -> dict[int, DiskNow]:
     """The disks of each broker that was asked.
 
-    `capacities` are those of the Airflow connection, which win over what the broker tells, as in the snapshot. Once the
-    run has begun, bytes that are no replica's and were not there in the snapshot are of replicas that the run has
-    removed: Kafka deletes them a minute later, so they do not count.
+    `capacities` of the Airflow connection win over what the broker reports, as in the snapshot. Once the run has begun,
+    new bytes that belong to no replica do not count: they are of replicas that the run has removed, and Kafka deletes
+    them a minute later.
     """
     held: Counter[int] = Counter()
     for sizes in disks.replicas.values():
@@ -46,7 +46,7 @@ def disks_now(
 
 
 def _told(dirs: Sequence[LogDir]) -> tuple[int | None, int | None]:
-    """(bytes of all log dirs together, of them in use), None where one does not tell (before 3.3, or offline)."""
+    """(bytes of all log dirs, bytes in use); None if a log dir does not tell (before 3.3, or offline)."""
     sizes = [(one.total_bytes, one.usable_bytes) for one in dirs]
     known = [(total, usable) for total, usable in sizes if total is not None and usable is not None]
     if not known or len(known) < len(sizes):
@@ -56,7 +56,7 @@ def _told(dirs: Sequence[LogDir]) -> tuple[int | None, int | None]:
 
 
 def leader_sizes(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> Mapping[TopicPartition, int | None]:
-    """Bytes of each partition at its leader; None where the leader did not tell."""
+    """Bytes of each partition at its leader; None: the leader did not tell."""
     return {
         tp: disks.replicas.get(tp, {}).get(view.partitions[tp].leader)
         for move in plan.candidate.moves
@@ -65,19 +65,19 @@ def leader_sizes(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> M
 
 
 def came_back_empty(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> frozenset[int]:
-    """Targets that registered again and have lost most of what the snapshot found there."""
+    """Brokers that registered again and have lost most of what the snapshot found there."""
     again = registered_again(view, plan.tables.baseline) & set(disks.log_dirs)
     return frozenset(broker for broker in again if _lost(_held_still(plan, view, broker), broker, disks))
 
 
 def _held_still(plan: ApprovedPlan, view: ClusterView, broker: int) -> dict[TopicPartition, int]:
-    """Bytes of the replicas that the snapshot found there, less those that it is not to hold any more.
+    """Bytes of the replicas of the snapshot that this broker should still hold.
 
-    Earlier batches have moved them away, or their topic is gone; of topics that are not the plan's nothing is known.
+    Earlier batches have moved others away, or their topic is gone. A topic outside the plan counts as unchanged.
     """
     return {
         tp: size
-        for tp, size in read_held(plan.folder, broker).items()
+        for tp, size in plan.tables.held(broker).items()
         if tp.topic not in plan.topics or (tp in view.partitions and broker in view.partitions[tp].replicas)
     }
 

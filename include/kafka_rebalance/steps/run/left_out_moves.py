@@ -1,6 +1,6 @@
-"""Approved moves that are not made, because their partitions are no longer as approved and the policy says so.
+"""Approved moves that the run does not make: their partitions have changed, and the policy lets the run leave them out.
 
-left_out.json is added to and never taken from: what was left out once stays left out, whatever a retry finds.
+A move that was left out once stays in left_out.json, whatever a retry finds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafka_rebalance.verification.check_result import Check, CheckName
 
 
 def read_left_out(folder: RunFolder, candidate: Candidate) -> tuple[LeftOut, ...]:
-    """What has been left out of this candidate so far. Raises ArtifactError for a file of another one."""
+    """The moves left out of this candidate so far. Raises ArtifactError if the file is of another candidate."""
     found = LEFT_OUT_FILE.read_if_there(folder)
     if found is None:
         return ()
@@ -37,7 +37,7 @@ def read_left_out(folder: RunFolder, candidate: Candidate) -> tuple[LeftOut, ...
 
 
 def read_remaining(folder: RunFolder, name: str) -> Candidate:
-    """The candidate without what was left out of it: what is followed, throttled and verified."""
+    """The candidate without the moves left out: what the run follows, throttles and verifies."""
     candidate = read_candidate(folder, name)
     return without(candidate, read_left_out(folder, candidate))
 
@@ -54,7 +54,7 @@ def without(candidate: Candidate, left_out: Sequence[LeftOut]) -> Candidate:
 def leave_out(
     folder: RunFolder, approved: Candidate, so_far: Sequence[LeftOut], found: Sequence[MoveDrift], view: ClusterView
 ) -> tuple[LeftOut, ...]:
-    """Writes down that these are left out from now on, with the scores of what remains; returns all that are."""
+    """Notes that these are left out from now on, and the scores of what remains; returns all that are left out."""
     now = datetime.now(UTC).replace(microsecond=0)
     moves = {move.topic_partition: move for move in approved.moves}
     more = [
@@ -78,8 +78,8 @@ def leave_out(
 def _scores(
     folder: RunFolder, approved: Candidate, left_out: Sequence[LeftOut], view: ClusterView
 ) -> Mapping[str, Mapping[str, Score]]:
-    """By planning's own scorer: all of the plan, and what remains of it beside the partitions as they are now."""
-    # Here, since the triggerer reads what was left out and scores nothing: 10 MB of modules.
+    """Scores of the whole plan, and of what remains of it with the other partitions as they are now."""
+    # Imported here: 10 MB of modules that the triggerer, which reads left_out.json, does not need.
     from kafka_rebalance.planning.evenness.scores import scores_with
     from kafka_rebalance.planning.tables.read_problem import read_problem
 
@@ -96,7 +96,7 @@ def _scores(
 
 
 def check_left_out(left_out: Sequence[LeftOut]) -> tuple[Check, ...]:
-    """The verification's results about what was left out: a warning each, with the reason."""
+    """The verification's results: a warning for each, with the reason."""
     return tuple(
         Check(
             CheckName.LEFT_OUT,

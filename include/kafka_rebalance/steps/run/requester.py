@@ -1,7 +1,7 @@
-"""Who asked for what a run is to do: who started it, and where another Dag did so, who had that Dag do it.
+"""Who asked for a run: the person who started it, or the person behind the Dag that started it.
 
-A Dag of ours that has Airflow start a rebalance hands the conf on by XCom, which can be edited on its way. So it writes
-the conf into its own run's folder as well (handed_on.json), and the rebalance takes nothing else.
+A Dag of ours that starts a rebalance passes the conf through XCom, where people can edit it. So the Dag also writes the
+conf into its own run's folder (handed_on.json), and the rebalance accepts no other.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kafka_rebalance.execution.approval_rules import Requester
 from kafka_rebalance.steps.clusters import CANCEL_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StartedRun
-from kafka_rebalance.steps.run_folder import RunFolder, file_name, open_own_folder
+from kafka_rebalance.steps.run_folder import RunFolder, folder_of_run, open_own_folder
 
-ASKED_IN = "asked_in"  # a key of the conf: the run that hands it on
+ASKED_IN = "asked_in"  # a key of the conf: the run that passes it on
 REQUESTER = "requester"  # a key of snapshot.json
 
 
 def requester_of(started: StartedRun, written: Mapping[str, Any]) -> Requester:
-    """Who started this run, and who asked for what `written`, the document of its first task, describes."""
+    """Who started this run, and who asked for the plan in `written`, the document of its first task."""
     plan_by = written.get("requested_by") or None
     found = written.get(REQUESTER)
     if isinstance(found, Mapping):
@@ -32,25 +32,24 @@ def requester_of(started: StartedRun, written: Mapping[str, Any]) -> Requester:
     return Requester(started.started_by or None, started.kind in _NOBODYS, plan_by)
 
 
-_NOBODYS = ("scheduled", "operator_triggered", "asset_triggered")
 _OPERATORS = "operator_triggered"
+_NOBODYS = ("scheduled", _OPERATORS, "asset_triggered")  # run types that no person starts
 
 
 def hand_on(folder: RunFolder, conf: Mapping[str, Any], started: StartedRun) -> dict[str, Any]:
-    """The conf for the run that Airflow is to start, as `read_handed_on` will find it in this run's folder."""
+    """The conf for the run that Airflow is to start, also written into this run's folder for `read_requester`."""
     whole = {**conf, ASKED_IN: read_folder_owner(folder).to_mapping()}
-    automatic = started.kind in _NOBODYS
-    name = started.started_by or None
-    json_files.write_json(folder, json_files.HANDED_ON, {"conf": whole, "by": name, "automatic": automatic})
+    handed_on = {"conf": whole, "by": started.started_by or None, "automatic": started.kind in _NOBODYS}
+    json_files.write_json(folder, json_files.HANDED_ON, handed_on)
     return whole
 
 
 def read_requester(deployment: Deployment, started: StartedRun) -> Requester:
-    """Who asked for this run, told by its first task. Raises SettingsError where another Dag of ours started it, and
-    its conf is not the one that was handed on.
+    """Who asked for this run, for its first task. Raises SettingsError if another Dag of ours started it, and its conf
+    is not the one in handed_on.json.
 
-    A run that a Dag of somebody else's started without naming a person was started by nobody knows whom: what it is
-    to do may have been edited on its way.
+    If a Dag that is not ours started the run and names no person, the requester is unknown: somebody may have edited
+    the conf.
     """
     name, kind = started.started_by or None, started.kind
     conf = dict(started.conf)
@@ -58,29 +57,27 @@ def read_requester(deployment: Deployment, started: StartedRun) -> Requester:
         return Requester(name, kind in _NOBODYS and kind != _OPERATORS)
     try:
         origin = FolderOwner.from_mapping(conf[ASKED_IN], ASKED_IN)
-        run = deployment.runs_root / file_name(origin.connection_id) / file_name(origin.run_id)
-        found = json_files.read_json(
-            open_own_folder(deployment, str(run / str(origin.attempt)), origin), json_files.HANDED_ON
-        )
+        folder = folder_of_run(deployment, origin.connection_id, origin.run_id) / str(origin.attempt)
+        found = json_files.read_json(open_own_folder(deployment, str(folder), origin), json_files.HANDED_ON)
     except StorageError:
         raise
     except ArtifactError as unreadable:
         raise SettingsError(
-            f"The run that this one names in {ASKED_IN} has handed nothing on: {unreadable}"
+            f"The run that {ASKED_IN} of this conf names has passed nothing on: {unreadable}"
         ) from unreadable
     if found["conf"] != conf:
         raise SettingsError(
-            f"The conf of this run is not the one that run {origin.dag_id}/{origin.run_id} has handed on. Nothing was "
-            "written to the cluster. Somebody has edited it on its way. Start a new run."
+            f"The conf of this run is not the one that run {origin.dag_id}/{origin.run_id} passed on. Nothing was "
+            "written to the cluster. Somebody has edited the conf. Start a new run."
         )
     is_told = bool(found["automatic"]) or found["by"] is not None
     return Requester(name, kind == _OPERATORS and is_told, found["by"])
 
 
 def is_way_back(started: StartedRun) -> bool:
-    """Whether the run goes back to recorded lists: kafka_rebalance_cancel has handed its conf on.
+    """Whether the run goes back to recorded lists: kafka_rebalance_cancel passed its conf on.
 
-    To be asked after `read_requester`, which holds the conf against what that Dag's run has written.
+    Call it after `read_requester`, which checks the conf.
     """
     origin = started.conf.get(ASKED_IN)
     return isinstance(origin, Mapping) and origin.get("dag_id") == CANCEL_DAG

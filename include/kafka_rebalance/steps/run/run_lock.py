@@ -1,7 +1,7 @@
-"""Under which name a run holds a cluster's lock, and a note of it outside the cluster: `runs_url / locks`.
+"""The name under which a run holds a cluster's lock, and a note of the lock outside the cluster: `runs_url / locks`.
 
-Whoever finds a lock has to know the cluster first. A run that dies before it has written its lease leaves no other
-trace of the connection: no list need name it.
+To find a lock, the janitor must know the cluster. A run that dies before it writes its lease leaves no other trace of
+the connection, which need not be in any list.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from kafka_rebalance.zookeeper.cluster_lock import LockOwner
 
 log = logging.getLogger(__name__)
 
-KEPT_SECONDS = 3600.0  # a note of a lock that nobody holds: whoever was about to take it has long taken it
+KEPT_SECONDS = 3600.0  # the note of a lock that nobody holds: after this time no run is still about to take it
 
 
 def this_airflow(deployment: Deployment) -> str:
-    """This Airflow: its address, for people to find it, and the mark of its runs, which tells it from any other."""
+    """This Airflow: its address, for people, and the mark that tells it from any other Airflow."""
     return marked(deployment.address, installation(deployment))
 
 
 def read_standing(deployment: Deployment, run: str, owner: str) -> AirflowState:
-    """Of the run that a lease or lock names. UNKNOWN where it is another Airflow's, or this one does not tell."""
+    """The state of the run that a lease or lock names. UNKNOWN if another Airflow has it, or this one does not tell."""
     dag_id, _, run_id = run.partition("/")
     if not is_same_airflow(owner, this_airflow(deployment)) or not run_id:
         return AirflowState.UNKNOWN
@@ -43,7 +43,7 @@ def read_standing(deployment: Deployment, run: str, owner: str) -> AirflowState:
 
 
 def lock_owner(deployment: Deployment, digest: str, started: RunName) -> LockOwner:
-    """This run, as people and other Airflows can find it; `digest` is of what was approved."""
+    """This run, as people and other Airflows can find it; `digest` is the approved one."""
     return LockOwner(
         run=f"{started.dag_id}/{started.run_id}",
         digest=digest,
@@ -53,7 +53,7 @@ def lock_owner(deployment: Deployment, digest: str, started: RunName) -> LockOwn
 
 
 def take_lock(deployment: Deployment, client: KazooClient, connection_id: str, owner: LockOwner) -> cluster_lock.Fence:
-    """Notes that this run is about to hold the cluster, and takes its lock. Raises as `lock.acquire`, StorageError."""
+    """Notes the lock, then takes it. Raises StorageError, and what `cluster_lock.acquire` raises."""
     folder = deployment.runs_root / json_files.LOCKS
     make_folder(folder)
     noted = {"connection_id": connection_id, "run": owner.run, "noted_at": datetime.now(UTC).isoformat()}
@@ -62,17 +62,17 @@ def take_lock(deployment: Deployment, client: KazooClient, connection_id: str, o
 
 
 def forget_lock(deployment: Deployment, connection_id: str, owner: LockOwner) -> None:
-    """Removes this run's note, of a lock that it has given back. Where that fails the janitor does so later."""
+    """Removes the note of a lock that this run has given back. If that fails, the janitor removes it later."""
     try:
         remove(deployment.runs_root / json_files.LOCKS / _note(connection_id, owner))
     except StorageError as away:
-        log.info("The note of the cluster's lock stays for now: %s", away)
+        log.info("The janitor will remove the note of the cluster's lock: %s", away)
 
 
 def noted_connections(deployment: Deployment) -> list[str]:
-    """The connections of the clusters whose lock a run may hold. Raises StorageError where no note can be listed.
+    """The connections of the clusters whose lock a run may hold. Raises StorageError if the notes cannot be listed.
 
-    A note that cannot be used is named in the log: the clusters of the others are looked after all the same.
+    A damaged note is logged and skipped.
     """
     return list(dict.fromkeys(note.connection_id for note in _notes(deployment)))
 
@@ -105,8 +105,8 @@ def _notes(deployment: Deployment) -> Iterator[_Note]:
             log.error("The note of a lock cannot be read: %s", away)
         except (ArtifactError, KeyError, TypeError, ValueError) as damaged:
             log.error(
-                "%s is no note of a lock (%s: %s). The cluster that it names is looked after only if a lease or the "
-                "Variable of the clusters names it too. Find out which cluster that is, then remove the file.",
+                "%s is not a note of a lock (%s: %s). The janitor looks at its cluster only if a lease or the Variable "
+                "of the clusters names it too. Find out which cluster that is, then remove the file.",
                 folder / name,
                 type(damaged).__name__,
                 damaged,

@@ -1,4 +1,4 @@
-"""The rebalance that is at work on a cluster, and those that were: found by the lock and the runs' folders."""
+"""The rebalance that holds a cluster, and earlier ones, found by the lock and the runs' folders."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from kafka_rebalance.errors import ApprovalError, ArtifactError, LockHeldError
 from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.same_airflow import is_same_airflow, is_same_run
-from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.steps.clusters import REBALANCE_DAG
 from kafka_rebalance.steps.deployment import Deployment
-from kafka_rebalance.steps.inputs import RunName
-from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, check_digest, plan_in
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_plan
 from kafka_rebalance.steps.run.run_lock import lock_owner, this_airflow
-from kafka_rebalance.steps.run_folder import RunFolder, attempts, file_name
+from kafka_rebalance.steps.run_folder import RunFolder, attempts, file_name, folder_of_run
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 
@@ -38,10 +37,9 @@ class Running:
 
 
 def find_running(deployment: Deployment, client: KazooClient, connection_id: str) -> Running | None:
-    """The rebalance that holds the cluster's lock; None where nobody does, or only a change of a topic.
+    """The rebalance that holds the cluster's lock; None if no rebalance holds it.
 
-    Raises LockHeldError where the holder belongs to another Airflow, or was started with another connection: it cannot
-    be reached from here.
+    Raises LockHeldError if the holder belongs to another Airflow, or was started with another connection.
     """
     holder = cluster_lock.read(client)
     if holder is None or not holder.run.startswith(f"{REBALANCE_DAG}/"):
@@ -53,10 +51,10 @@ def find_running(deployment: Deployment, client: KazooClient, connection_id: str
             "Cancel it from the Airflow that runs it."
         )
     unreadable: ArtifactError | None = None
-    for folder in _attempts(deployment, connection_id, holder.run.removeprefix(f"{REBALANCE_DAG}/")):
+    for folder in _attempts(folder_of_run(deployment, connection_id, holder.run.removeprefix(f"{REBALANCE_DAG}/"))):
         try:
             plan = approved_in(folder, holder.digest)
-        except ArtifactError as problem:  # another attempt may be the one that runs: its digest says so
+        except ArtifactError as problem:  # another attempt may be the one that runs
             unreadable = unreadable or problem
             continue
         if plan is not None:
@@ -70,37 +68,38 @@ def find_running(deployment: Deployment, client: KazooClient, connection_id: str
 
 
 def still_running(deployment: Deployment, client: KazooClient, run: str, digest: str) -> bool:
-    """Whether that very run still holds the cluster. Raises LockHeldError where another one does."""
+    """Whether this run still holds the cluster. Raises LockHeldError if another run holds it."""
     holder = cluster_lock.read(client)
     if holder is None:
         return False
     if holder.digest != digest or not is_same_run(holder.run, holder.owner, run, this_airflow(deployment)):
         raise LockHeldError(
-            f"The cluster is now held by run {holder.run} of {holder.owner}, no longer by {run}. Nothing was changed. "
-            "Start a new run of kafka_rebalance_cancel to see what that one does."
+            f"Run {holder.run} of {holder.owner} now holds the cluster, no longer {run}. Nothing was changed. "
+            "Start a new run of kafka_rebalance_cancel to see what that run does."
         )
     return True
 
 
-def held_digest(deployment: Deployment, connection: ClusterConnection, started: RunName) -> str | None:
-    """The digest under which this very run holds the cluster; None where it does not."""
+def held_digest(inputs: StepInputs, connection: ClusterConnection) -> str | None:
+    """The digest under which this run holds the cluster; None if it does not hold it."""
     with open_client(connection.zookeeper) as client:
         holder = cluster_lock.read(client)
-    return holder.digest if holder is not None and holder.is_same_run(lock_owner(deployment, "-", started)) else None
+    this_run = lock_owner(inputs.deployment, "-", inputs.run)
+    return holder.digest if holder is not None and holder.is_same_run(this_run) else None
 
 
-def check_plans_nothing_meanwhile(deployment: Deployment, connection: ClusterConnection, started: RunName) -> None:
-    """Raises LockHeldError while this run executes a plan: another one is not put under its moves."""
-    digest = held_digest(deployment, connection, started)
+def check_plans_nothing_meanwhile(inputs: StepInputs, connection: ClusterConnection) -> None:
+    """Raises LockHeldError while this run executes a plan."""
+    digest = held_digest(inputs, connection)
     if digest is not None:
         raise LockHeldError(
-            f"This run holds the cluster with the plan {digest[:8]} that was approved in it, so nothing else is "
-            f"planned in it now. Nothing was written. {GOING_ON}"
+            f"This run is executing its approved plan {digest[:8]}, so it makes no other plan. Nothing was written. "
+            f"{GOING_ON}"
         )
 
 
 def check_not_begun(folder: RunFolder) -> None:
-    """Raises ApprovalError where batches of the plan in this folder were requested: it is not made again."""
+    """Raises ApprovalError if batches of the plan in this folder were requested."""
     if is_there(folder / json_files.BATCHES):
         raise ApprovalError(
             f"Batches of the plan in {folder} were already started, so it is not made again. Nothing was written. "
@@ -109,17 +108,19 @@ def check_not_begun(folder: RunFolder) -> None:
 
 
 def find_moved(deployment: Deployment, connection_id: str, run_id: str | None) -> ApprovedPlan | None:
-    """What a run that has moved something was approved to move: of that run, or of the one that began last.
+    """The plan of this run, or of the run that began last, if it has requested a batch; else None.
 
-    None where there is none. Whether it still holds the cluster is not asked here.
+    The run may still hold the cluster.
     """
     found: list[tuple[str, ApprovedPlan]] = []
-    for folder in _attempts(deployment, connection_id, run_id) if run_id else _all_attempts(deployment, connection_id):
+    connection = deployment.runs_root / file_name(connection_id)
+    runs = [file_name(run_id)] if run_id else names_in(connection)
+    for folder in (attempt for run in runs for attempt in _attempts(connection / run)):
         try:
             begun = _begun(folder)
             plan = approved_in(folder, None) if begun else None
         except ArtifactError as unreadable:
-            remedy = "" if run_id else " Which run began last can therefore not be told: name it in run_id."
+            remedy = "" if run_id else " So it is unknown which run began last. Name the run in run_id."
             raise type(unreadable)(f"{unreadable}{remedy}") from unreadable
         if plan is not None:
             found.append((min(begun), plan))
@@ -127,35 +128,22 @@ def find_moved(deployment: Deployment, connection_id: str, run_id: str | None) -
 
 
 def _begun(folder: RunFolder) -> list[str]:
-    """When its batches were requested, ISO 8601 in UTC; none where none was."""
+    """When its batches were requested, ISO 8601 in UTC."""
     document = json_files.read_json_if_there(folder, json_files.BATCHES) or {}
     return [batch["created_at"] for batch in document.get("batches", ())]
 
 
 def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
-    """What was approved in this folder, under that digest where one is given; None where that is something else.
+    """The plan that was approved in this folder; None if there is none, or it has another digest than the given one.
 
-    Raises ApprovalError where the moves no longer give the approved digest.
+    Raises ApprovalError if the moves no longer give the approved digest.
     """
     written = json_files.read_json_if_there(folder, json_files.DECISION) or {}
     if written.get("choice") in (None, REJECT) or digest not in (None, written.get("digest")):
         return None
-    snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
-    candidate = read_candidate(folder, written["choice"])
-    check_digest(f"Candidate {candidate.name}", candidate.digest, written)
-    return plan_in(folder, snapshot, written, candidate)
+    return read_plan(folder, written)
 
 
-def _all_attempts(deployment: Deployment, connection_id: str) -> Iterator[RunFolder]:
-    connection = deployment.runs_root / file_name(connection_id)
-    for run in names_in(connection):
-        yield from _numbered(connection / run)
-
-
-def _attempts(deployment: Deployment, connection_id: str, run_id: str) -> Iterator[RunFolder]:
-    """The attempts of one run, the latest first."""
-    return _numbered(deployment.runs_root / file_name(connection_id) / file_name(run_id))
-
-
-def _numbered(run: RunFolder) -> Iterator[RunFolder]:
-    yield from (run / str(number) for number in reversed(attempts(run)))
+def _attempts(run: RunFolder) -> Iterator[RunFolder]:
+    """The latest first."""
+    return (run / str(number) for number in reversed(attempts(run)))

@@ -1,4 +1,4 @@
-"""Whether ZooKeeper's hosts and the bootstrap servers lead to one cluster, and to that of the approval."""
+"""Whether ZooKeeper's hosts and the bootstrap servers lead to the same cluster, and to the approved one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 
 def check_same_cluster(connection: ClusterConnection, view: ClusterView) -> None:
-    """Raises ConnectionSettingsError where the brokers report another cluster id than ZooKeeper has, ReadError.
+    """Raises ConnectionSettingsError if the brokers report another cluster id than ZooKeeper has, ReadError.
 
-    The two are separate settings of the connection, and either can be edited while a request waits.
+    They are two settings of the connection, and people can edit either while a request waits.
     """
     reported = cluster_id.read_cluster_id(connection.kafka)
     if reported != view.cluster_id:
@@ -28,7 +28,7 @@ def check_same_cluster(connection: ClusterConnection, view: ClusterView) -> None
 
 
 def read_view_of(client: KazooClient, topics: Collection[str], approved_cluster_id: str) -> ClusterView:
-    """ZooKeeper's view of these topics. Raises ClusterNotReadyError where the connection leads elsewhere by now."""
+    """ZooKeeper's view of these topics. Raises ClusterNotReadyError if the connection now leads to another cluster."""
     view = read_cluster_view(client, topics)
     if view.cluster_id != approved_cluster_id:
         raise ClusterNotReadyError(

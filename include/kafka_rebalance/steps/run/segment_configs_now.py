@@ -1,4 +1,4 @@
-"""Segment settings of the topics of an approved plan, on their brokers, at the snapshot and now."""
+"""Segment settings of an approved plan's topics on their brokers, in the snapshot and now."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafka_rebalance.zookeeper.reader import read_topic_configs
 
 
 def check_segment_settings(client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan) -> tuple[Check, ...]:
-    """The verification's results about segment settings; ReadError where a broker cannot be asked."""
+    """The verification's results about segment settings. Raises ReadError if a broker does not answer."""
     before = ClusterConfigs.from_mapping(
         json_files.read_json(plan.folder / json_files.SNAPSHOT_FOLDER, json_files.CONFIGS)
     )
@@ -28,7 +28,7 @@ def check_segment_settings(client: KazooClient, connection: ClusterConnection, p
 
 
 def check_copies_safe(client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan) -> None:
-    """Raises StaleProposalError where a copy could not follow with today's settings; when asked it could."""
+    """Raises StaleProposalError if a copy could not follow with today's settings."""
     receiving = {broker for move in plan.candidate.moves for broker in move.added}
     if not receiving:
         return

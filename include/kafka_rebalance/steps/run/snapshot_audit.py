@@ -1,4 +1,4 @@
-"""The audit of segment settings over a snapshot: for the nightly check, and beside a run's proposals."""
+"""The audit of segment settings over a snapshot: for the nightly check, and for a run's candidates."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ FINDINGS_KEPT, ROLLS_KEPT = 100, 20  # of each list in a document; all are count
 
 
 def audit_snapshot(taken: Snapshot) -> ClusterSegments:
-    """What is to be found on the cluster as it is."""
     return audit_cluster(_placed(taken.partitions), ClusterConfigs.from_mapping(taken.configs))
 
 
 def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | None) -> None:
-    """segments.json, of proposals.json: the cluster as it is, each candidate by name, and when segments roll.
+    """segments.json: the audit of the cluster and of each candidate, and when segments roll.
 
-    `written`: bytes a second that come in; None: nothing is known of them, and `rolls` is null.
+    `written` is in bytes per second; None: unknown, and `rolls` is null.
     """
     proposals = json_files.read_json(folder, json_files.PROPOSALS)
     snapshot = folder / json_files.SNAPSHOT_FOLDER
@@ -43,8 +42,8 @@ def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | Non
     placed = _placed(table.to_pylist())
     now = files_now(placed, configs)
     candidates = {
-        name: audit_moves(read_candidate(folder, name).moves, now, configs, FINDINGS_KEPT)
-        for name in (candidate["name"] for candidate in proposals["candidates"])
+        one["name"]: audit_moves(read_candidate(folder, one["name"]).moves, now, configs, FINDINGS_KEPT)
+        for one in proposals["candidates"]
     }
     rolls = None if written is None else expected_rolls(placed, written, configs, ROLLS_KEPT)
     cluster = plain(shortened(audit_cluster(placed, configs), FINDINGS_KEPT))
@@ -69,7 +68,7 @@ def audit_rows(audit: ClusterSegments) -> list[dict[str, Any]]:
 
 
 def _placed(rows: Iterable[Mapping[str, Any]]) -> list[Placed]:
-    """A size is unknown in a snapshot of the rest alone, which says so: counted as 0, files are at least that many."""
+    """A size is unknown only in a snapshot of the rest. It counts as 0, so the files are a lower bound."""
     return [
         Placed(TopicPartition(row["topic"], row["partition"]), tuple(row["replicas"]), row["size_bytes"] or 0)
         for row in rows

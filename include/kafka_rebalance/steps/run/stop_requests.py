@@ -1,8 +1,7 @@
 """What people ask of a running rebalance: control.json in the run's folder.
 
-`kafka_rebalance_cancel` writes it; `reassign` reads it before each batch, and whoever follows a batch at each look.
-A cancel has a file of its own besides, since somebody who asks to stop at the same moment writes over what he has not
-seen.
+`kafka_rebalance_cancel` writes it. `reassign` reads it before each batch, and the follower at each look. A cancel also
+has a file of its own: a person who asks to stop at the same moment overwrites a control.json that he has not seen.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from kafka_rebalance.steps.run_folder import RunFolder
 
 
 def read_control(folder: RunFolder) -> Control:
-    """What has been asked; nothing where neither file is there. Raises ArtifactError where one cannot be read."""
+    """What people have asked. Raises ArtifactError if a file cannot be read."""
     asked = CONTROL_FILE.read_if_there(folder) or Control()
     kept = CANCELLED_FILE.read_if_there(folder)
     cancelled = (kept.cancelled if kept else None) or asked.cancelled
@@ -28,23 +27,23 @@ def read_control(folder: RunFolder) -> Control:
 
 
 def ask_stop(folder: RunFolder, by: str) -> Control:
-    """Asks that no further batch be requested. Who asked first stays written down."""
-    now = read_control(folder)
-    return _write(folder, Control(now.stop_after_batch or _by(by), now.cancelled))
+    """Asks that the run requests no further batch. The name of the first person who asked stays in the file."""
+    return _write(folder, read_control(folder), by)
 
 
 def ask_cancel(folder: RunFolder, by: str) -> Control:
-    """Asks the same, and says that partitions in flight are about to be taken back. To be written before they are."""
+    """Asks to stop, and says that partitions in flight are about to be taken back. Write it before they are."""
     now = read_control(folder)
-    cancelled = now.cancelled or _by(by)
+    cancelled = now.cancelled or _request(by)
     CANCELLED_FILE.write(folder, Cancelled(cancelled))
-    return _write(folder, Control(now.stop_after_batch or _by(by), cancelled))
+    return _write(folder, Control(now.stop_after_batch, cancelled), by)
 
 
-def _write(folder: RunFolder, control: Control) -> Control:
+def _write(folder: RunFolder, asked: Control, by: str) -> Control:
+    control = Control(asked.stop_after_batch or _request(by), asked.cancelled)
     CONTROL_FILE.write(folder, control)
     return control
 
 
-def _by(by: str) -> StopRequest:
+def _request(by: str) -> StopRequest:
     return StopRequest(by, datetime.now(UTC).replace(microsecond=0))

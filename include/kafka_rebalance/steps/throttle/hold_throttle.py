@@ -27,7 +27,7 @@ from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.clusters import JANITOR_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
-from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved, read_plan_view
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved
 from kafka_rebalance.steps.run.asked_batches import asked_for
 from kafka_rebalance.steps.run.checks_before_write import (
     check_before_write,
@@ -47,6 +47,7 @@ from kafka_rebalance.steps.throttle.write_back import check_can_be_put_back, put
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.config_writes import merge_config
+from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> Held | Wai
     that failed.
     """
     deployment = inputs.deployment
-    plan = read_approved(deployment, decision, inputs.run)
+    plan = read_approved(inputs, decision)
     until = plan.window.waits_until(datetime.now(UTC))
     if until is not None:
         by = read_control(plan.folder).stop_after_batch
@@ -80,7 +81,7 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> Held | Wai
     deployment.check_not_frozen(plan.connection_id)
     connection = deployment.read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
-        view = read_plan_view(client, plan)
+        view = read_cluster_view(client, plan.topics)
         asked = asked_for(plan.folder, client)
         if not asked:
             check_newest_attempt(plan.folder)

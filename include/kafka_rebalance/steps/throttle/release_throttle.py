@@ -30,7 +30,7 @@ def release_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
     take a broker's clients down. The janitor has the lease from then on, and this task may be repeated.
     """
     deployment = inputs.deployment
-    plan = read_approved(deployment, decision, inputs.run)
+    plan = read_approved(inputs, decision)
     owner = lock_owner(deployment, plan.candidate.digest, inputs.run)
     with open_client(deployment.read_connection(plan.connection_id).zookeeper) as client:
         kept = ClusterLease(deployment, client, plan.snapshot["cluster_id"])
