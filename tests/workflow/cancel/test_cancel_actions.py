@@ -267,7 +267,7 @@ def test_a_run_that_cannot_be_read_makes_the_last_one_unknown_and_named_ones_not
     other = run.folder.parents[1] / "another" / "1"
     other.mkdir(parents=True)
     (other / json_files.BATCHES).write_text('{"format_version": 9}')
-    with pytest.raises(AirflowFailException, match=r"format_version 9.* name it in run_id"):
+    with pytest.raises(AirflowFailException, match=r"format_version 9.* Name the run in run_id"):
         canceller.request("roll_back")
     assert canceller.request("roll_back", run_id="one")["run"] == "kafka_rebalance/one"
 

@@ -141,7 +141,7 @@ def test_without_its_throttle_no_batch_is_requested(run: SimulatedRun, cluster: 
         run.request()
     cluster_lock.acquire(cluster.fake, lock_owner(airflow_deployment(), run.candidate.digest, run.dag_run))  # type: ignore[arg-type]
     before = cluster.tree()
-    with pytest.raises(ThrottleError, match="No throttle is held for this run"):
+    with pytest.raises(ThrottleError, match="This run holds no throttle"):
         run.request()
     assert cluster.tree() == before
 

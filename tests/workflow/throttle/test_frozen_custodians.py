@@ -167,7 +167,7 @@ def test_a_setup_that_was_frozen_before_it_wrote_its_lease(
 ) -> None:
     run.hold()
     freeze(monkeypatch, lease_files, "write", goes_on(run, second, cluster))
-    with pytest.raises(LockLostError, match="in the hands of the other"):
+    with pytest.raises(LockLostError, match="The other worker now takes care of it"):
         run.hold()
     check_untouched(second, cluster)
 

@@ -133,7 +133,7 @@ def test_a_release_with_copies_in_flight_hands_the_lease_over_and_its_retry_give
     run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
 ) -> None:
     in_flight(run, cluster)
-    with pytest.raises(ThrottleError, match="kafka_throttle_janitor takes their throttle off"):
+    with pytest.raises(ThrottleError, match="kafka_throttle_janitor removes their throttle"):
         run.release()
     lease = open_lease(CLUSTER)
     assert lease is not None

@@ -361,7 +361,9 @@ def test_a_zookeeper_that_was_set_back_is_told_before_anything_is_set(
     run.release()
     file = lease_file(tmp_path / "runs")
     file.rename(file.with_name(f"{'f' * 16}-{0:010d}.json"))
-    with pytest.raises(LockLostError, match=r"set back to a backup: remove what is later than [0-9a-f]{16}-[0-9]{10}"):
+    with pytest.raises(
+        LockLostError, match=r"restored from a backup: remove the files later than [0-9a-f]{16}-[0-9]{10}"
+    ):
         run.hold()
     assert cluster.throttles() == {}
 

@@ -105,7 +105,7 @@ def test_a_change_at_the_moment_of_the_release_is_taken_off_again(
         run.release()
 
     monkeypatch.setattr(lease_files, "write", then_release)
-    with pytest.raises(ThrottleError, match="gave its throttle back at this moment"):
+    with pytest.raises(ThrottleError, match="gave its throttle back at the same moment"):
         change_rate(airflow_deployment(), run.folder, 5 * MB, by="olive")
     assert cluster.leftovers() == []
     assert open_lease(CLUSTER) is None
@@ -136,7 +136,7 @@ def test_a_rate_that_is_no_whole_number_is_refused_and_the_lease_stays_readable(
     run: SimulatedRun, cluster: SimulatedCluster, rate: Any
 ) -> None:
     run.hold()
-    with pytest.raises(ThrottleRateError, match="no whole number"):
+    with pytest.raises(ThrottleRateError, match="not a whole number"):
         change_rate(airflow_deployment(), run.folder, rate, by="olive")
     run.release()
     assert cluster.leftovers() == []

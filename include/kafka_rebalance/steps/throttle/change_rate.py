@@ -1,4 +1,4 @@
-"""Another rate for a run's throttle while it goes on. Which rates there may be is in `rates`."""
+"""A new rate for the throttle of a run that goes on. `run_rates` checks the rate."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ log = logging.getLogger(__name__)
 
 
 def change_rate(deployment: Deployment, folder: RunFolder, bytes_per_second: int, *, by: str) -> ThrottleLease:
-    """Another rate for the run of this folder while it goes on; brokers heed it within seconds. Returns the new lease.
+    """Sets a new rate for the run of this folder, and returns the new lease. Brokers apply the rate within seconds.
 
-    What was approved stays as it was; the lease says who changed the rate, and when. Raises ThrottleRateError for a
-    rate that the policy does not allow or at which a copy could never end, ThrottleError where the run holds no
-    throttle.
+    The approval stays as it was; the lease says who changed the rate, and when. Raises ThrottleRateError for a rate
+    that the policy forbids or at which a copy could never end, ThrottleError if the run holds no throttle.
     """
     if type(bytes_per_second) is not int:
-        raise ThrottleRateError(f"The rate {bytes_per_second!r} is no whole number of bytes/s. Nothing was changed.")
+        raise ThrottleRateError(f"The rate {bytes_per_second!r} is not a whole number of bytes/s. Nothing was changed.")
     snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
     connection_id = str(snapshot["connection_id"])
     candidate = read_remaining(folder, json_files.read_json(folder, json_files.DECISION)["choice"])
@@ -46,26 +45,27 @@ def change_rate(deployment: Deployment, folder: RunFolder, bytes_per_second: int
         if kept.read_own(changed) is None or lease_files.was_given_back_between(deployment, before, changed):
             put_back(kept, changed)
             raise ThrottleError(
-                f"Run {changed.run} gave its throttle back at this moment. The new rate was taken off again; nothing "
-                "of it is left."
+                f"Run {changed.run} gave its throttle back at the same moment. The new rate was removed again, and "
+                "nothing of it is left."
             )
     log.info("%s: %s changed the rate to %d bytes/s", changed.run, by, bytes_per_second)
     return changed
 
 
 def _change(kept: ClusterLease, folder: RunFolder, change: RateChange) -> tuple[ThrottleLease, ThrottleLease]:
-    """Writes the lease, then the brokers' configs; again where others write at the same moment. Returns the lease
-    before and after.
+    """Writes the lease, then the brokers' configs; tries again if others write at the same moment.
+
+    Returns the lease before and after.
     """
     client = kept.client
     for left in reversed(range(ATTEMPTS)):
-        # Before the lease is read: of two who change the rate at once, one reads what the other has written.
+        # Before the lease is read: if two change the rate at once, one of them reads what the other has written.
         fence = cluster_lock.raise_fence(client)
         before = _lease_of(kept, folder)
         lease = before if change in before.rate_changes else with_rate(before, change)
         lease = replace(lease, generation=fence.generation)
         try:
-            # First: whoever puts back at this moment must know both rates for ours.
+            # The lease first: whoever puts back at this moment must know that both rates are ours.
             kept.write(lease, fence)
             configs = read_configs(client, lease.entities)
             for entity, values in rate_changes(lease, configs).items():
@@ -85,6 +85,6 @@ def _lease_of(kept: ClusterLease, folder: RunFolder) -> ThrottleLease:
     if lease is None:
         raise ThrottleError(
             f"The run of {folder} holds no throttle now, so its rate cannot be changed. Nothing of it is in force. "
-            "Give another rate while copies are in flight."
+            "Change the rate while copies are in flight."
         )
     return lease

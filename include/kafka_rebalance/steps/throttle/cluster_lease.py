@@ -1,8 +1,8 @@
-"""The lease that a cluster has: its record in the cluster's ZooKeeper, or the file below `runs_url`; the later counts.
+"""A cluster's lease: the record in its ZooKeeper, or the file below `runs_url`. The later one counts.
 
-Each alone says what a throttle has to be put back to, so that neither a lost folder nor a lost znode loses it. An open
-lease is recorded first in the cluster, under the fence, and no config is changed before both are written; a lease that
-is given back is first a file. Whoever is killed between the two has left the later one, or one to be given back again.
+Each alone says what was there before the throttle, so neither a lost folder nor a lost znode loses it. An open lease is
+written first to ZooKeeper, under the fence, and no config changes before both are written. A lease that is given back
+is first a file. A kill between the two leaves the later one, or a lease to give back again.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ class ClusterLease:
     cluster_id: str
 
     def read(self) -> ThrottleLease | None:
-        """The cluster's lease, also one that was given back; None where there never was one. Raises ReadError where
-        ZooKeeper does not answer, ArtifactError where there is a lease and nothing tells what it says.
+        """The cluster's lease, also one that was given back; None if there never was one.
+
+        Raises ReadError if ZooKeeper does not answer, ArtifactError if no copy of the lease can be read.
         """
         file, recorded, damaged = None, None, []
         try:
@@ -62,41 +63,40 @@ class ClusterLease:
         return recorded
 
     def read_open(self) -> ThrottleLease | None:
-        """The lease that nobody has given back yet, whichever run's it is. Errors as in `read`."""
+        """The lease of any run that has not given it back. Errors as in `read`."""
         lease = self.read()
         return None if lease is None or lease.released_at is not None else lease
 
     def read_open_in(self, folder: RunFolder) -> ThrottleLease | None:
-        """The open lease of the run with this folder; None where it has none. Errors as in `read`."""
+        """The open lease of the run with this folder. Errors as in `read`."""
         lease = self.read_open()
         return None if lease is None or lease.run_folder != str(folder) else lease
 
     def read_own(self, of: ThrottleLease | LockOwner) -> ThrottleLease | None:
-        """The open lease of that very run; None where it has none, or has given it back. Errors as in `read`."""
+        """The open lease of that run. Errors as in `read`."""
         lease = self.read_open()
         return None if lease is None or not is_same_run(lease.run, lease.owner, of.run, of.owner) else lease
 
     def write(self, lease: ThrottleLease, fence: Fence) -> None:
         """Makes it the cluster's lease unless there is a later one (`is_latest`).
 
-        Raises LockLostError where somebody has raised the fence since and the lease is not one that is given back,
-        StorageError, WriteError, and ArtifactError for one that could not be read again.
+        Raises LockLostError if the lease is open and somebody has raised the fence since, StorageError, WriteError, and
+        ArtifactError for a lease that nobody could read again.
         """
         if lease.released_at is not None:
             lease_files.write(self.deployment, lease)
-            closed = replace(lease, wanted={}, prior={})  # nothing of it has to be put back any more
+            closed = replace(lease, wanted={}, prior={})  # nothing is left to put back
             lease_record.write(self.client, _record_of(closed), run=lease.run, fence=NO_FENCE)
             return
         lease_record.write(self.client, _record_of(lease), run=lease.run, fence=fence)
         lease_files.write(self.deployment, lease)
 
     def is_latest(self, lease: ThrottleLease) -> bool:
-        """Whether nobody has written a later one."""
         now = self.read()
         return now is not None and now.generation == lease.generation
 
     def has_file(self, lease: ThrottleLease) -> bool:
-        """Whether this Airflow's storage has a lease of that cluster's run, also one that cannot be read."""
+        """Whether this Airflow's storage has a lease of that run, or one that cannot be read."""
         try:
             file = lease_files.read(self.deployment, self.cluster_id)
         except ArtifactError:
@@ -104,8 +104,9 @@ class ClusterLease:
         return file is not None and is_same_run(file.run, file.owner, lease.run, lease.owner)
 
     def set_damaged_aside(self) -> list[str]:
-        """Takes away what of the cluster's lease cannot be read, so that it stops nobody; files stay beside, under
-        another name. Returns what was taken away. For a cluster on which no run goes on under that lease.
+        """Takes away the copies of the cluster's lease that cannot be read, so that they stop nobody. Returns them.
+
+        Files stay under another name. Call it only if no run goes on under that lease.
         """
         taken = lease_files.set_damaged_aside(self.deployment, self.cluster_id)
         try:
@@ -117,7 +118,7 @@ class ClusterLease:
 
 
 def _record_of(lease: ThrottleLease) -> LeaseRecord:
-    checked = ThrottleLease.from_mapping(lease.to_mapping())  # else nobody could read it, and so put nothing back
+    checked = ThrottleLease.from_mapping(lease.to_mapping())  # else nobody could read it and put anything back
     return LeaseRecord(lease.generation, canonical_json(checked.to_mapping()))
 
 
@@ -128,5 +129,5 @@ def _recorded(client: KazooClient) -> ThrottleLease | None:
     try:
         document = json.loads(record.text)
     except ValueError as bad:
-        raise ArtifactError(f"The lease that ZooKeeper has is not JSON ({bad}). No throttle was changed.") from bad
+        raise ArtifactError(f"The lease in ZooKeeper is not JSON ({bad}). No throttle was changed.") from bad
     return replace(ThrottleLease.from_mapping(document), generation=record.generation)

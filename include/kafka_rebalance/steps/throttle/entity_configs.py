@@ -1,4 +1,4 @@
-"""The configs of brokers and topics by entity, as throttles name them."""
+"""Configs of brokers and topics by entity, as throttles name them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_rebalance.zookeeper.reader import read_broker_configs, read_topic_con
 
 
 def read_configs(client: KazooClient, entities: Collection[str]) -> dict[str, dict[str, str]]:
-    """{entity: {key: value}} of brokers and topics, and of all brokers' default, pipelined."""
+    """{entity: {key: value}} of these brokers and topics, read in one round of requests."""
     names = [entity.partition("/") for entity in entities]
     topics = read_topic_configs(client, [name for kind, _, name in names if kind == "topics"])
     brokers = read_broker_configs(client, [int(name) for kind, _, name in names if kind == "brokers"])

@@ -1,28 +1,26 @@
 """The throttle around a run's batches: lock, set, confirm. The decisions are in `execution.throttle`.
 
-What counts is the cluster's lease (`steps.throttle.lease_files`). It is written before any config, so that whoever
-comes later knows what is ours, and is given back last.
+The cluster's lease counts (`cluster_lease`). It is written before any config, so that it tells what is ours.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import LockLostError, ReadError, StoppedError
 from kafka_rebalance.execution.check.batch_wait import Wait
-from kafka_rebalance.execution.run_position import check_position, position
+from kafka_rebalance.execution.run_position import Position, check_position, position
 from kafka_rebalance.execution.throttle.batch_lists import only_for
 from kafka_rebalance.execution.throttle.in_force import check_in_force, set_changes
 from kafka_rebalance.execution.throttle.recorded_before import take_lease
 from kafka_rebalance.execution.throttle.still_copying import copying_of
 from kafka_rebalance.execution.throttle.wanted import desired_throttle
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.clusters import JANITOR_DAG
 from kafka_rebalance.steps.deployment import Deployment
@@ -46,26 +44,20 @@ from kafka_rebalance.steps.throttle.throttle_in_force import check_nothing_of_ou
 from kafka_rebalance.steps.throttle.write_back import check_can_be_put_back, put_back
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.cluster_lock import Fence, LockOwner
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The throttle that is in force."""
+def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLease | Wait:
+    """Checks the cluster, takes its lock and throttles exactly the approved moves; returns the lease.
 
-    throttle_bytes_per_second: int
-    entities: int
+    Before the run's `not_before` it takes neither, and returns what to wait for.
 
-
-def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> Held | Wait:
-    """Takes the cluster's lock and throttles exactly the approved moves, after a last look at the cluster. Before the
-    run's `not_before` it takes neither, and gives what to wait for.
-
-    Where it fails half-way it puts back what it set and gives the lock back: Airflow runs no teardown after a setup
-    that failed.
+    If it fails half-way, it puts back what it has set and gives the lock back: Airflow runs no teardown after a failed
+    setup.
     """
     deployment = inputs.deployment
     plan = read_approved(inputs, decision)
@@ -100,32 +92,30 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> Held | Wai
         kept = ClusterLease(deployment, client, plan.snapshot["cluster_id"])
         try:
             check_clock_for_window(client, plan)
-            batch = where.in_flight or where.next
-            first = {move.topic_partition for move in batch.moves} if batch is not None else set()
-            lease = _set(kept, plan, owner, fence, view, first, held_before=held_before)
+            lease = _set(kept, plan, owner, fence, view, where, held_before=held_before)
         except LockLostError:
-            raise  # whoever took over has it
+            raise  # the run that took over has the lock
         except BaseException:
             _undo(kept, plan, owner, fence, held_before=held_before)
             raise
     warn_without_janitor(deployment)
     log.info("throttled %d entities to %d bytes/s", len(lease.entities), lease.bytes_per_second)
-    return Held(lease.bytes_per_second, len(lease.entities))
+    return lease
 
 
 def _set(
     kept: ClusterLease,
     plan: ApprovedPlan,
-    owner: cluster_lock.LockOwner,
-    fence: cluster_lock.Fence,
+    owner: LockOwner,
+    fence: Fence,
     view: ClusterView,
-    first: Collection[TopicPartition],
+    where: Position,
     *,
     held_before: bool,
 ) -> ThrottleLease:
-    """Writes the lease down before the first config is changed, so that whatever follows can be taken back.
+    """Writes the lease before it changes the first config, so that everything can be put back.
 
-    Set are all rates, and the lists for the batch that runs or comes (`first`) and for what copies still.
+    It sets all rates, and the lists for the batch that runs or comes next and for partitions that still copy.
     """
     client, moves, rate = kept.client, plan.candidate.moves, plan.throttle_bytes_per_second
     known = kept.read()
@@ -147,8 +137,9 @@ def _set(
     )
     kept.write(lease, fence)
     _check_latest(kept, lease)
-    copying = copying_of(lease, view)
-    still = only_for(without_gone(plan, lease), {*first, *copying})
+    batch = where.in_flight or where.next
+    first = {move.topic_partition for move in batch.moves} if batch is not None else set()
+    still = only_for(without_gone(plan, lease), {*first, *copying_of(lease, view)})
     for entity, changes in set_changes(still, current).items():
         merge_config(client, entity, changes, decided_on=current.get(entity, {}), fence=fence)
     _check_latest(kept, lease)
@@ -157,31 +148,23 @@ def _set(
 
 
 def _check_latest(kept: ClusterLease, lease: ThrottleLease) -> None:
-    """Raises LockLostError where somebody has given this lease back, changed it or taken another one meanwhile.
+    """Raises LockLostError if somebody has given this lease back, changed it or taken another one meanwhile.
 
-    Nothing is undone: who did so has read what was set under this lease, and what is there now is theirs.
+    Nothing is undone: the other one has read what this lease has set, and what is there now is theirs.
     """
     if not kept.is_latest(lease):
         raise LockLostError(
-            f"The throttle of run {lease.run} was given back, changed or taken by another worker while this one set "
-            "it. What this one had set is in the hands of the other. Clear this task if the run is to go on. If it "
-            f"says so again, ZooKeeper was set back to a backup: remove what is later than {lease.generation} in the "
-            "folder of this cluster's leases below runs_url."
+            f"Another worker gave back, changed or took the throttle of run {lease.run} while this one set it. The "
+            "other worker now takes care of it. Clear this task if the run is to go on. If this error comes again, "
+            f"ZooKeeper was restored from a backup: remove the files later than {lease.generation} in the folder of "
+            "this cluster's leases below runs_url."
         )
 
 
-def _undo(
-    kept: ClusterLease,
-    plan: ApprovedPlan,
-    owner: cluster_lock.LockOwner,
-    fence: cluster_lock.Fence,
-    *,
-    held_before: bool,
-) -> None:
-    """Best effort after a setup that failed; what cannot be undone is said, and the first error stays the error.
+def _undo(kept: ClusterLease, plan: ApprovedPlan, owner: LockOwner, fence: Fence, *, held_before: bool) -> None:
+    """Best effort after a setup that failed: what cannot be undone is logged, and the first error stays the error.
 
-    A setup that is repeated while copies are in flight keeps their throttle and the lock, as a release
-    would; what another attempt at it has taken meanwhile is that one's.
+    While copies are in flight, their throttle and the lock stay. What another attempt has taken meanwhile stays too.
     """
     client = kept.client
     try:
@@ -198,11 +181,11 @@ def _undo(
         cluster_lock.release(client, owner, fence=fence)
         forget_lock(kept.deployment, plan.connection_id, owner)
     except Exception:
-        log.exception("the throttle could not be put back; the lease says what was set: %s", plan.folder)
+        log.exception("The throttle could not be put back. throttle.json in %s says what was set", plan.folder)
 
 
 def warn_without_janitor(deployment: Deployment) -> None:
-    """Says in the log that nobody will take care of a throttle that is left, where the janitor is paused or missing."""
+    """Logs a warning if the janitor is paused or missing: nobody would then take care of a throttle that is left."""
     try:
         paused = deployment.other_runs.is_paused(JANITOR_DAG)
     except ReadError as unread:
@@ -210,8 +193,8 @@ def warn_without_janitor(deployment: Deployment) -> None:
         return
     if paused is not False:
         log.warning(
-            "The Dag %s is %s: if this run goes away while copies are in flight, nobody takes their throttle off. "
-            "Unpause it.",
+            "The Dag %s is %s. If this run ends while copies are in flight, nobody removes their throttle. Unpause the "
+            "Dag.",
             JANITOR_DAG,
             "missing" if paused is None else "paused",
         )

@@ -1,13 +1,12 @@
-"""The throttle leases below `runs_url`: `leases / <cluster id> / <generation>.json`. `cluster_lease` reads and writes
-them, and the record of each in its cluster.
+"""The throttle leases below `runs_url`: `leases / <cluster id> / <generation>.json`. `cluster_lease` uses them.
 
-A lease is never written over. Each change of it is a file of its own, named by the generation of the fence
-(`zookeeper.cluster_lock`) under which it is made, and the latest generation is the cluster's lease. Storage offers no
-compare and swap; but whoever was frozen between reading a lease and writing it, and wakes when others have gone on,
-writes a file that is earlier than theirs: nobody reads it, and what it says was never set, since configs are written
-under the same fence. So everybody who changes a lease raises the fence first, and reads the lease after that.
+A lease is never overwritten. Each change is a new file, named by the generation of the fence (`zookeeper.cluster_lock`)
+under which it is made. The latest generation is the cluster's lease. Storage offers no compare and swap. But a worker
+that was frozen between its read and its write writes an earlier file than the others: nobody reads it. It has set no
+config either, because configs are written under the same fence. So raise the fence first, then read the lease, then
+change it.
 
-Files before one that was given back are removed. A copy of a lease goes into the run's folder, for its page.
+Files before a lease that was given back are removed. A copy of the lease goes into the run's folder, for its page.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run_folder import RunFolder, file_name, open_run_folder
 
 _GENERATION = re.compile(r"([0-9a-f]{16}-[0-9]{10})\.json", re.ASCII)
-_UNNUMBERED = ".json"  # behind the cluster's name, beside its folder: the one file of a version without generations
-_DAMAGED = ".damaged"  # behind the name of a file that nobody reads any more
+_UNNUMBERED = ".json"  # after the cluster's name, beside its folder: the one file of a version without generations
+_DAMAGED = ".damaged"  # after the name of a file that nobody reads any more
 _ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLease:
-    """One cluster's lease; `lease` is None where it cannot be read, and `problem` says why."""
+    """One cluster's lease; `lease` is None if it cannot be read, and `problem` says why."""
 
     name: str
     lease: ThrottleLease | None
@@ -38,19 +37,19 @@ class StoredLease:
 
 
 def read(deployment: Deployment, cluster_id: str) -> ThrottleLease | None:
-    """The cluster's lease, also one that was given back; None where there never was one. Raises ArtifactError."""
+    """The cluster's lease, also one that was given back; None if there never was one. Raises ArtifactError."""
     return _read(deployment, file_name(cluster_id))
 
 
 def write(deployment: Deployment, lease: ThrottleLease) -> None:
-    """Writes it as of its generation, and the copy in its run's folder where that still exists. It is the cluster's
-    lease unless there is a later one (`is_latest`). Raises StorageError, and ArtifactError for one that could not be
-    read again.
+    """Writes the lease under its generation, and its copy if the run's folder still exists.
+
+    Raises StorageError, and ArtifactError for a lease that nobody could read again.
     """
     folder, name = _folder(deployment) / file_name(lease.cluster_id), f"{lease.generation}.json"
     if not _GENERATION.fullmatch(name):
         raise ValueError(f"a lease is written under a fence, not under {lease.generation!r}")
-    ThrottleLease.from_mapping(lease.to_mapping())  # else nobody could read it, and so put nothing back
+    ThrottleLease.from_mapping(lease.to_mapping())  # else nobody could read it and put anything back
     storage.make_folder(folder)
     if isinstance(folder, Path):
         storage.sync_folder(folder.parent)
@@ -60,16 +59,16 @@ def write(deployment: Deployment, lease: ThrottleLease) -> None:
         if storage.is_there(run / json_files.DECISION) and is_latest(deployment, lease):
             json_files.write_json(run, json_files.THROTTLE, lease.to_mapping(), source_digest=lease.candidate_digest)
     except RunFolderError:
-        return  # the copy is for people; the lease is what counts
+        return  # the copy is only for people
 
 
 def is_latest(deployment: Deployment, lease: ThrottleLease) -> bool:
-    """Whether nobody has written a later one. Raises StorageError."""
+    """Whether there is no later file. Raises StorageError."""
     return _generations(deployment, file_name(lease.cluster_id))[-1:] == [lease.generation]
 
 
 def was_given_back_between(deployment: Deployment, earlier: ThrottleLease, later: ThrottleLease) -> bool:
-    """Whether a lease that was given back lies between the two, by somebody who has not seen the later one."""
+    """Whether somebody who had not seen the later lease gave one back between the two."""
     cluster = file_name(later.cluster_id)
     between = [one for one in _generations(deployment, cluster) if earlier.generation < one < later.generation]
     found = [_read_generation(deployment, cluster, one) for one in between]
@@ -77,7 +76,7 @@ def was_given_back_between(deployment: Deployment, earlier: ThrottleLease, later
 
 
 def remove_before(deployment: Deployment, lease: ThrottleLease) -> None:
-    """Removes what is earlier than this one, which was given back: nobody needs it any more."""
+    """Removes the files that are earlier than this lease, which was given back."""
     cluster = file_name(lease.cluster_id)
     earlier = [one for one in _generations(deployment, cluster) if one < lease.generation]
     leases = _folder(deployment)
@@ -85,12 +84,13 @@ def remove_before(deployment: Deployment, lease: ThrottleLease) -> None:
         try:
             storage.remove(file)
         except StorageError:
-            return  # they are in nobody's way, and the next one tries again
+            return  # they do no harm, and the next call tries again
 
 
 def set_damaged_aside(deployment: Deployment, cluster_id: str) -> list[str]:
-    """Gives the latest files of the cluster's lease that cannot be read another name, under which nobody looks for
-    them; returns the names. An earlier one that can be read is the cluster's lease then. Raises StorageError.
+    """Renames the latest files of the cluster's lease that cannot be read, and returns the new names.
+
+    The latest file that can be read is then the cluster's lease. Raises StorageError.
     """
     cluster, taken = file_name(cluster_id), []
     while True:
@@ -99,9 +99,9 @@ def set_damaged_aside(deployment: Deployment, cluster_id: str) -> list[str]:
         except (StorageError, FormatVersionError):
             raise
         except ArtifactError:
-            generations = _generations(deployment, cluster)
-            name = f"{generations[-1]}.json" if generations else ""
-            file = _folder(deployment) / cluster / name if name else _folder(deployment) / f"{cluster}{_UNNUMBERED}"
+            leases, generations = _folder(deployment), _generations(deployment, cluster)
+            unnumbered = leases / f"{cluster}{_UNNUMBERED}"
+            file = leases / cluster / f"{generations[-1]}.json" if generations else unnumbered
             aside = file.with_name(f"{file.name}{_DAMAGED}")
             storage.write_whole(aside, storage.read_if_there(file) or b"")
             storage.remove(file)
@@ -111,50 +111,43 @@ def set_damaged_aside(deployment: Deployment, cluster_id: str) -> list[str]:
 
 
 def stored(deployment: Deployment) -> tuple[StoredLease, ...]:
-    """The lease of every cluster, also those that were given back and those that cannot be read. Raises
-    StorageError.
-    """
+    """The lease of every cluster, also if it was given back or cannot be read. Raises StorageError."""
     names = {
         name.removesuffix(_UNNUMBERED)
         for name in storage.names_in(_folder(deployment))
         if not name.startswith(".") and not name.endswith(_DAMAGED)
     }
-    return tuple(one for name in sorted(names) if (one := _stored(deployment, name)) is not None)
-
-
-def _stored(deployment: Deployment, cluster: str) -> StoredLease | None:
-    try:
-        lease = _read(deployment, cluster)
-    except ArtifactError as unreadable:
-        return StoredLease(cluster, None, str(unreadable))
-    return None if lease is None else StoredLease(cluster, lease)
+    found = []
+    for name in sorted(names):
+        try:
+            if (lease := _read(deployment, name)) is not None:
+                found.append(StoredLease(name, lease))
+        except ArtifactError as unreadable:
+            found.append(StoredLease(name, None, str(unreadable)))
+    return tuple(found)
 
 
 def _read(deployment: Deployment, cluster: str) -> ThrottleLease | None:
     for _ in range(_ATTEMPTS):
         generations = _generations(deployment, cluster)
         if not generations:
-            return _read_unnumbered(deployment, cluster)
+            document = json_files.read_json_if_there(_folder(deployment), f"{cluster}{_UNNUMBERED}")
+            return None if document is None else ThrottleLease.from_mapping(document)
         found = _read_generation(deployment, cluster, generations[-1])
         if found is not None:
-            return found  # else a later one was given back meanwhile, and this one removed
+            return found  # else a later lease was given back meanwhile, and this file removed
     listed = _folder(deployment) / cluster
-    raise ArtifactError(f"{listed} lists leases that are not there. No throttle was changed. Try again.")
-
-
-def _read_unnumbered(deployment: Deployment, cluster: str) -> ThrottleLease | None:
-    document = json_files.read_json_if_there(_folder(deployment), f"{cluster}{_UNNUMBERED}")
-    return None if document is None else ThrottleLease.from_mapping(document)
+    raise ArtifactError(f"{listed} lists leases that do not exist. No throttle was changed. Try again.")
 
 
 def _read_generation(deployment: Deployment, cluster: str, generation: str) -> ThrottleLease | None:
-    """None where it was removed meanwhile."""
+    """None if it was removed meanwhile."""
     document = json_files.read_json_if_there(_folder(deployment) / cluster, f"{generation}.json")
     return None if document is None else replace(ThrottleLease.from_mapping(document), generation=generation)
 
 
 def _generations(deployment: Deployment, cluster: str) -> list[str]:
-    """In order, the latest at the end."""
+    """In order, the latest last."""
     found = (_GENERATION.fullmatch(name) for name in storage.names_in(_folder(deployment) / cluster))
     return [match[1] for match in found if match is not None]
 
@@ -164,13 +157,13 @@ def _folder(deployment: Deployment) -> RunFolder:
 
 
 def read_copy(folder: RunFolder) -> ThrottleLease | None:
-    """The lease as the run's own folder has it, also one that was given back. Raises ArtifactError."""
+    """The copy of the lease in the run's folder, also if it was given back. Raises ArtifactError."""
     document = json_files.read_json_if_there(folder, json_files.THROTTLE)
     return None if document is None else ThrottleLease.from_mapping(document)
 
 
 def rate_in_force(folder: RunFolder) -> int:
-    """Bytes per second that the run's throttle lets through: as it was last set, else as it was approved."""
+    """The rate that was set last, else the approved one, in bytes per second."""
     try:
         return int(json_files.read_json(folder, json_files.THROTTLE)["bytes_per_second"])
     except (ArtifactError, KeyError):

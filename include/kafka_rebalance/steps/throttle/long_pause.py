@@ -1,4 +1,4 @@
-"""Whether a run's next batch has waited for longer than the cluster's policy lets pass without a word."""
+"""Whether a run's next batch has waited for so long that the cluster's policy asks for an alert."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from kafka_rebalance.steps.run_folder import open_run_folder
 
 
 def waits_long(deployment: Deployment, lease: ThrottleLease) -> str | None:
-    """Of a run whose next batch has waited for longer than `long_pause_seconds`: since when, and for what; None for
-    any other. By the clock of who waits alone, so that one that is off makes and hides no alert.
+    """How long, and for what, a run's next batch has waited; None up to the policy's `long_pause_seconds`.
+
+    Both times are of the waiting process, so a clock that is wrong neither makes nor hides an alert.
     """
     try:
         note = json_files.read_json(open_run_folder(deployment, lease.run_folder), json_files.PROGRESS)
@@ -26,18 +27,18 @@ def waits_long(deployment: Deployment, lease: ThrottleLease) -> str | None:
         seconds = (until - max(since)).total_seconds()
         reasons = " ".join(map(str, note["waiting_for"]))
     except (RebalanceError, OSError, KeyError, TypeError, ValueError):
-        return None  # of a version before, or a folder that does not tell
+        return None  # an earlier version's note, or none that can be read
     if seconds < _longest_seconds(deployment, lease.connection_id):
         return None
     return (
         f"Run {lease.run} holds the cluster, copies nothing, and its next batch has waited for {seconds / 3600:.1f} h: "
-        f"{reasons} Its throttle is put back meanwhile, and set again before that batch. Mend what it waits for, or "
-        "stop the run with kafka_rebalance_cancel, which gives the cluster to others."
+        f"{reasons} Its throttle is put back meanwhile, and set again before that batch. Repair what it waits for, or "
+        "stop the run with kafka_rebalance_cancel, which gives the cluster to other runs."
     )
 
 
 def _longest_seconds(deployment: Deployment, connection_id: str) -> int:
-    """By the policy of now; by default where there is none, or one that cannot be used, which every run's tasks say."""
+    """By today's policy; the default if there is none, or it is wrong. Then every run's tasks report that error."""
     try:
         policy = deployment.read_policy(connection_id)
     except PolicyError:

@@ -1,5 +1,6 @@
-"""The end of a run's throttle: what was there is put back, and the cluster's lock given back. While copies are in
-flight both stay, and the janitor has them.
+"""The end of a run's throttle: the task puts back what was there before, and gives the cluster's lock back.
+
+While copies are in flight, throttle and lock stay, and the janitor takes care of them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import LockLostError, ThrottleError
 from kafka_rebalance.execution.throttle.put_back import Release
 from kafka_rebalance.steps.clock import now_text
@@ -24,10 +24,10 @@ from kafka_rebalance.zookeeper.client import open_client
 
 
 def release_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
-    """Puts back what was there for everything no longer in motion, then gives the lock back.
+    """Puts back the throttle of everything that is no longer in motion, then gives the lock back.
 
-    Raises ThrottleError while copies are in flight: their throttle and the lock stay, since an unthrottled copy can
-    take a broker's clients down. The janitor has the lease from then on, and this task may be repeated.
+    Raises ThrottleError while copies are in flight. Their throttle and the lock stay, because an unthrottled copy can
+    take a broker's clients down. From then on the janitor has the lease. This task may be repeated.
     """
     deployment = inputs.deployment
     plan = read_approved(inputs, decision)
@@ -35,18 +35,17 @@ def release_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
     with open_client(deployment.read_connection(plan.connection_id).zookeeper) as client:
         kept = ClusterLease(deployment, client, plan.snapshot["cluster_id"])
         lease = kept.read_own(owner)
-        result = Release({}, (), ())
-        if lease is not None:
-            result = put_back(kept, lease)
+        result = Release({}, (), ()) if lease is None else put_back(kept, lease)
         if lease is not None and not result.complete:
-            _hand_over(kept, owner, lease.taken_under)
+            if lease.handed_over_at is None:
+                _hand_over(kept, owner, lease.taken_under)
             shown = "; ".join(result.kept[:10])
             raise ThrottleError(
                 f"Copies are still in flight, so {len(result.kept)} throttle settings stay: {shown}. Everything else "
-                "was put back, and the lock is kept. Nobody follows these copies: kafka_throttle_janitor takes their "
-                "throttle off when the last one is in sync, and so does this task when it is repeated."
+                "was put back, and the lock is kept. Nobody follows these copies. kafka_throttle_janitor removes their "
+                "throttle when the last one is in sync, and so does this task if you clear it."
             )
-        # Before the lease: a run that takes both again does so under a later one.
+        # The fence before the lease: a run that takes both again raises the fence.
         fence = cluster_lock.read_fence(client)
         if kept.read_own(owner) is not None:
             raise taken_again(owner.run, "was put back")
@@ -58,18 +57,11 @@ def release_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
 
 
 def _hand_over(kept: ClusterLease, owner: cluster_lock.LockOwner, taken_under: str) -> None:
-    """Notes in the lease that the janitor has it, once; not in one that the run has taken again since."""
-
-    def unnoted() -> ThrottleLease | None:
-        lease = kept.read_own(owner)
-        is_ours = lease is not None and lease.taken_under == taken_under and lease.handed_over_at is None
-        return lease if is_ours else None
-
+    """Notes once in the lease that the janitor has it, unless the run has taken its throttle again."""
     for _ in range(ATTEMPTS):
-        if unnoted() is None:
-            return
         fence = cluster_lock.raise_fence(kept.client)
-        lease = unnoted()
-        if lease is not None:
-            with suppress(LockLostError):  # somebody changes it at this moment: it is read anew
-                kept.write(replace(lease, handed_over_at=now_text(), generation=fence.generation), fence)
+        lease = kept.read_own(owner)
+        if lease is None or lease.taken_under != taken_under or lease.handed_over_at is not None:
+            return
+        with suppress(LockLostError):  # somebody changes it at this moment: read it again
+            return kept.write(replace(lease, handed_over_at=now_text(), generation=fence.generation), fence)

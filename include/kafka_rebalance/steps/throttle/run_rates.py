@@ -1,4 +1,4 @@
-"""The rate of a run's throttle: what was measured when it was planned, and what follows from that."""
+"""The rates that a run's throttle may have, from what was measured before the plan."""
 
 from __future__ import annotations
 
@@ -9,24 +9,13 @@ from typing import NamedTuple
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.proposals.rates import RATES_FILE, CandidateRates, NetworksKnown, Rates
 from kafka_rebalance.documents.storage import read_if_there
-from kafka_rebalance.execution.throttle.auto_rate import (
-    AUTO,
-    BrokerLoad,
-    auto_rate,
-    network_uses,
-    traffic,
-)
-from kafka_rebalance.execution.throttle.least_rate import (
-    LeastRate,
-    check_rate,
-    least_rate,
-)
+from kafka_rebalance.execution.throttle.auto_rate import AUTO, BrokerLoad, auto_rate, network_uses, traffic
+from kafka_rebalance.execution.throttle.least_rate import LeastRate, check_rate, least_rate
 from kafka_rebalance.model.candidate import Candidate, brokers_touched
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
 from kafka_rebalance.planning.tables.parquet_files import PART
 from kafka_rebalance.planning.tables.read_problem import read_problem
@@ -37,9 +26,9 @@ NETWORKS_LISTED = 20
 
 
 class Measured(NamedTuple):
-    """Replicas of every partition, and bytes a second written to each and read, as the plan had them.
+    """The replicas of every partition, and the bytes per second written to it and read from it, as the plan had them.
 
-    Bytes written are the 95th percentile of the ledger's samples, as in planning; None where nothing was measured.
+    Written bytes are the 95th percentile of the ledger's samples, as in planning; None: not measured.
     """
 
     replicas: Mapping[TopicPartition, tuple[int, ...]]
@@ -48,37 +37,26 @@ class Measured(NamedTuple):
 
 
 def measured(folder: RunFolder) -> Measured:
-    """Out of the snapshot's tables and the history: on a large cluster to be read once."""
+    """Read from the snapshot's tables and the history: slow on a large cluster, so read it once."""
     settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
-    snapshot = folder / json_files.SNAPSHOT_FOLDER
+    snapshot, history = folder / json_files.SNAPSHOT_FOLDER, folder / HISTORY / PART
     problem = read_problem(snapshot, settings)
-    history = folder / HISTORY / PART
     found = read_if_there(history)
     if found is not None:
         problem = planned_with(problem, snapshot, found, str(history))
-    partitions = _partitions(problem)
+    topics = (problem.topics[topic] for topic in problem.topic.tolist())
+    partitions = list(map(TopicPartition, topics, problem.partition.tolist()))
     brokers = problem.brokers.tolist()
-    replicas = {
-        topic_partition: tuple(brokers[index] for index in row if index >= 0)
-        for topic_partition, row in zip(partitions, problem.replicas.tolist(), strict=True)
-    }
+    replicas = [tuple(brokers[index] for index in row if index >= 0) for row in problem.replicas.tolist()]
     written = None if problem.bytes_in is None else dict(zip(partitions, problem.bytes_in.tolist(), strict=True))
     read = {} if problem.bytes_out is None else dict(zip(partitions, problem.bytes_out.tolist(), strict=True))
-    return Measured(replicas, written, read)
-
-
-def _partitions(problem: Problem) -> list[TopicPartition]:
-    topics = problem.topics
-    return [
-        TopicPartition(topics[topic], partition)
-        for topic, partition in zip(problem.topic.tolist(), problem.partition.tolist(), strict=True)
-    ]
+    return Measured(dict(zip(partitions, replicas, strict=True)), written, read)
 
 
 def check_run_rate(folder: RunFolder, candidate: Candidate, bytes_per_second: int, policy: Policy | None) -> None:
     """Raises ThrottleRateError for a rate outside the policy's range, or at which a copy could never end.
 
-    By what was found when the plan was made: measuring again would hold up the first write of a large cluster.
+    It uses rates.json, because a new measurement would delay the first write on a large cluster.
     """
     found = read_rates(folder).get(candidate.name)
     if found is None:
@@ -95,7 +73,7 @@ def write_rates(
     policy: Policy | None,
     found_by_plan: Measured,
 ) -> None:
-    """rates.json: of each candidate the least rate, and where `auto` was asked for, that rate; with the reasons."""
+    """rates.json: each candidate's least rate, and the automatic rate if `auto` was asked for, with the reasons."""
     replicas, written, read = found_by_plan
     auto = json_files.read_json(folder, json_files.SNAPSHOT).get("throttle") == AUTO
     now: Mapping[int, BrokerLoad] | None = None if written is None else traffic(replicas, written, read)
@@ -111,20 +89,20 @@ def write_rates(
 
 
 def _network(brokers: Sequence[int], connection: ClusterConnection, now: Mapping[int, BrokerLoad]) -> NetworksKnown:
-    """What the networks of these brokers carry without the plan: those with least left, and of how many it is known."""
+    """The networks with least capacity left, without the plan's copies, and for how many brokers this is known."""
     uses = network_uses(brokers, connection.capacities, now)
-    tightest = (
+    tightest = [
         replace(use, used_bytes_per_second=round(use.used_bytes_per_second, 1)) for use in uses[:NETWORKS_LISTED]
-    )
+    ]
     return NetworksKnown(len(brokers), len(uses), tuple(tightest))
 
 
 def read_rates(folder: RunFolder) -> Mapping[str, CandidateRates]:
-    """{candidate: what `write_rates` found}; nothing where the plan was made before there was such a file."""
+    """What `write_rates` found, by candidate; empty for a plan of a version without this file."""
     found = RATES_FILE.read_if_there(folder)
     return found.candidates if found else {}
 
 
 def check_network_known(connection: ClusterConnection, brokers: Sequence[int]) -> None:
-    """Raises ThrottleRateError where `auto` could not be told for a broker; before a plan is made for it."""
+    """For the moment before the plan: raises ThrottleRateError if no automatic rate can be given for a broker."""
     auto_rate(brokers, connection.capacities, None, LeastRate(1, ""), Policy(approvers=()))

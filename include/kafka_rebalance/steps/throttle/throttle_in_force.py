@@ -1,4 +1,4 @@
-"""What of a run's throttle is in force: before a batch, when it is given back, and when the run is verified."""
+"""Whether a run's throttle is in force: before a batch, at its release, and at the verification."""
 
 from __future__ import annotations
 
@@ -27,20 +27,18 @@ from kafka_rebalance.zookeeper.cluster_lock import LockOwner
 
 
 def check_throttle_in_force(kept: ClusterLease, plan: ApprovedPlan, partitions: Collection[TopicPartition]) -> None:
-    """Raises ThrottleError unless the lists for these partitions, and all rates, are what the lease says; before each
-    batch.
-    """
+    """Raises ThrottleError unless all rates, and the lists for the next batch's partitions, are as in the lease."""
     lease = kept.read_open_in(plan.folder)
     if lease is None or lease.handed_over_at is not None:
         raise ThrottleError(
-            "No throttle is held for this run, so no batch is requested. Clear hold_throttle with what follows it."
+            "This run holds no throttle, so no batch is requested. Clear hold_throttle with what follows it."
         )
     lease = only_for(without_gone(plan, lease), partitions)
     check_in_force(lease, read_configs(kept.client, lease.entities))
 
 
 def has_held_before(plan: ApprovedPlan, holder: LockOwner | None, owner: LockOwner) -> bool:
-    """Whether this run has held the cluster already, by the lock or by its own notes."""
+    """Whether this run has held the cluster before, by the lock or by its own notes."""
     if holder is not None and holder.is_same_run(owner):
         return True
     document = json_files.read_json_if_there(plan.folder, json_files.THROTTLE)
@@ -48,43 +46,42 @@ def has_held_before(plan: ApprovedPlan, holder: LockOwner | None, owner: LockOwn
 
 
 def check_nothing_of_ours(client: KazooClient, plan: ApprovedPlan, consequence: str) -> None:
-    """For a run that has no lease, neither in ZooKeeper nor below `runs_url`. Raises ThrottleError where a rate or an
-    entry stands that this run sets: nothing tells what was there before it.
+    """For a run whose lease is neither in ZooKeeper nor below `runs_url`. Raises ThrottleError if a rate or list entry
+    that this run sets is in force, because nothing tells what was there before it.
     """
     wanted = _wanted(plan)
     found = set_now(wanted, read_configs(client, wanted))
     if found:
         shown = some([f"{entity}: {key} = {value}" for entity, key, value in found])
         raise ThrottleError(
-            f"A throttle of this run stands, and nothing tells what was there before it: its lease is gone from the "
-            f"folder leases below runs_url and from ZooKeeper. {consequence} What stands: {shown}. Where throttle.json "
-            "of the run's folder is left, its prior has what was there before. Put that back, or remove these keys, "
-            "with kafka-configs once nothing is copied; kafka_throttle_janitor lists them when its break_lock "
-            "has given the lock back. Then clear this task."
+            "A throttle of this run is in force, and nothing tells what was there before it: its lease is gone from "
+            f"the folder leases below runs_url and from ZooKeeper. {consequence} In force: {shown}. If the folder of "
+            "the run has a throttle.json, its prior says what was there before. Once nothing is copied, restore that "
+            "with kafka-configs, or remove these keys. kafka_throttle_janitor lists them when its break_lock has given "
+            "the lock back. Then clear this task."
         )
 
 
 def _wanted(plan: ApprovedPlan) -> dict[str, dict[str, str]]:
-    """What the run has set if it has set anything, at the rate it set last as far as its folder tells."""
+    """What the run sets, at its last rate that its folder tells."""
     return desired_throttle(plan.approved.moves, rate_in_force(plan.folder))
 
 
 def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]:
-    """The verification's results about throttles: as before where the run set some, none left on what it touched."""
+    """The verification's results: throttles are as before, and none is left on what the run touched."""
     topics = (f"topics/{topic}" for topic in plan.topics)
     entities = {*topics, *map(entity_of, brokers_touched(plan.candidate.moves))}
     lease = read_copy(plan.folder)
+    now = read_configs(client, entities.union(lease.entities if lease else ()))
     if lease is None:
-        now = read_configs(client, entities)
         checks = check_unrecorded(set_now(_wanted(plan), now))
-        return (*checks, *check_left(now, checks))
-    now = read_configs(client, entities.union(lease.entities))
-    checks = check_throttles(lease.prior, lease.wanted, now, lease.own_rates)
+    else:
+        checks = check_throttles(lease.prior, lease.wanted, now, lease.own_rates)
     return (*checks, *check_left(now, checks))
 
 
 def without_gone(plan: ApprovedPlan, lease: ThrottleLease) -> ThrottleLease:
-    """Of a topic that was left out because it is gone, there is nothing left to throttle."""
+    """The lease without the topics that were left out because they are gone."""
     gone = plan.topics - {move.topic_partition.topic for move in plan.candidate.moves}
     wanted = {entity: values for entity, values in lease.wanted.items() if entity.removeprefix("topics/") not in gone}
     return replace(lease, wanted=wanted)

@@ -1,6 +1,4 @@
-"""The throttle put back to what was there before it, and its lease closed. The decisions are in
-`execution.throttle.put_back`.
-"""
+"""Puts the throttle back to what was there before, and closes its lease. `execution.throttle.put_back` decides."""
 
 from __future__ import annotations
 
@@ -26,20 +24,19 @@ from kafka_rebalance.zookeeper.znodes.entity_configs import throttle_problem
 
 log = logging.getLogger(__name__)
 
-ATTEMPTS = 5  # at what others change at the same moment
+ATTEMPTS = 5  # at configs that others change at the same moment
 
 
 def put_back(kept: ClusterLease, decided: ThrottleLease) -> Release:
-    """Puts back what was there for everything of which no copy is in motion, and closes the lease where that is all.
+    """Puts back the throttle of everything that is not in motion, and closes the lease if nothing else is left.
 
-    `decided`: the lease as it was when this was decided, which may be long ago; where it has been given back since,
-    nothing is touched, whoever throttles now. A lease whose rate somebody changes at the same moment is looked at
-    again. Raises ThrottleError where the run has taken its throttle again, or where a value
-    does not stay as it was put back, ClusterNotReadyError while the cluster is being migrated to KRaft.
+    `decided` is the lease at the time of the decision, which may be long ago. If it has been given back since, nothing
+    changes. Raises ThrottleError if the run has taken its throttle again or a value does not stay as put back,
+    ClusterNotReadyError while the cluster is being migrated to KRaft.
     """
     for _ in range(ATTEMPTS):
-        # Raised before lease and cluster are read: who sets this throttle, or requests moves under it, no longer can,
-        # or has and is seen; and who takes the cluster after this stops the writes below.
+        # Before the read of lease and cluster: nobody can set this throttle or request moves under it from now on, and
+        # what they did before is seen. Whoever takes the cluster after this stops the writes below.
         fence = cluster_lock.raise_fence(kept.client)
         lease = kept.read_own(decided)
         if lease is None:
@@ -49,7 +46,7 @@ def put_back(kept: ClusterLease, decided: ThrottleLease) -> Release:
         try:
             result = write_back(kept.client, lease, fence)
         except (ConfigChangedError, LockLostError):
-            continue  # somebody sets it, takes it again or requests moves at this moment: all is read anew
+            continue  # somebody sets it, takes it again or requests moves at this moment: read everything again
         if not result.complete:
             return result
         closed = replace(lease, released_at=now_text(), generation=fence.generation)
@@ -58,13 +55,12 @@ def put_back(kept: ClusterLease, decided: ThrottleLease) -> Release:
             lease_files.remove_before(kept.deployment, closed)
             return result
     raise ThrottleError(
-        f"The throttle of run {decided.run} is taken or changed again and again while it is put back. The lease stays "
-        "open. Stop changing it, then clear this task."
+        f"Others keep taking or changing the throttle of run {decided.run} while this task puts it back. The lease "
+        "stays open. Stop changing it, then clear this task."
     )
 
 
 def taken_again(run: str, moment: str) -> ThrottleError:
-    """For who finds that a run goes on which was about to be over."""
     return ThrottleError(
         f"Run {run} took its throttle again at the moment in which it {moment}. The lease stays open, and no batch is "
         "requested unless all of the throttle is in force. Clear hold_throttle of that run with what follows it."
@@ -72,8 +68,8 @@ def taken_again(run: str, moment: str) -> ThrottleError:
 
 
 def write_back(client: KazooClient, lease: ThrottleLease, fence: cluster_lock.Fence) -> Release:
-    """Puts back what is not in motion, under this fence; the lease stays as it is. Errors as in `put_back`, and
-    ConfigChangedError and LockLostError where somebody else writes at this moment.
+    """Puts back what is not in motion, under this fence, and leaves the lease as it is. Errors as in `put_back`, and
+    ConfigChangedError or LockLostError if somebody else writes at this moment.
     """
     view = read_cluster_view(client, lease.topics)
     in_flight = copying_of(lease, view)
@@ -85,34 +81,33 @@ def write_back(client: KazooClient, lease: ThrottleLease, fence: cluster_lock.Fe
         merge_config(client, entity, changes, decided_on=configs.get(entity, {}), fence=fence)
     for text in (*result.foreign, *absent_receivers(lease, view)):
         log.warning("%s", text)
-    # Read back: a config that did not change is a throttle left behind.
+    # Read again: a config that did not change is a throttle left behind.
     left = decide_release(lease, read_configs(client, lease.entities), in_flight)
     if left.changes:
         raise ThrottleError(
             f"The throttle of {', '.join(sorted(left.changes))} is still there after it was put back: somebody sets it "
-            "again. Find who, then clear this task."
+            "again. Find out who, then clear this task."
         )
     return result
 
 
 def _migrated(lease: ThrottleLease, result: Release) -> ClusterNotReadyError:
-    """Once somebody has done it there, the KRaft controller writes it to ZooKeeper too, and nothing is left to do."""
+    """Once somebody writes them through Kafka, its controller writes them to ZooKeeper too, and nothing is left."""
     keys = [
         f"{entity}: {key} {'removed' if value is None else f'set to {value}'}"
         for entity, changes in result.changes.items()
         for key, value in changes.items()
     ]
     return ClusterNotReadyError(
-        f"A KRaft controller owns the cluster: it is being migrated from ZooKeeper, and a config that is written there "
-        f"reaches no broker. What is left of the throttle of run {lease.run} is still in force: "
-        f"{some(keys)}. Write them with kafka-configs "
-        "through --bootstrap-server, by throttle.json of the run, which has what was there before as prior; the lease "
-        "is closed at the next look after that."
+        "A KRaft controller owns the cluster: it is being migrated from ZooKeeper, and no broker reads configs written "
+        f"to ZooKeeper. What is left of the throttle of run {lease.run} is still in force. Write this with "
+        f"kafka-configs through --bootstrap-server: {some(keys)}. prior in throttle.json of the run says what was there "
+        "before. The next look after that closes the lease."
     )
 
 
 def check_can_be_put_back(lease: ThrottleLease) -> None:
-    """Raises ThrottleError where somebody has set what Kafka does not take, and the writer would refuse to restore."""
+    """Raises ThrottleError if somebody has set a value that Kafka does not accept: the writer could not restore it."""
     for entity, values in lease.prior.items():
         problem = throttle_problem(entity, values)
         if problem is not None:

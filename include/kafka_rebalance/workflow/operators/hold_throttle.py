@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -41,4 +40,5 @@ class HoldThrottleOperator(BaseOperator):
         if isinstance(held, Wait):
             self.log.info("The run waits and holds no lock and no throttle. %s", held.words)
             self.defer(trigger=PauseTrigger(**held.to_arguments()), method_name="resume")
-        return asdict(held)
+        assert not isinstance(held, Wait)  # `defer` does not return
+        return {"throttle_bytes_per_second": held.bytes_per_second, "entities": len(held.entities)}
