@@ -47,7 +47,7 @@ def test_a_run_that_is_marked_and_deleted_in_mid_copy_leaves_its_throttle_to_the
     set_state(run, "", {"state": "failed"})
     set_state(run, "/taskInstances/release_throttle", {"new_state": "failed"})
     assert run.wait_for_end(timeout=120) == "failed", "also where Airflow has skipped all that would say so"
-    assert "The run was ended by hand" in run.log("check_verified")
+    assert "Somebody ended the run by hand" in run.log("check_verified")
     requester.delete(run.path).raise_for_status()
 
     tree = read_zookeeper()

@@ -67,8 +67,8 @@ def test_nothing_is_asked_of_a_run_of_somewhere_else(here: Deployment) -> None:
     ("paused", "words"),
     [
         (False, None),
-        (True, "kafka_throttle_janitor is paused: if this run goes away"),
-        (None, "kafka_throttle_janitor is missing: if this run goes away"),
+        (True, "kafka_throttle_janitor is paused. If this run ends"),
+        (None, "kafka_throttle_janitor is missing. If this run ends"),
         (ReadError("the socket is gone"), "Whether kafka_throttle_janitor is paused is not known: the socket is gone"),
     ],
 )

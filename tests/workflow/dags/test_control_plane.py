@@ -144,7 +144,7 @@ CELLS = [
         for moment in (BEFORE, APPROVED)
     ),
     *(
-        Cell(f"mark run {state}", moment, "failed", placed, says="The run was ended by hand", then=GO_ON)
+        Cell(f"mark run {state}", moment, "failed", placed, says="Somebody ended the run by hand", then=GO_ON)
         for state in ("success", "failed")
         for moment, placed in ((IN_FLIGHT, 1), (BETWEEN, 1), (AFTER, 2))
     ),
@@ -187,7 +187,7 @@ def test_a_cleared_approval_is_given_again_for_no_digest_but_the_one_that_the_cl
     plane.cluster.fake.put_json("/kafka_rebalance/run", {**lock, "digest": "another"})
     plane.do("clear approve")
     assert plane.go_on() == "failed"
-    assert "cannot be asked again" in plane.said["approve"]
+    assert "Nobody can be asked again" in plane.said["approve"]
     assert len(plane.cluster.requests) == 1
 
 

@@ -174,4 +174,4 @@ def test_clusters_that_hang_do_not_take_every_thread(monkeypatch: pytest.MonkeyP
         assert plan_drift.drift_now(airflow_deployment(), tmp_path / str(number), 0) is None
     said = plan_drift.drift_now(airflow_deployment(), tmp_path / "one more", 0)
     go_on.set()
-    assert said == "Other clusters are being read and do not answer."
+    assert said == "The page is reading other clusters, which do not answer. Reload it later."

@@ -33,8 +33,8 @@ def no_plan(*_: Any) -> None:
 
 def test_it_is_what_the_plan_says(run: SimulatedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = (followed(run.candidate, number) for number in (1, 2))
-    assert len(first.batch.moves) == first.around.later == second.around.earlier == 2
-    assert first.around.flow_later.received
+    assert len(first.batch.moves) == first.later == second.earlier == 2
+    assert first.flow_later.received
     monkeypatch.setattr(left_out_moves, "read_candidate", no_plan)
     for number, expected in ((1, first), (2, second)):
         write_followed(run.folder, run.candidate, number)

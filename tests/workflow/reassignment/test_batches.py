@@ -270,7 +270,7 @@ def test_a_run_that_is_asked_to_stop_ends_the_batch_and_says_what_is_not_moved(
     stop_requests.ask_stop(run.folder, "olive")
     event, said = run.follow(1, until=lambda: not (cluster.step() or True))
     assert event == BatchSeen(BatchState.DONE, 1)
-    assert any("No batch will be requested after this one: asked by olive at" in text for text in said)
+    assert any("No batch will be requested after this one, as olive at" in text for text in said)
     with pytest.raises(
         AirflowFailException, match=r"as olive at .* asked\. 1 of 2 batches \(2 partitions\) are in place"
     ):

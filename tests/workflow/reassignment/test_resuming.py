@@ -70,7 +70,7 @@ def test_what_was_dropped_while_nobody_looked_is_not_requested_again(
     run.hold()
     assert run.request() == 1
     cluster.fake.delete(REASSIGN)
-    with pytest.raises(AirflowFailException, match=r"the controller did not take them up.*It was not requested again"):
+    with pytest.raises(AirflowFailException, match=r"the controller refused them.*It was not requested again"):
         run.request()
     assert len(cluster.requests) == 1
 

@@ -74,9 +74,9 @@ def test_a_path_that_leaves_the_plans_folder_is_refused_and_not_read(folder: Pat
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("eu/none.json", "is no file there"),
-        ("eu", "is no file there"),
-        ("fifo", "is no file there"),
+        ("eu/none.json", "is not a file there"),
+        ("eu", "is not a file there"),
+        ("fifo", "is not a file there"),
         ("a\0b", "cannot be read"),
         ("latin-1", "cannot be read"),
     ],
@@ -200,7 +200,7 @@ def test_a_topics_to_move_file_names_the_topics_that_may_be_changed(
             {"topics_to_move": '{"topics":[{"topic":"nowhere"}]}'},
             "topics_in ['nowhere'] less topics_out [] matches none of 3 topics",
         ),
-        ({"topics_to_move": TOPICS_TO_MOVE, "topics_in": ["orders"]}, "Leave one of them as it is"),
+        ({"topics_to_move": TOPICS_TO_MOVE, "topics_in": ["orders"]}, "Leave one of them at its default"),
     ],
 )
 def test_a_topics_to_move_file_that_cannot_be_used_ends_the_snapshot(

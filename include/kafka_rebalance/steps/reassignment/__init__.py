@@ -1,1 +1,1 @@
-"""The approved batches, one after the other: requested, followed, waited for, elected."""
+"""The approved batches, one after the other: request, follow, wait, elect."""

@@ -1,7 +1,7 @@
-"""batches.json: when each batch was requested and how it ended, and why none followed. ZooKeeper stays the truth of
-what became of it; that this run asked for it, these notes alone say.
+"""batches.json: when each batch was requested, how it ended, and why no batch followed.
 
-Notes of a version that this one does not know are neither read nor written over: FormatVersionError.
+ZooKeeper tells what became of a batch. Only these notes tell that this run requested it. Notes of an unknown version
+are neither read nor overwritten: FormatVersionError.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafka_rebalance.zookeeper import cluster_lock
 
 
 def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> None:
-    """Notes what became of a batch; the time of its request and of its end are noted once."""
+    """Notes the state of a batch. The times of its request and its end are noted once."""
     document = read_notes(plan.folder)
     entry = entries(document).setdefault(
         batch.number,
@@ -40,18 +40,18 @@ def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> Non
 
 
 def note_requesting(plan: ApprovedPlan, batch: Batch, fence: cluster_lock.Fence) -> None:
-    """Notes that the batch is about to be requested under this fence, which its request raises.
+    """Notes that the batch is about to be requested under this fence, which the request raises.
 
-    Where it is noted already, by an earlier try or by another worker, that one may have requested it.
+    If it is noted already, an earlier try or another worker may have requested it: then it gets no generation.
     """
     first = batch.number not in entries(read_notes(plan.folder))
     note_batch(plan, batch, REQUESTING, generation=fence.generation if first else None)
 
 
 def note_done(plan: ApprovedPlan, numbers: Collection[int]) -> None:
-    """Notes the end of batches that were noted as requested and, as ZooKeeper shows, have ended.
+    """Notes the end of these requested batches, which have ended by what ZooKeeper shows.
 
-    With the bytes that their new replicas held then, None where nobody measured them.
+    `measured_bytes` are those of their new replicas, None if nobody measured them.
     """
     document = read_notes(plan.folder)
     noted = entries(document)
@@ -72,27 +72,21 @@ def note_stop(plan: ApprovedPlan, why: str) -> None:
 
 
 def note_going_on(plan: ApprovedPlan) -> None:
-    """What had stopped the run does not any more."""
+    """Removes the note of `note_stop`: nothing stops the run any more."""
     document = read_notes(plan.folder)
     if document.pop("stopped", None) is not None:
         _write(plan, document)
 
 
 def read_batch_note(plan: ApprovedPlan, number: int) -> Mapping[str, Any]:
-    """What was noted of this batch; nothing where there is no readable note."""
+    """The notes of this batch; empty if there are none."""
     return entries(read_notes(plan.folder)).get(number, {})
 
 
-def read_stop(plan: ApprovedPlan) -> str | None:
-    """Why no further batch was requested, in words; None where none was held back."""
-    stopped = read_notes(plan.folder).get("stopped")
-    return str(stopped.get("why")) if isinstance(stopped, Mapping) else None
-
-
 def not_moved(plan: ApprovedPlan, view: ClusterView) -> dict[str, Any] | None:
-    """The approved partitions that are where they were because the run was stopped, and why; None: it was not."""
-    why = read_stop(plan)
-    if why is None:
+    """The approved partitions that were not moved because the run was stopped, and why; None: it was not stopped."""
+    stopped = read_notes(plan.folder).get("stopped")
+    if not isinstance(stopped, Mapping):
         return None
     left = [
         move.topic_partition
@@ -101,7 +95,7 @@ def not_moved(plan: ApprovedPlan, view: ClusterView) -> dict[str, Any] | None:
         and partition.replicas == move.before != move.after
         and move.topic_partition not in view.moving
     ]
-    return {"why": why, "partitions": [str(tp) for tp in sorted(left)]}
+    return {"why": str(stopped.get("why")), "partitions": [str(tp) for tp in sorted(left)]}
 
 
 def _write(plan: ApprovedPlan, document: Mapping[str, Any], *changed: dict[str, Any]) -> None:

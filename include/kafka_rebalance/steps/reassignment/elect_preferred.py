@@ -26,11 +26,11 @@ WAIT_SECONDS = 60.0  # the znode of a healthy election is gone in less than a se
 
 
 def may_elect(deployment: Deployment, plan: ApprovedPlan, fence: Callable[[], Fence]) -> Callable[[], Fence]:
-    """What is asked before each election of the plan's leaders: gives the fence that it is requested under.
+    """A check before each election of the plan's leaders, which gives the fence to request it under.
 
-    It raises FrozenError while the cluster is frozen, what `fence` raises where the run does not hold the cluster, and
-    StoppedError where people want nothing more written, or the window is over. The fence is read first: who stops the
-    run or takes the cluster after that, stops the election.
+    It raises FrozenError while the cluster is frozen, what `fence` raises if the run does not hold the cluster, and
+    StoppedError if people have stopped the run or its window is over. The fence is read first: whoever stops the run or
+    takes the cluster after that stops the election.
     """
 
     def ask() -> Fence:
@@ -53,15 +53,13 @@ def elect_preferred(
     *,
     most: int,
     allowed: Callable[[], Fence],
-    clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> tuple[TopicPartition, ...]:
-    """Elects where leader and preferred leader differ; returns the partitions whose leader still differs.
+    """Elects preferred leaders that do not lead; returns the partitions whose leader still differs.
 
-    Only partitions whose preferred replica is live and in sync, and which are not in motion, are requested: an
-    election below 2.4 never falls back to another replica, and an entry that cannot be elected can block the znode.
-    No more than `most` are requested at once, and the next when those are over. `allowed` is asked before each request
-    (`may_elect`).
+    It requests only partitions at rest whose preferred replica is live and in sync: before 2.4 an election never falls
+    back to another replica, and an entry that cannot be elected can block the znode. It requests at most `most` at
+    once, and calls `allowed` (see `may_elect`) before each request.
     """
     partitions = [move.topic_partition for move in moves]
     view = read_batch_view(client, partitions)
@@ -72,25 +70,23 @@ def elect_preferred(
         fence = allowed()
         log.info("electing the preferred leader of %d partitions", len(some))
         create_election(client, [move.topic_partition for move in some], view, fence=fence)
-        deadline = clock() + WAIT_SECONDS
-        while clock() < deadline:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < deadline:
             view = read_batch_view(client, partitions)
             if view.elections is None and all(led_by_first(view, move) for move in some):
                 break
             pause(0.2)
     left = tuple(move.topic_partition for move in differing if not led_by_first(view, move))
     for tp in left:
-        log.warning("%s: leader is not the preferred one yet", tp)
+        log.warning("%s: the preferred leader does not lead yet", tp)
     return left
 
 
 def most_at_once(plan: ApprovedPlan) -> int:
-    """`leader_changes_per_batch` of the plan's settings."""
     return int(plan.snapshot["settings"]["leader_changes_per_batch"])
 
 
 def led_by_first(view: AnyView, move: Move) -> bool:
-    """Whether the preferred leader leads."""
     partition = view.partitions.get(move.topic_partition)
     return partition is not None and partition.leader == move.after[0]
 
@@ -100,8 +96,7 @@ def _is_electable(view: AnyView, move: Move) -> bool:
     return (
         partition is not None
         and partition.replicas == move.after
-        and not partition.adding
-        and not partition.removing
+        and not (partition.adding or partition.removing)
         and move.topic_partition not in (view.reassignments or {})
         and move.topic_partition.topic not in view.deletions
         and move.after[0] in view.brokers

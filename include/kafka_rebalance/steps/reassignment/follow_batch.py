@@ -1,14 +1,12 @@
-"""One batch in motion: its progress written to the run's folder, and the verdict when it is over."""
+"""Follows one batch: writes its progress to the run's folder, and tells how it ended."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from logging import Logger
-
-from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.documents.reassignment.control import Control
@@ -35,24 +33,24 @@ from kafka_rebalance.model.partition import ReplicaBytes, TopicPartition
 from kafka_rebalance.steps.clock import SteadyClock
 from kafka_rebalance.steps.reassignment import progress_notes
 from kafka_rebalance.steps.reassignment.batch_file import followed, read_followed, read_kafka_elects
-from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState, look_once
+from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState, Watcher, look_once
 from kafka_rebalance.steps.reassignment.throttle_watch import ThrottleWatch
 from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.throttle.lease_files import rate_in_force
-from kafka_rebalance.zookeeper.client import exists, open_client
+from kafka_rebalance.zookeeper.client import exists
 from kafka_rebalance.zookeeper.reader import read_batch_view
 from kafka_rebalance.zookeeper.znodes import paths
 
-SAMPLES_KEPT = 120  # the rate is taken over the last minute of them
-SIZES_SECONDS = 2.0  # a broker answers with every replica it holds, so it is asked less often than ZooKeeper
-STANDING_SECONDS = 300.0  # a pair of brokers whose copies stand for so long while others move is worth a word
-# A watcher that is started after a stall gives what an operator may have mended so long to show, not the whole time.
+SAMPLES_KEPT = 120  # the rate is that of their last minute
+SIZES_SECONDS = 2.0  # a broker answers with all its replicas, so it is asked less often than ZooKeeper
+STANDING_SECONDS = 300.0  # a finding: copies between two brokers that stand for so long while others move
+# After a stall an operator may have repaired something. A new follower waits so long for it, not the whole stall time.
 GRACE_SHARE, GRACE_SECONDS = 0.1, 120.0
 
 
-class BatchFollower:
-    """Reads the batch's partitions again and again. Keeps one ZooKeeper client open between looks."""
+class BatchFollower(Watcher):
+    """Reads the batch's partitions again and again."""
 
     def __init__(
         self,
@@ -62,22 +60,21 @@ class BatchFollower:
         batch: int,
         stall_seconds: float,
     ) -> None:
-        """`candidate`: without what was left out of it, or the name under which the folder has it."""
-        self.connection, self.folder = connection, folder
+        """`candidate`: without the moves left out, or its name in the folder."""
+        super().__init__(connection)
+        self.folder = folder
         one = read_followed(self.folder, candidate, batch) if isinstance(candidate, str) else followed(candidate, batch)
-        self.batch, self._around = one.batch, one.around
+        self.batch, self._followed = one.batch, one
         self._kafka_elects = read_kafka_elects(self.folder)
         self.stall_seconds = stall_seconds
         self.planned_seconds = predicted_seconds(self.batch.moves, rate_in_force(self.folder))
-        self._stack = ExitStack()
-        self._client: KazooClient | None = None
         self._samples: list[Sample] = []
         self._flows: list[broker_traffic.FlowSample] = []
         self._fullest: tuple[int, float] | None = None  # the broker and the share of its disks at the highest
-        self._happenings: Happenings | None = None  # as earlier watchers left them, once they are read
+        self._happenings: Happenings | None = None  # of earlier followers, once they are read
         self._sizes: tuple[float, ReplicaBytes, frozenset[int]] | None = None
         self._offline: Mapping[int, tuple[str, ...]] = {}  # log directories that have failed, by broker
-        self._measured: tuple[int | None] | None = None  # bytes of new replicas at the end, once they were asked for
+        self._measured: tuple[int | None] | None = None  # bytes of new replicas at the end, once asked for
         self._movement: Movement | None = None
         self._watch: controller_findings.Watch | None = None
         self._first_look: float | None = None
@@ -92,7 +89,6 @@ class BatchFollower:
         self._last_line = ""
 
     def look(self, now: float, say: Callable[[str], object]) -> BatchSeen | None:
-        """Reads once; logs on change; returns the batch's state when it is over, else None."""
         self._read_control(say)
         self._read_rate()
         view = read_batch_view(self._zookeeper(), [move.topic_partition for move in self.batch.moves])
@@ -142,7 +138,7 @@ class BatchFollower:
         flows = broker_traffic.seen(each, known)
         unwritten = progress_notes.write_progress(
             self.folder,
-            self._around,
+            self._followed,
             progress,
             self._rate,
             state=state,
@@ -157,14 +153,14 @@ class BatchFollower:
             fullest_disk=self._fullest,
         )
         if unwritten is not None:
-            why = f"The run's page stays as it was: progress.json cannot be written ({unwritten}). The batch goes on"
+            why = f"progress.json cannot be written ({unwritten}), so the run's page is old. The batch goes on"
             self._say_once("notes", why, say)
         if state in ("moving", "settling"):
             return None
         return BatchSeen(BatchState(state), self.batch.number, message)
 
     def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
-        """How long to wait after the last look; see `look_interval`."""
+        """See `look_interval`."""
         seen = self._movement
         if self._unreadable_for is not None:
             return max(quickest, min(slowest, self._unreadable_for / 10))
@@ -182,7 +178,7 @@ class BatchFollower:
         )
 
     def away(self, now: float, why: str, say: Callable[[str], object]) -> BatchSeen | None:
-        """The cluster could not be read. Says so once; gives up after the stall time, claiming nothing."""
+        """Gives up after the stall time."""
         self.close()
         self._complete_looks = 0
         if why != self._last_line:
@@ -192,14 +188,14 @@ class BatchFollower:
             self._unreadable_since = now
         self._unreadable_for = now - self._unreadable_since
         progress_notes.write_unreadable(self.folder, now, why)
-        self._happenings = None  # it is in them
+        self._happenings = None  # read them again: this one is among them
         if self._unreadable_for < self.stall_seconds:
             return None
         given_up = f"The cluster could not be read for {self.stall_seconds:.0f} s: {why}"
         return BatchSeen(BatchState.UNREADABLE, self.batch.number, given_up)
 
     def rest(self, seconds: float) -> None:
-        """Waits so long, or until the controller has deleted the request that was there at the last look."""
+        """Waits so long, or until the controller has deleted the request of the last look."""
         over = time.monotonic() + seconds
         while (left := over - time.monotonic()) > 0:
             time.sleep(min(left, look_interval.SETTLING_SECONDS))
@@ -209,18 +205,8 @@ class BatchFollower:
             except ReadError:
                 return  # the next look says so
 
-    def close(self) -> None:
-        """Closes the ZooKeeper client; the next look opens another."""
-        self._client = None
-        self._stack.close()
-
-    def _zookeeper(self) -> KazooClient:
-        if self._client is None:
-            self._client = self._stack.enter_context(open_client(self.connection.zookeeper))
-        return self._client
-
     def _each(self, view: BatchView, known: ReplicaBytes, begun: Collection[TopicPartition]) -> list[PartitionProgress]:
-        """How far each move is; what people have cancelled on purpose is nothing that is wrong."""
+        """How far each move is. After a cancel, a move that was taken back is not a finding."""
         moves = self.batch.moves
         each = [partition_progress(move, view, known, begun=move.topic_partition in begun) for move in moves]
         if self._control.cancelled is None:
@@ -228,7 +214,7 @@ class BatchFollower:
         return [replace(one, anomaly=None) if one.phase is Phase.TAKEN_BACK else one for one in each]
 
     def _read_sizes(self, now: float, registered: frozenset[int]) -> ReplicaBytes:
-        """Bytes by broker of the batch's partitions. They only meter progress: a broker that is away gives none."""
+        """Bytes by broker of the batch's partitions. A broker that is away gives none: they only measure progress."""
         if self._sizes is not None and now - self._sizes[0] < SIZES_SECONDS:
             return self._sizes[1]
         wanted = registered & brokers_touched(self.batch.moves)
@@ -242,29 +228,29 @@ class BatchFollower:
         return found.replicas
 
     def _measure(self, now: float, registered: frozenset[int]) -> tuple[int | None]:
-        """Bytes that the new replicas hold now that all are in place; None where a broker did not tell its own."""
+        """Bytes of the new replicas when all are in place; None if a broker does not tell them."""
         before, self._sizes = self._sizes, None
         held = self._read_sizes(now, registered)
         found = [held.get(move.topic_partition, {}).get(broker) for move in self.batch.moves for broker in move.added]
         if None in found:
-            self._sizes = before  # what is shown does not fall since somebody is silent now
+            self._sizes = before  # the progress shown must not fall because a broker is silent now
             return (None,)
         return (sum(size or 0 for size in found),)
 
     def _traffic(self, now: float, flows: broker_traffic.TrafficSeen) -> list[BrokerTraffic]:
         self._flows = broker_traffic.kept(self._flows, now, flows.copied)
-        earlier, later = self._around.flow_earlier, self._around.flow_later
+        earlier, later = self._followed.flow_earlier, self._followed.flow_later
         return broker_traffic.by_broker(earlier, later, flows.done, flows.total, self._flows)
 
     def _read_control(self, say: Callable[[str], object]) -> None:
-        """What people have asked; what cannot be read now stays as it was: no batch is requested from here."""
+        """What people have asked; as before if it cannot be read. The follower requests no batch."""
         try:
             self._control = read_control(self.folder)
         except ArtifactError as unreadable:
-            self._say_once("control", f"What was asked of this run cannot be read: {unreadable}", say)
+            self._say_once("control", f"What people asked of this run cannot be read: {unreadable}", say)
 
     def _read_rate(self) -> None:
-        """A rate that people have lowered gives the batch more time; one that they have raised makes it no later."""
+        """A lower rate gives the batch more time; a higher one takes none away."""
         with suppress(ArtifactError):
             now = predicted_seconds(self.batch.moves, rate_in_force(self.folder))
             self.planned_seconds = max(self.planned_seconds, now)
@@ -277,11 +263,15 @@ class BatchFollower:
             copies = any(move.added for move in self.batch.moves)
             return ("settling" if copies and self._complete_looks < look_interval.STABLE_LOOKS else "done"), ""
         self._complete_looks = 0
-        # What the controller dropped is said at once, and given up on when nothing else of the batch needs a watcher.
+        # A refused move is shown at once. The batch is given up when no other move of it is under way.
         under_way = any(phase in stalled_copies.OPEN for phase in progress.phases)
         if (progress.refused or progress.taken_back) and not under_way:
-            if self._control.cancelled is not None:
-                return self._cancelled(progress)
+            if self._control.cancelled is not None:  # moves that are back at their old lists are not refused
+                return "cancelled", (
+                    f"Batch {self.batch.number} was cancelled by {self._control.cancelled}: "
+                    f"{progress.partitions_done} of its {progress.partitions_total} partitions are in place, the "
+                    "others were taken back."
+                )
             more = f"; and {len(progress.anomalies) - 10} more" if len(progress.anomalies) > 10 else ""
             named = f"{'; '.join([*progress.anomalies.values()][:10])}{more}"
             if progress.taken_back:
@@ -296,7 +286,7 @@ class BatchFollower:
             )
         limit = self.stall_seconds
         if any(pair.target in silent for pair in seen.pairs):
-            # Bytes nobody tells cannot stand still: only the plan says how long these copies may take.
+            # Nobody tells the bytes of these copies, so only the plan says how long they may take.
             limit += stalled_copies.OVERDUE_FACTOR * self.planned_seconds
         grace = min(self.stall_seconds * GRACE_SHARE, GRACE_SECONDS)
         if seen.idle_seconds < limit or seen.at - (self._first_look or seen.at) < grace:
@@ -304,27 +294,20 @@ class BatchFollower:
         causes = "; ".join([*progress.anomalies.values(), *odd.values()][:10]).removesuffix(".")
         return "stalled", (
             f"Batch {self.batch.number} made no progress for {seen.idle_seconds:.0f} s: "
-            f"{causes or 'no cause seen in ZooKeeper'}. Its copies stay requested and go on "
-            "by themselves when the cause is gone; the throttle stays on them. Then clear this task."
-        )
-
-    def _cancelled(self, progress: Progress) -> tuple[str, str]:
-        """Partitions that are back at their old lists were taken back: neither refused nor lost."""
-        return "cancelled", (
-            f"Batch {self.batch.number} was cancelled by {self._control.cancelled}: {progress.partitions_done} of its "
-            f"{progress.partitions_total} partitions are in place, the others were taken back."
+            f"{causes or 'no cause seen in ZooKeeper'}. Its copies stay requested and throttled. Remove the cause: the "
+            "copies then go on by themselves. Then clear this task."
         )
 
     def _say(self, progress: Progress, odd: Mapping[progress_notes.Subject, str], say: Callable[[str], object]) -> None:
         line = progress_line(progress, self._rate.bytes_per_second, self._rate.eta_seconds)
         if line != self._last_line:
-            say(f"batch {self.batch.number} of {self._around.batches}: {line}")
+            say(f"batch {self.batch.number} of {self._followed.batches}: {line}")
             self._last_line = line
         for subject, text in odd.items():
-            self._say_once(str(subject), text, say)  # its time grows with each look
+            self._say_once(str(subject), text, say)  # once, because the text has a time that grows
         asked = self._control.stop_after_batch
         if asked is not None:
-            self._say_once("stop", f"No batch will be requested after this one: asked by {asked}", say)
+            self._say_once("stop", f"No batch will be requested after this one, as {asked} asked", say)
 
     def _say_once(self, subject: str, text: str, say: Callable[[str], object]) -> None:
         if subject not in self._said:
@@ -335,9 +318,9 @@ class BatchFollower:
 def follow_for(
     follower: BatchFollower, seconds: float, quickest: float, slowest: float, log: Logger
 ) -> BatchSeen | None:
-    """A trigger's looks, taken here for so long at most; None where the batch is still under way then.
+    """Follows the batch in this process for so long at most; None if it is still under way then.
 
-    They become rarer as the batch goes on, which leaves the brokers what they need; its end is asked for between them.
+    Looks become rarer as the batch goes on, to spare the brokers. Between them `rest` notices its end.
     """
     began, clock = time.monotonic(), SteadyClock()
     try:

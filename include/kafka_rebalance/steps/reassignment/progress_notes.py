@@ -1,14 +1,13 @@
-"""progress.json: how far a run is, for the web page, for whoever watches the watcher, and for the next one.
+"""progress.json: how far a run is, for the web page, the janitor and the next follower.
 
-`updated_at` is the heartbeat of whoever follows a batch or waits for the next. Notes, not the truth: failing to write
-them stops no move, and what cannot be read of them is not believed.
+`updated_at` is the heartbeat of the process that follows a batch or waits for the next. These are only notes: a failed
+write stops no move, and what cannot be read is ignored.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, TypeAlias
@@ -17,68 +16,33 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.reassignment.control import Control
 from kafka_rebalance.documents.reassignment.progress import BrokerTraffic
 from kafka_rebalance.errors import ArtifactError, StorageError
-from kafka_rebalance.execution.eta import busiest_bytes
 from kafka_rebalance.execution.follow import stalled_copies
 from kafka_rebalance.execution.follow.batch_eta import Rate
 from kafka_rebalance.execution.follow.batch_finding import FindingKind
-from kafka_rebalance.execution.follow.broker_traffic import Flow, TrafficSeen, planned
+from kafka_rebalance.execution.follow.broker_traffic import TrafficSeen
 from kafka_rebalance.execution.follow.events import Event, Happenings, events_after
 from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase, Progress
 from kafka_rebalance.execution.follow.stalled_copies import Movement, Pair
-from kafka_rebalance.model.candidate import Batch, Candidate
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.steps.reassignment.batch_file import Followed
 from kafka_rebalance.steps.run_folder import RunFolder
 
 ANOMALIES_SHOWN = 20
 BROKERS_SHOWN = 30  # those with most left to copy
-WAITING, UNREADABLE = "the next batch waits", "the cluster cannot be read"  # short forms, beside those of anomalies
+WAITING, UNREADABLE = "the next batch waits", "the cluster cannot be read"  # short forms, besides those of findings
 
-Subject: TypeAlias = TopicPartition | Pair | FindingKind  # what an anomaly is about
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """What is before a batch and after it: partitions, bytes to copy, these bytes by broker."""
-
-    batch: int
-    batches: int
-    earlier: int
-    later: int
-    bytes_earlier: int
-    bytes_later: int
-    flow_earlier: Flow
-    flow_later: Flow
-    busiest: int  # bytes of the broker that copies most in this batch
-    busiest_later: tuple[int, ...]  # the same of each later one
-
-
-def around(candidate: Candidate, batch: Batch) -> Around:
-    """Counted once for a batch: a plan may have many thousand moves."""
-    earlier = [move for move in candidate.moves if move.batch < batch.number]
-    later = [move for move in candidate.moves if move.batch > batch.number]
-    return Around(
-        batch.number,
-        len(candidate.batches),
-        len(earlier),
-        len(later),
-        sum(move.bytes_to_copy for move in earlier),
-        sum(move.bytes_to_copy for move in later),
-        planned(earlier),
-        planned(later),
-        busiest_bytes(batch.moves),
-        tuple(busiest_bytes(other.moves) for other in candidate.batches if other.number > batch.number),
-    )
+Subject: TypeAlias = TopicPartition | Pair | FindingKind  # of a finding
 
 
 def wrong(progress: Progress, odd: Mapping[Subject, str]) -> dict[str, str]:
-    """{short: text} of what is not as it should be: what is told as it begins, and again when it is over."""
+    """{short: text} of the findings, of which people are told at their beginning and at their end."""
     late = {f"{about} is late" if isinstance(about, TopicPartition) else str(about): odd[about] for about in odd}
     return dict(islice({**progress.anomalies, **late}.items(), ANOMALIES_SHOWN))
 
 
 def write_progress(
     folder: RunFolder,
-    around: Around,
+    one: Followed,
     progress: Progress,
     rate: Rate,
     *,
@@ -93,14 +57,15 @@ def write_progress(
     happenings: Happenings,
     fullest_disk: tuple[int, float] | None,
 ) -> str | None:
-    """The whole plan in planned bytes, so that its total stays as it is: batches before this one as done, later ones as
-    queued. This batch in bytes as they are now. `measured_bytes`: of its new replicas at its end, None before that.
-    Returns why it could not be written, None where it was.
+    """Returns why the file could not be written, None if it was.
+
+    The whole plan counts in planned bytes, so its total never changes: earlier batches as done, later ones as queued.
+    This batch counts in today's bytes. `measured_bytes`: of its new replicas at its end, None before.
     """
-    copied = traffic.done.received.total() + around.bytes_earlier
-    total = traffic.total.received.total() + around.bytes_earlier + around.bytes_later
+    copied = traffic.done.received.total() + one.bytes_earlier
+    total = traffic.total.received.total() + one.bytes_earlier + one.bytes_later
     phases = Counter({str(phase): count for phase, count in progress.phases.items()})
-    phases.update({str(Phase.DONE): around.earlier, str(Phase.QUEUED): around.later})
+    phases.update({str(Phase.DONE): one.earlier, str(Phase.QUEUED): one.later})
     speed = rate.bytes_per_second
     shown = stalled_copies.named(seen, each, odd)
     anomalies = [*progress.anomalies.values(), *odd.values()]
@@ -110,10 +75,10 @@ def write_progress(
         {
             "updated_at": _text(seen.at),
             "state": state,
-            "batch": around.batch,
-            "batches": around.batches,
-            "partitions_done": progress.partitions_done + around.earlier,
-            "partitions_total": progress.partitions_total + around.earlier + around.later,
+            "batch": one.batch.number,
+            "batches": one.batches,
+            "partitions_done": progress.partitions_done + one.earlier,
+            "partitions_total": progress.partitions_total + one.earlier + one.later,
             "bytes_copied": copied,
             "bytes_total": total,
             "bytes_per_second": speed,
@@ -125,16 +90,16 @@ def write_progress(
                 "bytes_total": progress.bytes_total,
                 "measured_bytes": measured_bytes,
             },
-            "busiest_bytes": around.busiest,
-            "later_busiest_bytes": list(around.busiest_later),
+            "busiest_bytes": one.busiest,
+            "later_busiest_bytes": list(one.busiest_later),
             "brokers": brokers[:BROKERS_SHOWN],
             "brokers_total": len(brokers),
             "fullest_disk": dict(zip(("broker", "fraction"), fullest_disk, strict=True)) if fullest_disk else None,
             "phases": {phase: count for phase, count in phases.items() if count},
             "anomalies": anomalies[:ANOMALIES_SHOWN] + ([f"and {more} more"] if more > 0 else []),
-            "partitions": [_partition(one, seen, odd) for one in shown],
+            "partitions": [_partition(partition, seen, odd) for partition in shown],
             "stop_after_batch": str(control.stop_after_batch) if control.stop_after_batch else None,
-            "movement": stalled_copies.to_note(seen, [one.move.topic_partition for one in shown]),
+            "movement": stalled_copies.to_note(seen, [partition.move.topic_partition for partition in shown]),
             **_happenings(happenings),
         },
     )
@@ -154,7 +119,7 @@ def _partition(one: PartitionProgress, seen: Movement, odd: Mapping[Subject, str
 
 
 def write_unreadable(folder: RunFolder, now: float, why: str) -> None:
-    """Somebody still watches, and cannot read the cluster; what was known stays."""
+    """Notes that the follower cannot read the cluster; what was known stays."""
     document = _read(folder)
     before = _recalled(document)
     told = events_after(before, now, {**before.open, UNREADABLE: why})
@@ -163,7 +128,7 @@ def write_unreadable(folder: RunFolder, now: float, why: str) -> None:
 
 
 def write_waiting(folder: RunFolder, now: float, reasons: Sequence[str]) -> None:
-    """No batch is under way, and why the next one waits; what was known stays."""
+    """Notes why the next batch waits; what was known stays."""
     document = _read(folder)
     told = events_after(_recalled(document), now, {WAITING: " ".join(reasons)})
     since = document.get("waiting_since") if document.get("state") == "waiting" else None
@@ -173,7 +138,7 @@ def write_waiting(folder: RunFolder, now: float, reasons: Sequence[str]) -> None
 
 
 def read_told(folder: RunFolder) -> tuple[Happenings, tuple[int, float] | None]:
-    """What earlier watchers of the run have told, and the fullest disk they have seen: broker and share in use."""
+    """The events of earlier followers, and the fullest disk that they have seen: broker and share in use."""
     document = _read(folder)
     match document.get("fullest_disk"):
         case {"broker": int(broker), "fraction": float(fraction)}:
@@ -189,7 +154,7 @@ def _happenings(happenings: Happenings) -> dict[str, Any]:
 
 
 def _recalled(document: Mapping[str, Any]) -> Happenings:
-    """The other way round; notes of another form are not believed."""
+    """The events of these notes; none if their form is unknown."""
     try:
         events = [Event(datetime.fromisoformat(one["at"]).timestamp(), str(one["text"])) for one in document["events"]]
         return Happenings({str(about): str(text) for about, text in document["open"].items()}, tuple(events))
@@ -198,7 +163,7 @@ def _recalled(document: Mapping[str, Any]) -> Happenings:
 
 
 def read_measured(folder: RunFolder, batch: int) -> int | None:
-    """Bytes of the batch's new replicas when it ended, as its watcher measured them; None where none did."""
+    """Bytes of the batch's new replicas when it ended; None if no follower measured them."""
     document = _read(folder)
     match document.get("this_batch"):
         case {"measured_bytes": int(measured)} if document.get("batch") == batch:
@@ -207,7 +172,7 @@ def read_measured(folder: RunFolder, batch: int) -> int | None:
 
 
 def read_movement(folder: RunFolder, batch: int) -> Mapping[str, Any]:
-    """What an earlier watcher of this batch noted; nothing where none did."""
+    """What an earlier follower of this batch noted; empty if none did."""
     document = _read(folder)
     found = document.get("movement") if document.get("batch") == batch else None
     return found if isinstance(found, Mapping) else {}
@@ -221,7 +186,7 @@ def _read(folder: RunFolder) -> dict[str, Any]:
 
 
 def _write(folder: RunFolder, document: Mapping[str, Any]) -> str | None:
-    """Why it could not be written; None where it was."""
+    """Why it could not be written; None if it was."""
     try:
         json_files.write_json(folder, json_files.PROGRESS, document)
     except StorageError as failed:

@@ -1,5 +1,6 @@
-"""Requests the approved batches, one after the other. Where a run stands is read each time: from ZooKeeper, and
-from its notes of what it asked for.
+"""Requests the approved batches, one after the other.
+
+Each time it reads where the run stands, from ZooKeeper and from the notes of its requests.
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ from kafka_rebalance.zookeeper.writer import create_reassignment
 
 log = logging.getLogger(__name__)
 
-# A leader takes a replica that lags out of the ISR after replica.lag.time.max.ms, 10 s or 30 s: what states say of
-# partitions that nobody moves is never newer than that.
+# A leader removes a lagging replica from the ISR after replica.lag.time.max.ms, 10 s or 30 s. So the states of
+# partitions that nobody moves are never newer than that.
 STATES_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """A batch that is under way."""
+    """A batch to follow."""
 
     plan: ApprovedPlan
     batch: Batch
 
     def to_arguments(self) -> dict[str, Any]:
-        """As a trigger's arguments: plain values."""
+        """The arguments of a trigger."""
         return {
             "connection_id": self.plan.connection_id,
             "run_folder": str(self.plan.folder),
@@ -73,25 +74,23 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """In seconds: how often a batch is looked at (`quickest` while it is young or near its end, up to `slowest` in the
-    middle of a long copy), after how long without any movement it is given up, and how long a worker stays with it.
-    """
+    """Seconds."""
 
-    quickest: float
-    slowest: float
-    stall: float
-    stay: float
+    quickest: float  # between looks, while a batch is young or near its end
+    slowest: float  # between looks, in the middle of a long copy
+    stall: float  # without any movement, until the batch is given up
+    stay: float  # that a worker itself follows a batch
 
 
 def reassign(
     inputs: StepInputs, decision: Mapping[str, Any], seen: BatchSeen | None, pace: Pace
 ) -> Follow | Wait | None:
-    """What comes next: a batch to follow, or something to wait for; None where all batches are in place.
+    """What comes next: a batch to follow, or something to wait for; None: all batches are in place.
 
-    A batch that should end within `pace.stay` is followed by the worker itself for so long: the way to the triggerer
-    and back takes Airflow several seconds, in which nothing moves. `seen`: as in `Visit.advance`.
+    If a batch should end within `pace.stay`, the worker itself follows it: the way to the triggerer and back takes
+    Airflow several seconds, in which nothing moves. `seen`: as in `Visit.advance`.
     """
-    plan = read_approved(inputs, decision)  # and held against what was approved, once
+    plan = read_approved(inputs, decision)
     connection = inputs.deployment.read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
         visit = Visit(inputs, client, connection, plan)
@@ -108,7 +107,7 @@ def reassign(
 
 
 def _stay(connection: ClusterConnection, step: Follow, pace: Pace) -> BatchSeen | None:
-    """What a trigger would have seen; None where one is to go on."""
+    """What the worker saw of the batch; None: a trigger is to follow it."""
     plan, number = step.plan, step.batch.number
     if predicted_seconds(step.batch.moves, rate_in_force(plan.folder)) > pace.stay:
         return None
@@ -117,7 +116,7 @@ def _stay(connection: ClusterConnection, step: Follow, pace: Pace) -> BatchSeen 
 
 
 class Visit:
-    """What stays from batch to batch: what was approved, the way to the cluster, and who was in sync a moment ago."""
+    """What stays from batch to batch: the approved plan, the client, and the last states of the partitions."""
 
     def __init__(
         self, inputs: StepInputs, client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan
@@ -125,15 +124,15 @@ class Visit:
         self.client, self.connection, self.plan = client, connection, plan
         self.deployment, self.run = inputs.deployment, inputs.run
         self.kept = ClusterLease(inputs.deployment, client, plan.snapshot["cluster_id"])
-        self._all_states: tuple[float, ClusterView] | None = None  # since when at the latest, and as they were
+        self._all_states: tuple[float, ClusterView] | None = None  # time of the read, and what it gave
         self._last = 0  # batch that was requested or found in flight
 
     def advance(self, seen: BatchSeen | None = None) -> Follow | Wait | None:
-        """The next step; the next batch is requested here. `seen`: by who followed the last, maybe long ago.
+        """The next step; this requests the next batch. `seen`: what the last follower saw, maybe long ago.
 
-        Whatever was seen, ZooKeeper is read first: asking again, also from two workers at once, requests no batch
-        twice. Raises ExecutionError where the batch in flight does not go on, RefusedError where the controller dropped
-        it, StoppedError where people or their time limit want no further batch.
+        It reads ZooKeeper first, so two calls, even of two workers at once, never request a batch twice. Raises
+        ExecutionError if the batch in flight is stuck, RefusedError if the controller dropped it, StoppedError if
+        people or their time limit allow no further batch.
         """
         plan = replace(self.plan, left_out=read_left_out(self.plan.folder, self.plan.approved))
         view, where = self._look(plan)
@@ -141,7 +140,7 @@ class Visit:
             _heed(plan, view, where, seen)
         check_position(where, view)
         if where.in_flight is not None:
-            with suppress(FormatVersionError):  # what runs is followed to its end; nothing is written after it
+            with suppress(FormatVersionError):  # the batch is followed to its end; the next request raises
                 batch_notes.note_done(plan, where.done)
             log.info("Batch %d is under way; following it", where.in_flight.number)
             self._last = where.in_flight.number
@@ -152,11 +151,10 @@ class Visit:
         return None if where.next is None else self._request(plan, view, where, where.next)
 
     def _look(self, plan: ApprovedPlan) -> tuple[ClusterView, Position]:
-        """The cluster now, and where the run stands in it.
+        """The cluster now, and where the run stands.
 
-        Lists, requests and brokers are always read, and so are the states of the batch that has just ended and of the
-        one that comes; of a plan of many batches the other states only where they were not read for `STATES_SECONDS`,
-        or where a broker has come or gone since.
+        Lists, requests, brokers, and the states of the last and the next batch are always read. The other states are
+        read again after `STATES_SECONDS`, or if a broker has come or gone.
         """
         batches, now = plan.candidate.batches, time.monotonic()
         if self._last and self._all_states is not None and now - self._all_states[0] < STATES_SECONDS:
@@ -173,7 +171,7 @@ class Visit:
         return view, _position(plan, view, self.client)
 
     def _elect(self, plan: ApprovedPlan, view: ClusterView, where: Position) -> None:
-        """Elects preferred leaders of what this run has brought in place, before anything else is moved."""
+        """Elects preferred leaders of what this run has moved, before it moves anything else."""
         ours = where.begun & set(where.done)
         moves = [move for move in plan.candidate.moves if move.batch in ours and not move.is_election]
         done = [move for move in moves if not led_by_first(view, move)]
@@ -181,7 +179,6 @@ class Visit:
             self._elect_these(plan, where, done)
 
     def _elect_these(self, plan: ApprovedPlan, where: Position, moves: Sequence[Move]) -> tuple[TopicPartition, ...]:
-        """Elects their preferred leaders; gives those that are not led by them yet."""
         owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
         allowed = may_elect(self.deployment, plan, lambda: cluster_lock.raise_held(self.client, owner))
         try:
@@ -193,7 +190,7 @@ class Visit:
         """Requests the batch, or says what it waits for."""
         client = self.client
         _check_not_stopped(plan, where, batch)
-        if not batch.elects:  # who was not elected keeps its list too
+        if not batch.elects:  # an election changes no list, so it cannot look refused
             _check_not_refused(plan, batch, view)
         now = datetime.now(UTC)
         wait = _wait(plan, view, where, now)
@@ -206,12 +203,12 @@ class Visit:
         where = _position(plan, view, client)
         batch_notes.note_done(plan, where.done)
         if where.next is None:
-            return None  # what was left has been left out
-        if where.next.number != batch.number:  # all of this one has: the next was not looked at
+            return None  # all other moves were left out
+        if where.next.number != batch.number:  # this batch was left out, and the next one is not checked yet
             return self._request(plan, view, where, where.next)
         batch = where.next
-        # First the fence, then what people ask and the throttle: who cancels, or begins to put that back, after this
-        # stops the request, and who has begun before is stopped by it.
+        # First the fence, then what people ask, then the throttle. Whoever cancels or puts the throttle back after this
+        # stops the request. Whoever has begun before is stopped by the fence.
         owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
         fence = set_for_batch(self.kept, plan, owner, _partitions(batch))
         check_clock_for_window(client, plan)
@@ -247,13 +244,11 @@ def _partitions(batch: Batch | None) -> set[TopicPartition]:
 
 
 def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, seen: BatchSeen) -> None:
-    """Raises what was seen, if ZooKeeper still shows it; what is of another batch than the one the run stands at is of
-    the past.
-    """
+    """Raises what was seen, if ZooKeeper still shows it. What was seen of an earlier batch no longer counts."""
     at, state, message = where.in_flight or where.next, seen.state, seen.message
     if state in (BatchState.READY, BatchState.DONE, BatchState.UNREADABLE):
-        return  # ZooKeeper could be read just now, and says itself what is done
-    # Whoever follows a batch gives a stall up while it runs, and everything else when nothing of it runs any more.
+        return  # ZooKeeper has just been read, and tells what is done
+    # A follower reports a stall while the batch runs, and everything else when nothing of it runs any more.
     if at is None or at.number != seen.batch or (where.in_flight is None) == (state == BatchState.STALLED):
         log.warning("Batch %s was seen as %s, which it is no longer; going on from ZooKeeper", seen.batch, state)
         return
@@ -270,7 +265,7 @@ def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, seen: BatchSee
     raise ExecutionError(message)
 
 
-_NOT_AGAIN = "It is not requested again under this approval: that is for whoever cancelled it, and for you, to settle."
+_NOT_AGAIN = "It is not requested again under this approval. Settle it with the person who cancelled it."
 
 
 def _note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str) -> None:
@@ -287,35 +282,35 @@ def _check_not_stopped(plan: ApprovedPlan, where: Position, batch: Batch) -> Non
 
 
 def _stopped(plan: ApprovedPlan, where: Position, why: str) -> StoppedError:
-    """Noted, and as an error that says what is done and what is not."""
+    """Notes the stop, and gives the error, which says what is done and what is not."""
     batch_notes.note_stop(plan, why)
     done = sum(len(b.moves) for b in plan.candidate.batches if b.number in where.done)
     left = len(plan.candidate.moves) - done
     return StoppedError(
         f"{why} {len(where.done)} of {len(plan.candidate.batches)} batches ({done} partitions) are in place, {left} "
         "partitions are not; verification.json names them. The throttle is put back. To go on under the same "
-        "approval, take away what stopped it (where people asked, control.json and cancelled.json of the run's "
+        "approval, remove what stopped the run (if people asked, control.json and cancelled.json in the run's "
         "folder), then clear hold_throttle with what follows it."
     )
 
 
 def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
-    """Raises RefusedError where this batch was requested and the controller dropped it, unless another has taken over.
+    """Raises RefusedError if the controller dropped this batch, unless there is a new controller since.
 
-    A controller answers the same request the same way; a new one reads everything anew.
+    The same controller would drop the same request again; a new one reads everything again.
     """
     note = batch_notes.read_batch_note(plan, batch.number)
     _check_not_taken_back(plan, batch, view, note)
-    # What is gone or was moved since was not dropped: `check_before_write` says what is to become of it.
+    # Moves of partitions that are gone or were moved since were not dropped: `check_before_write` decides on them.
     dropped = [move for move in batch.moves if _is_as_before(view, move)]
     if not dropped:
         return
     if note.get("state") == BatchState.REQUESTED:
-        # Requested, and there is no trace of it: nobody was there to see it dropped.
+        # Requested without a trace: nobody followed it when it was dropped.
         named = ", ".join(str(move.topic_partition) for move in dropped[:10])
         why = (
             f"{len(dropped)} partitions of batch {batch.number} left /admin/reassign_partitions with their "
-            f"replicas unchanged: the controller did not take them up ({named}). Its log says why (KafkaController)."
+            f"replicas unchanged: the controller refused them ({named}). Its log says why (KafkaController)."
         )
         _note_refused(plan, batch, view, why)
     elif note.get("state") == BatchState.REFUSED:
@@ -328,14 +323,14 @@ def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> N
         return
     raise RefusedError(
         f"{why} It was not requested again: the same controller would drop it again. Start a new Dag run to plan from "
-        "the current cluster, or clear this task after another controller was elected."
+        "the current cluster, or clear this task after the election of another controller."
     )
 
 
 def _check_not_taken_back(plan: ApprovedPlan, batch: Batch, view: ClusterView, note: Mapping[str, Any]) -> None:
-    """Raises RefusedError where somebody else cancelled this batch in mid-copy: whoever did so wanted it to stop.
+    """Raises RefusedError if somebody else cancelled this batch in mid-copy: that person wanted it to stop.
 
-    Noted by who has followed it; where nobody was there, by what they have seen under way before.
+    The follower has noted that. If nobody followed the batch, the moves seen under way before tell it.
     """
     stages = {move.topic_partition: stage_in(move, view) for move in batch.moves}
     state, why = note.get("state"), str(note.get("why"))
@@ -361,7 +356,6 @@ def _is_as_before(view: ClusterView, move: Move) -> bool:
 
 
 def _wait(plan: ApprovedPlan, view: ClusterView, where: Position, now: datetime) -> Wait | None:
-    """What to wait for, while the window is open."""
     window = plan.window
     not_before = window.waits_until(now)
     if not_before is not None:

@@ -1,4 +1,4 @@
-"""While a batch is followed: looks now and then whether the throttle of its copies is in force."""
+"""While a run follows a batch: looks from time to time whether the throttle of its copies is in force."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafka_rebalance.steps.throttle.lease_files import rate_in_force, read_copy
 
 
 class ThrottleWatch:
-    """Remembers what the last look has found until the next one is due."""
+    """Keeps the finding of the last look until the next one is due."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
@@ -28,7 +28,7 @@ class ThrottleWatch:
     def look(
         self, client: KazooClient, now: float, view: AnyView, each: Sequence[PartitionProgress]
     ) -> dict[FindingKind, str]:
-        """What is wrong with the throttle of what is not in place yet; nothing if it is in force. Raises ReadError."""
+        """What is wrong with the throttle of the moves that are not done; empty if it is in force. Raises ReadError."""
         moves = [
             one.move for one in each if one.phase is not Phase.DONE and one.move.topic_partition in view.partitions
         ]
@@ -43,14 +43,12 @@ class ThrottleWatch:
             found = lifted(wanted, self._own_rates(rate), read_configs(client, wanted))
             self._found = {FindingKind.THROTTLE_LIFTED: lifted_text(found)} if found else {}
         except CorruptZnodeError as unreadable:
-            self._found = {
-                FindingKind.THROTTLE_LIFTED: f"Whether the throttle is in force cannot be told: {unreadable}"
-            }
+            self._found = {FindingKind.THROTTLE_LIFTED: f"It is unknown whether the throttle is in force: {unreadable}"}
         except ArtifactError:
-            return self._found  # what the run's folder does not tell now, it may tell at the next look
+            pass  # the run's folder may be readable at the next look
         return self._found
 
     def _own_rates(self, rate: int) -> frozenset[str]:
-        """All that the run has set, by its copy of the lease; the one of now where there is none."""
+        """All rates that the run has set, by its copy of the lease; today's rate if there is no copy."""
         lease = read_copy(self._folder)
         return frozenset((str(rate),)) if lease is None else lease.own_rates

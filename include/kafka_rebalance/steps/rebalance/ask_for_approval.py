@@ -1,4 +1,4 @@
-"""A person approves one of the best few candidates of a rebalance, or rejects them."""
+"""The request of a rebalance: a person approves one of its best candidates, or rejects all."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ class CandidateApproval(Approval):
             digests={name: digests[name] for name in on_buttons(digests, proposals.get("ranking", ()))},
             source_digest=digest_of(proposals),
             asked=snapshot,
-            nothing=None
-            if moving or stopped
-            else "Nothing to approve: no candidate moves anything. Nothing was written.",
+            nothing=None if moving or stopped else "No candidate moves anything. Nothing was written.",
             refused=None if moving or not stopped else _refusal(stopped),
         )
 
@@ -74,15 +72,15 @@ class CandidateApproval(Approval):
         rate = answer.throttle_bytes_per_second or _planned_throttle(folder, [found] if found else [])
         if choice != REJECT and found is not None and rate < found.least_bytes_per_second:
             raise ApprovalError(
-                f"The answer does not count: a throttle of {rate} bytes/s is below the {found.least_bytes_per_second} "
-                f"bytes/s at which the copies of {choice} can end: {found.reason}. Nothing was written to the cluster. "
+                f"The answer does not count: at a throttle of {rate} bytes/s the copies of {choice} never end. They "
+                f"need {found.least_bytes_per_second} bytes/s: {found.reason}. Nothing was written to the cluster. "
                 "Start a new Dag run and approve a higher rate."
             )
         proposals = json_files.read_json(folder, json_files.PROPOSALS)
         return {"snapshot_digest": proposals["snapshot_digest"], "throttle_bytes_per_second": rate}
 
     def begun(self, inputs: StepInputs, folder: RunFolder) -> Mapping[str, Any] | None:
-        """The decision once more, if batches were started and the cluster's lock says that this run executes it."""
+        """The decision again, if batches were started and the cluster's lock says that this run executes it."""
         if not is_there(folder / json_files.BATCHES):
             return None
         held, why = None, ""
@@ -96,10 +94,9 @@ class CandidateApproval(Approval):
             why = f" {unreadable}"
         if held is None or held != decision.get("digest"):
             raise ApprovalError(
-                f"The approval cannot be asked again: batches of this plan were already started.{why} Start a new Dag "
-                "run."
+                f"Nobody can be asked again: batches of this plan were already started.{why} Start a new Dag run."
             )
-        log.warning("Nothing is asked again: batches of the approved plan %s were already started", held[:8])
+        log.warning("Nobody is asked again: batches of the approved plan %s were already started", held[:8])
         return decision
 
     def end(self, folder: RunFolder) -> None:
@@ -107,13 +104,13 @@ class CandidateApproval(Approval):
 
 
 def _planned_throttle(folder: RunFolder, rates: Sequence[CandidateRates]) -> Any:
-    """The automatic rate of the first of these candidates, if one was asked for, else that of the settings."""
+    """The automatic rate of the first of these candidates that has one, else the rate of the settings."""
     auto = next((rate.auto_bytes_per_second for rate in rates if rate.auto_bytes_per_second is not None), None)
     return auto or json_files.read_json(folder, json_files.SNAPSHOT)["settings"]["throttle_bytes_per_second"]
 
 
 def offered_digests(proposals: Mapping[str, Any], stopped: Collection[str]) -> dict[str, str]:
-    """{candidate: digest} of those that a person may choose, the recommended one first."""
+    """{candidate: digest} of the candidates that a person may choose, the recommended one first."""
     offered = {
         c["name"]: c["digest"] for c in proposals["candidates"] if c["status"] in OFFERED and c["name"] not in stopped
     }
@@ -122,10 +119,10 @@ def offered_digests(proposals: Mapping[str, Any], stopped: Collection[str]) -> d
 
 
 def stopped_candidates(folder: RunFolder, proposals: Mapping[str, Any]) -> dict[str, list[str]]:
-    """{candidate: why a copy of it could not follow}: those that must not be approved, whatever their status.
+    """{candidate: why a copy of it could not follow}: nobody may approve these, whatever their status.
 
-    Out of segments.json, which must be of these proposals. Raises ArtifactError where it is not there: what was not
-    looked at does not pass.
+    Raises ArtifactError unless segments.json is there and of these proposals: a candidate without an audit is not
+    offered.
     """
     audit = json_files.read_json(folder, json_files.SEGMENTS)
     if audit.get("source_digest") != digest_of(proposals):

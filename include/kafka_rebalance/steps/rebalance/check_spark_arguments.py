@@ -1,4 +1,4 @@
-"""Before Spark plans: what it is given, which XComs name, must be files of this very run."""
+"""Before Spark plans: the files that it gets must be of this run. XComs name them, and people can edit XComs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kafka_rebalance.steps.run_folder import check_submitted, open_own_folder
 
 
 def check_spark_arguments(inputs: StepInputs, submit: SparkArguments) -> None:
-    """Before `plan`: what is being executed is not planned again, and nothing of another run is submitted.
+    """Raises RunFolderError if a file is not of this run, ApprovalError if the run already executes a plan.
 
-    Checked is what Spark gets, whatever XCom says by now: the zip is code that it runs.
+    The zip is code that Spark runs, so this checks the arguments of Spark themselves.
     """
     given = dict(itertools.pairwise(submit.application_args))
     folder = open_own_folder(inputs.deployment, given["--out"], inputs.run, given["--expect-nonce"])

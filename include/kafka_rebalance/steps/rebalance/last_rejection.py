@@ -1,4 +1,4 @@
-"""The cluster's last rejected proposal beside this run's, for whoever is asked again: rejection.json."""
+"""rejection.json: compares this run's proposal with the cluster's last rejected one, for the next approver."""
 
 from __future__ import annotations
 
@@ -31,23 +31,17 @@ Lists = dict[tuple[str, int], list[int]]
 
 
 def write_rejection(deployment: Deployment, folder: RunFolder, connection_id: str, run_id: str, now: datetime) -> None:
-    """rejection.json. What of it cannot be read stops no plan: it is logged, and the comparison is not there."""
+    """Writes rejection.json. An error is logged and stops no plan; then the file has no comparison."""
     found = None
     try:
-        row = _last_answer(deployment, connection_id, run_id, now)
+        rows = ledger_rows.read(deployment, "decisions", connection_id, DAYS_LOOKED_BACK, now=now).rows
+        counted = (row for row in rows if row["dag_id"] == REBALANCE_DAG and row["choice"] is not None)
+        row = next((one for one in counted if one["run_id"] not in (None, run_id)), None)  # the newest first
         if row is not None and row["choice"] == REJECT:
             found = _beside(deployment, folder, connection_id, row)
     except (RebalanceError, OSError) as unreadable:
-        log.warning("What was rejected last cannot be told: %s", unreadable)
+        log.warning("The last rejected proposal cannot be read: %s", unreadable)
     REJECTION_FILE.write(folder, LastAnswer(found))
-
-
-def _last_answer(deployment: Deployment, connection_id: str, run_id: str, now: datetime) -> dict[str, Any] | None:
-    """The newest answer that counted, of another run than this one."""
-    for row in ledger_rows.read(deployment, "decisions", connection_id, DAYS_LOOKED_BACK, now=now).rows:
-        if row["dag_id"] == REBALANCE_DAG and row["choice"] is not None and row["run_id"] not in (None, run_id):
-            return row
-    return None
 
 
 def _beside(deployment: Deployment, folder: RunFolder, connection_id: str, row: dict[str, Any]) -> Rejection | None:
@@ -71,26 +65,23 @@ def _beside(deployment: Deployment, folder: RunFolder, connection_id: str, row: 
 
 
 def _proposed(folder: RunFolder) -> tuple[Proposed | None, Lists]:
-    """What a run recommends, and its lists by partition; nothing where it recommends nothing."""
+    """What a run recommends, and its lists by partition; (None, {}) if it recommends nothing."""
     plan = PROPOSALS_FILE.read(folder)
     chosen = next((one for one in plan.candidates if one.name == plan.recommended), None)
     if chosen is None:
         return None, {}
     lists, disk = _lists(folder, chosen.name), chosen.scores.before.get(Metric.DISK)
-    brokers = sorted(_column(folder / json_files.SNAPSHOT_FOLDER, BROKERS, ["broker"])["broker"])
+    (brokers,) = _columns(folder / json_files.SNAPSHOT_FOLDER, BROKERS, ["broker"])
     highest = None if disk is None else disk.max_over_mean
-    return Proposed(chosen.name, chosen.moved_bytes, len(lists), highest, tuple(brokers)), lists
+    return Proposed(chosen.name, chosen.moved_bytes, len(lists), highest, tuple(sorted(brokers))), lists
 
 
 def _lists(folder: RunFolder, candidate: str) -> Lists:
-    table = _column(folder / "moves", PART, ["candidate", "topic", "partition", "after"])
-    rows = zip(table["candidate"], table["topic"], table["partition"], table["after"], strict=True)
+    rows = zip(*_columns(folder / "moves", PART, ["candidate", "topic", "partition", "after"]), strict=True)
     return {(topic, partition): after for name, topic, partition, after in rows if name == candidate}
 
 
-def _column(folder: RunFolder, name: str, columns: list[str]) -> dict[str, list[Any]]:
-    # `read_table` would import pandas, as in `planning.columns`.
-    found: dict[str, list[Any]] = (
-        pq.ParquetFile(io.BytesIO(read_parquet(folder, name))).read(columns=columns).to_pydict()
-    )
-    return found
+def _columns(folder: RunFolder, name: str, columns: list[str]) -> list[list[Any]]:
+    # `read_table` would import pandas.
+    table = pq.ParquetFile(io.BytesIO(read_parquet(folder, name))).read(columns=columns)
+    return [table[column].to_pylist() for column in columns]

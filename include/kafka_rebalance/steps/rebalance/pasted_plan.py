@@ -1,4 +1,4 @@
-"""What a run takes in the JSON of kafka-reassign-partitions: a plan (pasted, or a file), and a topics-to-move file."""
+"""Params in the JSON of kafka-reassign-partitions: a plan (pasted, or a file), and a topics-to-move file."""
 
 from __future__ import annotations
 
@@ -15,27 +15,24 @@ _UNTOUCHED = "Nothing was read from or written to the cluster."
 
 
 def given_plan(deployment: Deployment, params: Mapping[str, Any]) -> str | None:
-    """The plan of the params `plan` or `plan_path` in its canonical form; None where both are empty.
+    """The plan of the params `plan` or `plan_path` in its canonical form; None if both are empty.
 
-    Raises SettingsError where both are given, or the path is not a file below the plans folder, and KafkaRuleError
-    where the text is not a plan.
+    Raises SettingsError if both are given or the path is not a file below the plans folder, KafkaRuleError if the text
+    is not a plan.
     """
     pasted, path = str(params.get("plan") or "").strip(), str(params.get("plan_path") or "").strip()
     if pasted and path:
         raise SettingsError(
-            f"The run has a pasted plan and plan_path {path!r}; it can start from one. {_UNTOUCHED} Leave one empty."
+            f"The run has a pasted plan and plan_path {path!r}, but it takes only one. {_UNTOUCHED} Leave one empty."
         )
-    if path:
-        pasted = _read(deployment, path)
-    elif not pasted:
-        return None
-    return canonical_plan(pasted)
+    text = _read(deployment, path) if path else pasted
+    return canonical_plan(text) if path or pasted else None
 
 
 def given_topics(params: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The topics of the param `topics_to_move`, each one once; None where it is empty.
+    """The topics of the param `topics_to_move`; None if it is empty.
 
-    Raises KafkaRuleError as --generate refuses such a file, SettingsError where `topics_in` selects topics as well.
+    Raises KafkaRuleError for a file that --generate would refuse, SettingsError if `topics_in` selects topics as well.
     """
     text = str(params.get("topics_to_move") or "").strip()
     if not text:
@@ -43,20 +40,20 @@ def given_topics(params: Mapping[str, Any]) -> tuple[str, ...] | None:
     topics = parse_topics_to_move(text)
     check_listed_once(topics)
     for topic in topics:
-        check_topic_name(topic)  # `topics_in` holds globs: a name that is none of Kafka's could select others
+        check_topic_name(topic)  # `topics_in` holds globs, so a wrong name could select other topics
     if not topics:
         raise SettingsError(f"topics_to_move names no topic. {_UNTOUCHED} Name one, or leave it empty.")
     selected = tuple(params.get("topics_in") or ())
     if selected not in ((), Settings().topics_in):
         raise SettingsError(
-            f"The run has topics_to_move and topics_in {list(selected)}; either says which topics may be changed. "
-            f"{_UNTOUCHED} Leave one of them as it is."
+            f"The run has topics_to_move and topics_in {list(selected)}, but only one may say which topics may change. "
+            f"{_UNTOUCHED} Leave one of them at its default."
         )
     return topics
 
 
 def _read(deployment: Deployment, name: str) -> str:
-    """The file's text. Who starts a run may name a file, and must not get to see any other of the worker's."""
+    """The file's text. People who start a run must not see other files of the worker."""
     folder = deployment.plans_folder
     try:
         path = (folder / name).resolve()
@@ -65,7 +62,7 @@ def _read(deployment: Deployment, name: str) -> str:
             return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as unreadable:  # ValueError: a null byte, or not UTF-8
         raise SettingsError(f"plan_path {name!r} cannot be read ({unreadable}). {_UNTOUCHED}") from unreadable
-    why = "is no file there" if inside else "leads out of it"
+    why = "is not a file there" if inside else "leads out of it"
     raise SettingsError(
         f"plan_path {name!r} must name a file below the plans folder {folder}, and {why}. {_UNTOUCHED} "
         "Put the plan there ([kafka_rebalance] plans_folder), or paste it into `plan`."

@@ -1,7 +1,7 @@
-"""The cluster as it is now, against the plan that waits: what the run's page asks for while nothing is written yet.
+"""Compares the cluster now with the plan that waits, for the run's page before the first write.
 
-It is the web server that reads ZooKeeper here, so it reads little and seldom: one read at a time for a run, AT_ONCE
-for all of them, an answer is kept for a while, and nobody waits longer than PATIENCE_SECONDS for it.
+The web server reads ZooKeeper here, so it reads little: one read at a time for a run, AT_ONCE for all runs. It keeps an
+answer for KEPT_SECONDS, and nobody waits longer than PATIENCE_SECONDS.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
@@ -30,22 +29,21 @@ from kafka_rebalance.zookeeper.reader import read_cluster_view
 log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS, KEPT_SECONDS, AT_ONCE = 5.0, 15.0, 4
-STATES_READ = 20_000  # partitions; of more topics than these have, only the lists are read
-MOVES_COMPARED = 50_000  # of all candidates together; of more, only the first one's
+STATES_READ = 20_000  # partitions; for more, only the lists are read
+MOVES_COMPARED = 50_000  # of all candidates together; for more, only the first candidate is compared
 NAMED = 20  # differences of a kind
 
 Answer = DriftReport | str  # or why there is none
-
 
 _reads: Reads[Answer] = Reads(AT_ONCE, KEPT_SECONDS)  # by the run's folder
 
 
 def drift_now(deployment: Deployment, folder: RunFolder, patience_seconds: float = PATIENCE_SECONDS) -> Answer | None:
-    """What `read_drift` gives for this run, or gave within KEPT_SECONDS; None where it takes longer than one waits."""
+    """What `read_drift` gives for this run, or gave within KEPT_SECONDS; None if it takes too long."""
     try:
         return _reads.ask(str(folder), lambda: _answer(deployment, folder)).result(patience_seconds)
     except TooManyReads:
-        return "Other clusters are being read and do not answer."
+        return "The page is reading other clusters, which do not answer. Reload it later."
     except TimeoutError:
         return None
 
@@ -56,15 +54,15 @@ def _answer(deployment: Deployment, folder: RunFolder) -> Answer:
     except RebalanceError as said:
         return str(said)
     except Exception as failed:
-        # Neither text nor trace: nobody knows what a secrets backend or a library puts into them.
+        # Neither text nor trace: a secrets backend or a library may have put a secret into them.
         log.warning("The cluster could not be read for the run's page: %s", type(failed).__name__)
         return f"The cluster could not be read ({type(failed).__name__})."
 
 
 def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
-    """Holds the approved candidate, or each that is offered, against ZooKeeper. Raises RebalanceError.
+    """Compares the approved candidate, or each that is offered, with ZooKeeper. Raises RebalanceError.
 
-    Brokers are not asked: whether partitions have grown is told before the first write.
+    It asks no broker: the checks before the first write tell whether partitions have grown.
     """
     snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
     names, aside = _names(folder)
@@ -93,9 +91,9 @@ def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
 
 
 def _names(folder: RunFolder) -> tuple[list[str], tuple[str, ...]]:
-    """(the candidates to compare, those that are left aside)
+    """(the candidates to compare, those that are left aside).
 
-    The approved one; before there is one, all that may be approved, the recommended one first.
+    The approved one; before the approval, all that are offered, the recommended one first.
     """
     decision = json_files.read_json_if_there(folder, json_files.DECISION)
     if decision is not None:
@@ -110,7 +108,7 @@ def _names(folder: RunFolder) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _states(then: Baseline) -> dict[TopicPartition, PartitionState | None]:
-    """The snapshot's, as if nothing had changed; where it knows none, none."""
+    """The states of the snapshot, as if nothing had changed; None if it knows none."""
     return {
         tp: None
         if partition.leader is None or partition.isr is None
@@ -120,15 +118,11 @@ def _states(then: Baseline) -> dict[TopicPartition, PartitionState | None]:
 
 
 def _summary(candidate: Candidate, found: Sequence[MoveDrift]) -> CandidateDrift:
-    of: dict[Drift, list[Any]] = {kind: [one for one in found if one.drift is kind] for kind in Drift}
-    return CandidateDrift(
-        candidate.name,
-        len(of[Drift.UNCHANGED]),
-        len(of[Drift.HARMLESS]),
-        len(of[Drift.CONFLICT]),
-        _first(of[Drift.CONFLICT]),
-        _first(of[Drift.HARMLESS]),
+    unchanged, harmless, conflicts = (
+        [one for one in found if one.drift is kind] for kind in (Drift.UNCHANGED, Drift.HARMLESS, Drift.CONFLICT)
     )
+    numbers = len(unchanged), len(harmless), len(conflicts)
+    return CandidateDrift(candidate.name, *numbers, _first(conflicts), _first(harmless))
 
 
 def _first(found: Sequence[MoveDrift]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""The tables of a run's plan for its pages: read once, held against the candidate's digest, kept in bounded memory.
+"""The tables of a run's plan for its pages: read once, checked against the candidate's digest, kept in bounded memory.
 
-A plan stays as it is once it is written, and its digest tells it from any other: what was read of it stays true. Pages
-are asked for every few seconds, and a plan may have 150,000 moves.
+A plan never changes, and its digest identifies it, so its tables can be kept. Browsers reload pages every few seconds,
+and a plan may have 150,000 moves.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def write_page_tables(folder: RunFolder, proposals: Mapping[str, Any]) -> None:
 
 @cached(LRUCache(CANDIDATES_KEPT), _key, condition=Condition())
 def read_page_tables(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> CandidateTables:
-    """As `read_tables`, for a page: from `page.json`, where it is of this digest, so that no moves are read.
+    """As `read_tables`, for a page: from `page.json` if it is of this digest, to read no moves.
 
-    Whoever approves or executes reads the moves themselves, which the digest is of.
+    An approval or an execution reads the moves themselves, because the digest is of the moves.
     """
     _, _, digest = _key(folder, proposals, name)
     try:
@@ -76,14 +76,14 @@ def read_page_tables(folder: RunFolder, proposals: Mapping[str, Any], name: str)
             if (candidate.name, candidate.digest) == (name, digest):
                 return CandidateTables.from_file(candidate)
     except ArtifactError as unusable:
-        log.info("%s: the tables are read instead: %s", folder, unusable)
+        log.info("%s: reading the tables instead of page.json: %s", folder, unusable)
     return read_tables(folder, proposals, name)
 
 
 @cached(_moves, _key, condition=Condition())
 def read_move_table(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> MoveTable:
-    """All its moves, to search in. Raises ArtifactError, also where they do not give the candidate's digest."""
-    # Arrow's functions: 9 MB, which the processes that only import this module do not need.
+    """All its moves, to search in. Raises ArtifactError, also if they do not give the candidate's digest."""
+    # Arrow's functions: 9 MB that a process that only imports this module does not need.
     from kafka_rebalance.planning.tables.move_columns import read_moves
     from kafka_rebalance.report.candidate.move_search import MoveTable
 
@@ -91,7 +91,7 @@ def read_move_table(folder: RunFolder, proposals: Mapping[str, Any], name: str) 
 
 
 def begin_to_read(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> None:
-    """Reads the moves in a thread of its own, so that whoever searches them after reading the page need not wait."""
+    """Reads the moves in a thread of its own, so that a search on the page need not wait."""
     key = _key(folder, proposals, name)
-    if key not in _moves:  # an error is for whoever asks for them
+    if key not in _moves:  # an error is raised at the search
         _ahead.ask("/".join(key), lambda: read_move_table(folder, proposals, name).prepare())

@@ -1,4 +1,4 @@
-"""What the files of a run say so far, for its page, its request and its report."""
+"""What the files of a run say so far, for its page, its approval request and report.html."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from kafka_rebalance.steps.run_folder import RunFolder
 
 
 def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
-    """What is there so far: later documents are None until their task has run.
-
-    For a page, the plan's tables are as `page.json` has them: a page is asked for every few seconds.
-    """
+    """For a page, the plan's tables come from `page.json`: browsers reload pages every few seconds."""
     proposals = json_files.read_json_if_there(folder, json_files.PROPOSALS)
     names = [candidate["name"] for candidate in proposals["candidates"]] if proposals else []
     read = read_page_tables if for_page else read_tables
@@ -39,10 +36,10 @@ def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
 
 
 def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
-    """What `write_reassignments` wrote under that name, None where it wrote no such file.
+    """What `write_reassignments` wrote under that name; None if it wrote no such file.
 
-    Made again from the moves, which must still give the candidate's digest: a file that somebody has changed would be
-    a plan that nobody has seen.
+    It is made again from the moves, which must still give the candidate's digest, because somebody may have changed the
+    file.
     """
     proposals = json_files.read_json_if_there(folder, json_files.PROPOSALS) or {"candidates": ()}
     for name in (candidate["name"] for candidate in proposals["candidates"]):

@@ -1,4 +1,4 @@
-"""What was promised and what became of it, as a row of the ledger."""
+"""A run's row of the ledger: predicted and actual."""
 
 from __future__ import annotations
 
@@ -16,23 +16,19 @@ from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, decider, read_
 
 
 def record(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
-    """Predicted against actual, as a row of the ledger; returned with the approver's name, of which that has the id.
-
-    Raises where the run was not verified: it is the last task.
-    """
+    """Writes the row, and returns it with the approver's name. Raises VerificationError if the run was not verified."""
     plan = read_approved(inputs, decision)
     row = outcome_row(plan, inputs.run.run_id)
     ledger_rows.append(inputs.deployment, "outcomes", plan.connection_id, inputs.run.run_id, datetime.now(UTC), [row])
     render_report.write_report(plan.folder)
     if not row["verified"]:
         raise VerificationError(
-            "The run did not reach the approved end, see verification.json. The ledger has it as not verified."
+            "The run did not reach the approved end, see verification.json. The ledger says that it is not verified."
         )
     return row | {"approver": decider(plan.decision)}
 
 
 def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
-    """What was promised, and what the run's files say became of it."""
     verified = so_far(plan, json_files.VERIFICATION).get("passed", False)
     batches = so_far(plan, json_files.BATCHES).get("batches", [])
     done = [batch for batch in batches if batch["state"] == "done"]
@@ -60,7 +56,7 @@ def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
 
 
 def _predicted_seconds(plan: ApprovedPlan) -> float | None:
-    """At the throttle that was approved, which the approver may have changed, with what each batch takes besides."""
+    """At the approved throttle, which the approver may have changed, and with the time that each batch adds."""
     planned = plan.candidate.summary.get("makespan_seconds")
     rate = plan.snapshot["settings"]["throttle_bytes_per_second"]
     if planned is None:
@@ -69,7 +65,7 @@ def _predicted_seconds(plan: ApprovedPlan) -> float | None:
 
 
 def so_far(plan: ApprovedPlan, name: str) -> dict[str, Any]:
-    """A file that a task before may not have come to write. Raises StorageError where that cannot be told."""
+    """A file that an earlier task may not have written; empty if it is absent or damaged. Raises StorageError."""
     try:
         return json_files.read_json(plan.folder, name)
     except StorageError:

@@ -1,4 +1,4 @@
-"""The report of a run and the files beside it, and the rows of the ledger about what is proposed."""
+"""The report of a run, the files beside it, and the ledger's rows of its candidates."""
 
 from __future__ import annotations
 
@@ -28,34 +28,23 @@ log = logging.getLogger(__name__)
 
 
 def render_report(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
-    """report.html, every candidate in Kafka's JSON and as CSV, and the plan's rows of the ledger."""
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run)
     write_reassignments(folder)
     found_by_plan = run_rates.measured(folder)
     snapshot_audit.write_audit(folder, found_by_plan.written)
     proposals = json_files.read_json(folder, json_files.PROPOSALS)
     written = json_files.read_json(folder, json_files.SNAPSHOT)
-    connection_id = written["connection_id"]
-    write_estimate.write_estimate(inputs.deployment, folder, connection_id, inputs.run.run_id, datetime.now(UTC))
-    last_rejection.write_rejection(inputs.deployment, folder, connection_id, inputs.run.run_id, datetime.now(UTC))
+    deployment, run_id, connection_id = inputs.deployment, inputs.run.run_id, written["connection_id"]
+    write_estimate.write_estimate(deployment, folder, connection_id, run_id, datetime.now(UTC))
+    last_rejection.write_rejection(deployment, folder, connection_id, run_id, datetime.now(UTC))
     offered = [c["name"] for c in proposals["candidates"] if c["status"] in OFFERED]
-    run_rates.write_rates(
-        folder,
-        offered,
-        inputs.deployment.read_connection(connection_id),
-        inputs.deployment.read_policy(connection_id),
-        found_by_plan,
-    )
+    connection, policy = deployment.read_connection(connection_id), deployment.read_policy(connection_id)
+    run_rates.write_rates(folder, offered, connection, policy, found_by_plan)
     write_report(folder)
     write_tables(folder)
-    ledger_rows.append(
-        inputs.deployment,
-        "plans",
-        connection_id,
-        inputs.run.run_id,
-        datetime.fromisoformat(written["observed_at"]),
-        [_plan_row(candidate, proposals, inputs.run.run_id) for candidate in proposals["candidates"]],
-    )
+    rows = [_plan_row(candidate, proposals, run_id) for candidate in proposals["candidates"]]
+    observed_at = datetime.fromisoformat(written["observed_at"])
+    ledger_rows.append(deployment, "plans", connection_id, run_id, observed_at, rows)
     return {
         "recommended": proposals["recommended"],
         "candidates": {
@@ -65,22 +54,21 @@ def render_report(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     }
 
 
+_COPIED = (
+    "digest",
+    "status",
+    "moved_bytes",
+    "moved_bytes_bound",
+    "moved_replicas",
+    "leader_changes",
+    "makespan_seconds",
+)
+
+
 def _plan_row(candidate: Mapping[str, Any], proposals: Mapping[str, Any], run_id: str) -> dict[str, Any]:
-    row = {
-        key: candidate.get(key)
-        for key in (
-            "digest",
-            "status",
-            "moved_bytes",
-            "moved_bytes_bound",
-            "moved_replicas",
-            "leader_changes",
-            "makespan_seconds",
-        )
-    }
     disk = {phase: candidate["scores"][phase].get("disk", {}).get("max_over_mean") for phase in ("before", "after")}
     return {
-        **row,
+        **{key: candidate.get(key) for key in _COPIED},
         "run_id": run_id,
         "candidate": candidate["name"],
         "recommended": candidate["name"] == proposals["recommended"],
@@ -90,20 +78,20 @@ def _plan_row(candidate: Mapping[str, Any], proposals: Mapping[str, Any], run_id
 
 
 def write_report(folder: RunFolder) -> None:
-    """`report.html`: opens without Airflow."""
+    """`report.html`, which opens without Airflow."""
     write_whole(folder / json_files.REPORT, render_file(read_report(folder)).encode())
 
 
 def write_last_report(folder: RunFolder) -> None:
-    """`report.html` of a run that ends here. It is for people: where it cannot be written the end stays the same."""
+    """`report.html` of a run that ends here. An error is only logged, because the file is for people."""
     try:
         write_report(folder)
     except (RebalanceError, OSError) as failed:
-        log.warning("%s stays as it was: %s", folder / json_files.REPORT, failed)
+        log.warning("%s could not be written again: %s", folder / json_files.REPORT, failed)
 
 
 def write_tables(folder: RunFolder) -> None:
-    """Of every candidate all moves and all brokers as CSV beside `report.html`, and what the run's page says of it."""
+    """All moves and all brokers of every candidate as CSV beside `report.html`, and `page.json`."""
     proposals = json_files.read_json(folder, json_files.PROPOSALS)
     for name in (candidate["name"] for candidate in proposals["candidates"]):
         brokers, moves = read_tables(folder, proposals, name).brokers, read_move_table(folder, proposals, name)
@@ -113,7 +101,7 @@ def write_tables(folder: RunFolder) -> None:
 
 
 def write_reassignments(folder: RunFolder) -> None:
-    """Every candidate that moves something, and its way back, as files for kafka-reassign-partitions."""
+    """Every candidate with moves, and its way back, as files for kafka-reassign-partitions."""
     make_folder(folder / json_files.REASSIGNMENTS)
     for candidate in json_files.read_json(folder, json_files.PROPOSALS)["candidates"]:
         name = candidate["name"]

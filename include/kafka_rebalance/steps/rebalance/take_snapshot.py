@@ -1,4 +1,4 @@
-"""The first task: what the params ask for, and the cluster as it is, in files that all later tasks work from."""
+"""The first task: writes what the params ask for, and the cluster as it is, into files for all later tasks."""
 
 from __future__ import annotations
 
@@ -46,23 +46,22 @@ PARAMS_OUTSIDE_SETTINGS = (
 
 
 def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads params, policy and cluster once; everything later works from the files this writes."""
     connection_id = params["kafka_conn_id"]
     given = {key: value for key, value in params.items() if key not in PARAMS_OUTSIDE_SETTINGS and value is not None}
     auto = given.get("throttle_bytes_per_second") == AUTO
-    if auto:  # told once there is a plan; planned with the policy's highest, so that no copy is expected to last longer
+    if auto:  # chosen after the plan, which uses the policy's highest rate
         del given["throttle_bytes_per_second"]
     topics = pasted_plan.given_topics(params)
-    given |= {"plan": pasted_plan.given_plan(inputs.deployment, params)} | (
-        {} if topics is None else {"topics_in": list(topics)}
-    )
+    given["plan"] = pasted_plan.given_plan(inputs.deployment, params)
+    if topics is not None:
+        given["topics_in"] = list(topics)
     asked = Settings.from_mapping(given)
     window = read_window(params)
-    requester = read_requester(inputs.deployment, inputs.run)
-    policy = inputs.deployment.read_policy(connection_id)
-    connection = inputs.deployment.read_connection(connection_id)
+    deployment = inputs.deployment
+    requester = read_requester(deployment, inputs.run)
+    policy, connection = deployment.read_policy(connection_id), deployment.read_connection(connection_id)
     running_rebalance.check_plans_nothing_meanwhile(inputs, connection)
-    folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
+    folder, nonce = create_run_folder(deployment, connection_id, inputs.run)
     inputs.tell("run_folder", str(folder))
     inputs.tell("nonce", nonce)
     internal = bool(params.get("internal_topics"))
@@ -73,25 +72,26 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
         refuse(cruise_control({tp.topic for tp in taken.view.partitions}, taken.configs["brokers"]))
     if policy is None:
         log.warning(
-            "There is no policy file for %s: the cluster is read-only, a plan is made and nothing is written",
+            "There is no policy file for %s, so the cluster is read-only: the run makes a plan and writes nothing",
             connection_id,
         )
         settings = asked
     else:
         settings = policy.tighten(asked, cluster_bytes=taken.cluster_bytes, internal_topics=internal)
-    if is_way_back(inputs.run):  # it mostly ends less even, and must be there when it is needed
+    if is_way_back(inputs.run):  # a way back must be offered even if it ends less even, which is usual
         settings = replace(settings, less_even_plan=OFFER)
     observed_at = datetime.now(UTC)
-    tables_digest = write_snapshot(folder / json_files.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
-    json_files.write_json(
-        folder / json_files.SNAPSHOT_FOLDER, "configs.json", taken.configs, source_digest=tables_digest
-    )
-    prepare(folder / json_files.SNAPSHOT_FOLDER, settings)  # what no plan can satisfy fails here, not in Spark
+    snapshot = folder / json_files.SNAPSHOT_FOLDER
+    tables_digest = write_snapshot(snapshot, taken.brokers, taken.partitions)
+    json_files.write_json(snapshot, json_files.CONFIGS, taken.configs, source_digest=tables_digest)
+    prepare(snapshot, settings)  # fails here, before Spark, if no plan can satisfy the settings
     json_files.write_json(folder, json_files.SETTINGS, settings.to_mapping())
+    found = {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
     json_files.write_json(
         folder,
         json_files.SNAPSHOT,
         {
+            **found,
             "connection_id": connection_id,
             "cluster_id": taken.view.cluster_id,
             "controller": controller_document(taken.view, taken.controller),
@@ -108,15 +108,12 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
             "policy": policy.to_mapping() if policy else None,
             "policy_digest": policy.digest if policy else None,
             "snapshot_digest": tables_digest,
-            "brokers": len(taken.brokers),
-            "partitions": len(taken.partitions),
-            "cluster_bytes": taken.cluster_bytes,
             "versions": {"kafka_rebalance": kafka_rebalance.__version__, "python": platform.python_version()},
             "nonce": nonce,
         },
         source_digest=tables_digest,
     )
     package_zip.build_package_zip(folder / json_files.PACKAGE_ZIP)
-    ledger_rows.append(inputs.deployment, "metrics", connection_id, inputs.run.run_id, observed_at, metric_rows(taken))
-    inputs.tell("metrics", str(ledger_rows.folder_of(inputs.deployment, "metrics", connection_id)))
-    return {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
+    ledger_rows.append(deployment, "metrics", connection_id, inputs.run.run_id, observed_at, metric_rows(taken))
+    inputs.tell("metrics", str(ledger_rows.folder_of(deployment, "metrics", connection_id)))
+    return found

@@ -1,12 +1,10 @@
-"""Whether the cluster is as it was approved: every check, in verification.json."""
+"""Whether the cluster is as approved: every check, in verification.json."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from typing import Any
-
-from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import (
@@ -17,12 +15,11 @@ from kafka_rebalance.errors import (
     VerificationError,
     WriteError,
 )
-from kafka_rebalance.steps.deployment import Deployment
-from kafka_rebalance.steps.inputs import RunName, StepInputs
+from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.reassignment import batch_notes
 from kafka_rebalance.steps.rebalance.elect_leaders import elect
 from kafka_rebalance.steps.rebalance.record import so_far
-from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved
+from kafka_rebalance.steps.run.approved_plan import read_approved
 from kafka_rebalance.steps.run.left_out_moves import check_left_out
 from kafka_rebalance.steps.run.segment_configs_now import check_segment_settings
 from kafka_rebalance.steps.settled_checks import write_checks
@@ -39,14 +36,18 @@ log = logging.getLogger(__name__)
 
 
 def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
-    """Holds the cluster against what was approved; verification.json has every check. Raises where one failed:
-    NotInSyncError, which is worth a retry, where that is only since a broker is away or catching up at this moment.
+    """Compares the cluster with what was approved. Raises VerificationError if a check failed.
+
+    Raises NotInSyncError, which is worth a retry, if only a broker that is away or catching up is the cause.
     """
     plan = read_approved(inputs, decision)
     connection = inputs.deployment.read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
         if so_far(plan, json_files.VERIFICATION).get("again"):
-            _elect_who_is_back(inputs.deployment, client, plan, inputs.run)
+            try:  # the leaders of a broker that was away then: no earlier task runs again
+                elect(inputs, client, plan)
+            except (FrozenError, LockHeldError, StoppedError, WriteError) as held:
+                log.warning("No leader was elected before verifying again: %s", held)
         view = read_cluster_view(client, plan.topics)
         checks = (
             *check_placement(plan.candidate.moves, view),
@@ -74,18 +75,10 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     return {"checks": len(checks), "warnings": len(summary.warnings)}
 
 
-def _elect_who_is_back(deployment: Deployment, client: KazooClient, plan: ApprovedPlan, started: RunName) -> None:
-    """The leaders of a broker that was away at the last verification: no task before this one runs again."""
-    try:
-        elect(deployment, client, plan, started)
-    except (FrozenError, LockHeldError, StoppedError, WriteError) as held:
-        log.warning("No leader was elected before verifying again: %s", held)
-
-
 def check_verified(inputs: StepInputs) -> None:
-    """Raises VerificationError where Airflow has skipped `verify`: somebody has marked the run, or a task before it."""
+    """Raises VerificationError if Airflow has skipped `verify`: somebody has marked the run or an earlier task."""
     if inputs.deployment.other_runs.is_skipped(inputs.run.dag_id, inputs.run.run_id, "verify"):
         raise VerificationError(
-            "The run was ended by hand, so whether the approved end was reached was not verified. Its throttle is put "
-            "back by release_throttle or the janitor. To go on, clear hold_throttle with what follows it."
+            "Somebody ended the run by hand, so nobody verified whether it reached the approved end. release_throttle "
+            "or the janitor puts its throttle back. To go on, clear hold_throttle with what follows it."
         )

@@ -101,7 +101,7 @@ def _migrated(lease: ThrottleLease, result: Release) -> ClusterNotReadyError:
     return ClusterNotReadyError(
         "A KRaft controller owns the cluster: it is being migrated from ZooKeeper, and no broker reads configs written "
         f"to ZooKeeper. What is left of the throttle of run {lease.run} is still in force. Write this with "
-        f"kafka-configs through --bootstrap-server: {some(keys)}. prior in throttle.json of the run says what was there "
+        f"kafka-configs through --bootstrap-server: {some(keys)}. prior in its throttle.json says what was there "
         "before. The next look after that closes the lease."
     )
 
