@@ -1,1 +1,1 @@
-"""What is done to a cluster, one module a step, and what a step is given. Nothing here knows Airflow."""
+"""What is done to a cluster: one module for each step, and the inputs of a step. Nothing here knows Airflow."""

@@ -1,4 +1,4 @@
-"""What a person is asked to approve, and what becomes of the answer: decision.json, the ledger's row, and an XCom."""
+"""What a person is asked to approve. The answer becomes decision.json, a row of the ledger and an XCom."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ class Offer:
     """What a run's folder offers for approval."""
 
     connection_id: str
-    policy_digest: str | None  # of the policy it was made under; None: there was no policy file
+    policy_digest: str | None  # of the policy at that time; None: there was no policy file
     digests: Mapping[str, str]  # {choice: digest}, in the order of the buttons
     source_digest: str  # of the document that describes the choices
-    asked: Mapping[str, Any]  # the document of the run's first task: who asked for what it describes
-    nothing: str | None = None  # why there is nothing to approve, in words
-    refused: str | None = None  # why nothing of what there is may be approved
-    needs_answer: bool = True  # False: the one choice is taken, and nobody is asked
+    asked: Mapping[str, Any]  # the document of the run's first task, with the person who asked
+    nothing: str | None = None  # why there is nothing to approve
+    refused: str | None = None  # why nobody may approve any choice
+    needs_answer: bool = True  # False: the only choice is taken without a question
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A field of the form: a text that may stay empty, or a whole number within limits."""
+    """A field of the form: an optional text, or a whole number within limits."""
 
     name: str
     title: str
     description: str
-    number: int | None = None  # what is in the field at first; None: a text
+    number: int | None = None  # the first value; None: the field is a text
     least: int | None = None
     most: int | None = None
 
 
-NOTE = Question("note", "Note", "Why, for those who read it later.")
+NOTE = Question("note", "Note", "Why, for people who read it later.")
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What an answer has to fit."""
+    """The buttons and fields of a request."""
 
     options: tuple[str, ...]  # the buttons; each carries the first 8 characters of its digest
     questions: tuple[Question, ...]
@@ -78,62 +78,62 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class EndsHere:
-    """The run ends as a success, and all that follows is skipped."""
+    """The run ends as a success, and Airflow skips the later tasks."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunLinks:
-    """For people, with the host."""
+    """Links for people, with the host."""
 
     page: str
     picture: str
 
 
 class Approval(ABC):
-    """What one Dag asks for, read from the run's folder each time: only digests show that a request is an old one."""
+    """What one Dag asks for. It reads the run's folder each time, because only digests show that a request is old."""
 
     @abstractmethod
     def offer(self, folder: RunFolder) -> Offer:
-        """What may be chosen."""
+        """The choices."""
 
     @abstractmethod
     def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:
         """Subject and body of the request."""
 
     def questions(self, folder: RunFolder, offer: Offer, policy: Policy) -> tuple[Question, ...]:
-        """What the approver may fill in beside the note."""
+        """The fields besides the note."""
         return ()
 
     def details(self, folder: RunFolder, choice: str, answer: Answer) -> Mapping[str, Any]:
-        """Fields of the decision that other Dags' do not have. Raises ApprovalError where the answer must not count."""
+        """Fields that only this Dag's decisions have. Raises ApprovalError if the answer must not count."""
         return {}
 
     def begun(self, inputs: StepInputs, folder: RunFolder) -> Mapping[str, Any] | None:
-        """The decision that the run carries out already: it is handed on once more, and nobody is asked."""
+        """The decision that the run already executes: it is passed on again, and nobody is asked."""
         return None
 
     def end(self, folder: RunFolder) -> None:  # noqa: B027
-        """What else is to be written after a decision that approves nothing: no later task runs."""
+        """Writes what is left to write after a decision that approves nothing: no later task runs."""
 
 
 def ask(
     inputs: StepInputs, approval: Approval, run_folder: str, nonce: str, links: RunLinks
 ) -> Request | EndsHere | None:
-    """None: it is decided, and nobody is asked. Raises ApprovalError where nothing, or by nobody, may be approved."""
+    """None: the decision is made, and nobody is asked. Raises ApprovalError if nobody may approve, or no choice."""
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run, nonce)
     begun = approval.begun(inputs, folder)
     if begun is not None:
-        _hand_on(inputs, folder, nonce, begun, digest_of(begun))
+        _tell(inputs, folder, nonce, begun, digest_of(begun))
         return None
     check_newest_attempt(folder)
     offer = approval.offer(folder)
     policy = _policy(inputs, offer)
     if policy is None:
         return EndsHere(
-            f"Read-only: there is no policy file for the connection {offer.connection_id!r}, so nothing can "
-            "be approved and nothing was written. The report shows the plan."
+            f"Read-only: there is no policy file for the connection {offer.connection_id!r}, so nobody can approve "
+            "anything. Nothing was written. The report shows the plan."
         )
     if offer.nothing is not None:
         return EndsHere(offer.nothing)
@@ -150,7 +150,7 @@ def ask(
 
 
 def take_answer(inputs: StepInputs, approval: Approval, run_folder: str, nonce: str, answer: Answer) -> Form | EndsHere:
-    """Writes the decision. Raises ApprovalError for an answer that must not count, and notes it."""
+    """Writes the decision. Notes an answer that must not count, and raises ApprovalError."""
     folder, offer, policy = _again(inputs, approval, run_folder, nonce)
     form = _form(approval, folder, offer, policy)
     try:
@@ -159,7 +159,7 @@ def take_answer(inputs: StepInputs, approval: Approval, run_folder: str, nonce: 
     except ApprovalError as refused:
         _note(inputs, offer, by=answer.user_id, note=answer.note, refused=str(refused))
         raise
-    assert answer.user_id is not None  # `check_answer` refuses an answer of nobody
+    assert answer.user_id is not None  # `check_answer` refuses an answer without a person
     decision = Decision(
         choice=choice,
         digest=offer.digests.get(choice),
@@ -190,7 +190,7 @@ def take_answer(inputs: StepInputs, approval: Approval, run_folder: str, nonce: 
 def end_unanswered(
     inputs: StepInputs, approval: Approval, run_folder: str, nonce: str, why: str, expired: bool
 ) -> NoReturn:
-    """Fails the run. The cluster was not touched."""
+    """Fails the run, which has written nothing to the cluster."""
     folder, offer, policy = _again(inputs, approval, run_folder, nonce)
     _note(inputs, offer, expired=expired)
     json_files.write_json(folder, json_files.DECISION, {"choice": None, "expired": expired})
@@ -204,18 +204,18 @@ def end_unanswered(
 
 
 def _again(inputs: StepInputs, approval: Approval, run_folder: str, nonce: str) -> tuple[RunFolder, Offer, Policy]:
-    """What was asked, when the answer comes, in another process."""
+    """The same offer, read again in the process that gets the answer."""
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run, nonce)
     check_newest_attempt(folder)
     offer = approval.offer(folder)
     policy = _policy(inputs, offer)
     if policy is None:
-        raise ApprovalError("The policy file is gone since the request. Nothing was written to the cluster.")
+        raise ApprovalError("Somebody removed the policy file after the request. Nothing was written to the cluster.")
     return folder, offer, policy
 
 
 def _policy(inputs: StepInputs, offer: Offer) -> Policy | None:
-    """Today's policy, which must be the one that the offer was made under."""
+    """Today's policy, which must still be that of the offer."""
     if offer.policy_digest is None and inputs.deployment.read_policy(offer.connection_id) is None:
         return None
     return inputs.deployment.check_policy_unchanged(offer.connection_id, offer.policy_digest)
@@ -227,21 +227,20 @@ def _form(approval: Approval, folder: RunFolder, offer: Offer, policy: Policy) -
 
 def _decide(inputs: StepInputs, folder: RunFolder, nonce: str, offer: Offer, decision: Decision) -> None:
     digest = DECISION_FILE.write(folder, decision, source_digest=offer.source_digest)
-    _hand_on(inputs, folder, nonce, {"choice": decision.choice, "digest": decision.digest}, digest)
+    _tell(inputs, folder, nonce, {"choice": decision.choice, "digest": decision.digest}, digest)
 
 
-def _hand_on(inputs: StepInputs, folder: RunFolder, nonce: str, decision: Mapping[str, Any], digest: str) -> None:
-    """What later tasks need of it."""
+def _tell(inputs: StepInputs, folder: RunFolder, nonce: str, decision: Mapping[str, Any], digest: str) -> None:
     chosen = {"choice": decision["choice"], "digest": decision["digest"], "decision_digest": digest}
     inputs.tell("decision", {**chosen, "run_folder": str(folder), "nonce": nonce})
 
 
 def _note(inputs: StepInputs, offer: Offer, *, expired: bool = False, **answer: Any) -> None:
-    """A row of the ledger: every answer, also one that does not count, and every request that ended without one."""
-    from kafka_rebalance.steps.ledger import ledger_rows  # heavy, and this file is read with the Dag
+    """A row of the ledger, for every answer, also one that does not count, and for a request without an answer."""
+    from kafka_rebalance.steps.ledger import ledger_rows  # heavy, and Airflow reads this file with the Dag
 
     now, run = datetime.now(UTC), inputs.run
     row = {"dag_id": run.dag_id, "run_id": run.run_id, "expired": expired, **answer}
-    # A cleared request is answered again: that is another row. The same answer noted twice is one.
+    # The answer to a cleared request is another row. The same answer noted twice is one row.
     file = f"{run.dag_id}.{run.run_id}.{answer.get('at') or now}"
     ledger_rows.append(inputs.deployment, "decisions", offer.connection_id, file, now, [row])

@@ -1,4 +1,4 @@
-"""The clock: as a time that is written down, for who waits, and for who measures how long something takes."""
+"""The clock: a time to write down, looks with pauses, and a clock that measures."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 
 def now_text() -> str:
-    """ISO 8601, in UTC, as the files of a run and of a cluster have it."""
+    """ISO 8601 in UTC, as in all files."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def looks(seconds: float, pause: float) -> Iterator[None]:
-    """One look at once, then one after each pause, until that time is over."""
+    """One look at once, then one after each pause, until the time is over."""
     give_up = time.monotonic() + seconds
     yield
     while time.monotonic() <= give_up:
@@ -22,8 +22,8 @@ def looks(seconds: float, pause: float) -> Iterator[None]:
 
 
 class SteadyClock:
-    """Seconds of the wall clock as it was when this was made, and of the time that has passed since: somebody who sets
-    the machine's clock while a batch is followed makes no stall, and hides none.
+    """The wall clock at the start, plus the seconds since. If somebody sets the machine's clock while a run follows a
+    batch, this neither makes nor hides a stall.
     """
 
     def __init__(self) -> None:

@@ -16,15 +16,15 @@ TOPICS_DAG = "kafka_topics"
 CHECK_DAG = "kafka_balance_check"
 JANITOR_DAG = "kafka_throttle_janitor"
 CLUSTERS = "kafka_rebalance_clusters"  # an Airflow Variable
-# Runs of one Dag that Airflow lets be at work at once; the others queue. Its default of 16 counts runs that wait for an
-# answer, for a day each, so that an urgent roll-back would queue behind them. One run a cluster moves anything, by the
-# cluster's lock. Not 0: Airflow takes that for "none may start" where it looks for queued runs.
+# Active runs of one Dag; Airflow queues the others. Its default of 16 counts runs that wait a day for an answer, so an
+# urgent roll-back would queue behind them. The cluster's lock lets only one run of a cluster move anything. Not 0:
+# Airflow takes that for "none may start" where it looks for queued runs.
 RUNS_THAT_MAY_WAIT = 1000
-VERDICT = "verdict.json"  # what the nightly check leaves in its run's folder
+VERDICT = "verdict.json"  # of the nightly check, in its run's folder
 
 
 def fleet(variable: Any) -> list[str]:
-    """The connection ids of the Variable `kafka_rebalance_clusters`. Raises SettingsError where it is no such list."""
+    """The connection ids of the Variable `kafka_rebalance_clusters`. Raises SettingsError if it is not such a list."""
     if variable is None:
         log.warning("The Variable kafka_rebalance_clusters is not set: no cluster is checked")
         return []

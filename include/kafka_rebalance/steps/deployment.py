@@ -1,4 +1,4 @@
-"""Where this product runs: what an operator has configured there, and what else runs there."""
+"""Where this product runs: its configuration there, and the other runs."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from kafka_rebalance.steps import freeze, policy_file
 
 
 class OtherRuns(Protocol):
-    """What may be asked of the runs beside one's own: each question names one run, or one Dag."""
+    """Questions about other runs of this Airflow. Each names one run, or one Dag."""
 
     def state(self, dag_id: str, run_id: str) -> AirflowState:
-        """Of a run of this deployment; UNKNOWN where it does not tell."""
+        """UNKNOWN if Airflow does not tell."""
 
     def is_active(self, dag_id: str, run_id: str) -> bool:
-        """Whether the run is queued or running; a run that does not exist is not. Raises where it is not told."""
+        """Whether the run is queued or running; False if it does not exist. Raises if Airflow does not tell."""
 
     def is_skipped(self, dag_id: str, run_id: str, task_id: str) -> bool:
-        """Whether that task of the run was skipped; False where it is not told."""
+        """Whether Airflow skipped this task of the run; False if it does not tell."""
 
     def is_paused(self, dag_id: str) -> bool | None:
-        """None where there is no such Dag. Raises ReadError where it is not told."""
+        """None if there is no such Dag. Raises ReadError if Airflow does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """`address` is for people. `frozen_text` is what the freeze switch holds: asked before each write, and never kept;
-    it raises ReadError. `read_connection` raises ConnectionSettingsError, which says where to make one.
+    """`address` is for people. `frozen_text` reads the freeze switch before each write, and raises ReadError.
+    `read_connection` raises ConnectionSettingsError, which says where to make one.
     """
 
     runs_root: FolderOfRuns
-    open_folder: Callable[[str], FolderOfRuns]  # by its URL; nothing is read
+    open_folder: Callable[[str], FolderOfRuns]  # by its URL, without a read
     address: str
     policies_folder: Path
     plans_folder: Path
@@ -47,16 +47,15 @@ class Deployment:
     other_runs: OtherRuns
 
     def read_policy(self, connection_id: str) -> Policy | None:
-        """See `steps.policy_file`."""
         return policy_file.read_policy(self.policies_folder, connection_id)
 
     def check_policy_unchanged(self, connection_id: str, digest: str | None) -> Policy:
-        """The policy, which is still that of this digest. Raises StaleProposalError."""
+        """The policy. Raises StaleProposalError unless it still has this digest."""
         policy = self.read_policy(connection_id)
         check_policy_unchanged(digest, policy.digest if policy else None)
         assert policy is not None  # or the digests could not be the same
         return policy
 
     def check_not_frozen(self, connection_id: str) -> None:
-        """See `steps.freeze`; raises ReadError where what the switch holds cannot be told."""
+        """See `steps.freeze`. Raises ReadError if the switch cannot be read."""
         freeze.check_not_frozen(self.frozen_text(), connection_id)

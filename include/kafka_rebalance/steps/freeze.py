@@ -1,7 +1,7 @@
 """The switch that stops every write: the Airflow Variable `kafka_rebalance_freeze`, for all clusters or for some.
 
-It is read before every write. What takes load off a cluster stays allowed while it is set: putting throttles back, and
-cancelling.
+Every write reads it first. Two things stay allowed because they take load off a cluster: to put throttles back, and to
+cancel.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ VARIABLE = "kafka_rebalance_freeze"
 
 
 def check_not_frozen(stored: str | None, connection_id: str) -> None:
-    """`stored` is what the switch holds. Raises FrozenError while the cluster is frozen, SettingsError where that is
-    something else than `true`, `false` or a list of connection ids.
+    """`stored` is the switch's text. Raises FrozenError while the cluster is frozen, SettingsError unless the text is
+    `true`, `false` or a list of connection ids.
     """
     frozen = frozen_clusters(stored)
     if frozen is True or (frozen and connection_id in frozen):
         which = "all clusters" if frozen is True else f"the cluster {connection_id}"
         raise FrozenError(
-            f"The Variable {VARIABLE} freezes {which}: nothing was written. Copies that are under way go on, and "
-            "cancelling and putting throttles back stay allowed. Unset it under Admin, Variables, then clear this task."
+            f"The Variable {VARIABLE} freezes {which}: nothing was written. Copies under way go on. You may still "
+            "cancel and put throttles back. Unset the Variable under Admin, Variables, then clear this task."
         )
 
 
 def frozen_clusters(stored: str | None) -> bool | frozenset[str]:
-    """Whether all clusters are frozen, or the connection ids of those that are."""
+    """Whether all clusters are frozen, or the connection ids of the frozen ones."""
     if stored is None or not stored.strip():
         return False
     try:

@@ -1,4 +1,4 @@
-"""What a step is given: the run that it works for, where that runs, and how it tells the steps behind."""
+"""The inputs of a step: its run, where that runs, and a way to tell later steps something."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka_rebalance.steps.deployment import Deployment
 
 
 class RunName(Protocol):
-    """What tells one run of a Dag from any other."""
+    """The name of one run of a Dag."""
 
     @property
     def dag_id(self) -> str: ...
@@ -20,7 +20,7 @@ class RunName(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """The run of a Dag that a step works for. `kind` is Airflow's run type; `conf` is of whoever started it."""
+    """The run that a step works for. `kind` is Airflow's run type; `conf` comes from whoever started the run."""
 
     dag_id: str
     run_id: str
@@ -31,7 +31,7 @@ class StartedRun:
 
 @dataclass(frozen=True, slots=True)
 class StepInputs:
-    """`tell` hands a value on at once, under its key: also where the step fails afterwards."""
+    """`tell` passes a value on at once, under its key, even if the step fails afterwards."""
 
     run: StartedRun
     deployment: Deployment
@@ -39,7 +39,7 @@ class StepInputs:
 
 
 class SparkArguments(Protocol):
-    """What a task is about to give to Spark; XComs are part of it, which can be edited."""
+    """What a task is about to give to Spark. It contains XComs, which people can edit."""
 
     application_args: Sequence[str]
     py_files: str

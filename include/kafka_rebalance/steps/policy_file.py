@@ -13,9 +13,9 @@ from kafka_rebalance.model.policy import Policy
 
 
 def read_policy(folder: Path, connection_id: str) -> Policy | None:
-    """The cluster's policy; None where there is no file, which makes the cluster read-only.
+    """The cluster's policy; None if there is no file: the cluster is then read-only.
 
-    A file that is there and cannot be used is an error, never "no policy".
+    Raises PolicyError for a file that cannot be used.
     """
     if not re.fullmatch(r"[A-Za-z0-9._-]+", connection_id) or connection_id.startswith("."):
         raise PolicyError(
@@ -32,9 +32,8 @@ def read_policy(folder: Path, connection_id: str) -> Policy | None:
             f"The policy {path} cannot be read ({failed}). Nothing was written to the cluster."
         ) from failed
     try:
-        # A subclass of SafeLoader: it makes plain values alone.
         given = yaml.load(text, _Loader)
-    # PyYAML lets what `int`, `date` and the like say of a scalar through, and gives up on deep nesting.
+    # PyYAML passes on the errors that `int`, `date` and the like raise for a scalar, and fails on deep nesting.
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as bad:
         raise PolicyError(
             f"The policy {path} is not YAML that can be used ({type(bad).__name__}: {bad}). Nothing was written to the "
@@ -44,19 +43,19 @@ def read_policy(folder: Path, connection_id: str) -> Policy | None:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as people who review a policy read it: a key counts once, and no text stands for another."""
+    """YAML as the reviewers of a policy read it: no key twice, no anchors. A SafeLoader makes only plain values."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise yaml.YAMLError(f"anchors and aliases (& and *) are not for a policy{event.start_mark}")
+            raise yaml.YAMLError(f"a policy may not have anchors and aliases (& and *){event.start_mark}")
         return super().compose_node(parent, index)  # type: ignore[no-untyped-call]
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise yaml.YAMLError(f"{', '.join(twice)} is there more than once{node.start_mark}")
+            raise yaml.YAMLError(f"{', '.join(twice)} appears more than once{node.start_mark}")
         return super().construct_mapping(node, deep)
 
     def construct_yaml_int(self, node: Any) -> int:

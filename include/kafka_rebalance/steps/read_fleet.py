@@ -1,6 +1,6 @@
 """What folders, ledger and leases tell of every cluster of the fleet, each cluster in a thread of its own.
 
-A folder that is slow or cannot be read is said so at its cluster, and hides no other.
+A folder that is slow or cannot be read is a problem of its own cluster, and hides no other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SKEW = "skew_"  # columns of the ledger's table `balance`
 
 @dataclass(frozen=True, slots=True)
 class RunToRead:
-    """A run as Airflow has it, and the folder that its state is read from."""
+    """A run by Airflow, and the folder that tells its state."""
 
     run: Run
     folder: str | None
@@ -53,7 +53,7 @@ _leases: Reads[tuple[StoredLease, ...]] = Reads()
 
 
 def read_leases(deployment: Deployment, seconds: float, problems: list[str]) -> tuple[StoredLease, ...] | None:
-    """All throttle leases; None where they cannot be read in these seconds. Adds to `problems` what was not read."""
+    """All throttle leases; None if they cannot be read in these seconds. Adds to `problems` what was not read."""
     reading = _leases.ask("leases", lambda: lease_files.stored(deployment))
     if why := _why_unread(deployment, reading, seconds):
         problems.append(f"The throttle leases cannot be read: {why}")
@@ -66,9 +66,9 @@ def read_leases(deployment: Deployment, seconds: float, problems: list[str]) -> 
 def read_clusters(
     deployment: Deployment, clusters: Iterable[ClusterToRead], now: datetime, seconds: float
 ) -> tuple[Cluster, ...]:
-    """What the folders of each tell, after no more than these seconds in all; else the problem in its place.
+    """What the folders of each cluster tell, after at most these seconds in all; else its problem.
 
-    A read that has not ended since an earlier page is neither begun again nor waited for.
+    A read that an earlier page began and that has not ended yet is neither begun again nor waited for.
     """
     begun = [
         (one, _clusters.ask(one.connection_id, lambda one=one: _read_cluster(deployment, one, now)))  # type: ignore[misc]
@@ -83,11 +83,11 @@ def read_clusters(
 
 
 def _why_unread(deployment: Deployment, reading: Reading[Any], seconds: float) -> str:
-    """Empty where it was read."""
+    """Empty if it was read."""
     if not reading.ended_within(seconds):
         return (
-            f"Its folder below {deployment.runs_root} did not answer in time. Nothing of it is known here; look at "
-            "the storage that [kafka_rebalance] runs_url names, and reload the page."
+            f"Its folder below {deployment.runs_root} did not answer in time, so nothing of it is known. Check the "
+            "storage that [kafka_rebalance] runs_url names, and reload the page."
         )
     failed = reading.exception()
     if failed is None:
@@ -111,7 +111,7 @@ def _read_cluster(deployment: Deployment, cluster: ClusterToRead, now: datetime)
 
 
 def _newest_verdict(deployment: Deployment, cluster: ClusterToRead, problems: list[str]) -> dict[str, Any] | None:
-    """Of the newest check that has come to one."""
+    """The verdict of the newest check that has one."""
     for check in cluster.checks:
         try:
             folder = newest_attempt(folder_of_run(deployment, cluster.connection_id, check))
@@ -126,7 +126,7 @@ def _newest_verdict(deployment: Deployment, cluster: ClusterToRead, problems: li
 def _observed(
     deployment: Deployment, connection_id: str, now: datetime, problems: list[str]
 ) -> list[tuple[datetime, str, float, float]]:
-    """(time, resource, skew, limit) of the ledger's table `balance`; a resource that was not known has no row."""
+    """(time, resource, skew, limit) of the ledger's table `balance`, for known values."""
     try:
         found = ledger_rows.read(deployment, "balance", connection_id, report.NIGHTS, now=now)
     except StorageError as unreadable:
@@ -144,18 +144,17 @@ def _observed(
 
 
 def _run(deployment: Deployment, of: RunToRead) -> Run:
-    """With our own state of the run, out of its folder."""
+    """The run with our own state of it, from its folder."""
     try:
         folder = open_run_folder(deployment, of.folder) if of.folder is not None else None
         is_active = of.run.airflow_state in ACTIVE_STATES
-        state = read_run_state(folder, is_active=is_active, has_open_request=of.has_open_request)
-        return replace(of.run, state=state)
+        return replace(of.run, state=read_run_state(folder, is_active=is_active, has_open_request=of.has_open_request))
     except (RebalanceError, OSError) as unreadable:
         return replace(of.run, problem=f"its folder cannot be read: {unreadable}")
 
 
 def read_run_state(folder: RunFolder | None, *, is_active: bool, has_open_request: bool) -> RunState:
-    """As the run's page tells it; of the plan's files, which may be long, only what counts is read."""
+    """As on the run's page; the plan's files, which may be long, are read only if they count."""
 
     def found(name: str, counts: bool = True) -> dict[str, Any] | None:
         return None if folder is None or not counts else json_files.read_json_if_there(folder, name)

@@ -1,4 +1,4 @@
-"""Reads in threads of their own, for pages: nobody waits longer than they like, and nothing is read twice at once."""
+"""Reads for pages, in threads of their own: each page chooses how long it waits, and nothing is read twice at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Generic, TypeVar
 
 from cachetools import TTLCache
@@ -14,18 +15,18 @@ Answer = TypeVar("Answer")
 
 
 class TooManyReads(Exception):
-    """As many are under way as may be."""
+    """No further read may begin now."""
 
 
 class Reading(Future[Answer]):
-    """One read, as a future that knows when it began."""
+    """One read: a future that knows when it began."""
 
     def __init__(self) -> None:
         super().__init__()
         self._began_at = time.monotonic()
 
     def ended_within(self, seconds: float) -> bool:
-        """Whether it took no longer than this from its beginning. Waits until that is known."""
+        """Whether the read takes no longer than this from its beginning. Waits until that is known."""
         try:
             self.exception(max(0.0, self._began_at + seconds - time.monotonic()))
         except TimeoutError:
@@ -34,7 +35,7 @@ class Reading(Future[Answer]):
 
 
 class Reads(Generic[Answer]):
-    """One read at a time of each name, and `at_once` of all of them. What it gave is given again for `kept_seconds`."""
+    """One read at a time of each name, and `at_once` of all names. An answer is kept for `kept_seconds`."""
 
     def __init__(self, at_once: float = float("inf"), kept_seconds: float = 0.0) -> None:
         self._at_once = at_once
@@ -51,20 +52,15 @@ class Reads(Generic[Answer]):
             if len(self._under_way) >= self._at_once:
                 raise TooManyReads
             begun = self._under_way[name] = Reading()
-        # Not an executor's thread: Python waits for those at its end, and what hangs must not keep a web server.
+        # Not an executor's thread: Python waits for those at its end, and a read that hangs must not stop that.
         threading.Thread(target=self._run, args=(name, read, begun), name=f"read {name}", daemon=True).start()
         return begun
 
     def _run(self, name: str, read: Callable[[], Answer], begun: Reading[Answer]) -> None:
         try:
-            answer = read()
+            end = partial(begun.set_result, read())
         except Exception as failed:
-            self._end(name)
-            begun.set_exception(failed)
-        else:
-            self._end(name)
-            begun.set_result(answer)
-
-    def _end(self, name: str) -> None:
+            end = partial(begun.set_exception, failed)
         with self._guard:
             self._ended[name] = self._under_way.pop(name)
+        end()

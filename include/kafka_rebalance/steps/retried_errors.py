@@ -1,5 +1,6 @@
-"""Which errors are worth a retry: servers and storage that were away are; an answer, a plan or a setting that is
-wrong is not. And what an error of storage says of the cluster.
+"""Which errors are worth a retry: servers or storage that were away, but not a wrong answer, plan or setting.
+
+And what an error of storage says about the cluster.
 """
 
 from __future__ import annotations
@@ -37,22 +38,21 @@ FINAL = (
     StoppedError,
     VerificationError,
 )
-PASSING = (NotInSyncError, StorageError)  # of these kinds, but what another try may not meet
+PASSING = (NotInSyncError, StorageError)  # of these kinds too, but the next try may succeed
 
 
 def is_final(error: BaseException) -> bool:
-    """Whether no retry can mend what the error tells of."""
+    """Whether no retry can help."""
     return isinstance(error, FINAL) and not isinstance(error, PASSING)
 
 
 def final_text(error: BaseException) -> str:
-    """What people read of an error that ends a task."""
     return f"{type(error).__name__}: {error}"
 
 
 @contextmanager
 def telling_cluster_writes() -> Iterator[None]:
-    """Errors of storage also say what was changed in the cluster by then: who reads or writes a file cannot know."""
+    """Adds to errors of storage what was changed in the cluster before. The code that uses a file does not know it."""
     with noted() as writes:
         try:
             yield
@@ -60,7 +60,7 @@ def telling_cluster_writes() -> Iterator[None]:
             raise type(failed)(f"{failed} {in_words(writes)}") from failed
         except OSError as failed:
             if failed.filename is None:
-                raise  # of no file
+                raise  # not an error of a file
             told = storage_error(f"{failed.filename} cannot be used", failed)
             raise StorageError(f"{told} {in_words(writes)}") from failed
 
@@ -79,7 +79,7 @@ _WORDS = {
 
 
 def in_words(writes: Sequence[ClusterWrite]) -> str:
-    """What was changed in the cluster, in its order, and what becomes of it."""
+    """What was changed in the cluster, in this order, and what becomes of it."""
     if not writes:
         return "This try of the task had changed nothing in the cluster."
     subjects: dict[Kind, list[str]] = {}

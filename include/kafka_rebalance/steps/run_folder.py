@@ -1,7 +1,7 @@
-"""Where a run keeps its files: `runs_url / connection / run / attempt`, on a disk or a bucket that everyone shares.
+"""Where a run keeps its files: `runs_url / connection / run / attempt`, on a shared disk or bucket.
 
-Airflow's workers, the Spark driver and the web server must see the same folder. That is not taken on trust: the
-snapshot writes a nonce there, and each of the others reads it back before it believes anything it finds.
+Airflow's workers, the Spark driver and the web server must see the same folder. So the first task writes a nonce there,
+and the others read it back before they use the folder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafka_rebalance.documents.storage import Folder
 
 _GO_ON = (
-    "Where that cannot be done, end the run: kafka_throttle_janitor then puts back its throttle and lock. "
+    "If that is impossible, end the run: kafka_throttle_janitor then puts back its throttle and lock. "
     "Start a new Dag run, which plans from the current cluster."
 )
 
@@ -31,7 +31,7 @@ RunFolder: TypeAlias = FolderOfRuns
 
 
 def open_run_folder(deployment: Deployment, url: str) -> RunFolder:
-    """The folder that an XCom names. Raises RunFolderError where it is not below the root: XComs can be edited."""
+    """The folder that an XCom names. Raises RunFolderError unless it is below the root: people can edit XComs."""
     root, folder = deployment.runs_root, deployment.open_folder(url)
     parts = str(folder).split("/")
     inside = str(folder).startswith(str(root).rstrip("/") + "/") and ".." not in parts
@@ -44,9 +44,9 @@ def open_run_folder(deployment: Deployment, url: str) -> RunFolder:
 
 
 def open_own_folder(deployment: Deployment, url: str, started: RunName, nonce: str | None = None) -> RunFolder:
-    """The folder that an XCom names, which must be this very run's. Raises RunFolderError, ArtifactError, StorageError.
+    """The folder that an XCom names, which must be this run's; `nonce` is that of the run's first task, if known.
 
-    `nonce`: what the run's first task wrote there, where the caller was told.
+    Raises RunFolderError, ArtifactError, StorageError.
     """
     folder = open_run_folder(deployment, url)
     if nonce is not None:
@@ -56,25 +56,25 @@ def open_own_folder(deployment: Deployment, url: str, started: RunName, nonce: s
     attempt = str(owner.attempt) if owner.attempt else folder.name
     if where != (file_name(owner.connection_id), file_name(owner.run_id), attempt):
         raise RunFolderError(
-            f"{folder / NONCE} is that of attempt {attempt} of run {owner.run_id} on {owner.connection_id}, which is "
-            "not kept in this folder. Nothing was written to the cluster. Start a new Dag run."
+            f"{folder / NONCE} belongs to attempt {attempt} of run {owner.run_id} on {owner.connection_id}, which has "
+            "another folder. Nothing was written to the cluster. Start a new Dag run."
         )
     return folder
 
 
 def check_submitted(same: bool) -> None:
-    """Raises RunFolderError where Spark was given anything but files of this run, which XComs name."""
+    """Raises RunFolderError unless all files for Spark, which XComs name, are of this run."""
     if not same:
         raise RunFolderError(
-            "What Spark was to read or to run is not of this run's folder. Nothing was submitted, nothing was written "
-            "to the cluster. Somebody has edited an XCom of this run. Start a new Dag run."
+            "Spark was to read or run files that are not in this run's folder. Nothing was submitted, and nothing was "
+            "written to the cluster. Somebody has edited an XCom of this run. Start a new Dag run."
         )
 
 
 def check_newest_attempt(folder: RunFolder) -> None:
-    """Raises RunFolderError where the run's first task was run again since: what was approved before is superseded.
+    """Raises RunFolderError if the run's first task ran again since: the earlier approval is superseded.
 
-    For what has not begun. What has is brought to its end from the folder it began with.
+    Call it only before the first write. A run that has begun ends from the folder that it began with.
     """
     own = read_folder_owner(folder)
     for later in (number for number in attempts(folder.parent) if number > int(folder.name)):
@@ -82,9 +82,9 @@ def check_newest_attempt(folder: RunFolder) -> None:
             other = read_folder_owner(folder.parent / str(later))
         except StorageError:
             raise
-        except ArtifactError:  # a first task that came no further than that
+        except ArtifactError:  # the first task failed before it wrote this
             continue
-        if (other.dag_id, other.run_id) == (own.dag_id, own.run_id):  # else another Dag's run of the same name
+        if (other.dag_id, other.run_id) == (own.dag_id, own.run_id):  # else it is another Dag's run of the same name
             raise RunFolderError(
                 f"{folder} is attempt {folder.name} of this run, and attempt {later} has begun since. Nothing was "
                 "written to the cluster. Clear the first task of the run with what follows it, or start a new Dag run."
@@ -92,10 +92,7 @@ def check_newest_attempt(folder: RunFolder) -> None:
 
 
 def create_run_folder(deployment: Deployment, connection_id: str, started: RunName) -> tuple[RunFolder, str]:
-    """A new attempt's folder, bound to this run, with a fresh nonce in it; and the nonce.
-
-    A cleared task never re-uses an attempt.
-    """
+    """The folder of a new attempt of this run, and the nonce in it. A cleared task always begins a new attempt."""
     run = folder_of_run(deployment, connection_id, started.run_id)
     nonce = secrets.token_hex(16)
     attempt = max(attempts(run), default=0) + 1
@@ -112,18 +109,18 @@ def folder_of_run(deployment: Deployment, connection_id: str, run_id: str) -> Ru
 
 
 def attempts(run: RunFolder) -> list[int]:
-    """The numbers of the run's attempts, the latest at the end. Raises StorageError."""
+    """The numbers of the run's attempts, the latest last. Raises StorageError."""
     return sorted(int(name) for name in names_in(run) if name.isdecimal())
 
 
 def newest_attempt(run: RunFolder) -> RunFolder | None:
-    """The folder of the run's last attempt; None where there is none. Raises StorageError."""
+    """The folder of the run's last attempt, if any. Raises StorageError."""
     numbers = attempts(run)
     return run / str(numbers[-1]) if numbers else None
 
 
 def installation(deployment: Deployment) -> str:
-    """Eight characters that tell this Airflow's storage of runs from any other; made where there are none yet.
+    """Eight characters that tell this Airflow's storage of runs from any other; made at the first call.
 
     Two Airflows can have the same address, or none, and runs of the same name. Raises StorageError.
     """
@@ -134,16 +131,14 @@ def installation(deployment: Deployment) -> str:
     mark = read_json(root, INSTALLATION).get("installation")
     if not isinstance(mark, str) or not mark:
         raise ArtifactError(
-            f"{root / INSTALLATION} holds no mark of this Airflow. Nothing was written to the cluster. Put back the "
-            "file, or remove it: without it this Airflow does not know the locks it holds."
+            f"{root / INSTALLATION} has no mark of this Airflow. Nothing was written to the cluster. Restore the file, "
+            "or remove it: this Airflow then no longer knows which locks it holds."
         )
     return mark
 
 
 def check_shared(deployment: Deployment, folder: Folder, nonce: str) -> None:
-    """Raises RunFolderError unless this process sees the nonce that the snapshot wrote, StorageError where storage does
-    not tell.
-    """
+    """Raises RunFolderError unless this process sees the nonce of the run's first task, StorageError."""
     try:
         document = read_json_if_there(folder, NONCE)
         found = None if document is None else document.get("nonce")
@@ -156,26 +151,26 @@ def check_shared(deployment: Deployment, folder: Folder, nonce: str) -> None:
     root = deployment.runs_root
     if document is not None:
         why = (
-            f"The folder {folder} is of another attempt or run: its {NONCE} is not the one that this run wrote. "
+            f"The folder {folder} is of another attempt or run: this run did not write its {NONCE}. "
             "Somebody has copied files there, or has edited an XCom of this run. Undo that"
         )
     elif names_in(folder):
         why = f"The folder {folder} is incomplete: {NONCE} of the run's first task is gone. Restore it"
     elif names_in(root):
         why = (
-            f"The run's folder {folder} is gone. {root} is there and has other files, so somebody has removed this "
-            "run's, or this process sees another storage under that name than the run's first task. Restore the "
-            "folder, or mount the storage that all of Airflow and Spark share"
+            f"The run's folder {folder} is gone, but {root} has other files. Somebody has removed the folder, or this "
+            "process sees another storage under that name than the run's first task. Restore the folder, or mount the "
+            "storage that all of Airflow and Spark share"
         )
     else:
         why = (
-            f"run folder not shared: nothing of any run is below {root} as this process sees it. Point "
-            "[kafka_rebalance] runs_url to storage that all of Airflow and Spark share"
+            f"run folder not shared: this process sees no run below {root}. Point [kafka_rebalance] runs_url to "
+            "storage that all of Airflow and Spark share"
         )
     raise RunFolderError(f"{why}, and clear this task. Nothing was written to the cluster. {_GO_ON}")
 
 
 def file_name(name: str) -> str:
-    """A name that is safe in any storage, and still different for different run ids."""
+    """A name that is safe in any storage, and different for different run ids."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", name).strip(".") or "_"
     return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""Checks of what a change has come to, repeated until all pass or the time is up, and verification.json."""
+"""Checks after a change, repeated until all pass or the time is up, and verification.json."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOK_SECONDS = 0.5
 
 
 def settled(look: Callable[[], tuple[Check, ...]], seconds: float) -> tuple[Check, ...]:
-    """What the last look has found."""
+    """The results of the last look."""
     said, checks = "", tuple[Check, ...]()
     for _ in looks(seconds, LOOK_SECONDS):
         checks = look()
@@ -32,7 +32,7 @@ def settled(look: Callable[[], tuple[Check, ...]], seconds: float) -> tuple[Chec
 
 
 def write_checks(folder: RunFolder, checks: tuple[Check, ...], source_digest: str, **more: Any) -> Summary:
-    """verification.json, and the log."""
+    """Writes verification.json and the log."""
     written = {**document(checks), "verified_at": now_text(), **more}
     json_files.write_json(folder, json_files.VERIFICATION, written, source_digest=source_digest)
     summary = summarise(checks)

@@ -92,7 +92,9 @@ def test_an_answer_with_a_rate_at_which_its_copies_could_not_end_does_not_count(
     world = make()
     write_rates(world, light={"least_bytes_per_second": 2_000_001, "reason": "broker 3 takes in 1.91 MiB/s"})
     world.ask()
-    with pytest.raises(AirflowFailException, match=r"2000000 bytes/s the copies of light never end.*2000001 bytes/s.*broker 3"):
+    with pytest.raises(
+        AirflowFailException, match=r"2000000 bytes/s the copies of light never end.*2000001 bytes/s.*broker 3"
+    ):
         world.answer(world.option("light"))
     assert not (world.folder / json_files.DECISION).exists()
 

@@ -113,7 +113,7 @@ def test_a_folder_that_was_copied_is_not_the_runs(world: World) -> None:
     copy.mkdir()
     (copy / json_files.NONCE).write_bytes((world.folder / json_files.NONCE).read_bytes())
     operator = ApprovalOperator(task_id="approve", approval=APPROVAL, run_folder=str(copy), nonce=world.nonce)
-    with pytest.raises(AirflowFailException, match="that of attempt 1 of run run on prod"):
+    with pytest.raises(AirflowFailException, match="belongs to attempt 1 of run run on prod"):
         operator.execute(world.context)
 
 
@@ -207,7 +207,7 @@ def test_nothing_of_another_folder_is_submitted(run: SimulatedRun, option: str |
         submit.py_files = value
     else:
         submit.application_args[submit.application_args.index(option) + 1] = value
-    with pytest.raises(AirflowFailException, match="not of this run's folder"):
+    with pytest.raises(AirflowFailException, match="not in this run's folder"):
         run_step(check_spark_arguments, context["dag_run"], context["task"])
 
 
@@ -237,7 +237,7 @@ def test_the_ledgers_job_gets_the_ledger_and_our_own_package(
     edited = SimpleNamespace(
         application_args=["--ledger", place or pushed["ledger"]], py_files=package or pushed["package"]
     )
-    with pytest.raises(RunFolderError, match="not of this run's folder"):
+    with pytest.raises(RunFolderError, match="not in this run's folder"):
         ledger_rows.check_located(inputs, edited)
 
 

@@ -50,8 +50,8 @@ def test_a_bad_file_is_refused_with_an_error_of_our_own_or_is_a_policy(file: Pat
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("approvers: [uma]\nmax_bytes: 5\nmax_bytes: 500000\n", "max_bytes is there more than once"),
-        ("approvers:\n- {id: '7', name: uma, name: olive}\n", "name is there more than once"),
+        ("approvers: [uma]\nmax_bytes: 5\nmax_bytes: 500000\n", "max_bytes appears more than once"),
+        ("approvers:\n- {id: '7', name: uma, name: olive}\n", "name appears more than once"),
         ("approvers: &who [uma]\ntopics_out: *who\n", "anchors and aliases"),
         ("approvers: [uma]\nmax_bytes: 0x" + "f" * 4_000, "beyond 64 bits"),
         ("approvers: [uma]\nmax_bytes: 2001-99-99\n", "month must be in 1..12"),
