@@ -1,7 +1,7 @@
 """Runs a command and prints its time and memory as JSON: `python bench/measured.py COMMAND ARGUMENT …`.
 
-This is a small process of its own for a reason. Linux adds the memory that a process held before it became the command
-to the command's peak, so memory of a large measuring process would count for the command.
+This is a small process of its own, because Linux includes in a command's peak the memory of the process that became the
+command. The memory of a large measuring process would count for the command.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Quality and speed of the candidate `balanced`, over sizes, scenarios, seeds and tolerances.
 
-`python -m bench.planner S M L` (`make bench`) and `python -m bench.planner XL` (`make bench-xl`) print a line for each
-plan and write tables and a picture into `docs/`. Plans run one after the other, each in its own process, so that time
-and memory are those of the plan. `bench.scoring` scores a plan from its tables, without any code of the planner.
+The commands are `python -m bench.planner S M L` (`make bench`) and `python -m bench.planner XL` (`make bench-xl`). They
+print a line for each plan, and write tables and a picture into `docs/`. Plans run one after the other, each in its own
+process, so that time and memory are those of the plan. `bench.scoring` scores a plan from its tables, without any code
+of the planner.
 """
 
 from __future__ import annotations

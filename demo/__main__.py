@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,8 @@ def main() -> int:
             airflow, state = _rebalance(stack, folder, approve)
             if keep:
                 print(f"\nStill running: Airflow at {airflow.url}. Files are in {folder}. Ctrl-C ends it.")
-                _wait_for_interrupt()
+                with suppress(KeyboardInterrupt):
+                    signal.pause()
         return 0 if state == "success" else 1
     except KeyboardInterrupt:
         print("\nInterrupted. All processes have ended.", file=sys.stderr)
@@ -187,14 +188,6 @@ def step(text: str) -> Iterator[Callable[[str], None]]:
 
     yield tick
     print(f"  {time.monotonic() - begun:5.1f} s  done", flush=True)
-
-
-def _wait_for_interrupt() -> None:
-    try:
-        while True:
-            time.sleep(3600)
-    except KeyboardInterrupt:
-        pass
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from faults.clock import CLOCK_VARIABLE
 from local_cluster import LocalCluster
@@ -68,14 +69,9 @@ class Processes:
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(["faults.product", "faults.load"])
         path = os.environ.get("PYTHONPATH")
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "include"), str(ROOT), *([path] if path else [])])
-        try:
+        folders = [str(ROOT / "include"), str(ROOT), *([path] if path else [])]
+        with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(folders)):
             forkserver.ensure_running()
-        finally:
-            if path is None:
-                del os.environ["PYTHONPATH"]
-            else:
-                os.environ["PYTHONPATH"] = path
 
     def shift_clock(self, seconds: int) -> None:
         """Shift the clock of every process that starts from now on."""

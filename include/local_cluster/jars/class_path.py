@@ -1,18 +1,16 @@
 """The class path of a Kafka version. Its jars come from the cache and are fetched once."""
 
-import fcntl
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
 from local_cluster.errors import LocalClusterError
 from local_cluster.jars.fetch import fetch
 from local_cluster.jars.locked_jars import SPARK_SOURCE, TOOLS, VERSIONS, Jar, lock_path, read_lock, sha256_of
-from local_cluster.machine.cache import cache_folder
+from local_cluster.machine.cache import cache_folder, only_one_process
 
 Progress = Callable[[str], None]
 
@@ -50,7 +48,7 @@ def cached_jars(jars: Sequence[Jar], folder: Path, progress: Progress = quiet) -
     """The jars in `folder`, after fetching missing ones. Refuses a jar with another sha256, and leaves it there."""
     folder.mkdir(parents=True, exist_ok=True)
     if _missing(jars, folder):
-        with _only_one(folder):
+        with only_one_process(folder):
             missing = _missing(jars, folder)
             if missing:
                 _fetch_into(missing, folder, progress)
@@ -104,11 +102,3 @@ def _check(jar: Jar, path: Path, remedy: str) -> None:
             f"{jar.name} has sha256 {found}, but the lock file says {jar.sha256}. It is not the jar with which this "
             f"project was tested, and was not used. {remedy}"
         )
-
-
-@contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
-    """A lock that one process holds at a time. The kernel releases it when that process ends, however it ends."""
-    with folder.with_name(folder.name + ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

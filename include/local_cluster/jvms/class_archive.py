@@ -1,6 +1,5 @@
 """The runtime of a Kafka version, with a class archive: the classes that its servers load, already parsed by Java."""
 
-import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ from local_cluster.jars.class_path import Progress, kafka_jars, py4j_jar
 from local_cluster.jvms.one_jvm import OneJvm
 from local_cluster.jvms.runtime import Runtime
 from local_cluster.jvms.server_settings import broker_properties
-from local_cluster.machine.cache import cache_folder
+from local_cluster.machine.cache import cache_folder, only_one_process
 from local_cluster.machine.java import find_java
 from local_cluster.machine.ports import free_port
 from local_cluster.machine.processes import Guard
@@ -44,8 +43,7 @@ def _class_archive(version: str, runtime: Runtime, progress: Progress) -> Path:
     if archive.exists():
         return archive
     folder.mkdir(exist_ok=True)
-    with (folder / f"{archive.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with only_one_process(archive):
         if not archive.exists():
             progress(f"Preparing the classes of Kafka {version} for quick starts (once) …")
             with tempfile.TemporaryDirectory(prefix=".draft-", dir=folder) as scratch:

@@ -1,6 +1,9 @@
 """The folder that outlives runs. It holds jars, and the shim around a Java runtime from a wheel."""
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from local_cluster.errors import LocalClusterError
@@ -23,3 +26,11 @@ def cache_folder() -> Path:
             f"Set {CACHE_VARIABLE} to a folder that you can write."
         ) from error
     return folder
+
+
+@contextmanager
+def only_one_process(path: Path) -> Iterator[None]:
+    """A lock for making `path`, which one process holds at a time. The kernel releases it when that process ends."""
+    with path.with_name(path.name + ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
