@@ -1,4 +1,4 @@
-"""Which versions of Kafka's requests each broker speaks: what tells its software apart from that of others."""
+"""The versions of Kafka's requests that each broker supports. They show which brokers run other software."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ ApiVersions = dict[int, tuple[int, int]]  # key of the request -> oldest and new
 
 
 def read_api_versions(kafka: KafkaConnection, brokers: Collection[int]) -> dict[int, ApiVersions]:
-    """What each broker answers to ApiVersions. Raises ReadError naming the broker.
+    """Each broker's answer to ApiVersions. Raises ReadError naming the broker.
 
-    kafka-python's own `get_broker_version_data` is of no use here: it cuts what a broker speaks down to what the first
-    one did.
+    kafka-python's `get_broker_version_data` does not help: it cuts each answer down to what the first broker supports.
     """
     found: dict[int, ApiVersions] = {}
     with open_kafka_python(kafka) as client:
@@ -28,8 +27,8 @@ def read_api_versions(kafka: KafkaConnection, brokers: Collection[int]) -> dict[
                 answer = client._manager.run(_ask, client._manager, broker)
             except (KafkaError, OSError) as failed:
                 raise ReadError(
-                    f"Broker {broker} does not tell which requests it speaks ({type(failed).__name__}). Check that it "
-                    "is up and can be reached from here."
+                    f"Broker {broker} does not tell which requests it supports ({type(failed).__name__}). Check that "
+                    "the broker is up and that this host can reach it."
                 ) from failed
             found[broker] = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
     return found

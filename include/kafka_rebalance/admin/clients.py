@@ -1,4 +1,4 @@
-"""Clients of the brokers, from the one set of security settings that an Airflow connection holds."""
+"""Clients for the brokers, from the one set of security settings in an Airflow connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafka_rebalance.model.connection import KafkaConnection
 REQUEST_SECONDS = 30.0
 _CLIENT_ID = "kafka-rebalance"
 
-# librdkafka's names are the ones people know from other connections; kafka-python has its own.
+# People know librdkafka's names from other connections; kafka-python has names of its own.
 _KAFKA_PYTHON_NAMES = {
     "security.protocol": "security_protocol",
     "sasl.mechanism": "sasl_mechanism",
@@ -37,41 +37,39 @@ _HOST_CHECK = "ssl.endpoint.identification.algorithm"
 def kafka_python_security(security: Mapping[str, str]) -> dict[str, object]:
     """The same security settings under kafka-python's names.
 
-    Raises ConnectionSettingsError naming a setting that it has nothing for; values are never in the text.
+    Raises ConnectionSettingsError naming a setting that kafka-python lacks. The text never has a value.
     """
     unknown = sorted(security.keys() - _KAFKA_PYTHON_NAMES.keys() - {_HOST_CHECK})
     if unknown:
         known = ", ".join(sorted([*_KAFKA_PYTHON_NAMES, _HOST_CHECK]))
         raise ConnectionSettingsError(
-            f"The Kafka security setting {', '.join(unknown)} has no counterpart in kafka-python, which reads the "
-            f"sizes of log directories. Nothing was read. Known are {known}."
+            f"The Kafka security setting {', '.join(unknown)} does not exist in kafka-python, which reads the "
+            f"sizes of log directories. Nothing was read. Use only {known}."
         )
     translated: dict[str, object] = {
-        _KAFKA_PYTHON_NAMES[name]: value for name, value in security.items() if name in _KAFKA_PYTHON_NAMES
+        _KAFKA_PYTHON_NAMES[name]: value.upper() if name == "security.protocol" else value
+        for name, value in security.items()
+        if name != _HOST_CHECK
     }
-    if "security_protocol" in translated:
-        translated["security_protocol"] = str(translated["security_protocol"]).upper()
     if _HOST_CHECK in security:
         translated["ssl_check_hostname"] = security[_HOST_CHECK].lower() == "https"
     return translated
 
 
 def open_admin(kafka: KafkaConnection) -> AdminClient:
-    """confluent-kafka's admin client; it connects at its first request. Raises ConnectionSettingsError."""
+    """confluent-kafka's admin client, which connects at its first request. Raises ConnectionSettingsError."""
+    own = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "client.id": _CLIENT_ID,
+        "log_level": 0,  # the error of a request says what matters
+    }
     try:
-        return AdminClient(
-            {
-                **kafka.security,
-                "bootstrap.servers": kafka.bootstrap_servers,
-                "client.id": _CLIENT_ID,
-                "log_level": 0,  # what matters comes back as an error of the request
-            }
-        )
+        return AdminClient({**kafka.security, **own})
     except (KafkaException, TypeError, ValueError) as bad:
         # librdkafka's text may quote the value of a setting.
         names = ", ".join(sorted(kafka.security))
         raise ConnectionSettingsError(
-            f"Kafka {kafka.bootstrap_servers}: librdkafka refuses one of the settings {names} ({type(bad).__name__}). "
+            f"Kafka {kafka.bootstrap_servers}: librdkafka refuses a setting among {names} ({type(bad).__name__}). "
             "Nothing was read. Correct the security settings of the Airflow connection."
         ) from None
 
@@ -79,10 +77,7 @@ def open_admin(kafka: KafkaConnection) -> AdminClient:
 @contextmanager
 def open_kafka_python(kafka: KafkaConnection) -> Iterator[KafkaAdminClient]:
     """kafka-python's admin client, for what confluent-kafka lacks. Raises ReadError, ConnectionSettingsError."""
-    # It logs its whole configuration, password included, at debug level.
-    quiet = logging.getLogger("kafka")
-    if quiet.level < logging.CRITICAL:
-        quiet.setLevel(logging.CRITICAL)
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # at debug level, it logs its settings with the password
     security = kafka_python_security(kafka.security)
     try:
         client = KafkaAdminClient(
@@ -93,7 +88,7 @@ def open_kafka_python(kafka: KafkaConnection) -> Iterator[KafkaAdminClient]:
             **security,
         )
     except (KafkaError, OSError, ValueError, AssertionError, TypeError) as failed:
-        raise unreachable(kafka, failed) from None  # its text may quote a setting
+        raise unreachable(kafka, failed) from None  # the cause's text may quote a setting
     try:
         yield client
     finally:
@@ -103,12 +98,12 @@ def open_kafka_python(kafka: KafkaConnection) -> Iterator[KafkaAdminClient]:
 def unreachable(kafka: KafkaConnection, cause: BaseException) -> ReadError:
     """The error for brokers that do not answer at all, without the cause's own text."""
     return ReadError(
-        f"Kafka {kafka.bootstrap_servers} cannot be read ({type(cause).__name__}). Check that the brokers can be "
-        "reached from here, and the user, password and TLS settings of the Airflow connection."
+        f"Kafka {kafka.bootstrap_servers} cannot be read ({type(cause).__name__}). Check that this host can reach the "
+        "brokers, and check the user, password and TLS settings of the Airflow connection."
     )
 
 
 def reason_of(failed: BaseException) -> str:
-    """Why a request failed, in librdkafka's words: an error's name and text, no settings."""
+    """Why a request failed: name and text of librdkafka's error, which have no settings."""
     error = failed.args[0] if isinstance(failed, KafkaException) and failed.args else None
     return "no answer" if error is None else f"{error.name()}: {error.str()}"

@@ -1,4 +1,4 @@
-"""The cluster's id, as its brokers tell it."""
+"""The cluster's id, as its brokers report it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kafka_rebalance.model.connection import KafkaConnection
 
 
 def read_cluster_id(kafka: KafkaConnection) -> str:
-    """The id that the brokers report: two connect strings that belong together give the same. Raises ReadError."""
-    admin = open_admin(kafka)  # kept until the answer is there: a client that is collected drops its requests
+    """The id that the brokers report. ZooKeeper of the same cluster has the same id. Raises ReadError."""
+    admin = open_admin(kafka)  # kept until the answer is there: a client that Python collects drops its requests
     try:
         description = admin.describe_cluster(request_timeout=REQUEST_SECONDS).result(REQUEST_SECONDS + 5)
     except (KafkaException, TimeoutError) as failed:
         raise ReadError(
-            f"Kafka {kafka.bootstrap_servers} does not tell its cluster id ({reason_of(failed)}). Check that the "
-            "brokers can be reached from here, and the user, password and TLS settings of the Airflow connection."
+            f"Kafka {kafka.bootstrap_servers} does not tell its cluster id ({reason_of(failed)}). Check that this host "
+            "can reach the brokers, and check the user, password and TLS settings of the Airflow connection."
         ) from failed
     return str(description.cluster_id)

@@ -1,4 +1,4 @@
-"""Effective configs of brokers. ZooKeeper shows what is set dynamically, and never what is in server.properties."""
+"""Effective configs of brokers. ZooKeeper has only the dynamic ones, and never what is in server.properties."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ log = logging.getLogger(__name__)
 def read_effective_configs(
     kafka: KafkaConnection, brokers: Collection[int], *, of_the_rest: bool = False
 ) -> dict[int, dict[str, ConfigValue]]:
-    """What applies on each broker now, by key; sensitive values are left out. Raises ReadError naming the broker.
+    """What applies on each broker now, by key, without sensitive values. Raises ReadError naming the broker.
 
-    `of_the_rest`: a broker that does not tell is logged and absent, as long as another tells.
+    `of_the_rest`: a broker that does not answer is logged and absent, as long as another one answers.
     """
     admin = open_admin(kafka)
-    # Each broker answers for itself alone: all are asked before the first answer is waited for.
+    # Each broker answers only for itself. So all requests go out before the first answer is awaited.
     asked = {broker: _ask(admin, broker) for broker in brokers}
     configs: dict[int, dict[str, ConfigValue]] = {}
     silent: ReadError | None = None
@@ -34,8 +34,8 @@ def read_effective_configs(
             entries = answer.result(REQUEST_SECONDS + 5)
         except (KafkaException, TimeoutError) as failed:
             silent = ReadError(
-                f"Broker {broker} does not tell its configs ({reason_of(failed)}). Check that it is up and that the "
-                "Kafka user may describe the configs of the cluster."
+                f"Broker {broker} does not tell its configs ({reason_of(failed)}). Check that the broker is up and "
+                "that the Kafka user may describe the configs of the cluster."
             )
             if not of_the_rest:
                 raise silent from failed

@@ -1,7 +1,7 @@
-"""Consumer groups of a topic, asked of their coordinators.
+"""Consumer groups of a topic, from their coordinators.
 
-By kafka-python: librdkafka gives members without what they subscribe, so that those that have no partition now, and
-would get one from an expansion, could not be told from those of other topics.
+This uses kafka-python, because librdkafka does not give the subscriptions of members. Without them, nobody could see
+which members have no partition now, but would get one from an expansion.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.consumer_groups import ConsumerGroup, GroupMember
 from kafka_rebalance.model.partition import TopicPartition
 
-# While members join, the coordinator tells neither what they subscribe nor what they have (GroupMetadata.summary).
+# While members join, the coordinator tells neither their subscriptions nor their partitions (GroupMetadata.summary).
 _JOINING = {"PreparingRebalance", "CompletingRebalance"}
 _SETTLE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.25
-_CONSUMERS = {"consumer", ""}  # "": offsets without members; others are Kafka Connect's and the like
+_CONSUMERS = {"consumer", ""}  # "": offsets without members; other types belong to Kafka Connect and the like
 
 _T = TypeVar("_T")
 
 
 def read_groups(kafka: KafkaConnection, topic: str, partitions: Collection[int]) -> tuple[ConsumerGroup, ...]:
-    """The groups that subscribe the topic, or have offsets of one of its partitions, by name. Raises ReadError.
+    """The groups that subscribe to the topic, or have offsets of these partitions, by name. Raises ReadError.
 
-    A member's topics are those it subscribes; where its subscription cannot be read, those of its partitions. A group
-    whose members are still joining after some seconds is given too, without their topics: it may well read this one.
+    A member's topics are those of its subscription, or of its partitions if its subscription cannot be read. The result
+    also has groups whose members are still joining after some seconds, without topics: they may read this one.
     """
     with open_kafka_python(kafka) as client:
         _check_may_list(kafka, client, topic)
@@ -49,21 +49,22 @@ def read_groups(kafka: KafkaConnection, topic: str, partitions: Collection[int])
 
 
 def _check_may_list(kafka: KafkaConnection, client: KafkaAdminClient, topic: str) -> None:
-    """From 2.1 on, brokers leave out groups that a user may not describe, and say nothing; 2.0 refuses the whole list.
+    """Raises ReadError unless the user may describe the cluster, and so sees all groups.
 
-    With Describe on the cluster nothing is left out (KafkaApis.handleListGroupsRequest). Every version tells whether a
-    user has that by the log directories, which are none without it; the operations that librdkafka gives do not.
+    From 2.1 on, brokers silently leave out groups that a user may not describe; 2.0 refuses the whole list. With
+    Describe on the cluster, they leave out nothing (KafkaApis.handleListGroupsRequest). In every version, a user
+    without this right gets no log directories; the operations that librdkafka gives do not show it.
     """
     answers = _asked(kafka, "the log directories", partial(client.describe_log_dirs, [topic]))
     if not all(answer["log_dirs"] for answer in answers):
         raise ReadError(
-            "The Kafka user may not describe the cluster, so brokers leave out consumer groups without saying so. "
+            "The Kafka user may not describe the cluster, so brokers silently leave out consumer groups. "
             "Grant it Describe on the cluster resource."
         )
 
 
 def _describe(kafka: KafkaConnection, client: KafkaAdminClient, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """What the coordinators say of each group, once no member is joining any more, or when patience ends."""
+    """What the coordinators say of each group when no member is joining any more, or when the time is over."""
     give_up = time.monotonic() + _SETTLE_SECONDS
     described: dict[str, Mapping[str, Any]] = {}
     open_names = list(names)
@@ -96,7 +97,7 @@ def _committed(
 
 
 def _asked(kafka: KafkaConnection, what: str, ask: Callable[[], _T]) -> _T:
-    """The answer; a coordinator that is moving or loading is asked again for a while."""
+    """The answer. If a coordinator is moving or loading, the question is repeated for a while."""
     give_up = time.monotonic() + _SETTLE_SECONDS
     while True:
         try:
@@ -119,7 +120,7 @@ def _group(name: str, answer: Mapping[str, Any], committed: tuple[int, ...]) -> 
 
 def _member(answer: Mapping[str, Any]) -> GroupMember:
     subscription, assignment = answer["member_metadata"], answer["member_assignment"]
-    # Texts where they are empty, or not what consumers of Kafka's own protocol send.
+    # They are texts if they are empty, or if a consumer does not use Kafka's own protocol.
     assigned = [
         TopicPartition(entry["topic"], partition)
         for entry in (assignment["assigned_partitions"] if isinstance(assignment, Mapping) else ())

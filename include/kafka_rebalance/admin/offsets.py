@@ -1,4 +1,4 @@
-"""What brokers know of a cluster beyond ZooKeeper: its id as they see it, and the offsets of each partition."""
+"""The first and last offsets of partitions, from the brokers."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _SETTLING = (
 def read_end_offsets(
     kafka: KafkaConnection, partitions: Collection[TopicPartition], *, of_the_rest: bool = False
 ) -> dict[TopicPartition, int]:
-    """The offset after the last record of each partition, all asked for at once. Raises ReadError naming partitions.
+    """The offset after the last record of each partition. Raises ReadError naming partitions.
 
-    `of_the_rest`: partitions whose leader does not tell are logged and absent.
+    `of_the_rest`: partitions whose leader does not answer are logged and absent.
     """
     return _read_offsets(kafka, partitions, OffsetSpec.latest(), "end offsets", of_the_rest=of_the_rest)
 
@@ -40,17 +40,17 @@ def read_end_offsets(
 def read_start_offsets(
     kafka: KafkaConnection, partitions: Collection[TopicPartition], *, of_the_rest: bool = False
 ) -> dict[TopicPartition, int]:
-    """The offset of the first record each partition still has, all asked for at once. Raises ReadError, as above."""
+    """The offset of the first record that each partition still has. Errors and `of_the_rest` as above."""
     return _read_offsets(kafka, partitions, OffsetSpec.earliest(), "first offsets", of_the_rest=of_the_rest)
 
 
 def read_offset_ranges(
     kafka: KafkaConnection, topic: str, partitions: Collection[int], *, max_rows: int, not_before_ms: int
 ) -> tuple[OffsetRange, ...]:
-    """The newest records of each partition: none before the first that is as young as that time (ms), and at most
-    `max_rows` in all. Raises ReadError naming partitions.
+    """The newest records of each partition, at most `max_rows` in all. Raises ReadError naming partitions.
 
-    Behind that first record there may be older ones, where producers set timestamps that do not rise.
+    They start at the first record that is not older than that time (ms). Older records may follow it, if producers set
+    timestamps that do not rise.
     """
     wanted = [TopicPartition(topic, partition) for partition in sorted(partitions)]
     ends = read_end_offsets(kafka, wanted)
@@ -59,7 +59,7 @@ def read_offset_ranges(
     ranges = []
     for topic_partition in wanted:
         end = ends[topic_partition]
-        # -1: no record is that young. Retention may have passed the offset since.
+        # -1: all records are older. Retention may have passed the offset since.
         start = max(since[topic_partition], firsts[topic_partition]) if since[topic_partition] >= 0 else end
         ranges.append(OffsetRange(topic_partition.partition, min(start, end), end))
     return newest_rows(ranges, max_rows)
@@ -73,9 +73,10 @@ def _read_offsets(
     *,
     of_the_rest: bool = False,
 ) -> dict[TopicPartition, int]:
-    """One offset a partition, all asked for at once; `what` names them in errors. Raises ReadError.
+    """One offset for each partition, in one request. `what` names the offsets in errors. Raises ReadError.
 
-    Brokers tell clients of a new topic's leaders a moment after ZooKeeper has them: those are asked for again.
+    Brokers tell clients the leaders of a new topic a moment after ZooKeeper has them. So the request is repeated for
+    partitions without a leader.
     """
     offsets: dict[TopicPartition, int] = {}
     give_up = time.monotonic() + _SETTLE_SECONDS
@@ -85,7 +86,7 @@ def _read_offsets(
         if failures and (not all(map(_settles, failures.values())) or time.monotonic() > give_up):
             named = [f"{partition} ({reason_of(failed)})" for partition, failed in failures.items()]
             unread = ReadError(
-                f"The {what} of {len(failures)} partitions cannot be read, first {', '.join(named[:3])}. "
+                f"The {what} of {len(failures)} partitions cannot be read, among them {', '.join(named[:3])}. "
                 "Check that they have a leader and that the Kafka user may describe the topics."
             )
             if not of_the_rest:
@@ -101,7 +102,7 @@ def _asked_once(
     kafka: KafkaConnection, partitions: Collection[TopicPartition], spec: OffsetSpec
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaException | TimeoutError]]:
     """(offsets, failures) of one request."""
-    admin = open_admin(kafka)  # kept, as above
+    admin = open_admin(kafka)  # kept until the answers are there: a client that Python collects drops its requests
     wanted = {ClientTopicPartition(topic, partition): spec for topic, partition in partitions}
     offsets: dict[TopicPartition, int] = {}
     failures: dict[TopicPartition, KafkaException | TimeoutError] = {}

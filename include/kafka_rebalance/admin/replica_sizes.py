@@ -1,9 +1,9 @@
-"""Bytes on disk, as the brokers report them: ZooKeeper holds no sizes."""
+"""Bytes on disk, as the brokers report them. ZooKeeper has no sizes."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,9 +23,9 @@ _STORAGE_ERROR = 56  # KAFKA_STORAGE_ERROR: this log directory is offline
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """One log directory; totals are known from Kafka 3.3 on (KIP-827), and only while it is online.
+    """One log directory. Its totals are known from Kafka 3.3 on (KIP-827), and only while it is online.
 
-    `replicas`: how many lie in it, those that are on their way from another directory of the broker included.
+    `replicas`: how many it has, with those that are coming from another directory of the broker.
     """
 
     path: str
@@ -37,35 +37,30 @@ class LogDir:
 
 @dataclass(frozen=True, slots=True)
 class BrokerDisks:
-    """`replicas` holds the bytes of each replica by broker; while one is copied it grows. By broker: `log_dirs`.
+    """The disks of some brokers, by broker id."""
 
-    `paths` holds the log directory of each replica by broker.
-    """
-
-    replicas: Mapping[TopicPartition, Mapping[int, int]]
+    replicas: Mapping[TopicPartition, Mapping[int, int]]  # bytes, which grow while a replica is copied
     log_dirs: Mapping[int, tuple[LogDir, ...]]
-    paths: Mapping[TopicPartition, Mapping[int, str]] = field(default_factory=dict)
+    paths: Mapping[TopicPartition, Mapping[int, str]] = field(default_factory=dict)  # each replica's log directory
 
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """Bytes of some replicas by broker, the brokers that did not tell, and of those that tell (Kafka 3.3 and later) the
-    share of their disks that is in use, by whatever. `offline`: the log directories that have failed, by broker.
-    """
+    """Bytes of some replicas, by broker id."""
 
     replicas: Mapping[TopicPartition, Mapping[int, int]]
-    silent: frozenset[int]
-    disk_fractions: Mapping[int, float]
-    offline: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    silent: frozenset[int]  # brokers that did not answer
+    disk_fractions: Mapping[int, float]  # the share of a broker's disks that is in use (Kafka 3.3 and later)
+    offline: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # log directories that have failed
 
 
 def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int], *, of_the_rest: bool = False) -> BrokerDisks:
     """The sizes of all replicas on these brokers (DescribeLogDirs). Raises ReadError naming the broker.
 
-    `of_the_rest`: a broker that does not tell is logged and absent, as long as another tells.
+    `of_the_rest`: a broker that does not answer is logged and absent, as long as another one answers.
 
-    Sizes equal the bytes of the `*.log` files. Left out: copies between two directories of one broker (future
-    replicas), and what lies on an offline directory, which is returned without totals.
+    Sizes equal the bytes of the `*.log` files. They leave out copies between two directories of one broker (future
+    replicas), and replicas on an offline directory, which has no totals.
     """
     if not brokers:
         return BrokerDisks({}, {})
@@ -85,10 +80,9 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int], *, of_the_re
                 log.warning("%s", silent)
                 failed = silent
                 continue
-            for answer in answers:
-                for topic_partition, size in _sizes(answer):
-                    replicas.setdefault(topic_partition, {})[broker] = size
-                    paths.setdefault(topic_partition, {})[broker] = answer["log_dir"]
+            for topic_partition, size_bytes, path in _replicas(answers):
+                replicas.setdefault(topic_partition, {})[broker] = size_bytes
+                paths.setdefault(topic_partition, {})[broker] = path
     if failed is not None and not log_dirs:
         raise failed
     return BrokerDisks(replicas, log_dirs, paths)
@@ -97,9 +91,9 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int], *, of_the_re
 def read_replica_sizes(
     kafka: KafkaConnection, brokers: Collection[int], partitions: Collection[TopicPartition]
 ) -> Metered:
-    """Bytes of these replicas on these brokers: one that is away hides none of the others.
+    """Bytes of these replicas on these brokers, to measure what moves.
 
-    For metering what moves. Raises nothing: where no broker can be reached, all of them did not tell.
+    Raises nothing: brokers that do not answer are `silent`, and the others count.
     """
     replicas: dict[TopicPartition, dict[int, int]] = {}
     fractions: dict[int, float] = {}
@@ -108,49 +102,44 @@ def read_replica_sizes(
     asked: dict[str, list[int]] = {}
     for topic, partition in partitions:
         asked.setdefault(topic, []).append(partition)
-    try:
-        with open_kafka_python(kafka) as client:
-            for broker in sorted(brokers):
-                with suppress(ReadError):
-                    answers = _describe(client, broker, asked)
-                    for answer in answers:
-                        for topic_partition, size in _sizes(answer):
-                            replicas.setdefault(topic_partition, {})[broker] = size
-                    if (fraction := _fraction_in_use(answers)) is not None:
-                        fractions[broker] = fraction
-                    failed = tuple(one["log_dir"] for one in answers if one["error_code"] == _STORAGE_ERROR)
-                    if failed:
-                        offline[broker] = failed
-                    silent.discard(broker)
-    except ReadError:
-        pass
+    with suppress(ReadError), open_kafka_python(kafka) as client:
+        for broker in sorted(brokers):
+            with suppress(ReadError):
+                answers = _describe(client, broker, asked)
+                for topic_partition, size_bytes, _ in _replicas(answers):
+                    replicas.setdefault(topic_partition, {})[broker] = size_bytes
+                if (fraction := _fraction_in_use(answers)) is not None:
+                    fractions[broker] = fraction
+                if failed := tuple(one["log_dir"] for one in answers if one["error_code"] == _STORAGE_ERROR):
+                    offline[broker] = failed
+                silent.discard(broker)
     return Metered(replicas, frozenset(silent), fractions, offline)
 
 
 def _every_partition(client: KafkaAdminClient) -> dict[str, list[int]]:
-    # Asked for no partitions, the client would do this again for each broker.
+    # Without partitions, the client would do this again for each broker.
     try:
         topics = client.describe_topics()
     except (KafkaError, OSError) as failed:
         raise ReadError(
             f"The brokers do not list their topics ({type(failed).__name__}). "
-            "Check that they are up and that the Kafka user may describe topics."
+            "Check that the brokers are up and that the Kafka user may describe topics."
         ) from failed
     return {topic["name"]: [one["partition_index"] for one in topic["partitions"]] for topic in topics}
 
 
 def _describe(client: KafkaAdminClient, broker: int, asked: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
-    # One request a broker, so that a failure has a name.
+    # One request for each broker, so that an error can name the broker.
     try:
         answers = client.describe_log_dirs(asked, brokers=[broker])
     except (KafkaError, OSError) as failed:
         raise ReadError(
             f"Broker {broker} does not tell its log directories ({type(failed).__name__}). "
-            "Check that it is up and that the Kafka user may describe the cluster."
+            "Check that the broker is up and that the Kafka user may describe the cluster."
         ) from failed
     log_dirs = [log_dir for answer in answers for log_dir in answer["log_dirs"]]
     if not log_dirs:
-        # Kafka answers an unauthorised user with an empty list instead of an error (KafkaApis).
+        # Kafka gives an unauthorised user an empty list instead of an error (KafkaApis).
         raise ReadError(
             f"Broker {broker} reports no log directory. Grant the Kafka user Describe on the cluster resource."
         )
@@ -161,7 +150,7 @@ def _log_dir(broker: int, answer: Mapping[str, Any]) -> LogDir:
     if answer["error_code"] not in (0, _STORAGE_ERROR):
         raise ReadError(
             f"Broker {broker}, log directory {answer['log_dir']}: error {answer['error_code']} of the Kafka protocol. "
-            "Look into that broker's log."
+            "Read that broker's log."
         )
     return LogDir(
         path=answer["log_dir"],
@@ -173,7 +162,7 @@ def _log_dir(broker: int, answer: Mapping[str, Any]) -> LogDir:
 
 
 def _fraction_in_use(answers: Sequence[Mapping[str, Any]]) -> float | None:
-    """Of all the broker's log directories together; None where one of them does not tell."""
+    """The share in use of all the broker's log directories together; None if the size of one is unknown."""
     dirs = [(_known(answer.get("total_bytes")), _known(answer.get("usable_bytes"))) for answer in answers]
     total = sum(size or 0 for size, _ in dirs)
     if not total or any(size is None or usable is None for size, usable in dirs):
@@ -185,10 +174,14 @@ def _known(size: int | None) -> int | None:
     return None if size is None or size < 0 else size
 
 
-def _sizes(answer: Mapping[str, Any]) -> list[tuple[TopicPartition, int]]:
-    return [
-        (TopicPartition(topic["name"], partition["partition_index"]), partition["partition_size"])
-        for topic in answer.get("topics") or ()
-        for partition in topic["partitions"]
-        if not partition["is_future_key"]
-    ]
+def _replicas(answers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[TopicPartition, int, str]]:
+    """(partition, bytes, log directory)"""
+    for answer in answers:
+        for topic in answer.get("topics") or ():
+            for one in topic["partitions"]:
+                if not one["is_future_key"]:
+                    yield (
+                        TopicPartition(topic["name"], one["partition_index"]),
+                        one["partition_size"],
+                        answer["log_dir"],
+                    )

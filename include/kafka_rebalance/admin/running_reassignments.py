@@ -1,9 +1,11 @@
-"""Reassignments as the controller itself has them, and cancelling them one by one (KIP-455, 2.4+)."""
+"""Reads the controller's own list of reassignments, and cancels single ones (KIP-455, 2.4+)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
+from kafka import KafkaAdminClient
 from kafka import TopicPartition as KafkaTopicPartition
 from kafka.errors import (
     ClusterAuthorizationFailedError,
@@ -20,45 +22,49 @@ from kafka_rebalance.model.partition import TopicPartition
 
 
 def can_cancel(kafka: KafkaConnection) -> bool:
-    """Whether this cluster takes requests to cancel a reassignment: 2.4+. Raises ReadError where it cannot be told."""
-    with open_kafka_python(kafka) as client:
+    """Whether this cluster takes requests to cancel a reassignment: 2.4+. Raises ReadError."""
+    with _opened(kafka) as client:
         try:
             client.list_partition_reassignments([])
         except IncompatibleBrokerVersion:
             return False
-        except (KafkaError, OSError, RuntimeError) as failed:  # RuntimeError: no controller was found
-            raise unreachable(kafka, failed) from failed
     return True
 
 
 def read_reassignments(kafka: KafkaConnection) -> Mapping[TopicPartition, tuple[int, ...]] | None:
-    """Every partition that is being reassigned, whoever asked for it, with the list it goes to: one request to the
-    controller, however large the cluster. Nothing below 2.4, where only the request znode reassigns.
+    """Every partition that is being reassigned, whoever requested it, with its target list.
 
-    None where this user may not ask (DESCRIBE on the cluster): what is in motion is then in the topics' znodes. Raises
-    ReadError where it cannot be told.
+    This is one request to the controller, however large the cluster is. Below 2.4 the result is empty, because only the
+    request znode reassigns there. None: this user may not ask (DESCRIBE on the cluster); then only the topics' znodes
+    show what is in motion. Raises ReadError.
     """
-    with open_kafka_python(kafka) as client:
+    with _opened(kafka) as client:
         try:
             found = client.list_partition_reassignments()
         except IncompatibleBrokerVersion:
             return {}
         except ClusterAuthorizationFailedError:
             return None
-        except (KafkaError, OSError, RuntimeError) as failed:  # RuntimeError: no controller was found
-            raise unreachable(kafka, failed) from failed
     return {
         TopicPartition(*one): tuple(broker for broker in lists["replicas"] if broker not in lists["removing_replicas"])
         for one, lists in found.items()
     }
 
 
-def cancel_reassignments(kafka: KafkaConnection, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-    """Cancels exactly these, and returns those that were being reassigned: the others had ended meanwhile.
+@contextmanager
+def _opened(kafka: KafkaConnection) -> Iterator[KafkaAdminClient]:
+    with open_kafka_python(kafka) as client:
+        try:
+            yield client
+        except (KafkaError, OSError, RuntimeError) as failed:  # RuntimeError: no controller was found
+            raise unreachable(kafka, failed) from failed
 
-    Raises WriteError naming every partition whose cancelling was refused, with Kafka's own name of the error; the
-    others are cancelled then. Raises ReadError where there was no answer: what became of the request is then unknown,
-    and it may be repeated.
+
+def cancel_reassignments(kafka: KafkaConnection, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+    """Cancels exactly these, and returns those that were being reassigned. The others had ended meanwhile.
+
+    Raises WriteError naming every partition that Kafka refused to cancel, with Kafka's name of the error; the others
+    are cancelled. Raises ReadError if there was no answer: the outcome is unknown, and the request may be repeated.
     """
     wanted = {KafkaTopicPartition(*topic_partition): None for topic_partition in sorted(partitions)}
     if not wanted:
@@ -73,18 +79,15 @@ def cancel_reassignments(kafka: KafkaConnection, partitions: Collection[TopicPar
         except (KafkaError, OSError, RuntimeError) as failed:  # RuntimeError: no controller was found
             raise ReadError(
                 f"Kafka {kafka.bootstrap_servers} did not answer the request to cancel {len(wanted)} reassignments "
-                f"({type(failed).__name__}), so whether it was carried out is unknown. Clear this task: it looks, and "
-                "asks again for what is still in flight."
+                f"({type(failed).__name__}), so whether Kafka cancelled them is unknown. Clear this task: it looks "
+                "and asks again for what is still in flight."
             ) from failed
-    for one in sorted(answers):
-        if answers[one] is None:
-            note(Kind.CANCEL, str(TopicPartition(*one)))
-    refused = {}
-    for one in wanted:
-        if one not in answers:
-            refused[TopicPartition(*one)] = "no answer"
-        elif answers[one] not in (None, NoReassignmentInProgressError):
-            refused[TopicPartition(*one)] = answers[one].__name__
+    names = {one: error and error.__name__ for one, error in answers.items()}
+    errors = {TopicPartition(*one): names.get(one, "no answer") for one in wanted}
+    cancelled = frozenset(tp for tp, error in errors.items() if error is None)
+    for tp in sorted(cancelled):
+        note(Kind.CANCEL, str(tp))
+    refused = {tp: error for tp, error in errors.items() if error not in (None, NoReassignmentInProgressError.__name__)}
     if refused:
         shown = ", ".join(f"{tp} ({error})" for tp, error in sorted(refused.items())[:10])
         more = f" and {len(refused) - 10} more" if len(refused) > 10 else ""
@@ -92,4 +95,4 @@ def cancel_reassignments(kafka: KafkaConnection, partitions: Collection[TopicPar
             f"Kafka did not cancel {len(refused)} of {len(wanted)} reassignments: {shown}{more}. The others are "
             "cancelled. Clear this task to ask again; the broker that is controller logs the reason."
         )
-    return frozenset(TopicPartition(*one) for one in wanted if answers[one] is None)
+    return cancelled

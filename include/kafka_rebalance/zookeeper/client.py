@@ -39,13 +39,10 @@ Znode = tuple[bytes | None, ZnodeStat]
 def open_client(connection: ZooKeeperConnection) -> Iterator[KazooClient]:
     """A started client, closed at the end. Raises ReadError naming the hosts, never a secret."""
     # kazoo logs every request, and each lost connection with a traceback. Our own errors say what matters of that.
-    quiet = logging.getLogger("kazoo")
-    if quiet.level < logging.CRITICAL:
-        quiet.setLevel(logging.CRITICAL)
-    hosts = connection.hosts
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     try:
         client = KazooClient(
-            hosts=hosts,
+            hosts=connection.hosts,
             timeout=connection.session_timeout_seconds,
             sasl_options=dict(connection.sasl_options) or None,
             **connection.tls_options,
@@ -53,14 +50,17 @@ def open_client(connection: ZooKeeperConnection) -> Iterator[KazooClient]:
     except (TypeError, ValueError, KazooException) as bad:
         # The cause's text stays out, because it may quote an option's value.
         raise ReadError(
-            f"ZooKeeper {hosts}: the connection's options cannot be used ({type(bad).__name__}). "
+            f"ZooKeeper {connection.hosts}: the connection's options cannot be used ({type(bad).__name__}). "
             "Correct hosts, SASL and TLS options of the Airflow connection."
         ) from None
     try:
         _start(client, connection)
         yield client
     finally:
-        _close(client)
+        try:
+            client.stop()
+        finally:
+            client.close()
 
 
 def _start(client: KazooClient, connection: ZooKeeperConnection) -> None:
@@ -82,13 +82,6 @@ def _start(client: KazooClient, connection: ZooKeeperConnection) -> None:
             f"ZooKeeper {connection.hosts}: the chroot {client.chroot} does not exist. Nothing was written. "
             "Correct the path after the hosts in the Airflow connection."
         )
-
-
-def _close(client: KazooClient) -> None:
-    try:
-        client.stop()
-    finally:
-        client.close()
 
 
 def _with_retry(call: Callable[[], T]) -> T:

@@ -81,7 +81,7 @@ def test_each_partitions_error_is_named_and_so_is_one_without_an_answer(client: 
 )
 def test_no_answer_at_all_is_neither_success_nor_failure(client: Any, error: Any) -> None:
     client.error = error
-    with pytest.raises(ReadError, match="whether it was carried out is unknown"):
+    with pytest.raises(ReadError, match="whether Kafka cancelled them is unknown"):
         running_reassignments.cancel_reassignments(KAFKA, [ORDERS])
 
 

@@ -269,7 +269,7 @@ def test_of_the_rest_partitions_whose_offset_cannot_be_read_are_absent(
     partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
     assert metadata.read_end_offsets(KAFKA, partitions, of_the_rest=True) == {("t", 0): 7}
     assert metadata.read_start_offsets(KAFKA, partitions, of_the_rest=True) == {("t", 0): 7}
-    assert "1 partitions cannot be read, first t-1 (_TIMED_OUT" in caplog.text
+    assert "1 partitions cannot be read, among them t-1 (_TIMED_OUT" in caplog.text
 
 
 def test_a_leader_that_brokers_do_not_tell_yet_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
