@@ -154,7 +154,7 @@ def test_brokers_that_are_away(snapshot: Callable[..., str], monkeypatch: pytest
     monkeypatch.setattr("kafka_rebalance.admin.offsets.REQUEST_SECONDS", 1.0)
     text = snapshot(extra={"bootstrap_servers": f"127.0.0.1:{free_port()}"})
     assert "does not tell its cluster id" in text
-    assert "Check that the brokers can be reached" in text
+    assert "Check that this host can reach the brokers" in text
 
 
 def test_a_chroot_that_does_not_exist(snapshot: Callable[..., str], running: LocalCluster) -> None:

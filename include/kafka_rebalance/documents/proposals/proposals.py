@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_rebalance.documents.json_files import PROPOSALS, JsonFile, omitted
+from kafka_rebalance.documents.json_files import PROPOSALS, JsonFile, Time, omitted
 from kafka_rebalance.documents.proposals.candidate_figures import (
     FurtherRuns,
     HeldUp,
@@ -21,8 +21,6 @@ from kafka_rebalance.documents.proposals.candidate_figures import (
     WayBack,
     WorstCase,
 )
-from kafka_rebalance.documents.proposals.diagnosis import Diagnosis
-from kafka_rebalance.documents.proposals.history_used import HistoryUsed
 from kafka_rebalance.documents.proposals.log_dir_peaks import LogDirPeaks
 from kafka_rebalance.documents.proposals.recommendation import Recommendation
 
@@ -62,6 +60,94 @@ class ProposedCandidate:
     further_runs: FurtherRuns | None = omitted(NOT_ESTIMATED)  # None: no limit on bytes keeps it outside the tolerance
     stays_behind: tuple[StaysBehind, ...] | None = omitted()
     is_proven: bool = omitted(False)  # that no plan of its kind copies 0.1 % fewer bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerShare:
+    """A broker's load as a multiple of its share; None: it has a load, but its share is zero."""
+
+    broker: int
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Off:
+    """How many brokers are outside the band, in one metric."""
+
+    metric: str
+    above: int
+    below: int
+    highest: BrokerShare
+    lowest: BrokerShare
+
+
+@dataclass(frozen=True, slots=True)
+class FullestDisk:
+    broker: int
+    used_bytes: int
+    capacity_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFull:
+    """The disk that is full first, if its partitions keep growing as before."""
+
+    broker: int
+    days: float
+    growth_bytes_per_day: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """The brokers that the job should empty, and what they hold."""
+
+    brokers: tuple[int, ...]
+    replicas: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is uneven in the snapshot, and what the cluster will come to. None: unknown, or there is none."""
+
+    tolerance: float
+    off: tuple[Off, ...]  # one for each known metric
+    rack_violations: int
+    fullest_disk: FullestDisk | None
+    first_full: FirstFull | None
+    leaving: Leaving | None
+
+
+@dataclass(frozen=True, slots=True)
+class RatesFrom:
+    """How many partitions have their bytes in from the ledger, from the snapshot, or by an estimate from others."""
+
+    history: int
+    snapshot: int
+    topic: int
+    cluster: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryUsed:
+    """How much the ledger's samples cover, how old they are, and what was estimated."""
+
+    digest: str  # of the aggregate's file
+    days: float
+    samples: int
+    first_at: Time | None  # None: there is no sample
+    last_at: Time | None
+    growth_bytes_per_day: int
+    unreadable_files: int
+    unreadable_first: tuple[str, ...]
+    partitions: RatesFrom
+    share_of_partitions: float  # that are measured
+    share_of_bytes: float
+    estimated_topics: int
+    estimated_first: tuple[Mapping[str, str | int], ...]  # topic, partitions, and the source
+    at_least: int  # compacted partitions, which may receive more
+    expiring_partitions: int
+    expiring_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.diagnosis import BrokerShare, Diagnosis, FirstFull, FullestDisk, Leaving, Off
+from kafka_rebalance.documents.proposals.proposals import BrokerShare, Diagnosis, FirstFull, FullestDisk, Leaving, Off
 from kafka_rebalance.planning.evenness.scores import ratios
 from kafka_rebalance.planning.problem.arrays import Floats, Problem
 from kafka_rebalance.planning.problem.loads import DISK, METRICS, known_metrics, loads_now, shares

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_rebalance.documents.proposals.history_used import HistoryUsed
+from kafka_rebalance.documents.proposals.proposals import HistoryUsed
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.history_used import HistoryUsed, RatesFrom
+from kafka_rebalance.documents.proposals.proposals import HistoryUsed, RatesFrom
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 
 # With less, a 95th percentile may be chance. The samples have to cover a day, with its night and noon.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kafka_rebalance.documents.proposals.history_used import HistoryUsed
+from kafka_rebalance.documents.proposals.proposals import HistoryUsed
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_share
 
 

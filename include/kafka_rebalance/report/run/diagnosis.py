@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_rebalance.documents.proposals.candidate_figures import WorstCase
-from kafka_rebalance.documents.proposals.diagnosis import Diagnosis, Off
+from kafka_rebalance.documents.proposals.proposals import Diagnosis, Off
 from kafka_rebalance.model.metrics import Metric, noun_of
 from kafka_rebalance.report.candidate.candidate_report import METRICS
 from kafka_rebalance.report.units import Named, format_bytes, format_count, format_factor, format_share

@@ -11,7 +11,7 @@ from kafka_rebalance.documents.controller import ControllerFound
 from kafka_rebalance.documents.decision import Decision
 from kafka_rebalance.documents.estimate import Estimate
 from kafka_rebalance.documents.left_out import LeftOut
-from kafka_rebalance.documents.proposals.diagnosis import Diagnosis
+from kafka_rebalance.documents.proposals.proposals import Diagnosis
 from kafka_rebalance.documents.proposals.rates import CandidateRates
 from kafka_rebalance.documents.proposals.recommendation import Recommendation
 from kafka_rebalance.documents.rejection import Rejection

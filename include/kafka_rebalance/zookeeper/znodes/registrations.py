@@ -38,7 +38,7 @@ def decode_broker(broker_id: int, data: bytes | None, czxid: int | None = None) 
         raise corrupt(path, f"rack must be a text, not {shortened(rack)}")
     return BrokerRegistration(
         broker=broker_id,
-        endpoints=_plaintext(path, fields) if version == 1 else _endpoints(path, fields),
+        endpoints=_endpoints(path, fields, version),
         rack=rack,
         version=version,
         timestamp_ms=parse_milliseconds(path, "timestamp", fields.get("timestamp")),
@@ -47,14 +47,12 @@ def decode_broker(broker_id: int, data: bytes | None, czxid: int | None = None) 
     )
 
 
-def _plaintext(path: str, fields: Mapping[str, object]) -> tuple[Endpoint, ...]:
-    host = fields.get("host")
-    if not isinstance(host, str):
-        raise corrupt(path, f"host must be a text, not {shortened(host)}")
-    return (Endpoint("PLAINTEXT", host, _port(path, fields.get("port")), "PLAINTEXT"),)
-
-
-def _endpoints(path: str, fields: Mapping[str, object]) -> tuple[Endpoint, ...]:
+def _endpoints(path: str, fields: Mapping[str, object], version: int) -> tuple[Endpoint, ...]:
+    if version == 1:
+        host = fields.get("host")
+        if not isinstance(host, str):
+            raise corrupt(path, f"host must be a text, not {shortened(host)}")
+        return (Endpoint("PLAINTEXT", host, _port(path, fields.get("port")), "PLAINTEXT"),)
     protocols = fields.get("listener_security_protocol_map")
     by_listener = None if protocols is None else parse_object_field(path, "listener_security_protocol_map", protocols)
     return tuple(_endpoint(path, text, by_listener) for text in parse_list(path, "endpoints", fields.get("endpoints")))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents.json_files import decode
-from kafka_rebalance.documents.proposals.history_used import HistoryUsed
+from kafka_rebalance.documents.proposals.proposals import HistoryUsed
 from kafka_rebalance.report.page import render_file
 from kafka_rebalance.report.requests.rebalance import approval_body
 from kafka_rebalance.report.run.bytes_in_source import history_line
