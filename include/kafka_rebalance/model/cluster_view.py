@@ -13,10 +13,8 @@ from kafka_rebalance.model.partition import PartitionView, TopicPartition
 class Endpoint:
     """One listener of a broker."""
 
-    listener: str
     host: str
     port: int
-    security_protocol: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +24,6 @@ class BrokerRegistration:
     broker: int
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
-    version: int = 4
-    timestamp_ms: int | None = None
-    jmx_port: int = -1
     czxid: int | None = None
 
 

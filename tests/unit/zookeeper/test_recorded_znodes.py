@@ -32,12 +32,11 @@ def recorded(version: Any) -> Any:
     return lambda name: (FOLDER / version / name).read_bytes()
 
 
-def test_a_recorded_broker(recorded: Any, version: Any) -> None:
+def test_a_recorded_broker(recorded: Any) -> None:
     broker = decode_broker(1, recorded("brokers.ids.1.json"))
-    assert broker.version == (4 if version == "2.0.1" else 5)
     assert broker.rack == "rack-0"
     (endpoint,) = broker.endpoints
-    assert (endpoint.listener, endpoint.security_protocol, endpoint.host) == ("PLAINTEXT", "PLAINTEXT", "127.0.0.1")
+    assert endpoint.host == "127.0.0.1"
 
 
 def test_a_recorded_idle_topic(recorded: Any, version: Any) -> None:

@@ -21,7 +21,7 @@ def cluster(**changes: Any) -> ClusterView:
 
 
 def test_it_says_who_is_controller_where_since_when_and_by_which_epochs_it_was_found_settled() -> None:
-    endpoints = (Endpoint("INTERNAL", "", 9091, "SSL"), Endpoint("PUBLIC", "kafka-1.example", 9092, "SSL"))
+    endpoints = (Endpoint("", 9091), Endpoint("kafka-1.example", 9092))
     assert in_json(controller_document(cluster(brokers={1: BrokerRegistration(1, endpoints)}), SETTLED)) == {
         "broker": 1,
         "host": "kafka-1.example",

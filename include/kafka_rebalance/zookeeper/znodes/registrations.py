@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from kafka_rebalance.model.cluster_view import BrokerRegistration, Controller, Endpoint
 from kafka_rebalance.zookeeper.znodes import paths
@@ -13,15 +12,13 @@ from kafka_rebalance.zookeeper.znodes.json_fields import (
     parse_list,
     parse_milliseconds,
     parse_object,
-    parse_object_field,
     parse_text,
     parse_version,
     shortened,
 )
 
 # EndPoint.scala: `LISTENER://host:port`, IPv6 in brackets, an empty host means all interfaces.
-_ENDPOINT = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,10})", re.ASCII)
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_ENDPOINT = re.compile(r"[^:/]+://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,10})", re.ASCII)
 _PORT_MAX = 65535
 
 
@@ -36,38 +33,22 @@ def decode_broker(broker_id: int, data: bytes | None, czxid: int | None = None) 
     rack = fields.get("rack")
     if rack is not None and not isinstance(rack, str):
         raise corrupt(path, f"rack must be a text, not {shortened(rack)}")
-    return BrokerRegistration(
-        broker=broker_id,
-        endpoints=_endpoints(path, fields, version),
-        rack=rack,
-        version=version,
-        timestamp_ms=parse_milliseconds(path, "timestamp", fields.get("timestamp")),
-        jmx_port=json_integer(path, "jmx_port", fields.get("jmx_port", -1), least=-1),
-        czxid=czxid,
-    )
-
-
-def _endpoints(path: str, fields: Mapping[str, object], version: int) -> tuple[Endpoint, ...]:
-    if version == 1:
+    if version > 1:
+        listeners = parse_list(path, "endpoints", fields.get("endpoints"))
+        endpoints = tuple(_endpoint(path, listener) for listener in listeners)
+    else:
         host = fields.get("host")
         if not isinstance(host, str):
             raise corrupt(path, f"host must be a text, not {shortened(host)}")
-        return (Endpoint("PLAINTEXT", host, _port(path, fields.get("port")), "PLAINTEXT"),)
-    protocols = fields.get("listener_security_protocol_map")
-    by_listener = None if protocols is None else parse_object_field(path, "listener_security_protocol_map", protocols)
-    return tuple(_endpoint(path, text, by_listener) for text in parse_list(path, "endpoints", fields.get("endpoints")))
+        endpoints = (Endpoint(host, _port(path, fields.get("port"))),)
+    return BrokerRegistration(broker_id, endpoints, rack, czxid)
 
 
-def _endpoint(path: str, text: object, protocols: Mapping[str, object] | None) -> Endpoint:
-    match = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
+def _endpoint(path: str, listener: object) -> Endpoint:
+    match = _ENDPOINT.fullmatch(listener) if isinstance(listener, str) else None
     if match is None:
-        raise corrupt(path, f"an endpoint must read LISTENER://host:port, not {shortened(text)}")
-    listener, host, port = match.groups()
-    # Before version 4 there is no map, and the name of the listener is that of its protocol.
-    protocol = listener if protocols is None else protocols.get(listener)
-    if protocol not in _PROTOCOLS:
-        raise corrupt(path, f"listener {shortened(listener)} has the unknown security protocol {shortened(protocol)}")
-    return Endpoint(listener, host, _port(path, int(port)), str(protocol))
+        raise corrupt(path, f"an endpoint must read LISTENER://host:port, not {shortened(listener)}")
+    return Endpoint(match[1], _port(path, int(match[2])))
 
 
 def _port(path: str, value: object) -> int:
