@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, ConfigSource
@@ -26,7 +25,11 @@ def read_effective_configs(
     """
     admin = open_admin(kafka)
     # Each broker answers only for itself. So all requests go out before the first answer is awaited.
-    asked = {broker: _ask(admin, broker) for broker in brokers}
+    resources = {broker: ConfigResource(ConfigResource.Type.BROKER, str(broker)) for broker in brokers}
+    asked = {
+        broker: admin.describe_configs([resource], request_timeout=REQUEST_SECONDS)[resource]
+        for broker, resource in resources.items()
+    }
     configs: dict[int, dict[str, ConfigValue]] = {}
     silent: ReadError | None = None
     for broker, answer in asked.items():
@@ -49,8 +52,3 @@ def read_effective_configs(
     if silent is not None and not configs:
         raise silent
     return configs
-
-
-def _ask(admin: Any, broker: int) -> Any:
-    resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
-    return admin.describe_configs([resource], request_timeout=REQUEST_SECONDS)[resource]

@@ -45,7 +45,13 @@ def read_groups(kafka: KafkaConnection, topic: str, partitions: Collection[int])
         described = _describe(kafka, client, names)
         committed = _committed(kafka, client, names, topic, partitions)
     groups = (_group(name, described[name], committed[name]) for name in names)
-    return tuple(group for group in groups if group.committed or _may_read(group, topic))
+    return tuple(
+        group
+        for group in groups
+        if group.committed
+        or any(topic in member.topics for member in group.members)
+        or (group.state in _JOINING and not any(member.topics for member in group.members))
+    )
 
 
 def _check_may_list(kafka: KafkaConnection, client: KafkaAdminClient, topic: str) -> None:
@@ -134,12 +140,6 @@ def _member(answer: Mapping[str, Any]) -> GroupMember:
         topics=tuple(sorted(set(topics))),
         assigned=tuple(sorted(assigned)),
         instance_id=answer.get("group_instance_id"),
-    )
-
-
-def _may_read(group: ConsumerGroup, topic: str) -> bool:
-    return any(topic in member.topics for member in group.members) or (
-        group.state in _JOINING and not any(member.topics for member in group.members)
     )
 
 

@@ -6,8 +6,7 @@ XComs name the folder, and people who may edit XComs could name another run's fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from kafka_rebalance.documents.json_files import NONCE, SNAPSHOT, TOPIC, read_json, read_json_if_there
 from kafka_rebalance.documents.storage import Folder
@@ -22,10 +21,6 @@ class FolderOwner:
     run_id: str
     connection_id: str
     attempt: int = 0
-
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
     @classmethod
     def from_mapping(cls, given: object, where: str) -> FolderOwner:

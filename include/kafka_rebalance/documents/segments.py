@@ -93,8 +93,6 @@ class ClusterSegments:
 
 @dataclass(frozen=True, slots=True)
 class SegmentReport(ClusterSegments):
-    """The audit of the cluster, and of each candidate."""
-
     candidates: Mapping[str, CandidateSegments]
     rolls: SegmentRolls | None = None  # None: the rate of writes is unknown
 

@@ -38,12 +38,8 @@ def parse_reassignment(text: str) -> dict[TopicPartition, tuple[int, ...]]:
         raise _refused("Partition reassignment data file is empty", "Name at least one partition.")
     if not all(replicas for _, replicas, _ in entries):
         raise _refused("Partition replica list cannot be empty", "An empty list would destroy the partition.")
-    twice = _duplicates(partition for partition, _, _ in entries)
-    if twice:
-        raise _refused(
-            f"Partition reassignment contains duplicate topic partitions: {_joined(twice)}",
-            "Name each partition once.",
-        )
+    partitions = (partition for partition, _, _ in entries)
+    _check_once("Partition reassignment contains duplicate topic partitions", partitions, "Name each partition once.")
     repeated = [(partition, found) for partition, replicas, _ in entries if (found := _duplicates(replicas))]
     if repeated:
         lists = ". ".join(
@@ -94,11 +90,7 @@ def parse_topics_to_move(text: str) -> tuple[str, ...]:
 
 def check_listed_once(topics: Sequence[str]) -> None:
     """Raises KafkaRuleError, as --generate does, if a topic comes more than once."""
-    twice = _duplicates(topics)
-    if twice:
-        raise _refused(
-            f"List of topics to reassign contains duplicate entries: {_joined(twice)}", "Name each topic once."
-        )
+    _check_once("List of topics to reassign contains duplicate entries", topics, "Name each topic once.")
 
 
 def format_reassignment(assignment: Mapping[TopicPartition, Sequence[int]], *, with_log_dirs: bool = True) -> str:
@@ -151,9 +143,7 @@ def generate(
     (the tool takes any partition), and partition ids count from 0.
     Raises KafkaRuleError if a broker or a topic is listed twice, and as the creation of these topics would.
     """
-    twice = _duplicates(brokers)
-    if twice:
-        raise _refused(f"Broker list contains duplicate entries: {_joined(twice)}", "Name each broker once.")
+    _check_once("Broker list contains duplicate entries", brokers, "Name each broker once.")
     check_listed_once(topics)
     live = sorted(brokers if racks is None else [broker for broker in brokers if broker in racks])
     known = brokers_with_racks({broker: racks[broker] for broker in live}, "enforced") if racks is not None else None
@@ -202,6 +192,11 @@ def _entries(text: str, name: str) -> Sequence[object]:
 def _duplicates(values: Iterable[_Value]) -> list[_Value]:
     """The values that come more than once, each once, in the order of their first appearance."""
     return [value for value, count in Counter(values).items() if count > 1]
+
+
+def _check_once(kafka_message: str, values: Iterable[_Value], remedy: str) -> None:
+    if twice := _duplicates(values):
+        raise _refused(f"{kafka_message}: {_joined(twice)}", remedy)
 
 
 def _joined(values: Iterable[object]) -> str:

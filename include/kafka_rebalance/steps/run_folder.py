@@ -99,7 +99,7 @@ def create_run_folder(deployment: Deployment, connection_id: str, started: RunNa
     folder = run / str(attempt)
     make_folder(folder / "snapshot")
     owner = FolderOwner(started.dag_id, started.run_id, connection_id, attempt)
-    write_json(folder, NONCE, {"nonce": nonce, "owner": owner.to_mapping()})
+    write_json(folder, NONCE, {"nonce": nonce, "owner": owner})
     return folder, nonce
 
 

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NoNodeError
 
-from kafka_rebalance.errors import ClusterNotReadyError, ConfigChangedError, LockLostError, WriteError
+from kafka_rebalance.errors import ConfigChangedError, LockLostError, WriteError
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence
 from kafka_rebalance.zookeeper.reader import read_assignments
+from kafka_rebalance.zookeeper.settled_controller import check_not_migrating
 from kafka_rebalance.zookeeper.znode_writes import acl_like, add_checks, commit, repeat
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.entity_configs import (
@@ -46,43 +47,40 @@ def merge_config(
     if problem:
         raise WriteError(f"config of {entity}: {problem}. Nothing was written.")
 
+    path = paths.config_path(entity)
+    told = f"{path} and its notification in {paths.CONFIG_CHANGES}"
+
+    def merge() -> None:
+        sync(client)
+        znodes = read_znodes(client, [paths.CONTROLLER, path])
+        controller, znode = znodes[paths.CONTROLLER], znodes[path]
+        if controller is not None:
+            remedy = f"Change the config of {entity} with kafka-configs and --bootstrap-server."
+            check_not_migrating(decode_controller(controller[0], 0), remedy)
+        config = {} if znode is None else decode_config(znode[0], entity)
+        if decided_on is not None:
+            _check_decided_on(entity, changes, decided_on, config)
+        merged = {key: value for key, value in {**config, **changes}.items() if value is not None}
+        if znode is None:
+            if not merged:
+                return
+            kind, _, topic = entity.partition("/")
+            if kind == "topics" and not read_assignments(client, {topic}):
+                # Kafka would give an orphaned config to the next topic of that name.
+                raise WriteError(f"topic {topic} does not exist. Its config was not written. Start a new Dag run.")
+        transaction = client.transaction()
+        add_checks(transaction, fence.versions)
+        add_config(client, transaction, entity, znode, merged)
+        commit(client, told, transaction)
+
     def attempt() -> None:
         try:
-            _merge_once(client, entity, changes, decided_on, fence.versions)
+            merge()
         except (BadVersionError, NoNodeError, ConfigChangedError):
             _check_fence(client, entity, fence.versions)
             raise
 
-    repeat(f"{paths.config_path(entity)} and its notification in {paths.CONFIG_CHANGES}", attempt)
-
-
-def _merge_once(
-    client: KazooClient,
-    entity: str,
-    changes: Mapping[str, str | None],
-    decided_on: Mapping[str, str] | None,
-    fence: Mapping[str, int],
-) -> None:
-    path = paths.config_path(entity)
-    sync(client)
-    znodes = read_znodes(client, [paths.CONTROLLER, path])
-    _check_no_migration(znodes[paths.CONTROLLER], entity, changes)
-    znode = znodes[path]
-    config = {} if znode is None else decode_config(znode[0], entity)
-    if decided_on is not None:
-        _check_decided_on(entity, changes, decided_on, config)
-    merged = {key: value for key, value in {**config, **changes}.items() if value is not None}
-    if znode is None:
-        if not merged:
-            return
-        kind, _, topic = entity.partition("/")
-        if kind == "topics" and not read_assignments(client, {topic}):
-            # Kafka would give an orphaned config to the next topic of that name.
-            raise WriteError(f"topic {topic} does not exist. Its config was not written. Start a new Dag run.")
-    transaction = client.transaction()
-    add_checks(transaction, fence)
-    add_config(client, transaction, entity, znode, merged)
-    commit(client, f"{path} and its notification in {paths.CONFIG_CHANGES}", transaction)
+    repeat(told, attempt)
 
 
 def add_config(
@@ -114,16 +112,6 @@ def _check_decided_on(
         raise ConfigChangedError(
             f"config of {entity}: somebody else has changed {', '.join(others)} since it was read. Their value stays. "
             "Clear this task: it reads again and goes on."
-        )
-
-
-def _check_no_migration(controller: Znode | None, entity: str, changes: Mapping[str, str | None]) -> None:
-    # A KRaft controller (3.4+) takes no config from ZooKeeper.
-    if controller is not None and decode_controller(controller[0], 0).kraft_epoch >= 0:
-        raise ClusterNotReadyError(
-            f"config of {entity}: {', '.join(changes)} not written. The cluster is being migrated from ZooKeeper: a "
-            "KRaft controller owns it, and brokers take their configs from there. Change the config with kafka-configs "
-            "and --bootstrap-server."
         )
 
 

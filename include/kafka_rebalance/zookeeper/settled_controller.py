@@ -43,11 +43,7 @@ def _read_live_controller(client: KazooClient) -> Controller:
             "Try again when the brokers have elected one."
         )
     controller, session = elected
-    if controller.kraft_epoch >= 0:
-        raise ClusterNotReadyError(
-            f"A KRaft controller (epoch {controller.kraft_epoch}) owns the cluster: it is being migrated from "
-            "ZooKeeper. Nothing was written. Reassign through the Kafka API instead."
-        )
+    check_not_migrating(controller, "Reassign through the Kafka API instead.")
     registration = read_znodes(client, [paths.broker_path(controller.broker)])[paths.broker_path(controller.broker)]
     # Both znodes are ephemeral. If their sessions differ, another process has registered as this broker.
     if registration is None or registration[1].ephemeralOwner != session:
@@ -56,6 +52,15 @@ def _read_live_controller(client: KazooClient) -> Controller:
             "Nothing was written. Try again when the brokers have elected a live one."
         )
     return controller
+
+
+def check_not_migrating(controller: Controller, remedy: str) -> None:
+    """Raises ClusterNotReadyError if a KRaft controller (3.4+) owns the cluster: it takes nothing from ZooKeeper."""
+    if controller.kraft_epoch >= 0:
+        raise ClusterNotReadyError(
+            f"A KRaft controller owns the cluster (epoch {controller.kraft_epoch}): the cluster is being migrated from "
+            f"ZooKeeper. Nothing was written. {remedy}"
+        )
 
 
 def read_controller(client: KazooClient) -> tuple[Controller, int] | None:

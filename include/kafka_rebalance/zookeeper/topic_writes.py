@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import ClusterNotReadyError, KafkaRuleError, StaleProposalError, WriteError
+from kafka_rebalance.errors import KafkaRuleError, StaleProposalError, WriteError
 from kafka_rebalance.kafka.topic_configs import check_topic_configs
 from kafka_rebalance.kafka.topics import (
     check_added_replicas,
@@ -29,6 +29,7 @@ from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity, Topi
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence
 from kafka_rebalance.zookeeper.config_writes import add_config
+from kafka_rebalance.zookeeper.settled_controller import check_not_migrating
 from kafka_rebalance.zookeeper.writer import Outcome
 from kafka_rebalance.zookeeper.znode_writes import acl_like, add_checks, commit, repeat
 from kafka_rebalance.zookeeper.znodes import paths
@@ -272,11 +273,8 @@ def _read(client: KazooClient, topic: str) -> _Now:
     # marker of a deletion goes last: if it is gone, no deletion of what these znodes show is under way.
     znodes = read_znodes(client, [paths.CONTROLLER, paths.REASSIGN_PARTITIONS, topic_path, config_path, marker])
     controller, requested, znode = (znodes[path] for path in (paths.CONTROLLER, paths.REASSIGN_PARTITIONS, topic_path))
-    if controller is not None and decode_controller(controller[0], 0).kraft_epoch >= 0:
-        raise ClusterNotReadyError(
-            "A KRaft controller owns the cluster: it is being migrated from ZooKeeper. Nothing was written. "
-            "Change topics through the Kafka API instead."
-        )
+    if controller is not None:
+        check_not_migrating(decode_controller(controller[0], 0), "Change topics through the Kafka API instead.")
     assignment = None if znode is None else decode_topic(znode[0], topic)
     asked = {} if requested is None else decode_reassignment(requested[0])
     in_motion = assignment is not None and bool(assignment.adding or assignment.removing)

@@ -62,11 +62,6 @@ class ThrottleLease:
     released_at: str | None = None  # everything is as it was before
 
     @property
-    def entities(self) -> tuple[str, ...]:
-        """What to read from ZooKeeper for `set_changes`, `confirm` and `release`."""
-        return tuple(self.wanted)
-
-    @property
     def topics(self) -> frozenset[str]:
         """The topics whose partitions `copying_of` needs."""
         return frozenset(entity.partition("/")[2] for entity in self.wanted if entity.startswith("topics/"))
@@ -90,7 +85,6 @@ class ThrottleLease:
         return tuple(entry for entry in list_entries(self.wanted[entity][key], key) if entry not in before)
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain JSON values."""
         return {**asdict(self), "rate_changes": [asdict(change) for change in self.rate_changes]}
 
     @classmethod

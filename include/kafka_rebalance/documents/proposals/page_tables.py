@@ -30,8 +30,6 @@ class DiskRow:
 
 @dataclass(frozen=True, slots=True)
 class CandidatePage:
-    """One candidate: its brokers, its fullest disks, and its largest moves."""
-
     name: str
     digest: str
     brokers: tuple[BrokerCells, ...]

@@ -11,11 +11,9 @@ DONE = "done"  # state of a batch that ended as approved
 
 @dataclass(frozen=True, slots=True)
 class BatchNote:
-    """One batch; `bytes` is the planned figure."""
-
     number: int
     partitions: int
-    bytes: int
+    bytes: int  # planned
     state: str
     created_at: Time | None = None
     finished_at: Time | None = None

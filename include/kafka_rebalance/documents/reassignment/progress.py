@@ -46,8 +46,6 @@ class NamedPartition:
 
 @dataclass(frozen=True, slots=True)
 class FullestSeen:
-    """The highest share of a broker's disks that has been in use."""
-
     broker: int
     fraction: float
 
@@ -89,7 +87,7 @@ class Progress(Count):
     anomalies: tuple[str, ...] = ()
     brokers: tuple[BrokerTraffic, ...] = ()
     brokers_total: int = 0
-    fullest_disk: FullestSeen | None = None
+    fullest_disk: FullestSeen | None = None  # the highest share of a broker's disks that has been in use
     partitions: tuple[NamedPartition, ...] = ()
     events: tuple[Happening, ...] = ()
     open: Mapping[str, str] = field(default_factory=dict)  # what people were told of and is not over, by its subject

@@ -168,7 +168,7 @@ def _slowed_catch_up(client: KazooClient, lease: ThrottleLease, view: ClusterVie
     if not slowed_catch_up(lease, view):
         return ()
     set_now: dict[str, dict[str, str]] = {}
-    for entity, key, value in throttle_now(lease.wanted, read_configs(client, lease.entities)):
+    for entity, key, value in throttle_now(lease.wanted, read_configs(client, lease.wanted)):
         set_now.setdefault(entity, {})[key] = value
     return slowed_catch_up(replace(lease, wanted=set_now), view)
 

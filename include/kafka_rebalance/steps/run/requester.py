@@ -7,6 +7,7 @@ conf into its own run's folder (handed_on.json), and the rebalance accepts no ot
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from kafka_rebalance.documents import json_files
@@ -38,7 +39,7 @@ _NOBODYS = ("scheduled", _OPERATORS, "asset_triggered")  # run types that no per
 
 def hand_on(folder: RunFolder, conf: Mapping[str, Any], started: StartedRun) -> dict[str, Any]:
     """The conf for the run that Airflow is to start, also written into this run's folder for `read_requester`."""
-    whole = {**conf, ASKED_IN: read_folder_owner(folder).to_mapping()}
+    whole = {**conf, ASKED_IN: asdict(read_folder_owner(folder))}
     handed_on = {"conf": whole, "by": started.started_by or None, "automatic": started.kind in _NOBODYS}
     json_files.write_json(folder, json_files.HANDED_ON, handed_on)
     return whole

@@ -67,7 +67,7 @@ def _change(kept: ClusterLease, folder: RunFolder, change: RateChange) -> tuple[
         try:
             # The lease first: whoever puts back at this moment must know that both rates are ours.
             kept.write(lease, fence)
-            configs = read_configs(client, lease.entities)
+            configs = read_configs(client, lease.wanted)
             for entity, values in rate_changes(lease, configs).items():
                 merge_config(client, entity, values, decided_on=configs.get(entity, {}), fence=fence)
         except (ConfigChangedError, LockLostError):

@@ -99,7 +99,7 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
             _undo(kept, plan, owner, fence, held_before=held_before)
             raise
     warn_without_janitor(deployment)
-    log.info("throttled %d entities to %d bytes/s", len(lease.entities), lease.bytes_per_second)
+    log.info("throttled %d entities to %d bytes/s", len(lease.wanted), lease.bytes_per_second)
     return lease
 
 
@@ -122,7 +122,7 @@ def _set(
     existing = known if known is not None and known.released_at is None else None
     if known is None and held_before:
         check_nothing_of_ours(client, plan, "Nothing was written.")
-    current = read_configs(client, {*desired_throttle(moves, rate), *(existing.entities if existing else ())})
+    current = read_configs(client, {*desired_throttle(moves, rate), *(existing.wanted if existing else ())})
     taken = take_lease(owner.run, plan.candidate.digest, moves, rate, current, owner=owner.owner, existing=existing)
     check_can_be_put_back(taken)
     lease = replace(
@@ -143,7 +143,7 @@ def _set(
     for entity, changes in set_changes(still, current).items():
         merge_config(client, entity, changes, decided_on=current.get(entity, {}), fence=fence)
     _check_latest(kept, lease)
-    check_in_force(still, read_configs(client, still.entities))
+    check_in_force(still, read_configs(client, still.wanted))
     return lease
 
 

@@ -38,7 +38,7 @@ def suspend(kept: ClusterLease, decided: ThrottleLease) -> bool:
     Changes nothing if the run copies, or has given back or taken its throttle again since `decided`. Errors as in
     `put_back`.
     """
-    configs = read_configs(kept.client, decided.entities) if decided.suspended_at is not None else None
+    configs = read_configs(kept.client, decided.wanted) if decided.suspended_at is not None else None
     if configs is not None and not decide_release(decided, configs).changes:
         return True
     # Before the read of lease and cluster: a run that goes on requests nothing under an earlier fence.
@@ -75,7 +75,7 @@ def set_for_batch(
             return fence  # for `check_throttle_in_force` to refuse
         is_suspended = lease.suspended_at is not None
         try:
-            current = read_configs(client, lease.entities)
+            current = read_configs(client, lease.wanted)
             if is_suspended:
                 lease = replace(recorded_anew(lease, current), generation=fence.generation)
                 check_can_be_put_back(lease)
@@ -93,7 +93,7 @@ def set_for_batch(
             # Somebody who began to put it back meanwhile has finished, and is seen, or is stopped by this fence.
             fence = cluster_lock.raise_held(client, owner)
             still = only_for(ours, partitions)
-            if kept.is_latest(lease) and not confirm(still, read_configs(client, still.entities)):
+            if kept.is_latest(lease) and not confirm(still, read_configs(client, still.wanted)):
                 kept.write(replace(lease, suspended_at=None, generation=fence.generation), fence)
                 log.info("The throttle was put back while the batch waited; it is set again")
                 return fence

@@ -34,7 +34,7 @@ def check_throttle_in_force(kept: ClusterLease, plan: ApprovedPlan, partitions: 
             "This run holds no throttle, so no batch is requested. Clear hold_throttle with what follows it."
         )
     lease = only_for(without_gone(plan, lease), partitions)
-    check_in_force(lease, read_configs(kept.client, lease.entities))
+    check_in_force(lease, read_configs(kept.client, lease.wanted))
 
 
 def has_held_before(plan: ApprovedPlan, holder: LockOwner | None, owner: LockOwner) -> bool:
@@ -72,7 +72,7 @@ def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]
     topics = (f"topics/{topic}" for topic in plan.topics)
     entities = {*topics, *map(entity_of, brokers_touched(plan.candidate.moves))}
     lease = read_copy(plan.folder)
-    now = read_configs(client, entities.union(lease.entities if lease else ()))
+    now = read_configs(client, entities.union(lease.wanted if lease else ()))
     if lease is None:
         checks = check_unrecorded(set_now(_wanted(plan), now))
     else:

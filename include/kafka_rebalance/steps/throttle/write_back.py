@@ -73,7 +73,7 @@ def write_back(client: KazooClient, lease: ThrottleLease, fence: cluster_lock.Fe
     """
     view = read_cluster_view(client, lease.topics)
     in_flight = copying_of(lease, view)
-    configs = read_configs(client, lease.entities)
+    configs = read_configs(client, lease.wanted)
     result = decide_release(lease, configs, in_flight)
     if view.controller is not None and view.controller.kraft_epoch >= 0 and result.changes:
         raise _migrated(lease, result)
@@ -82,7 +82,7 @@ def write_back(client: KazooClient, lease: ThrottleLease, fence: cluster_lock.Fe
     for text in (*result.foreign, *absent_receivers(lease, view)):
         log.warning("%s", text)
     # Read again: a config that did not change is a throttle left behind.
-    left = decide_release(lease, read_configs(client, lease.entities), in_flight)
+    left = decide_release(lease, read_configs(client, lease.wanted), in_flight)
     if left.changes:
         raise ThrottleError(
             f"The throttle of {', '.join(sorted(left.changes))} is still there after it was put back: somebody sets it "

@@ -41,4 +41,4 @@ class HoldThrottleOperator(BaseOperator):
             self.log.info("The run waits and holds no lock and no throttle. %s", held.words)
             self.defer(trigger=PauseTrigger(**held.to_arguments()), method_name="resume")
         assert not isinstance(held, Wait)  # `defer` does not return
-        return {"throttle_bytes_per_second": held.bytes_per_second, "entities": len(held.entities)}
+        return {"throttle_bytes_per_second": held.bytes_per_second, "entities": len(held.wanted)}
