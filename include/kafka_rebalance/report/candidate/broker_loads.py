@@ -1,25 +1,23 @@
-"""Brokers before, during and after a plan: of many, those that matter most; racks where something changes."""
+"""The loads of brokers before, during and after a plan, and the racks where something changes."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 
 from kafka_rebalance.documents.json_files import decode
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.report.candidate.search_query import PAGE_ROWS, Query
 
-MOST_LISTED = 30  # so many brokers are listed whole
-WORST, CHANGED = 10, 10  # of more, these
-
-
+MOST_LISTED = 30  # brokers; of more, the page lists only these many of the fullest and of the most changed:
+WORST, CHANGED = 10, 10
 BROKER_SORTS = {"fullest": "fullest first", "change": "largest change first", "broker": "broker id"}
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one broker holds. Bytes of its replicas, bytes a second that come in and go out (None where unknown)."""
+    """What one broker holds. None is unknown."""
 
     replicas: int
     leaders: int
@@ -29,25 +27,20 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadRow:
-    """A row of the table `loads`: of one broker, before or after."""
+class LoadRow(Load):
+    """A row of the table `loads`: one broker, before or after."""
 
     broker: int
     phase: str
     rack: str | None = None
-    replicas: int
-    leaders: int
-    size_bytes: int
     bytes_in_per_second: float | None = None
-    bytes_out_per_second: float | None = None
     disk_capacity_bytes: int | None = None
     nic_in_bytes_per_second: float | None = None
     nic_out_bytes_per_second: float | None = None
 
     @property
     def load(self) -> Load:
-        known = self.bytes_in_per_second, self.bytes_out_per_second
-        return Load(self.replicas, self.leaders, self.size_bytes, *known)
+        return Load(*(getattr(self, one.name) for one in fields(Load)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +50,19 @@ class BrokerChange:
     disk_capacity_bytes: int | None
     before: Load
     after: Load
-    peak_bytes: int | None = None  # while both copies of what moves are there; None: unknown
-    nic_in_bytes_per_second: float | None = None  # what its network takes; None: unknown
+    peak_bytes: int | None = None  # the most while moved replicas exist twice
+    nic_in_bytes_per_second: float | None = None  # capacity of its network
     nic_out_bytes_per_second: float | None = None
 
     @property
     def most_bytes(self) -> int:
-        """On its disk: before, after or in between."""
+        """On its disk, at any time."""
         return max(self.before.size_bytes, self.after.size_bytes, self.peak_bytes or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class RackChange:
-    """What the brokers of one rack hold together, before and after."""
+    """What the brokers of one rack hold together."""
 
     rack: str
     brokers: int
@@ -79,8 +72,6 @@ class RackChange:
 
 @dataclass(frozen=True, slots=True)
 class BrokersPage:
-    """What a query finds."""
-
     query: Query
     brokers: tuple[BrokerChange, ...]
     total: int
@@ -93,7 +84,7 @@ class BrokersPage:
 def broker_changes(
     candidate: str, rows: Iterable[Mapping[str, object]], peaks: Mapping[int, int] | None = None
 ) -> tuple[BrokerChange, ...]:
-    """Rows of the table `loads` of one candidate, paired by broker; `peaks` are its bytes at most while it runs."""
+    """Rows of the table `loads` of one candidate, paired by broker. `peaks` is each broker's most bytes."""
     found: dict[int, dict[str, LoadRow]] = defaultdict(dict)
     for row in decode(tuple[LoadRow, ...], list(rows), f"loads of {candidate}"):
         found[row.broker][row.phase] = row
@@ -113,7 +104,7 @@ def broker_changes(
 
 
 def listed_brokers(brokers: Sequence[BrokerChange]) -> tuple[BrokerChange, ...]:
-    """All by id; of more than MOST_LISTED the fullest and those that change most, fullest first."""
+    """All by id; of more than MOST_LISTED, the fullest and the most changed, fullest first."""
     if len(brokers) <= MOST_LISTED:
         return tuple(brokers)
     fullest, changed = (_sorted(brokers, sort) for sort in ("fullest", "change"))
@@ -122,14 +113,14 @@ def listed_brokers(brokers: Sequence[BrokerChange]) -> tuple[BrokerChange, ...]:
 
 
 def brokers_page(brokers: Sequence[BrokerChange], query: Query) -> BrokersPage:
-    """The query's page; of one beyond the last, the last."""
+    """The query's page, or the last page if there are fewer."""
     page = min(query.page, max(1, -(-len(brokers) // PAGE_ROWS)))
     rows = _sorted(brokers, query.sort)[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
     return BrokersPage(replace(query, page=page), tuple(rows), len(brokers))
 
 
 def _sorted(brokers: Sequence[BrokerChange], sort: str) -> list[BrokerChange]:
-    """In the order of BROKER_SORTS. How full is against the capacity; behind come disks of unknown size, by bytes."""
+    """By a key of BROKER_SORTS. Disks are compared by their share in use; disks of unknown size come last, by bytes."""
 
     def rank(broker: BrokerChange) -> tuple[float, float]:
         if sort == "broker":
@@ -144,32 +135,23 @@ def _sorted(brokers: Sequence[BrokerChange], sort: str) -> list[BrokerChange]:
 
 
 def rack_changes(brokers: Sequence[BrokerChange]) -> tuple[RackChange, ...]:
-    """The racks that hold something else after than before; none where racks are not known."""
+    """The racks whose replicas, leaders or bytes change; empty if racks are not known."""
     by_rack: dict[str, list[BrokerChange]] = defaultdict(list)
     for broker in brokers:
         if broker.rack is not None:
             by_rack[broker.rack].append(broker)
-    made = (
+    found = (
         RackChange(rack, len(own), _sum([one.before for one in own]), _sum([one.after for one in own]))
         for rack, own in sorted(by_rack.items())
     )
-    return tuple(
-        rack
-        for rack in made
-        if (rack.before.replicas, rack.before.leaders, rack.before.size_bytes)
-        != (rack.after.replicas, rack.after.leaders, rack.after.size_bytes)
-    )
+    return tuple(one for one in found if astuple(one.before)[:3] != astuple(one.after)[:3])
 
 
 def _sum(loads: Sequence[Load]) -> Load:
+    rates = ([one.bytes_in_per_second for one in loads], [one.bytes_out_per_second for one in loads])
     return Load(
-        sum(load.replicas for load in loads),
-        sum(load.leaders for load in loads),
-        sum(load.size_bytes for load in loads),
-        _total([load.bytes_in_per_second for load in loads]),
-        _total([load.bytes_out_per_second for load in loads]),
+        sum(one.replicas for one in loads),
+        sum(one.leaders for one in loads),
+        sum(one.size_bytes for one in loads),
+        *(None if None in every else sum(rate or 0.0 for rate in every) for every in rates),
     )
-
-
-def _total(rates: Sequence[float | None]) -> float | None:
-    return None if None in rates else sum(rate or 0.0 for rate in rates)

@@ -1,4 +1,4 @@
-"""What pages and requests say of one candidate."""
+"""The values that pages and requests show of one candidate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_rebalance.report.candidate.broker_loads import BrokerChange
 
 # In the order of the page.
 METRICS = (Metric.DISK, Metric.BYTES_IN, Metric.LEADER_BYTES_OUT, Metric.LEADERS, Metric.REPLICAS)
-TITLES = {  # of the candidates; any other name is its own
+TITLES = {  # of candidates; any other name is its own title
     "leaders_only": "Leaders only",
     "light": "Light",
     "balanced": "Balanced",
@@ -26,7 +26,7 @@ TITLES = {  # of the candidates; any other name is its own
 
 @dataclass(frozen=True, slots=True)
 class DiskCourse:
-    """One disk while the batches run: (batch, bytes at its peak, bytes after it), batch 0 is before the first."""
+    """One disk while the batches run. `steps`: (batch, peak bytes, bytes after it); batch 0 is before the first."""
 
     broker: int
     capacity_bytes: int | None
@@ -41,9 +41,9 @@ class DiskCourse:
 
 @dataclass(frozen=True, slots=True)
 class CandidateReport(ProposedCandidate):
-    """One candidate: what `proposals.json` says of it, its brokers, and its largest moves by bytes to copy.
+    """One candidate of `proposals.json`, with its brokers and its largest moves by bytes to copy.
 
-    Seconds are those at the throttle that was approved, or found for it.
+    All seconds are at the throttle that was approved, or found for this candidate.
     """
 
     brokers: tuple[BrokerChange, ...] = ()
@@ -55,31 +55,31 @@ class CandidateReport(ProposedCandidate):
 
     @property
     def spreads(self) -> tuple[tuple[Metric, Score | None, Score | None], ...]:
-        """(metric, before, after) of each that is known, in the order of the page."""
+        """(metric, before, after) of each known metric, in the order of the page."""
         before, after = self.scores.before, self.scores.after
         found = ((metric, before.get(metric), after.get(metric)) for metric in METRICS)
         return tuple(one for one in found if one[1:] != (None, None))
 
     @property
     def planned_seconds(self) -> float | None:
-        """From the first request to the last end, with what the controller needs for each batch."""
+        """From the first request to the end of the last batch, with the controller's time for each batch."""
         return self.seconds_of(1.0, self.batches)
 
     def seconds_of(self, share: float, batches: int) -> float | None:
-        """How long so many batches take that do this share of the copying."""
+        """The time of `batches` batches that do this share of the copying."""
         return None if self.makespan_seconds is None else with_controller(share * self.makespan_seconds, batches)
 
     @property
     def least_seconds(self) -> float | None:
-        """Below which no plan of as many batches stays."""
+        """No plan with as many batches takes less."""
         bound = self.makespan_bound_seconds
         return None if bound is None else with_controller(bound, self.batches)
 
     @property
     def gain(self) -> tuple[str, float, float] | None:
-        """(metric, highest broker before, and after) of the metric in which that comes down most; None: of none.
+        """(metric, highest broker before, and after) of the metric where it falls most, the first of equals.
 
-        Of equals it is the first: the disk.
+        None if it falls nowhere.
         """
         falls = [
             (metric, before.max_over_mean, after.max_over_mean)
@@ -91,12 +91,11 @@ class CandidateReport(ProposedCandidate):
 
     @property
     def title(self) -> str:
-        """The name in plain words."""
         return TITLES.get(self.name, self.name) + (" (fewest bytes, proven to a thousandth)" if self.is_proven else "")
 
 
 def off_share(candidate: CandidateReport) -> float | None:
-    """How far the furthest broker is from its fair share in the end, as a share of it; None where it is not known."""
+    """How far the furthest broker ends from its fair share, as a share of it; None is unknown."""
     return furthest_off([after for _, _, after in candidate.spreads])
 
 

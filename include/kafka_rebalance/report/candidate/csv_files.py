@@ -1,4 +1,4 @@
-"""Text in the cells of a CSV file, which people open with a spreadsheet."""
+"""The CSV files of a candidate. People open them with a spreadsheet, which computes cells that look like formulas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from kafka_rebalance.report.candidate.broker_loads import BrokerChange
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
-
 CSV_HEAD = (
     "broker", "rack", "disk_capacity_bytes", "bytes_before", "bytes_at_most", "bytes_after", "leaders_before",
     "leaders_after", "replicas_before", "replicas_after", "bytes_in_per_second_before", "bytes_in_per_second_after",
@@ -19,7 +18,7 @@ CSV_HEAD = (
 
 
 def brokers_csv(brokers: Iterable[BrokerChange]) -> str:
-    """All brokers, one line each; what is unknown is empty."""
+    """One line for each broker; an unknown value is empty."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(CSV_HEAD)
@@ -36,15 +35,13 @@ def brokers_csv(brokers: Iterable[BrokerChange]) -> str:
 
 
 def moves_file(candidate: str) -> str:
-    """The name of the file with all moves of the candidate."""
     return f"moves-{candidate}.csv"
 
 
 def brokers_file(candidate: str) -> str:
-    """The name of the file with all brokers of the candidate."""
     return f"brokers-{candidate}.csv"
 
 
 def cell(text: str) -> str:
-    """The text; behind an apostrophe where a spreadsheet would compute it: topics and racks may be named so."""
+    """The text, after an apostrophe if a spreadsheet would compute it: a topic or rack may have such a name."""
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -15,15 +15,14 @@ def plan_file(candidate: str) -> str:
 
 
 def rollback_file(candidate: str) -> str:
-    """The name of the file that requests what its partitions have now."""
+    """The name of the file that requests the replica lists of now."""
     return f"{candidate}-rollback.json"
 
 
 def reassignment_files(candidate: str, moves: Sequence[Move]) -> dict[str, bytes]:
     """{file name: content} for `--reassignment-json-file`, partitions in order.
 
-    Without elections of lists that stay. Empty for a candidate that changes no list: the tool takes no plan without
-    partitions.
+    Moves that only elect a leader are left out. Empty if no list changes, because the tool refuses an empty plan.
     """
     ordered = sorted((move for move in moves if not move.is_election), key=lambda move: move.topic_partition)
     if not ordered:

@@ -1,4 +1,4 @@
-"""All moves of one candidate in columns: searched, sorted, grouped and paged in a fraction of a second."""
+"""All moves of one candidate in columns, to search, sort, group and page in a fraction of a second."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ CSV_COLUMNS = ("topic", "partition", "bytes", "size_bytes", "before", "after", "
 CSV_HEAD = (
     "topic", "partition", "bytes_to_copy", "size_bytes", "replicas_before", "replicas_after", "batch", "reason",
 )  # fmt: skip
-_CSV_ROWS = 5_000  # that are text at one time
+_CSV_ROWS = 5_000  # in memory as text at one time
 
 
 class MoveTable:
-    """The moves of one candidate. Safe to share between threads: what it computes later is the same each time."""
+    """The moves of one candidate. Threads may share it: what it computes later is the same each time."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table.combine_chunks()
@@ -40,7 +40,7 @@ class MoveTable:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in memory, with what it computes later."""
+        """Roughly its memory, with what it computes later."""
         return int(2.5 * self.table.nbytes)
 
     def summary(self) -> MovesSummary:
@@ -54,11 +54,11 @@ class MoveTable:
         )
 
     def prepare(self) -> None:
-        """Computes what every search begins with."""
+        """Computes what every search needs first."""
         self.search(Query("", next(iter(SORTS)), "-"))
 
     def search(self, query: Query) -> MovesPage:
-        """The query's page; of one beyond the last, the last."""
+        """The query's page, or the last page if there are fewer."""
         found = self._matches(query.text)
         number, labels = self._groups
         counts = np.bincount(number[found], minlength=len(labels))
@@ -88,7 +88,10 @@ class MoveTable:
         for start in range(0, len(order), _CSV_ROWS):
             some = self.table.take(pa.array(order[start : start + _CSV_ROWS]))
             columns = {name: some[name].to_pylist() for name in ("topic", "partition", "bytes", "size_bytes", "batch")}
-            columns |= {name: pc.binary_join(_text_lists(some[name]), " ").to_pylist() for name in ("before", "after")}
+            columns |= {
+                name: pc.binary_join(some[name].cast(pa.list_(pa.string())), " ").to_pylist()
+                for name in ("before", "after")
+            }
             columns["topic"] = [cell(topic) for topic in columns["topic"]]
             columns["reason"] = [cell(reason or "") for reason in some["reason"].to_pylist()]
             text = io.StringIO(newline="")
@@ -96,9 +99,9 @@ class MoveTable:
             yield text.getvalue()
 
     def _matches(self, text: str) -> Bools:
-        """[row] Whether each word is found: in the partition's name or the reason; a number, as a broker or in a name.
+        """[row] Whether each word is in the partition's name or the reason. A number is a broker or a number in a name.
 
-        `broker:12` is the broker alone, since every large topic has a partition 12, too.
+        `broker:12` finds the broker alone, because every large topic has a partition 12, too.
         """
         found = np.ones(len(self._bytes), dtype=bool)
         for word in text.lower().split():
@@ -121,13 +124,13 @@ class MoveTable:
 
     @cached_property
     def _names(self) -> pa.Array:
-        """[row] `topic-partition`, in small letters."""
+        """[row] `topic-partition`, in lower case."""
         partition = self.table["partition"].cast(pa.string())
         return pc.utf8_lower(pc.binary_join_element_wise(self.table["topic"], partition, "-"))
 
     @cached_property
     def _reasons(self) -> pa.Array:
-        """[row] In small letters."""
+        """[row] In lower case."""
         return pc.utf8_lower(pc.fill_null(self.table["reason"], ""))
 
     @cached_property
@@ -142,13 +145,13 @@ class MoveTable:
 
     @cached_property
     def _groups(self) -> tuple[Ints, list[str]]:
-        """([row] the number of its group, [group] what it is called), the group with most moves first."""
+        """([row] number of its group, [group] name), the group with most moves first."""
         texts = pc.fill_null(self.table["reason"], "").combine_chunks()
         kinds = list(dict.fromkeys(words for _, words in REASON_GROUPS))
         kind = np.full(len(texts), -1)
         for says, words in reversed(REASON_GROUPS):
             kind[self._has(texts, says)] = kinds.index(words)
-        # What is left is short texts, few of them different.
+        # The rest are short texts, few of them different.
         other = pc.if_else(pc.equal(texts, ""), NO_REASON, texts).filter(pa.array(kind < 0)).dictionary_encode()
         kind[kind < 0] = len(kinds) + other.indices.to_numpy()
         names, number = [*kinds, *other.dictionary.to_pylist()], kind
@@ -168,10 +171,6 @@ class MoveTable:
         return self._orders[sort]
 
 
-def _text_lists(lists: pa.ChunkedArray) -> pa.ChunkedArray:
-    return lists.cast(pa.list_(pa.string()))
-
-
 def _most(numbers: NDArray[np.int32]) -> int:
-    """How often the most frequent number is there."""
+    """How often the most frequent number occurs."""
     return int(np.bincount(numbers).max(initial=0)) if len(numbers) else 0

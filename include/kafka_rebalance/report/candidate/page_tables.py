@@ -1,4 +1,4 @@
-"""What pages say of one candidate's tables: its brokers, a summary of its moves, and its fullest disks."""
+"""What pages show of one candidate's tables: its brokers, a summary of its moves, and its fullest disks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange, Load, broker_changes
 
-LARGEST_MOVES = 500  # kept of each candidate: what the self-contained file lists
+LARGEST_MOVES = 500  # of each candidate; the self-contained file lists them
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class MovesSummary:
 
 @dataclass(frozen=True, slots=True)
 class CandidateTables:
-    """Of a plan that stays as it is, so that it can be read once for many pages."""
+    """A plan does not change, so this is read once for many pages."""
 
     brokers: tuple[BrokerChange, ...]
     moves: MovesSummary
@@ -41,13 +41,12 @@ class CandidateTables:
         disks: Sequence[Mapping[str, object]],
         peaks: Mapping[int, int] | None = None,
     ) -> CandidateTables:
-        """From rows of the tables `loads` and `disk`; `peaks` are each broker's bytes at most. Raises ArtifactError."""
-        return cls(
-            broker_changes(candidate, loads, peaks), moves, decode(tuple[DiskRow, ...], disks, f"disk of {candidate}")
-        )
+        """From rows of the tables `loads` and `disk`; `peaks` is each broker's most bytes. Raises ArtifactError."""
+        fullest = decode(tuple[DiskRow, ...], disks, f"disk of {candidate}")
+        return cls(broker_changes(candidate, loads, peaks), moves, fullest)
 
     def for_file(self, name: str, digest: str) -> CandidatePage:
-        """Its part of page.json; `from_file` gives the same back."""
+        """The candidate's part of page.json, which `from_file` reads."""
         moves = self.moves
         return CandidatePage(
             name,

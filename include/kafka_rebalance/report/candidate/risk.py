@@ -1,4 +1,4 @@
-"""What is at stake with one candidate: the worst single loss, the way back, and the topics that it holds up."""
+"""The risk of one candidate: the worst single loss, and the way back."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from kafka_rebalance.report.units import Named, about, format_bytes, format_coun
 
 
 def worst_case_words(worst: WorstCase, named: Named) -> tuple[str, ...]:
-    """A text on the loss of a broker, and one on that of a rack. `named` puts a rack or topic into them."""
+    """A text on the loss of a broker, and one on the loss of a rack. `named` quotes a rack or topic."""
     brokers = _broker_words(worst, named)
     if worst.broker is not None and worst.min_insync_unknown:
-        brokers.append(f"Not counted: {_partitions(worst.min_insync_unknown)} of unknown min.insync.replicas.")
+        brokers.append(f"Not counted: {_partitions(worst.min_insync_unknown)} with unknown min.insync.replicas.")
     return (" ".join(brokers), *_rack_words(worst.rack, named))
 
 
 def way_back_words(candidate: ProposedCandidate) -> str:
-    """What going back from the end takes: `copies 287 GiB and takes about 1 h 33 min in the same batches`."""
+    """`copies 287 GiB and takes about 1 h 33 min in the same batches`, from the end of the plan."""
     back = candidate.way_back
     if back is None:
         return "is not known"
@@ -30,21 +30,19 @@ def way_back_words(candidate: ProposedCandidate) -> str:
 def _broker_words(worst: WorstCase, named: Named) -> list[str]:
     course = worst.broker
     if course is None:
-        return ["min.insync.replicas is not known here, so what the loss of a broker would stop cannot be told."]
+        return ["min.insync.replicas is not known here, so nobody can say what the loss of a broker would stop."]
     if not max(course.today.partitions, course.worst.partitions, course.after.partitions, worst.under_after or 0):
-        return ["The loss of any one broker leaves no partition under min.insync.replicas, before, meanwhile or after."]
-    said = []
+        return [
+            "The loss of any one broker leaves no partition under min.insync.replicas, today, meanwhile or afterwards."
+        ]
+    loss = course.worst if course.is_worse else course.today
+    what = f"{_partitions(loss.partitions)} under min.insync.replicas"
     if course.is_worse:
-        loss = course.worst
-        said.append(
-            f"Lose broker {loss.lost} in batch {loss.batch}: {_partitions(loss.partitions)} under min.insync.replicas "
-            f"(today {format_count(course.today.partitions)}, broker {course.today.lost}), {_topics(loss, named)}."
-        )
+        today = f"today {format_count(course.today.partitions)}, broker {course.today.lost}"
+        said = [f"Lose broker {loss.lost} in batch {loss.batch}: {what} ({today}), {_topics(loss, named)}."]
     else:
-        loss = course.today
-        what = f"{_partitions(loss.partitions)} under min.insync.replicas"
         where = f"broker {loss.lost}, {_topics(loss, named)}" if loss.partitions else "any one broker"
-        said.append(f"While it runs no loss of one broker is worse than today's worst: {what} ({where}).")
+        said = [f"While it runs, no loss of one broker is worse than today's worst: {what} ({where})."]
     after = course.after
     lost = f" (broker {after.lost})" if after.partitions else ""
     worse = ": worse than today" if course.ends_worse else ""
@@ -59,7 +57,7 @@ def _rack_words(course: Course | None, named: Named) -> list[str]:
     if course is None:
         return []
     if not max(course.today.partitions, course.worst.partitions, course.after.partitions):
-        return ["The loss of any one rack leaves every partition a replica in sync, all the time."]
+        return ["The loss of any one rack leaves every partition a replica in sync, at all times."]
     loss = course.worst
     when = f" in batch {loss.batch}" if course.is_worse else ""
     lost = f"Lose rack {named(str(loss.lost))}{when}" if loss.partitions else "Lose any one rack"
@@ -71,11 +69,9 @@ def _rack_words(course: Course | None, named: Named) -> list[str]:
 
 
 def _topics(loss: Loss, named: Named) -> str:
-    names = ", ".join(named(topic) for topic in loss.topics)
-    more = (
-        f" and {format_count(loss.topic_count - len(loss.topics))} more" if loss.topic_count > len(loss.topics) else ""
-    )
-    return f"of {'topic' if loss.topic_count == 1 else 'topics'} {names}{more}"
+    names, more = ", ".join(named(topic) for topic in loss.topics), loss.topic_count - len(loss.topics)
+    others = f" and {format_count(more)} more" if more > 0 else ""
+    return f"of {'topic' if loss.topic_count == 1 else 'topics'} {names}{others}"
 
 
 def _partitions(count: int) -> str:

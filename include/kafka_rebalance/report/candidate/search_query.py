@@ -1,4 +1,4 @@
-"""What a page says of a candidate's moves: counts, the largest, and a search with its sort, group and page."""
+"""A search in a long table of a candidate: its text, sort, group and page, and the moves that it finds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_rebalance.model.candidate import Move
 
 PAGE_ROWS = 100
 MOST_TEXT, MOST_PAGES = 200, 100_000
-SORTS = {  # of a search; the first is where nothing is asked for
+SORTS = {  # of moves; the first is the default
     "bytes": "most bytes first",
     "partition": "topic and partition",
     "batch": "batch",
@@ -21,7 +21,7 @@ SORTS = {  # of a search; the first is where nothing is asked for
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked of a long table. Pages are counted from 1; `group` is the number of a group of reasons."""
+    """A search in a long table. The first page is 1; `group` is the number of a ReasonGroup."""
 
     candidate: str
     sort: str
@@ -31,35 +31,34 @@ class Query:
 
     @classmethod
     def of(cls, asked: Mapping[str, str], sorts: Mapping[str, str]) -> Query:
-        """The query of an address. Raises InputError for what is not one of ours."""
+        """The query in the address of a page. Raises InputError for an unknown sort or a wrong value."""
         sort = asked.get("sort") or next(iter(sorts))
         if sort not in sorts:
             raise InputError(f"sort is one of {', '.join(sorts)}.")
         text = asked.get("q", "").strip()
         if len(text) > MOST_TEXT or not text.isprintable():
             raise InputError(f"q has at most {MOST_TEXT} printable characters.")
-        group = _number("group", asked.get("group"), 0) if asked.get("group") else None
+        group = _number("group", asked["group"], 0) if asked.get("group") else None
         return cls(asked.get("candidate", ""), sort, text, group, _number("page", asked.get("page") or "1", 1))
 
     def link(self, **changes: str | int | None) -> str:
-        """The query of an address that asks for this with those changes; of another search, the first page."""
-        other = replace(self, **{"page": 1, **changes})  # type: ignore[arg-type]  # ours, from the templates
+        """The query with `changes`, for an address; it is the first page unless `changes` name one."""
+        other = replace(self, **{"page": 1, **changes})  # type: ignore[arg-type]  # from the templates
         asked = {"candidate": other.candidate, "q": other.text, "group": other.group, "sort": other.sort}
         asked |= {"page": other.page if other.page > 1 else None}
         return "?" + urlencode({key: value for key, value in asked.items() if value not in (None, "")})
 
 
-def _number(name: str, value: str | None, least: int) -> int:
-    if value is None or not (value.isascii() and value.isdecimal() and len(value) <= len(str(MOST_PAGES))):
-        raise InputError(f"{name} is a whole number from {least}.")
-    if int(value) < least:
+def _number(name: str, value: str, least: int) -> int:
+    is_number = value.isascii() and value.isdecimal() and len(value) <= len(str(MOST_PAGES))
+    if not is_number or int(value) < least:
         raise InputError(f"{name} is a whole number from {least}.")
     return int(value)
 
 
 @dataclass(frozen=True, slots=True)
 class ReasonGroup:
-    """Moves with one kind of reason; `number` is what a query asks for it by."""
+    """Moves with one kind of reason; `number` is its number in a query."""
 
     number: int
     text: str
@@ -69,14 +68,14 @@ class ReasonGroup:
 
 @dataclass(frozen=True, slots=True)
 class MovesPage:
-    """What a query finds: its rows, and of how many."""
+    """The moves of one page of a query."""
 
     query: Query
     moves: tuple[Move, ...]
     found: int
     found_bytes: int
     total: int
-    groups: tuple[ReasonGroup, ...]  # of what the text finds, whatever the group asked for
+    groups: tuple[ReasonGroup, ...]  # of all moves that the text finds, in any group
 
     @property
     def pages(self) -> int:
@@ -84,5 +83,5 @@ class MovesPage:
 
     @property
     def first(self) -> int:
-        """The number of the first row, counted from 1."""
+        """The number of the page's first row, from 1."""
         return (self.query.page - 1) * PAGE_ROWS + 1

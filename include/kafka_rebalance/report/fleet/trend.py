@@ -1,4 +1,4 @@
-"""How far each resource has been off its share, night by night."""
+"""How far the worst broker was off its share of each resource, night by night."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ METRICS = (Metric.DISK, Metric.REPLICAS, Metric.LEADERS, Metric.BYTES_IN, Metric
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How far a resource's worst broker was from its share, over the checks; shares of the share, oldest first."""
+    """One resource over the checks, oldest first. `skew`: how far the worst broker is off its share."""
 
     resource: str
     at: tuple[datetime, ...]
@@ -37,7 +37,7 @@ class Trend:
 
     @property
     def points(self) -> str:
-        """Of an SVG's polyline in a box of 120 by 30; time to the right."""
+        """The points of an SVG polyline in a box of 120 by 30, with time to the right."""
         if len(self.skew) == 1:
             return f"2,{self._height(self.skew[0])} 118,{self._height(self.skew[0])}"
         begin, end = self.at[0].timestamp(), self.at[-1].timestamp()
@@ -50,7 +50,7 @@ class Trend:
 
 
 def trends(observations: Sequence[tuple[datetime, str, float, float]]) -> tuple[Trend, ...]:
-    """One for each resource out of (time, resource, skew, limit), in any order; in the order of METRICS."""
+    """From (time, resource, skew, limit) in any order: one for each resource, in the order of METRICS."""
     by_resource: dict[str, list[tuple[datetime, float, float]]] = {}
     for at, resource, skew, limit in observations:
         by_resource.setdefault(resource, []).append((at, skew, limit))

@@ -1,89 +1,72 @@
-"""Brokers before and after as small SVGs. The same values give the same bytes; numbers stand in the page's table too.
+"""Brokers before and after as small SVGs. The same values give the same bytes; the page's table has the numbers too.
 
-matplotlib draws; colours are CSS variables inside the SVG, so that the picture follows the reader's light or dark mode
-even as an <img>, where nothing of the page reaches it. Before and after differ in shape as well as in colour.
+Colours are CSS variables inside the SVG. So the plot follows the reader's light or dark mode even as an <img>, which
+the page's style does not reach. Before and after differ in shape as well as in colour.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 from kafka_rebalance.model.metrics import Metric
-from kafka_rebalance.report.candidate.broker_loads import BrokerChange, Load
+from kafka_rebalance.report.candidate.broker_loads import BrokerChange
 from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, WIDTH_INCHES, Plot, drawn, scale_of, set_ticks
 
-BROKERS_SHOWN = 30  # one by one; more than that as a distribution
+BROKERS_SHOWN = 30  # one by one; more are drawn as a distribution
 _POINTS = 61  # of the line of a distribution
 _ROW_INCHES, _FRAME_INCHES = 0.27, 0.62
-
-_LABEL_COLUMNS, _COLUMN_INCHES = 20, 0.097  # a label's letters, and how wide one is in a wide font of 11 pixels
+_LABEL_COLUMNS, _COLUMN_INCHES = 20, 0.097  # the width of a label, and of one letter in a wide font of 11 pixels
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One broker in a plot; values in the unit of the whole plot's input (bytes, bytes per second or a count)."""
+    """One broker in a plot. Values are bytes, bytes per second or counts."""
 
     label: str
     before: float
     after: float
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """What is plotted of a load. `kind` is bytes, rate or count."""
-
-    metric: Metric
-    kind: str
-    value: Callable[[Load], float | None]
-
-
-RESOURCES = (
-    Resource(Metric.DISK, "bytes", lambda load: load.size_bytes),
-    Resource(Metric.LEADERS, "count", lambda load: load.leaders),
-    Resource(Metric.REPLICAS, "count", lambda load: load.replicas),
-    Resource(Metric.BYTES_IN, "rate", lambda load: load.bytes_in_per_second),
+RESOURCES = (  # (metric, kind of unit, field of Load)
+    (Metric.DISK, "bytes", "size_bytes"),
+    (Metric.LEADERS, "count", "leaders"),
+    (Metric.REPLICAS, "count", "replicas"),
+    (Metric.BYTES_IN, "rate", "bytes_in_per_second"),
 )
 
 
 def broker_plots(brokers: Sequence[BrokerChange]) -> tuple[Plot, ...]:
-    """One plot for each resource that is known of every broker; of many brokers, how it is spread over them."""
+    """One plot for each resource that is known of every broker; many brokers are drawn as a distribution."""
     plots = []
-    for resource in RESOURCES:
-        rows = []
-        for broker in brokers:
-            before, after = resource.value(broker.before), resource.value(broker.after)
-            if before is None or after is None:
-                break
-            rows.append(Row(_label(broker), before, after))
-        else:
-            if rows:
-                plots.append(_plot(resource, rows, _even_share(brokers, [row.after for row in rows])))
+    for metric, kind, name in RESOURCES:
+        rows = [Row(_label(one), getattr(one.before, name), getattr(one.after, name)) for one in brokers]
+        if rows and all(row.before is not None and row.after is not None for row in rows):
+            plots.append(_plot(metric, kind, rows, _even_share(brokers, [row.after for row in rows])))
     return tuple(plots)
 
 
 def _label(broker: BrokerChange) -> str:
-    """Racks are free text, and SVG text does not wrap: what is too long loses its end, never the broker's id."""
+    """A rack is free text, and SVG text does not wrap: a long label loses its end, never the broker's id."""
     label = f"{broker.broker}  {broker.rack or ''}".rstrip()
-    if _columns(label) <= _LABEL_COLUMNS:
-        return label
-    while _columns(label) > _LABEL_COLUMNS - 1:
-        label = label[:-1]
-    return label + "…"
+    cut = label
+    while _columns(cut) > _LABEL_COLUMNS - (cut != label):
+        cut = cut[:-1]
+    return label if cut == label else f"{cut}…"
 
 
 def _columns(text: str) -> int:
-    """How wide the text is, in digits; the letters of East Asian scripts are twice as wide."""
+    """The width of the text, in digits; East Asian letters are twice as wide."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def _even_share(brokers: Sequence[BrokerChange], after: Sequence[float]) -> float | None:
-    """The mean over brokers that hold something in the end; None where capacities differ: shares then differ too.
+    """The mean over the brokers that hold something in the end; None if their capacities differ, as shares then do.
 
-    Where one of them is unknown, shares are equal.
+    If one of the capacities is unknown, shares are equal.
     """
     staying = [value for broker, value in zip(brokers, after, strict=True) if broker.after.replicas]
     sizes = {broker.disk_capacity_bytes for broker in brokers if broker.after.replicas}
@@ -92,23 +75,23 @@ def _even_share(brokers: Sequence[BrokerChange], after: Sequence[float]) -> floa
     return sum(staying) / len(staying)
 
 
-def _plot(resource: Resource, rows: Sequence[Row], even: float | None) -> Plot:
-    scale, unit = scale_of(resource.kind, max(max(row.before, row.after) for row in rows))
+def _plot(metric: Metric, kind: str, rows: Sequence[Row], even: float | None) -> Plot:
+    scale, unit = scale_of(kind, max(max(row.before, row.after) for row in rows))
     before, after = sorted(row.before / scale for row in rows), sorted(row.after / scale for row in rows)
-    title = resource.metric.heading + (f" ({unit})" if unit else "")
+    title = metric.heading + (f" ({unit})" if unit else "")
     if len(rows) > BROKERS_SHOWN:
         low, high = f"{before[0]:.3g}–{before[-1]:.3g}", f"{after[0]:.3g}–{after[-1]:.3g}"
         description = (
-            f"{resource.metric.heading} of {len(rows):,} brokers, from the least to the most: "
+            f"{metric.heading} of {len(rows):,} brokers, from the least to the most: "
             f"before {_course(before, unit)}, after {_course(after, unit)}."
         )
-        svg = partial(draw_distribution, _thinned(before), _thinned(after), resource.metric.noun, even and even / scale)
+        svg = partial(draw_distribution, _thinned(before), _thinned(after), metric.noun, even and even / scale)
         return Plot(title, f"all {len(rows):,} brokers: {low} before, {high} after", svg, description, True)
     description = (
-        f"{resource.metric.heading} by broker: before {before[0]:.3g} to {before[-1]:.3g}{_suffix(unit)}, "
+        f"{metric.heading} by broker: before {before[0]:.3g} to {before[-1]:.3g}{_suffix(unit)}, "
         f"after {after[0]:.3g} to {after[-1]:.3g}{_suffix(unit)}. The numbers are in the table below."
     )
-    svg = partial(draw, tuple(rows), scale, resource.kind == "count", even)
+    svg = partial(draw, tuple(rows), scale, kind == "count", even)
     return Plot(title, "", svg, description)
 
 
@@ -121,7 +104,7 @@ def _course(ordered: Sequence[float], unit: str) -> str:
 
 
 def _thinned(ordered: Sequence[float]) -> tuple[float, ...]:
-    """As many of the values, evenly spread and with both ends, as the eye can tell apart."""
+    """As many values as the eye can tell apart, evenly spread, with both ends."""
     last = len(ordered) - 1
     return tuple(ordered[round(place * last / (_POINTS - 1))] for place in range(_POINTS))
 
@@ -132,9 +115,9 @@ def _suffix(unit: str) -> str:
 
 @lru_cache(maxsize=128)
 def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -> str:
-    """The SVG: a line from before (hollow) to after (filled) for each broker, and the even share, dashed.
+    """The SVG: for each broker a line from before (hollow) to after (filled), and the even share, dashed.
 
-    Values are divided by `scale`; `whole` ones get whole ticks.
+    Values are divided by `scale`; `whole` values get whole ticks.
     """
     height = _FRAME_INCHES + _ROW_INCHES * len(rows)
     left = max(0.235, (max(_columns(row.label) for row in rows) * _COLUMN_INCHES + 0.1) / WIDTH_INCHES)

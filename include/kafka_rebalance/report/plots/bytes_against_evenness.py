@@ -1,4 +1,4 @@
-"""The candidates as a small SVG: what each copies, against how far from even it leaves the cluster."""
+"""The candidates as a small SVG: the bytes that each copies, against how uneven it leaves the cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_rebalance.report.candidate.candidate_report import CandidateReport, f
 from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, Plot, drawn, scale_of, set_ticks
 from kafka_rebalance.report.units import format_bytes, format_share
 
-FEWEST = 4  # below, the table alone says it better
+FEWEST = 4  # candidates; fewer are clearer in the table alone
 _HEIGHT_INCHES = 2.9
 _NAME_POINTS = 10
 TODAY = "today"
@@ -19,7 +19,7 @@ TODAY = "today"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """`off` is the distance of the furthest broker from its fair share, of any resource, as a share of that share."""
+    """`off` is how far the furthest broker is from its fair share of any resource, as a share of it."""
 
     name: str
     copied_bytes: int
@@ -27,7 +27,7 @@ class Point:
 
 
 def candidates_plot(candidates: Sequence[CandidateReport]) -> Plot | None:
-    """None where there are few candidates, or where the scores of one are not known."""
+    """None if there are few candidates, or if the scores of one are not known."""
     possible = [candidate for candidate in candidates if candidate.status != "infeasible"]
     if len(possible) < FEWEST:
         return None
@@ -43,15 +43,15 @@ def candidates_plot(candidates: Sequence[CandidateReport]) -> Plot | None:
     named = ", ".join(f"{p.name} {format_bytes(p.copied_bytes)} and {format_share(p.off)}" for p in (*today, *points))
     return Plot(
         "Bytes copied against what is left uneven",
-        "the line joins candidates that none betters in both",
+        "the line joins candidates that no other beats in both",
         partial(draw_candidates, (*today, *points), tuple(point.name for point in best)),
-        f"Bytes copied, and how far the furthest broker is from its fair share in the end: {named}. None betters "
-        f"{', '.join(point.name for point in best)} in both.",
+        f"Bytes copied, and how far the furthest broker is from its fair share in the end: {named}. No other "
+        f"beats {', '.join(point.name for point in best)} in both.",
     )
 
 
 def front_points(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Those that no other is at least as good as in both, and better in one; by bytes."""
+    """The points that no other beats: none is at least as good in both and better in one. By bytes."""
     best = [
         one
         for one in points
@@ -66,9 +66,9 @@ def front_points(points: Sequence[Point]) -> tuple[Point, ...]:
 
 
 class _Names:
-    """Finds a place beside each point for its name, where it covers no point and no other name.
+    """Finds a place for each name beside its point, where it covers no point and no other name.
 
-    In pixels, of which the figure has as many to the inch as there are points in one.
+    In pixels; the figure has 72 of them per inch, as many as points.
     """
 
     def __init__(self, points: Sequence[tuple[float, float]]) -> None:
@@ -100,7 +100,7 @@ def _overlap(one: _Box, other: _Box) -> float:
 
 @lru_cache(maxsize=64)
 def draw_candidates(points: tuple[Point, ...], best: tuple[str, ...]) -> str:
-    """The SVG: a filled diamond for each of `best`, joined, and a hollow circle for each other."""
+    """The SVG: a filled diamond for each of `best`, joined by a line, and a hollow circle for each other."""
     scale, unit = scale_of("bytes", max(point.copied_bytes for point in points))
 
     def draw_in(axes: Any) -> None:

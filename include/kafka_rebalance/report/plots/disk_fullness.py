@@ -1,4 +1,4 @@
-"""The fullest disks over the batches of a candidate, as a small SVG in the style of the other plots."""
+"""The fullest disks over the batches of a candidate, as a small SVG."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, Plot, drawn,
 from kafka_rebalance.report.units import format_share
 
 _HEIGHT_INCHES = 2.4
-# Told apart by dashes as well as by colour.
+# Lines differ in dashes as well as in colour.
 _LINES = ((AFTER, (0, ())), (BEFORE, (0, (5, 2))), (INK, (0, (1.5, 1.5))), (AFTER, (0, (6, 2, 1.5, 2))))
 
 Course = tuple[int, tuple[tuple[float, float], ...]]  # (broker, ((batches that are over, % of its disk), ...))
 
 
 def disk_plot(disks: Sequence[DiskCourse]) -> Plot | None:
-    """How full each disk is at the peak of each batch; None where no capacity is known, or no batch copies."""
+    """How full each disk is at the peak of each batch; None if no capacity is known, or below two batches."""
     last = max((disk.steps[-1][0] for disk in disks), default=0)
     if last < 2:
-        return None  # the table says it better
+        return None  # the table is clearer
     sized = [(disk, disk.capacity_bytes) for disk in disks[: len(_LINES)] if disk.capacity_bytes]
     courses: list[Course] = [(disk.broker, _points(disk, capacity, last)) for disk, capacity in sized]
     if not courses:
@@ -30,7 +30,7 @@ def disk_plot(disks: Sequence[DiskCourse]) -> Plot | None:
     brokers = ", ".join(str(broker) for broker, _ in courses)
     return Plot(
         "Share of disk in use (%)",
-        "by broker, of the disks that get fullest",
+        "by broker, the fullest disks",
         partial(draw_disks, tuple(courses), last),
         f"Disks of brokers {brokers} over {last} batches: {format_share(fullest)} full at most. The numbers are in the "
         "table below.",
@@ -38,7 +38,7 @@ def disk_plot(disks: Sequence[DiskCourse]) -> Plot | None:
 
 
 def _points(disk: DiskCourse, capacity_bytes: int, last: int) -> tuple[tuple[float, float], ...]:
-    """The corners of the line: at its peak during each batch that changes the disk, level in between."""
+    """The corners of the line: at the peak during each batch that changes the disk, flat in between."""
     points, now = [], float(disk.steps[0][2])
     for batch, peak, after in disk.steps[1:]:
         points += [(batch - 1, now), (batch - 1, peak), (batch, peak), (batch, after)]

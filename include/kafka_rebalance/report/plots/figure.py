@@ -1,4 +1,4 @@
-"""What all plots share: colours of two modes, the lock around matplotlib, the SVG's theme."""
+"""What all plots share: the colours of light and dark mode, the lock around matplotlib, and the SVG's theme."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
-# Placeholders that matplotlib writes, and what each stands for: (variable, light, dark). Okabe and Ito's colours.
+# Placeholders that matplotlib writes, and (variable, light, dark) of each. The colours are Okabe and Ito's.
 _COLOURS = {
     "#010101": ("ink", "#3a3f45", "#c9ced4"),
     "#020202": ("line", "#d5d9de", "#3b4149"),
@@ -22,7 +22,7 @@ _COLOURS = {
 
 INK, LINE, BEFORE, AFTER = _COLOURS
 
-WIDTH_INCHES = 5.3  # 72 CSS pixels an inch: a point becomes a pixel
+WIDTH_INCHES = 5.3  # 72 CSS pixels per inch, so a point is a pixel
 
 STYLE = {
     "svg.fonttype": "none",  # text stays text: small, sharp, and in the reader's own font
@@ -42,23 +42,18 @@ drawing = threading.Lock()  # matplotlib's settings are global, and the web app 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A picture, drawn when it is asked for, and in words what it shows. `note` is said beside the title."""
+    """A plot that is drawn on demand, and its words. `note` stands beside the title."""
 
     title: str
     note: str
     svg: Callable[[], str] = field(compare=False)
     description: str
-    is_spread: bool = False  # over the brokers, instead of one by one
+    is_spread: bool = False  # a distribution, instead of one broker a row
 
     @property
     def source(self) -> str:
-        """The picture itself for the `src` of an <img>."""
-        return as_source(self.svg())
-
-
-def as_source(svg: str) -> str:
-    """The picture for the `src` of an <img>."""
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+        """The SVG for the `src` of an <img>."""
+        return "data:image/svg+xml;base64," + base64.b64encode(self.svg().encode()).decode()
 
 
 def scale_of(kind: str, largest: float) -> tuple[float, str]:
@@ -72,13 +67,13 @@ def scale_of(kind: str, largest: float) -> tuple[float, str]:
 
 
 def drawn(height_inches: float, box: tuple[float, float, float, float], draw: Callable[[Any], None]) -> str:
-    """The SVG of what `draw` puts into the axes; `box` is (left, bottom, width, height) in shares of the figure."""
-    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
+    """The SVG. `draw` fills the axes; `box` is their (left, bottom, width, height) in shares of the figure."""
+    import matplotlib as mpl  # here, because each process that parses the Dag imports this module
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with drawing, mpl.rc_context(STYLE):
-        # 72 pixels an inch, as an SVG has them: what is placed by pixels is placed as it is seen.
+        # 72 pixels per inch, as in an SVG, so that a place in pixels is the place that people see.
         figure = Figure(figsize=(WIDTH_INCHES, height_inches), dpi=72)
         canvas = FigureCanvasSVG(figure)
         axes = figure.add_axes(box)
@@ -87,7 +82,7 @@ def drawn(height_inches: float, box: tuple[float, float, float, float], draw: Ca
 
 
 def set_ticks(axes: Any, x: int, y: int | None = None, *, whole: bool = False, grid: str = "") -> None:
-    """At most so many ticks, at round numbers, with a grid of `x`, `y` or `both`; on x `whole` ones, for a count."""
+    """At most `x` and `y` ticks, at round numbers (`whole` ones on x, for a count). `grid` is x, y or both."""
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(x, integer=whole))
@@ -98,7 +93,7 @@ def set_ticks(axes: Any, x: int, y: int | None = None, *, whole: bool = False, g
 
 
 def _finished(canvas: Any, axes: Any) -> str:
-    """The drawn figure as SVG in the page's two modes: nothing behind it, and of its frame the axis below alone."""
+    """The figure as SVG in light and dark mode, without background, and with only the lower axis."""
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
@@ -110,7 +105,7 @@ def _finished(canvas: Any, axes: Any) -> str:
 
 
 def themed(svg: str) -> str:
-    """From the <svg> tag on, in CSS pixels, with placeholders turned into variables of the two modes."""
+    """From the <svg> tag on, in CSS pixels, with a CSS variable for each placeholder."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r'(width|height)="([\d.]+)pt"', lambda m: f'{m[1]}="{float(m[2]):g}"', svg, count=2)
     svg = re.sub(r"font: [^;\"]*?([\d.]+px)[^;\"]*|font-size: ([\d.]+px); font-family: [^;\"]*", _font, svg)
@@ -123,5 +118,5 @@ def themed(svg: str) -> str:
 
 
 def _font(match: re.Match[str]) -> str:
-    """The reader's own font instead of matplotlib's list of names."""
+    """The reader's own font, not matplotlib's."""
     return f"font-size: {match[1] or match[2]}; font-family: system-ui, sans-serif"

@@ -1,4 +1,4 @@
-"""Who receives and who sends when, as a small SVG in the style of the other plots."""
+"""Which broker receives and sends when, as a small SVG."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Lane = tuple[int, tuple[float, ...], tuple[float, ...]]  # broker, and [slot] sh
 
 
 def timetable_plot(timetable: Timetable | None, seconds: float | None) -> Plot | None:
-    """The brokers with most to do; None where nothing is copied. `seconds`: of all copying, None: unknown."""
+    """The brokers with most to copy; None if nothing is copied. `seconds`: of all copying; None is unknown."""
     if timetable is None or not timetable.brokers:
         return None
     lanes = tuple((one["broker"], one["in"], one["out"]) for one in timetable.brokers)
@@ -38,7 +38,7 @@ def timetable_plot(timetable: Timetable | None, seconds: float | None) -> Plot |
 
 @lru_cache(maxsize=64)
 def draw_lanes(lanes: tuple[Lane, ...], length: float, unit: str) -> str:
-    """The SVG: of each broker a lane, what comes in above its line, what goes out below it."""
+    """The SVG: a lane for each broker, with bytes in above its line and bytes out below it."""
     height = _FRAME_INCHES + _ROW_INCHES * len(lanes)
 
     def draw_in(axes: Any) -> None:

@@ -213,10 +213,10 @@ def course(today: int, during: int, after: int) -> dict[str, Any]:
 
 def test_a_plan_that_makes_nothing_worse_says_so() -> None:
     said = brief(planned(broker=course(35, 35, 20), rack=None)).worst
-    assert said[0].startswith("While it runs no loss of one broker is worse than today's worst: 35 partitions")
+    assert said[0].startswith("While it runs, no loss of one broker is worse than today's worst: 35 partitions")
     assert brief(planned(broker=course(0, 0, 0), rack=course(0, 0, 0))).worst == (
-        "The loss of any one broker leaves no partition under min.insync.replicas, before, meanwhile or after.",
-        "The loss of any one rack leaves every partition a replica in sync, all the time.",
+        "The loss of any one broker leaves no partition under min.insync.replicas, today, meanwhile or afterwards.",
+        "The loss of any one rack leaves every partition a replica in sync, at all times.",
     )
 
 
@@ -231,9 +231,9 @@ def test_what_is_not_known_of_min_insync_replicas_is_said() -> None:
     assert (
         brief(planned(min_insync_unknown=7))
         .worst[0]
-        .endswith("Not counted: 7 partitions of unknown min.insync.replicas.")
+        .endswith("Not counted: 7 partitions with unknown min.insync.replicas.")
     )
-    assert "what the loss of a broker would stop cannot be told" in brief(planned(broker=None)).worst[0]
+    assert "nobody can say what the loss of a broker would stop" in brief(planned(broker=None)).worst[0]
 
 
 def test_the_cost_says_throttle_least_rate_and_whose_network_is_at_its_limit() -> None:

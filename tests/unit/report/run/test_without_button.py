@@ -46,7 +46,7 @@ def test_four_candidates_are_drawn_with_their_figures_as_text_and_the_front_name
     assert plot is not None
     for words in ("today 0 B and 100 %", "optimal 260 GiB and 10 %", "given 300 GiB and 30 %"):
         assert words in plot.description
-    assert "None betters leaders_only, light, optimal, balanced in both" in plot.description
+    assert "No other beats leaders_only, light, optimal, balanced in both" in plot.description
     drawn = ElementTree.fromstring(base64.b64decode(plot.source.split(",")[1]))
     texts = {element.text for element in drawn.iter()}
     assert {"today", "leaders_only", "light", "balanced", "optimal", "given", "bytes copied (GiB)"} <= texts
