@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import groupby
+from operator import attrgetter
 
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
@@ -86,11 +88,8 @@ class Candidate:
 
     @property
     def batches(self) -> tuple[Batch, ...]:
-        """The moves by batch, in the order of the numbers."""
-        by_number: dict[int, list[Move]] = {}
-        for move in self.moves:
-            by_number.setdefault(move.batch, []).append(move)
-        return tuple(Batch(number, tuple(moves), self.digest) for number, moves in sorted(by_number.items()))
+        by_number = groupby(sorted(self.moves, key=attrgetter("batch")), attrgetter("batch"))
+        return tuple(Batch(number, tuple(moves), self.digest) for number, moves in by_number)
 
 
 def candidate_digest(name: str, snapshot_digest: str, settings: Mapping[str, object], moves: Iterable[Move]) -> str:

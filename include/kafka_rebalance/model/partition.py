@@ -93,7 +93,6 @@ class TopicIdentity:
 
 
 def topic_identities(partitions: Mapping[TopicPartition, PartitionView]) -> dict[str, TopicIdentity]:
-    """The identity of each topic in a view of the cluster."""
     return {
         tp.topic: TopicIdentity(partition.topic_znode_version, partition.topic_czxid, partition.topic_id)
         for tp, partition in partitions.items()

@@ -136,7 +136,6 @@ class Policy:
         return min(self.max_bytes, int(self.max_bytes_share * cluster_bytes))
 
     def throttle_problem(self, bytes_per_second: int) -> str | None:
-        """Why this throttle is not allowed, or None."""
         least, most = self.min_throttle_bytes_per_second, self.max_throttle_bytes_per_second
         if least <= bytes_per_second <= most:
             return None

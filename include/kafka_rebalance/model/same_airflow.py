@@ -12,7 +12,6 @@ _MARKED = re.compile(r".*\(([^()]+)\)", re.DOTALL)
 
 
 def marked(address: str, mark: str) -> str:
-    """The name of this Airflow."""
     return f"{address or 'airflow'} ({mark})"
 
 

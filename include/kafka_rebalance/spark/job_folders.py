@@ -58,7 +58,6 @@ class HadoopFolder:
 
     @_java_errors()
     def parquet_files(self) -> list[str]:
-        """The names, below this folder, of all Parquet files at any depth, sorted."""
         system, path = self._opened()
         found, root = system.listFiles(path, True), str(path.toUri().getPath()).rstrip("/")
         names = []

@@ -52,7 +52,6 @@ class Placements:
             self.moved[index] += int(weights @ (own != placed))
 
     def add_sums(self, sums: Mapping[str, Any]) -> None:
-        """Adds the sums of a row that `to_batch` made."""
         self.found += np.array(sums["found"], np.int64)
         self.without_key += sums["without_key"]
         self.foreign += sums["foreign"]

@@ -92,7 +92,6 @@ class TooLarge:
     partition: TopicPartition
     topic_bytes: int  # of its znode without moves
     moving_bytes: int
-    znode_bytes: int  # at most
 
 
 def too_large(sizes: Rewrites, moves: Sequence[Move]) -> TooLarge | None:
@@ -103,7 +102,7 @@ def too_large(sizes: Rewrites, moves: Sequence[Move]) -> TooLarge | None:
     if sizes.alone.max(initial=0) <= ZNODE_BYTES:
         return None
     worst = int(sizes.alone.argmax())
-    return TooLarge(moves[worst].topic_partition, int(sizes.topic_bytes[worst]), int(sizes.alone[worst]), ZNODE_BYTES)
+    return TooLarge(moves[worst].topic_partition, int(sizes.topic_bytes[worst]), int(sizes.alone[worst]))
 
 
 def bytes_by_batch(sizes: Rewrites, batches: Ints) -> Ints:
@@ -133,12 +132,12 @@ def bearable(sizes: Rewrites, moves: Ints) -> bool:
 class Work:
     """The cost of batches for the controller, while they are filled."""
 
-    def __init__(self, sizes: Rewrites, batches: int, most: int) -> None:
-        """`most` is the limit of partitions in a batch."""
+    def __init__(self, sizes: Rewrites, most: int) -> None:
+        """One empty batch; `most` is the limit of partitions in a batch."""
         self.sizes = sizes
-        self._bytes = np.zeros(batches, dtype=np.int64)  # rewritten in all
-        self._partitions = np.zeros(batches, dtype=np.int64)
-        self._request = np.full(batches, _REQUEST_FRAME, dtype=np.int64)
+        self._bytes = np.zeros(1, dtype=np.int64)  # rewritten in all
+        self._partitions = np.zeros(1, dtype=np.int64)
+        self._request = np.full(1, _REQUEST_FRAME, dtype=np.int64)
         self._topics: dict[int, Ints] = {}  # {topic: [its partitions | extra bytes of its znode, batch]}
         largest = int((sizes.topic_bytes + most * sizes.growth).max(initial=0))
         request = _REQUEST_FRAME + most * int(sizes.request.max(initial=0))

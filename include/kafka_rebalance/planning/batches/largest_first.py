@@ -41,8 +41,6 @@ class FillOrder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """One move for a batch."""
-
     number: int
     ends: tuple[int, ...]  # the receivers, then the sender
     load: tuple[float, ...]  # bytes of each of these ends
@@ -52,7 +50,6 @@ class Piece:
 
     @property
     def is_early(self) -> bool:
-        """Whether its rank is before ORDINARY."""
         return self.rank < ORDINARY
 
 

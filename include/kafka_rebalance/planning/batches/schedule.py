@@ -103,7 +103,7 @@ def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, 
 
     def in_way(way: FillOrder) -> tuple[Ints, float]:
         """([move] batch, bytes of the busiest broker in or out, summed over the batches)"""
-        work = Work(sizes, 1, settings.partitions_per_batch)
+        work = Work(sizes, settings.partitions_per_batch)
         batch = filled_batches(settings, transfers, found, ranks, work, way, aim)
         return batch, float(np.maximum(*transfers.traffic(batch)).max(axis=1).sum())
 
@@ -135,7 +135,7 @@ def _batches_aimed_at(settings: Settings, transfers: Transfers, moves: Ints, siz
 
 def _in_turn(settings: Settings, transfers: Transfers, moves: Ints, sizes: Rewrites) -> Ints:
     """The batch, from 0, of each of these moves that copy nothing. One batch is filled after the other."""
-    work, batch, partitions, leader_changes = Work(sizes, 1, settings.partitions_per_batch), 0, 0, 0
+    work, batch, partitions, leader_changes = Work(sizes, settings.partitions_per_batch), 0, 0, 0
     found = []
     for move in moves.tolist():
         leads = bool(transfers.changes_leader[move])

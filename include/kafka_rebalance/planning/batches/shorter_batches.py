@@ -74,7 +74,7 @@ class _Levels:
         self.lasts = self.load.max(axis=0)
         self.rank = np.full(batches, ranks.max())  # of the earliest partition that was in the batch at the start
         np.minimum.at(self.rank, self.batch[moves], ranks[moves])
-        self.checks_controller = Work(sizes, 1, settings.partitions_per_batch).matters
+        self.checks_controller = Work(sizes, settings.partitions_per_batch).matters
         self._of_end: dict[int, tuple[Ints, Floats]] = {}
 
     def lower(self, batch: int) -> bool:
@@ -168,7 +168,6 @@ class _Levels:
         self.batch[move] = batch
 
     def _bearable(self, batch: int, change: _Change) -> bool:
-        """Whether the controller can take both batches afterwards."""
         for number, goes, joins in ((batch, change.leaves, change.comes), (change.to, change.comes, change.leaves)):
             there = self.moves[self.batch[self.moves] == number]
             there = np.append(there[there != goes], [joins] if joins >= 0 else [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,8 +26,8 @@ from kafka_rebalance.planning.describe.shortfall import (
     Shortfall,
     bytes_left,
     held_to_the_job,
-    runs_for,
     shortfall,
+    stays_behind,
 )
 from kafka_rebalance.planning.describe.status_and_note import (
     above_words,
@@ -36,7 +37,6 @@ from kafka_rebalance.planning.describe.status_and_note import (
     status_and_notes,
     too_large_words,
 )
-from kafka_rebalance.planning.describe.stays_behind import stays_behind
 from kafka_rebalance.planning.describe.way_back import batch_of_rows, way_back
 from kafka_rebalance.planning.describe.worst_case import worst_case
 from kafka_rebalance.planning.evenness.scores import scores
@@ -196,10 +196,11 @@ def _further_runs(
     problem: Problem, found: FoundLists, asked: Held, reached: Shortfall, after: Floats
 ) -> FurtherRuns | None:
     """If `max_bytes` stopped the plan short of the tolerance: an estimate of the bytes and runs still needed."""
-    if reached.is_met or Limit.BYTES not in found.budget.reached or not problem.settings.max_bytes:
+    most = problem.settings.max_bytes
+    if reached.is_met or Limit.BYTES not in found.budget.reached or not most:
         return None
     left = bytes_left(problem, asked, after[:, DISK])
-    return FurtherRuns(runs_for(problem, left), left)
+    return FurtherRuns(max(1, math.ceil(left / most)), left)
 
 
 def _crowded(problem: Problem, replicas: Ints) -> int:

@@ -92,19 +92,18 @@ def _changes(
     rows = np.flatnonzero(batch > 0)
     before, after, holding = problem.replicas[rows], replicas[rows], problem.dir_contents.holding[rows]
     size, number = problem.size_bytes[rows].tolist(), batch[rows].tolist()
-    arriving: dict[tuple[int, int], list[float]] = defaultdict(list)
-    leaving: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+    changes: dict[tuple[int, int], tuple[list[float], list[tuple[int, float]]]] = defaultdict(lambda: ([], []))
     moves, places = np.nonzero(added(after, before))
     for move, broker in zip(moves.tolist(), after[moves, places].tolist(), strict=True):
-        arriving[number[move], broker].append(size[move])
+        changes[number[move], broker][0].append(size[move])
     moves, places = np.nonzero(added(before, after) & (holding >= 0))
     for move, broker, lay in zip(
         moves.tolist(), before[moves, places].tolist(), holding[moves, places].tolist(), strict=True
     ):
-        leaving[number[move], broker].append((lay, size[move]))
-    for key in sorted(arriving.keys() | leaving.keys()):
-        if key[1] in brokers:
-            yield key[1], key[0], arriving.get(key, []), leaving.get(key, [])
+        changes[number[move], broker][1].append((lay, size[move]))
+    for (of_batch, broker), (arriving, leaving) in sorted(changes.items()):
+        if broker in brokers:
+            yield broker, of_batch, arriving, leaving
 
 
 def _fill(dirs: list[_Dir], batch: int, sizes: list[float]) -> None:

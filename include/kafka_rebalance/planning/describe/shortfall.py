@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
-from kafka_rebalance.model.settings import BALANCED, LEADERS_ALONE, LIGHT, Settings
+from kafka_rebalance.documents.proposals.candidate_figures import Reason, StaysBehind
+from kafka_rebalance.model.settings import BALANCED, LEADERS_ALONE, LIGHT
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.simple_bound import moved_bytes_bound
 from kafka_rebalance.planning.evenness.scores import outside_band
@@ -36,6 +38,7 @@ from kafka_rebalance.planning.search.placement import Budget, Placement
 from kafka_rebalance.planning.search.relieve import Relief, relief_of
 from kafka_rebalance.planning.search.replication_factor import wanted_factor
 
+TOPICS_NAMED = 5
 _ROUNDING = 2e-4  # of a share: the search stops slightly outside the band
 
 
@@ -79,14 +82,9 @@ class Held:
     scale: Floats  # [REPLICA_METRICS]
 
 
-def asked_of(settings: Settings) -> Goal:
-    """The goal of the job for every candidate. With `relieve_above` it is the goal of `light`."""
-    return goal_of(settings, LIGHT if settings.relieve_above is not None else BALANCED)
-
-
 def held_to_the_job(problem: Problem, targets: Floats, scale: Floats) -> Held:
     """`targets` is [broker, METRICS]; `scale` is the unit of a relief's loads."""
-    goal = asked_of(problem.settings)
+    goal = goal_of(problem.settings, LIGHT if problem.settings.relieve_above is not None else BALANCED)
     relief = None
     if goal.one_sided:
         raw = replica_weights(problem)
@@ -269,6 +267,22 @@ def bytes_left(problem: Problem, held: Held, after: Floats) -> int:
     return moved_bytes_bound(after, bands, here, 0.0, same_factor=True)
 
 
-def runs_for(problem: Problem, left: int) -> int:
-    """How many runs with the same `max_bytes` copy these bytes; at least one."""
-    return max(1, math.ceil(left / max(1, problem.settings.max_bytes or 1)))
+def stays_behind(problem: Problem, replicas: Ints, *, moves_replicas: bool) -> tuple[StaysBehind, ...]:
+    """The replicas on brokers to be emptied, by broker and reason; `replicas` are the lists after."""
+    if problem.settings.job in LEADERS_ALONE:
+        return ()
+    selected = np.array([problem.settings.selects(topic) for topic in problem.topics], dtype=bool)[problem.topic]
+    last = Reason.NOT_MOVED if moves_replicas else Reason.ONLY_REORDERED
+    reasons = np.select(
+        [~selected, ~problem.movable, problem.pinned],
+        [Reason.NOT_SELECTED.value, Reason.INTERNAL.value, Reason.PINNED.value],
+        last.value,
+    )
+    found = []
+    for broker, reason in product(np.flatnonzero(problem.leaving), Reason):
+        rows = np.flatnonzero((replicas == broker).any(axis=1) & (reasons == reason.value))
+        if len(rows):
+            topics = sorted({problem.topics[number] for number in np.unique(problem.topic[rows])})
+            size, named = int(problem.size_bytes[rows].sum()), tuple(topics[:TOPICS_NAMED])
+            found.append(StaysBehind(int(problem.brokers[broker]), reason, len(rows), size, named, len(topics)))
+    return tuple(found)

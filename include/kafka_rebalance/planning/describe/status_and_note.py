@@ -9,7 +9,7 @@ import numpy as np
 from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_PLACES
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.candidate import Status
-from kafka_rebalance.planning.batches.controller_bytes import TooLarge
+from kafka_rebalance.planning.batches.controller_bytes import ZNODE_BYTES, TooLarge
 from kafka_rebalance.planning.describe.planned_elections import Ending
 from kafka_rebalance.planning.describe.shortfall import (
     Held,
@@ -116,10 +116,9 @@ def above_words(problem: Problem, after: Floats) -> list[str]:
 
 
 def too_large_words(found: TooLarge) -> str:
-    """Why a plan with too large a znode is not offered."""
     return (
         f"The znode of topic {found.partition.topic} has {found.topic_bytes:,} bytes, and {found.moving_bytes:,} while "
-        f"{found.partition} moves. ZooKeeper accepts {found.znode_bytes:,} (jute.maxbuffer). "
+        f"{found.partition} moves. ZooKeeper accepts {ZNODE_BYTES:,} (jute.maxbuffer). "
         f"Name the topic in topics_out. {JUTE_MAXBUFFER_PLACES}."
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from kafka_rebalance.planning.tables.result_tables import (
     MOVES_SCHEMA,
     check_moves_digest,
     move_of,
-    move_row,
     moves_table,
 )
 
@@ -40,10 +39,6 @@ def read_moves(run_folder: Folder, proposals: Mapping[str, Any], name: str) -> p
     digest = moves_digest(name, proposals["snapshot_digest"], proposals["settings"], table)
     check_moves_digest(run_folder, name, str(entry["digest"]), digest)
     return table
-
-
-def move_table(moves: Sequence[Move]) -> pa.Table:
-    return pa.Table.from_pylist([move_row("", move) for move in moves], schema=COLUMNS)  # without the candidate
 
 
 def moves_in(table: pa.Table) -> tuple[Move, ...]:

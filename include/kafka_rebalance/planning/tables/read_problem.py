@@ -65,6 +65,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         values, known = partitions.amounts(column)
         return values[order] if known.any() else None
 
+    dirs = list(zip(at.tolist(), brokers.log_dirs(), strict=True))
     replicas = np.where(lists >= 0, np.searchsorted(named, np.maximum(lists, 0)), -1)
     by_id = dict(zip(ids.tolist(), racks, strict=True))
     return Problem(
@@ -91,8 +92,8 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         closed=np.isin(named, list(settings.brokers_out)),
         disk_capacity=stated("disk_capacity_bytes"),
         disk_used=stated("disk_used_bytes"),
-        log_dirs=log_dirs_in_table(brokers, at, len(named), settings.disk_headroom),
-        dir_contents=read_dir_contents(brokers, partitions, at, order, replicas, size[order]),
+        log_dirs=_log_dirs(dirs, len(named), settings.disk_headroom),
+        dir_contents=_dir_contents(dirs, partitions, order, replicas, size[order]),
         networks=np.stack([stated("nic_in_bytes_per_second"), stated("nic_out_bytes_per_second")], axis=1),
     )
 
@@ -121,14 +122,11 @@ def _check_total(size: Floats, replicas: Ints) -> None:
         )
 
 
-def log_dirs_in_table(brokers: Columns, at: Ints, count: int, headroom: float) -> LogDirs:
-    """The log dirs of brokers that have several; `at` is [broker row], the index of its broker.
-
-    Offline dirs do not count, since they receive nothing.
-    """
+def _log_dirs(dirs_of: Sequence[tuple[int, Sequence[LogDirRow]]], count: int, headroom: float) -> LogDirs:
+    """The room in the log dirs of brokers (by index) that have several. Offline dirs receive nothing."""
     several, unknown = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
     room, rooms, fullest = np.full(count, np.inf), np.full(count, np.inf), [""] * count
-    for broker, all_dirs in zip(at.tolist(), brokers.log_dirs(), strict=True):
+    for broker, all_dirs in dirs_of:
         if len(all_dirs) < 2:
             continue
         dirs = [one for one in _online(all_dirs) if one.total_bytes is not None and one.usable_bytes is not None]
@@ -141,15 +139,14 @@ def log_dirs_in_table(brokers: Columns, at: Ints, count: int, headroom: float) -
     return LogDirs(several, room, rooms, tuple(fullest), unknown)
 
 
-def read_dir_contents(
-    brokers: Columns, partitions: Columns, at: Ints, order: Ints, replicas: Ints, size: Floats
+def _dir_contents(
+    dirs_of: Sequence[tuple[int, Sequence[LogDirRow]]], partitions: Columns, order: Ints, replicas: Ints, size: Floats
 ) -> DirContents:
-    """The log dirs of brokers that have several, if the snapshot knows the log dir of each replica.
+    """The log dirs of brokers (by index) that have several, if the snapshot knows the log dir of each replica.
 
-    `at` is [broker row], the index of its broker; `order` gives the partition rows the order of `replicas` and `size`.
-    Offline dirs do not count.
+    `order` gives the partition rows the order of `replicas` and `size`. Offline dirs do not count.
     """
-    several = [(broker, _online(dirs)) for broker, dirs in zip(at.tolist(), brokers.log_dirs(), strict=True)]
+    several = [(broker, _online(dirs)) for broker, dirs in dirs_of]
     several = [(broker, dirs) for broker, dirs in several if len(dirs) > 1]
     if not several:
         nothing = np.empty(0)

@@ -111,7 +111,6 @@ def disk_table(parts: Iterable[tuple[str, Sequence[Ints]]]) -> pa.Table:
 
 
 def move_of(row: Mapping[str, Any]) -> Move:
-    """The move in a row of the table `moves`."""
     return Move(
         TopicPartition(row["topic"], row["partition"]),
         tuple(row["before"]),
@@ -124,7 +123,6 @@ def move_of(row: Mapping[str, Any]) -> Move:
 
 
 def move_row(candidate: str, move: Move) -> dict[str, Any]:
-    """The row of a move in the table `moves`."""
     return {
         "candidate": candidate,
         "topic": move.topic_partition.topic,

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_rebalance.planning.problem.arrays import Floats, Ints
+from kafka_rebalance.planning.tables.checked_columns import one_array
 from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA
 
 DAYS = 28  # four weeks have each weekday four times; older samples no longer describe the cluster
@@ -29,18 +30,15 @@ def aggregated(samples: pa.Table, existing: pa.Table) -> pa.Table:
     samples = samples.filter(sound)
     of = _rows_of(samples, existing)
     czxid, known_czxid = _numbers(samples["topic_czxid"]), _numbers(existing["topic_czxid"])
-    mine = of >= 0
-    same = np.isnan(czxid) | np.isnan(known_czxid[np.maximum(of, 0)]) | (czxid == known_czxid[np.maximum(of, 0)])
-    keep = np.flatnonzero(mine & same)
-    of = of[keep]
-    at = samples["observed_at"].cast(pa.int64()).to_numpy()[keep]
-    end, start, size = (_numbers(samples[name])[keep] for name in ("end_offset", "start_offset", "size_bytes"))
-    order = np.lexsort((size, start, end, at, of))
-    of, at, end, start, size = of[order], at[order], end[order], start[order], size[order]
-    first = np.ones(len(of), dtype=bool)
-    first[1:] = (of[1:] != of[:-1]) | (at[1:] != at[:-1])  # two samples of one time count once
-    of, at, end, start, size = of[first], at[first], end[first], start[first], size[first]
-    return _figures(existing, of, at, end, start, size)
+    same = np.isnan(czxid) | np.isnan(known_czxid[of]) | (czxid == known_czxid[of]) if len(existing) else of >= 0
+    at = samples["observed_at"].cast(pa.int64()).to_numpy()
+    end, start, size = (_numbers(samples[name]) for name in ("end_offset", "start_offset", "size_bytes"))
+    rows = np.flatnonzero((of >= 0) & same)
+    rows = rows[np.lexsort((size[rows], start[rows], end[rows], at[rows], of[rows]))]
+    first = np.ones(len(rows), dtype=bool)
+    first[1:] = (np.diff(of[rows]) != 0) | (np.diff(at[rows]) != 0)
+    rows = rows[first]  # two samples of one time count once
+    return _figures(existing, of[rows], at[rows], end[rows], start[rows], size[rows])
 
 
 def _figures(existing: pa.Table, of: Ints, at: Ints, end: Floats, start: Floats, size: Floats) -> pa.Table:
@@ -111,23 +109,13 @@ def _percentile(group: Ints, values: Floats, weights: Floats, groups: int) -> Fl
 
 def _rows_of(samples: pa.Table, existing: pa.Table) -> Ints:
     """[sample] The row of its partition in `existing`; -1: its partition does not exist."""
-    topics = pc.unique(existing["topic"])
-    width = 1 + max(int(pc.max(existing["partition"]).as_py() or 0), int(pc.max(samples["partition"]).as_py() or 0))
-    keys = _keys(existing, topics, width)
-    wanted = _keys(samples, topics, width)
-    if not len(keys):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    order = np.argsort(keys, kind="stable")
-    place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-    rows = order[place]
-    return np.where((wanted >= 0) & (keys[rows] == wanted), rows, -1)
-
-
-def _keys(table: pa.Table, topics: pa.Array, width: int) -> Ints:
-    topic = pc.fill_null(pc.index_in(table["topic"], value_set=topics), -1).to_numpy().astype(np.int64)
-    partition = table["partition"].to_numpy().astype(np.int64)
-    keys: Ints = np.where(topic >= 0, topic * width + partition, -1)
-    return keys
+    topics = one_array(pc.unique(existing["topic"]))
+    keys, known = (
+        pc.add(pc.multiply(pc.index_in(table["topic"], value_set=topics).cast(pa.int64()), 2**31), table["partition"])
+        for table in (samples, existing)
+    )
+    rows: Ints = pc.fill_null(pc.index_in(keys, value_set=one_array(known)), -1).to_numpy().astype(np.int64)
+    return rows
 
 
 def _numbers(column: pa.ChunkedArray) -> Floats:

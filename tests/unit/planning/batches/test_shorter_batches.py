@@ -40,7 +40,7 @@ def before_and_after(
     rank = np.array(ranks or [ORDINARY] * len(moves))
     if batches is None:
         found = pieces(problem.settings, transfers, every, rank)
-        work = Work(znodes, 1, problem.settings.partitions_per_batch)
+        work = Work(znodes, problem.settings.partitions_per_batch)
         first = filled_batches(problem.settings, transfers, found, rank, work, FillOrder(True, False, 1.0, 0.0), 1)
     else:
         first = np.array(batches)

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from kafka_rebalance.errors import InputError
 from kafka_rebalance.model.candidate import Move, candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.planning.tables.move_columns import move_table, moves_digest, moves_in
+from kafka_rebalance.planning.tables.move_columns import moves_digest, moves_in
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange, Load
 from kafka_rebalance.report.candidate.csv_files import brokers_csv
 from kafka_rebalance.report.candidate.move_search import MOST_GROUPS, OTHER, MoveTable
 from kafka_rebalance.report.candidate.search_query import PAGE_ROWS, SORTS, MovesPage, Query
 from support.documents import report_samples as samples
 from support.documents.built_report import summary_of
+from support.plans.move_tables import move_table
 
 TOPICS = ("orders", "Payments.eu", "=cmd|x!A1", "-minus", samples.HOSTILE, "zahlungen.für.alle", "orders-12")
 REASONS = (

@@ -1,0 +1,15 @@
+"""Moves as the table that the moves page reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.planning.tables.move_columns import COLUMNS
+from kafka_rebalance.planning.tables.result_tables import move_row
+
+
+def move_table(moves: Sequence[Move]) -> pa.Table:
+    return pa.Table.from_pylist([move_row("", move) for move in moves], schema=COLUMNS)  # without the candidate
