@@ -65,8 +65,6 @@ class ClusterConnection:
 
 
 class ConnectionFields(Protocol):
-    """The fields of an Airflow connection."""
-
     conn_id: str
     conn_type: str
     host: str | None

@@ -168,7 +168,6 @@ def number(allowed: str, is_allowed: Callable[[float], bool]) -> Callable[[Any],
 
 
 def one_of(allowed: tuple[str, ...]) -> Callable[[Any], str]:
-    """A reader of one of these texts."""
 
     def read(value: Any) -> str:
         if value not in allowed:

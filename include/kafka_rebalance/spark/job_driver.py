@@ -42,7 +42,6 @@ def run_job(work: Callable[[Path], None]) -> int:
 
 
 def add_folder_checks(parser: argparse.ArgumentParser) -> None:
-    """The arguments that `own_folder` checks."""
     parser.add_argument(
         "--expect-nonce", help="what nonce.json in the out folder must hold, to show that this driver sees that folder"
     )

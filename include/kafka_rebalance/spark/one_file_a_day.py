@@ -29,8 +29,6 @@ _FILE = re.compile(r"([^/]+/cluster=[^/]+/day=(\d{4}-\d{2}-\d{2}))/([^/]+\.parqu
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The result for one day."""
-
     content: bytes  # of the new file; empty: the day does not change
     rows: int
     sources: Mapping[str, str]  # {file that the new one replaces: SHA-256 of the merged bytes}

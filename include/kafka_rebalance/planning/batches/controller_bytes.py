@@ -17,7 +17,6 @@ import numpy as np
 
 from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH, JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem
 
 # Less the path and headers of the request, and the check of the controller epoch since 2.1.
@@ -85,24 +84,12 @@ def _topic_bytes(problem: Problem) -> Ints:
     return found.astype(np.int64) + _TOPIC_FRAME
 
 
-@dataclass(frozen=True, slots=True)
-class TooLarge:
-    """A topic whose znode would be too large for ZooKeeper while one of its partitions moves."""
-
-    partition: TopicPartition
-    topic_bytes: int  # of its znode without moves
-    moving_bytes: int
-
-
-def too_large(sizes: Rewrites, moves: Sequence[Move]) -> TooLarge | None:
-    """The largest topic that the controller could not write during these moves, if there is one.
+def too_large(sizes: Rewrites) -> int | None:
+    """The move of the largest topic whose znode the controller could not write during it, if there is one.
 
     ZooKeeper closes a connection that sends more than jute.maxbuffer, and the controller then retries forever.
     """
-    if sizes.alone.max(initial=0) <= ZNODE_BYTES:
-        return None
-    worst = int(sizes.alone.argmax())
-    return TooLarge(moves[worst].topic_partition, int(sizes.topic_bytes[worst]), int(sizes.alone[worst]))
+    return int(sizes.alone.argmax()) if sizes.alone.max(initial=0) > ZNODE_BYTES else None
 
 
 def bytes_by_batch(sizes: Rewrites, batches: Ints) -> Ints:

@@ -57,7 +57,6 @@ class Transfers:
         return ends, counted * self.size[:, None], np.minimum(counted, most)
 
     def receivers(self, move: int) -> Ints:
-        """The brokers that receive a replica by this move."""
         return self.added[1][self.starts[move] : self.starts[move + 1]]
 
     def totals(self) -> tuple[Floats, Floats]:

@@ -30,11 +30,8 @@ from kafka_rebalance.planning.describe.shortfall import (
     stays_behind,
 )
 from kafka_rebalance.planning.describe.status_and_note import (
-    above_words,
-    note_sentence,
     off_words,
-    peak_note,
-    status_and_notes,
+    status_and_note,
     too_large_words,
 )
 from kafka_rebalance.planning.describe.way_back import batch_of_rows, way_back
@@ -135,9 +132,10 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
     relative = np.divide(compared, reachable, out=np.where(compared > 0, np.inf, 1.0), where=reachable > 0)
     moves, ranks = _moves(problem, found, end, relative, was_broken & ~is_broken, used)
     sizes = rewrites(problem, moves)
-    beyond_znode = too_large(sizes, moves)
-    if beyond_znode is not None:
-        return infeasible(problem, name, too_large_words(beyond_znode))
+    worst = too_large(sizes)
+    if worst is not None:
+        note = too_large_words(moves[worst].topic_partition, int(sizes.topic_bytes[worst]), int(sizes.alone[worst]))
+        return infeasible(problem, name, note)
     planned = schedule(problem, moves, ranks, used, sizes)
     throttle = problem.settings.throttle_bytes_per_second
     shortest = makespan_bound(planned.received, planned.sent, throttle) if throttle else None
@@ -157,13 +155,13 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         "controller_bytes": planned.controller_bytes,
     }
     own = Held(found.goal, reachable, found.relief, found.scale)
-    off = [*above_words(problem, after[:, DISK]), *off_words(problem, own, found.replicas, after)]
+    off = off_words(problem, own, found.replicas, after)
     asked = held_to_the_job(problem, reachable, found.scale)
     reached = shortfall(problem, asked, found.replicas, leaders, after, is_broken)
-    status, notes = status_and_notes(problem, found, end, off, int(is_broken.sum()))
-    notes += peak_note(problem, planned.peak_disk_fraction, used)
+    peak = planned.peak_disk_fraction
+    status, note = status_and_note(problem, found, end, off, int(is_broken.sum()), peak, used)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
-    candidate = Candidate(name, digest, status, planned.moves, note_sentence(notes), summary)
+    candidate = Candidate(name, digest, status, planned.moves, note, summary)
     staying = stays_behind(problem, found.replicas, moves_replicas=found.goal.moves_replicas)
     return DescribedCandidate(
         candidate,

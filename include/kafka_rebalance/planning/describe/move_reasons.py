@@ -31,8 +31,6 @@ _EDGE = 1e-3  # of a share: a load this near to the band counts as inside
 
 
 class Reasons:
-    """The reasons for one candidate's moves."""
-
     def __init__(self, problem: Problem, relative: Floats, tolerance: float, after: Ints) -> None:
         """`relative` is [broker, METRICS], load before over share; `after` are the lists after, as wide as before."""
         known = known_metrics(problem)

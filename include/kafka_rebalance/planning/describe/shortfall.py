@@ -107,9 +107,12 @@ def shortfall(problem: Problem, held: Held, replicas: Ints, leaders: Ints, loads
     beyond = np.where(np.isfinite(beyond), beyond, 1.0)
     away = (np.abs(apart) if held.relief is None else np.maximum(0.0, apart))[asked_cells(problem, held)]
     repairs = int((broken & problem.relocatable & ~problem.rack_pinned).sum()) if held.goal.repairs_racks else 0
-    undone = left_behind(problem, replicas) + _wrong_factor(problem, replicas)
-    undone += _wrongly_led(problem, replicas, leaders)
-    undone += len(disks_above(problem, loads[:, DISK]))
+    undone = left_behind(problem, replicas) + len(disks_above(problem, loads[:, DISK]))
+    wrongly_led = {"elect": leaders != replicas[:, 0], "leaders": problem.leaving[leaders]}.get(problem.settings.job)
+    if wrongly_led is not None:
+        undone += int((problem.movable & wrongly_led).sum())
+    if problem.settings.replication_factor is not None:
+        undone += int((replication(replicas) != wanted_factor(problem)).sum())
     furthest = float(away[np.isfinite(away)].max(initial=0.0))
     excess = float((beyond * beyond).sum())
     # Rounded, so that the last bits decide nothing. Any load that is off counts for at least 1e-6.
@@ -225,19 +228,6 @@ def left_behind(problem: Problem, replicas: Ints) -> int:
     if problem.settings.job in LEADERS_ALONE:
         return 0
     return int(np.isin(replicas, np.flatnonzero(problem.leaving)).sum())
-
-
-def _wrongly_led(problem: Problem, replicas: Ints, leaders: Ints) -> int:
-    """Partitions that still need another leader for job `elect` or `leaders`."""
-    wrong = {"elect": leaders != replicas[:, 0], "leaders": problem.leaving[leaders]}.get(problem.settings.job)
-    return 0 if wrong is None else int((problem.movable & wrong).sum())
-
-
-def _wrong_factor(problem: Problem, replicas: Ints) -> int:
-    """Partitions without the factor that job `replication_factor` asks for."""
-    if problem.settings.replication_factor is None:
-        return 0
-    return int((replication(replicas) != wanted_factor(problem)).sum())
 
 
 def disks_above(problem: Problem, after: Floats) -> Ints:

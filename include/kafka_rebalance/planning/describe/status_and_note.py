@@ -9,7 +9,8 @@ import numpy as np
 from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_PLACES
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.candidate import Status
-from kafka_rebalance.planning.batches.controller_bytes import ZNODE_BYTES, TooLarge
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.planning.batches.controller_bytes import ZNODE_BYTES
 from kafka_rebalance.planning.describe.planned_elections import Ending
 from kafka_rebalance.planning.describe.shortfall import (
     Held,
@@ -20,7 +21,7 @@ from kafka_rebalance.planning.describe.shortfall import (
     off_cells,
 )
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, lagging, replication
-from kafka_rebalance.planning.problem.loads import METRICS
+from kafka_rebalance.planning.problem.loads import DISK, METRICS
 from kafka_rebalance.planning.rules import min_insync
 from kafka_rebalance.planning.rules.disk_limits import sized_disks
 from kafka_rebalance.planning.rules.rack_rule import rackless
@@ -46,10 +47,10 @@ _MEANS = {  # column: (its meaning, with the field of the connection; the conseq
 }
 
 
-def status_and_notes(
-    problem: Problem, found: FoundLists, end: Ending, off: Sequence[str], broken: int
-) -> tuple[Status, list[str]]:
-    """(the status, the parts of the note)"""
+def status_and_note(
+    problem: Problem, found: FoundLists, end: Ending, off: Sequence[str], broken: int, peak: float | None, used: Floats
+) -> tuple[Status, str]:
+    """`broken` partitions break the rack rule after; `peak` is the fullest disk's share; `used` is [broker] before."""
     goal, budget = found.goal, found.budget
     notes, status = list(found.notes), Status.OK
     limits = {
@@ -81,7 +82,14 @@ def status_and_notes(
         more = int((problem.relocatable & (found.wanted > factor)).sum())
         if more:
             notes.append(f"{more} partitions keep more than {factor} replicas, because replicas on brokers_out stay")
-    notes += _lagging_leaders(problem, found.replicas)
+    preferred = found.replicas[:, 0]
+    lags = np.flatnonzero(lagging(problem, found.replicas)[:, 0] & (preferred != problem.replicas[:, 0]))
+    if len(lags):  # their batch waits for them
+        first = f"{problem.name_of(int(lags[0]))} (broker {problem.brokers[preferred[lags[0]]]})"
+        notes.append(
+            f"{len(lags)} partitions get a preferred leader that is out of the ISR in the snapshot, first {first}: "
+            "their batches wait until it is in sync"
+        )
     notes += min_insync.warnings(problem, replication(found.replicas))
     left = left_behind(problem, found.replicas)
     if left:
@@ -91,14 +99,19 @@ def status_and_notes(
     if end.impossible:
         some = "1 partition does" if end.impossible == 1 else f"{end.impossible:,} partitions do"
         notes.append(f"{some} not get the preferred leader: that broker is not in sync now, or brokers_out forbids it")
-    notes += _caveats(problem)
-    return status, notes
+    text = "; ".join([*notes, *_caveats(problem), *_peak_note(problem, peak, used)])
+    return status, f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def off_words(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> list[str]:
-    """The metrics with a broker outside the tolerance, with the range of all brokers."""
+    """Disks above `relieve_above`, and metrics with a broker outside the tolerance and the range of all brokers."""
     off, relative = off_cells(problem, held, replicas, loads)
     cells, found = asked_cells(problem, held), []
+    limit, above = problem.settings.relieve_above, disks_above(problem, loads[:, DISK])
+    if limit is not None and len(above):
+        full = 100 * disk_fullness(problem, loads[:, DISK])[above[0]]
+        first = f"the fullest of broker {problem.brokers[above[0]]} at {full:.1f} %"
+        found.append(f"{len(above)} disks stay above relieve_above {share_in_words(limit)}, {first}")
     for k, metric in enumerate(METRICS):
         if off[:, k].any():
             reached = relative[cells[:, k], k]
@@ -106,20 +119,11 @@ def off_words(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> li
     return found
 
 
-def above_words(problem: Problem, after: Floats) -> list[str]:
-    above, full = disks_above(problem, after), disk_fullness(problem, after)
-    limit = problem.settings.relieve_above
-    if limit is None or not len(above):
-        return []
-    first = f"the fullest of broker {problem.brokers[above[0]]} at {100 * full[above[0]]:.1f} %"
-    return [f"{len(above)} disks stay above relieve_above {share_in_words(limit)}, {first}"]
-
-
-def too_large_words(found: TooLarge) -> str:
+def too_large_words(partition: TopicPartition, now: int, moving: int) -> str:
+    """Why the planner does not offer a move; `now` and `moving` are bytes of its topic's znode."""
     return (
-        f"The znode of topic {found.partition.topic} has {found.topic_bytes:,} bytes, and {found.moving_bytes:,} while "
-        f"{found.partition} moves. ZooKeeper accepts {ZNODE_BYTES:,} (jute.maxbuffer). "
-        f"Name the topic in topics_out. {JUTE_MAXBUFFER_PLACES}."
+        f"The znode of topic {partition.topic} has {now:,} bytes, and {moving:,} while {partition} moves. "
+        f"ZooKeeper accepts {ZNODE_BYTES:,} (jute.maxbuffer). Name the topic in topics_out. {JUTE_MAXBUFFER_PLACES}."
     )
 
 
@@ -143,21 +147,7 @@ def optimum_words(found: Optimum, tolerance: float) -> str:
     return f"the best found, but not proven: a plan {words} with {fewer} fewer bytes may exist{later}"
 
 
-def _lagging_leaders(problem: Problem, replicas: Ints) -> list[str]:
-    """New preferred leaders that are out of the ISR. Their batch waits until they are in sync."""
-    new = lagging(problem, replicas)[:, 0] & (replicas[:, 0] != problem.replicas[:, 0])
-    rows = np.flatnonzero(new)
-    if not len(rows):
-        return []
-    row = int(rows[0])
-    first = problem.name_of(row)
-    return [
-        f"{len(rows)} partitions get a preferred leader that is out of the ISR in the snapshot, first {first} (broker "
-        f"{problem.brokers[replicas[row, 0]]}): their batches wait until it is in sync"
-    ]
-
-
-def peak_note(problem: Problem, peak: float | None, used: Floats) -> list[str]:
+def _peak_note(problem: Problem, peak: float | None, used: Floats) -> list[str]:
     """A warning if copies fill a disk beyond its headroom, and beyond the fullest disk before."""
     if peak is None:
         return []
@@ -169,11 +159,6 @@ def peak_note(problem: Problem, peak: float | None, used: Floats) -> list[str]:
         f"while both copies exist a disk is up to {share_in_words(peak)} full, beyond the {share_in_words(allowed)} of "
         "disk_headroom"
     ]
-
-
-def note_sentence(notes: Sequence[str]) -> str:
-    text = "; ".join(notes)
-    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _caveats(problem: Problem) -> Iterator[str]:

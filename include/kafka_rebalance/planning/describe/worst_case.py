@@ -8,7 +8,7 @@ Partitions that do not move keep the ISR of the snapshot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,51 +18,32 @@ from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, replic
 TOPICS_NAMED = 3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Exposure:
-    """The losses that each partition does not survive: [row, position] index of a broker or rack; -1: none.
-
-    `always` marks partitions that are lost with any broker or rack, so that fewer replicas never look better.
-    """
-
-    before: Ints
-    after: Ints
-    always_before: Bools
-    always_after: Bools
-
-
 def worst_case(problem: Problem, replicas: Ints, batch: Ints) -> WorstCase:
     """The worst single losses. `replicas` are the lists after; `batch` is [partition row], 0: it does not move."""
-    least = problem.min_insync
+    least, moved, lost_anyway = problem.min_insync, batch > 0, len(problem.brokers)
     known = least > 0
-    moved = batch > 0
-    after = np.where(moved[:, None], replicas, -1)
-    in_sync_before = np.where(problem.in_sync, problem.replicas, -1)
-    counts_before, counts_after = replication(in_sync_before), replication(after)
-    nothing = np.zeros(len(least), dtype=bool)
-    under_before, under_after = known & (counts_before < least), known & moved & (counts_after < least)
-    by_broker = _Exposure(
-        _where(known & (counts_before == least), in_sync_before),
-        _where(known & (counts_after == least), after),
-        under_before,
-        under_after,
-    )
+
+    def exposed(lists: Ints, rows: Bools) -> Ints:
+        """[row, position] Brokers whose loss the partition does not survive, or one `lost_anyway`; -1: none."""
+        counts = replication(lists)
+        found = np.where((rows & (counts == least))[:, None], lists, -1)
+        found[rows & (counts < least), 0] = lost_anyway
+        return found
+
+    in_sync_before, after = np.where(problem.in_sync, problem.replicas, -1), np.where(moved[:, None], replicas, -1)
+    by_broker = exposed(in_sync_before, known), exposed(after, known & moved)
+    under_before, under_after = (lists[:, 0] == lost_anyway for lists in by_broker)
     racks = sorted({rack for rack, here in zip(problem.racks, problem.registered, strict=True) if here and rack})
     number = {rack: index for index, rack in enumerate(racks)}
     rack_of = np.array([number.get(rack, -1) if rack else -1 for rack in problem.racks], dtype=np.int64)
-    by_rack = _Exposure(_only_rack(rack_of, in_sync_before), _only_rack(rack_of, after), nothing, nothing)
-    brokers: list[int | str] = list(problem.brokers.tolist())
+    by_rack = _only_rack(rack_of, in_sync_before), _only_rack(rack_of, after)
     return WorstCase(
-        _worst(problem, by_broker, brokers, batch) if known.any() else None,
-        _worst(problem, by_rack, list(racks), batch) if len(racks) > 1 else None,
+        _worst(problem, *by_broker, problem.brokers.tolist(), batch) if known.any() else None,
+        _worst(problem, *by_rack, racks, batch) if len(racks) > 1 else None,
         int((~known).sum()),
         int(under_before.sum()),
         int(np.where(moved, under_after, under_before).sum()),
     )
-
-
-def _where(rows: Bools, lists: Ints) -> Ints:
-    return np.where(rows[:, None], lists, -1)
 
 
 def _only_rack(rack_of: Ints, lists: Ints) -> Ints:
@@ -73,30 +54,30 @@ def _only_rack(rack_of: Ints, lists: Ints) -> Ints:
     return np.where(same, first, -1)[:, None]
 
 
-def _worst(problem: Problem, exposure: _Exposure, names: list[int | str], batch: Ints) -> Course:
-    """`names` are the brokers or racks. State k is after k batches, while batch k + 1 runs."""
-    states, moved = int(batch.max(initial=0)) + 1, np.flatnonzero(batch > 0)
-    change = np.zeros(states * len(names), dtype=np.int64)
-    change[: len(names)] = np.bincount(exposure.before[exposure.before >= 0], minlength=len(names))
-    for lists, sign in ((exposure.before[moved], -1), (exposure.after[moved], 1)):
-        rows, columns = np.nonzero(lists >= 0)
-        cells = batch[moved][rows] * len(names) + lists[rows, columns]
+def _worst(problem: Problem, before: Ints, after: Ints, names: Sequence[int | str], batch: Ints) -> Course:
+    """`before` and `after` are [row, position], the losses that the partition does not survive.
+
+    They are indices of `names`, the brokers or racks; -1: none; the number of names: it is lost with any of them, so
+    that fewer replicas never look better. State k is after k batches, while batch k + 1 runs.
+    """
+    width = max(before.shape[1], after.shape[1])
+    before, after = widened(before, width), widened(after, width)
+    states, columns, moved = int(batch.max(initial=0)) + 1, len(names) + 1, np.flatnonzero(batch > 0)
+    change = np.zeros(states * columns, dtype=np.int64)
+    change[:columns] = np.bincount(before[before >= 0], minlength=columns)
+    for lists, sign in ((before[moved], -1), (after[moved], 1)):
+        rows, positions = np.nonzero(lists >= 0)
+        cells = batch[moved][rows] * columns + lists[rows, positions]
         change += sign * np.bincount(cells, minlength=len(change))
-    always = np.zeros(states, dtype=np.int64)
-    always[0] = int(exposure.always_before.sum())
-    np.subtract.at(always, batch[moved], exposure.always_before[moved].astype(np.int64))
-    np.add.at(always, batch[moved], exposure.always_after[moved].astype(np.int64))
-    hit = np.cumsum(change.reshape(states, len(names)) + always[:, None], axis=0)
+    hit = np.cumsum(change.reshape(states, columns), axis=0)
+    hit = hit[:, :-1] + hit[:, -1:]
     most = hit.max(axis=1)
-    width = max(exposure.before.shape[1], exposure.after.shape[1])
-    before, after = widened(exposure.before, width), widened(exposure.after, width)
 
     def loss(state: int, number: int) -> Loss:
         lost = int(hit[state].argmax())
         yet = (batch > state) | (batch == 0)
         held = np.where(yet[:, None], before, after)
-        always_lost = np.where(yet, exposure.always_before, exposure.always_after)
-        rows = np.flatnonzero((held == lost).any(axis=1) | always_lost)
+        rows = np.flatnonzero(((held == lost) | (held == len(names))).any(axis=1))
         topics, counts = np.unique(problem.topic[rows], return_counts=True)
         first = sorted(range(len(topics)), key=lambda at: (-counts[at], topics[at]))[:TOPICS_NAMED]
         named = tuple(problem.topics[topics[at]] for at in first)

@@ -146,5 +146,4 @@ def read_history(content: bytes, where: str) -> History:
 
 
 def planned_with(problem: Problem, snapshot_folder: Folder, content: bytes, where: str) -> Problem:
-    """The problem with the history in the content of a file."""
     return with_history(problem, read_retention(snapshot_folder), read_history(content, where))

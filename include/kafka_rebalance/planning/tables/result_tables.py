@@ -178,10 +178,8 @@ def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dic
     import pyarrow.compute as pc
 
     table = _disk(run_folder, name)
-    if table is None:
-        return []
     peaks = _peaks(table)
-    capacities = {row["broker"]: row["disk_capacity_bytes"] for row in read_loads(run_folder, name)}
+    capacities = {row["broker"]: row["disk_capacity_bytes"] for row in read_loads(run_folder, name)} if peaks else {}
 
     def rank(broker: int) -> tuple[bool, float, int]:
         capacity = capacities.get(broker)
@@ -194,16 +192,15 @@ def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dic
 
 def read_disk_peaks(run_folder: Folder, name: str) -> dict[int, int]:
     """{broker: most bytes on its disk while the candidate runs}; empty if the run has no such table."""
-    table = _disk(run_folder, name)
-    return {} if table is None else _peaks(table)
+    return _peaks(_disk(run_folder, name))
 
 
-def _disk(run_folder: Folder, name: str) -> pa.Table | None:
+def _disk(run_folder: Folder, name: str) -> pa.Table:
     import pyarrow.compute as pc
 
     content = read_if_there(run_folder / "disk" / PART)
     if content is None:
-        return None
+        return DISK_SCHEMA.empty_table()
     table = parquet_table(content, f"{run_folder / 'disk' / PART}")
     return table.filter(pc.equal(table["candidate"], name))
 

@@ -68,12 +68,10 @@ def write_snapshot(
     folder: Folder, broker_rows: Sequence[Mapping[str, Any]], partition_rows: Sequence[Mapping[str, Any]]
 ) -> str:
     """Writes both tables, rows sorted by their keys. Returns the digest of the two files."""
-    by_key = (
-        (BROKERS, sorted(broker_rows, key=lambda row: row["broker"])),
-        (PARTITIONS, sorted(partition_rows, key=lambda row: (row["topic"], row["partition"]))),
-    )
+    brokers = sorted(broker_rows, key=lambda row: row["broker"])
+    partitions = sorted(partition_rows, key=lambda row: (row["topic"], row["partition"]))
     written = []
-    for name, rows in by_key:
+    for name, rows in ((BROKERS, brokers), (PARTITIONS, partitions)):
         schema = SNAPSHOT_SCHEMAS[name]
         unknown = sorted({column for row in rows for column in row} - set(schema.names))
         if unknown:
