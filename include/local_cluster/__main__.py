@@ -10,11 +10,11 @@ from pathlib import Path
 
 from local_cluster.cluster import LocalCluster
 from local_cluster.errors import LocalClusterError
-from local_cluster.jars.locked_jars import DEFAULT_VERSION, VERSIONS
+from local_cluster.jars.locked_jars import DEFAULT_VERSION, ROOTS
 from local_cluster.machine.cache import cache_folder
 from local_cluster.scenarios import SCENARIOS
 
-_UP_DEFAULTS = {"version": DEFAULT_VERSION, "brokers": 3, "racks": 3, "scenario": None}
+_UP_DEFAULTS = {"version": DEFAULT_VERSION, "kraft": False, "brokers": 3, "racks": 3, "scenario": None}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,10 +47,11 @@ def _parser() -> argparse.ArgumentParser:
         "--folder", type=Path, help="holds data, logs and cluster.json (default: cluster/ in the cache folder)"
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    up = commands.add_parser("up", parents=[shared], help="start ZooKeeper and brokers, each in a JVM of its own")
+    up = commands.add_parser("up", parents=[shared], help="start the servers of a cluster, each in a JVM of its own")
     up.add_argument(
-        "--version", choices=VERSIONS, default=_UP_DEFAULTS["version"], help="Kafka's version (default: %(default)s)"
+        "--version", choices=ROOTS, default=_UP_DEFAULTS["version"], help="Kafka's version (default: %(default)s)"
     )
+    up.add_argument("--kraft", action="store_true", help="start controllers instead of ZooKeeper; Kafka 4 always does")
     up.add_argument(
         "--brokers",
         type=_positive,
@@ -95,7 +96,13 @@ def _up(folder: Path, options: argparse.Namespace) -> None:
         return
     began = time.monotonic()
     cluster = LocalCluster(
-        options.version, options.brokers, options.racks, folder=folder, detached=True, progress=_say
+        options.version,
+        options.brokers,
+        options.racks,
+        kraft=options.kraft,
+        folder=folder,
+        detached=True,
+        progress=_say,
     ).start()
     _say(f"The cluster runs after {time.monotonic() - began:.1f} s.")
     if options.scenario:
@@ -124,7 +131,7 @@ def _down(folder: Path, _options: argparse.Namespace) -> None:
 
 def _kill(folder: Path, options: argparse.Namespace) -> None:
     LocalCluster.attach(folder, _say).kill_broker(options.broker)
-    _say(f"Broker {options.broker} was killed. ZooKeeper notices when its session ends, in about 4 s.")
+    _say(f"Broker {options.broker} was killed. The cluster notices when its session ends, in about 4 s.")
 
 
 def _start(folder: Path, options: argparse.Namespace) -> None:
@@ -134,7 +141,8 @@ def _start(folder: Path, options: argparse.Namespace) -> None:
 
 def _show(cluster: LocalCluster) -> None:
     _say(f"Kafka {cluster.version} in {cluster.folder}")
-    _say(f"ZooKeeper          {cluster.zookeeper}{'' if cluster.zookeeper_is_running() else '  does not run'}")
+    if not cluster.kraft:
+        _say(f"ZooKeeper          {cluster.zookeeper}{'' if cluster.zookeeper_is_running() else '  does not run'}")
     _say(f"bootstrap servers  {cluster.bootstrap_servers}")
     for broker, rack in sorted(cluster.brokers.items()):
         _say(f"broker {broker}  {rack or 'no rack'}  {'runs' if cluster.is_running(broker) else 'does not run'}")

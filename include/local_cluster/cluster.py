@@ -1,7 +1,5 @@
-"""A ZooKeeper and its brokers on this machine, as one object."""
+"""A Kafka cluster on this machine, as one object."""
 
-import json
-import os
 import shutil
 import signal
 import tempfile
@@ -9,29 +7,32 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from local_cluster import zookeeper_topics
+from local_cluster.detached import STATE_FILE, read_state, write_state
 from local_cluster.errors import LocalClusterError
 from local_cluster.jars.class_path import Progress, quiet
-from local_cluster.jars.locked_jars import DEFAULT_VERSION
+from local_cluster.jars.locked_jars import DEFAULT_VERSION, KRAFT_VERSIONS, VERSIONS
 from local_cluster.jvms.class_archive import find_runtime
 from local_cluster.jvms.one_jvm import OneJvm
 from local_cluster.jvms.runtime import Runtime
 from local_cluster.jvms.separate_jvms import SeparateJvms
-from local_cluster.jvms.server_settings import Peer, broker_properties
+from local_cluster.jvms.server_settings import broker_properties
+from local_cluster.kraft_mode import KraftMode
 from local_cluster.machine.ports import accepts_connections, free_port
 from local_cluster.machine.processes import Guard, ProcessId
+from local_cluster.mode import Mode, Registry, check_placed
 from local_cluster.records import produce_records
+from local_cluster.zookeeper_mode import ZooKeeperMode
 
 _NOT_UP = "This cluster does not run. Nothing was done. Use it in a `with` block, or call start()."
-STATE_FILE = "cluster.json"
-STATE_VERSION = 1
 WAIT_SECONDS = 90
 
 
 class LocalCluster:
-    """ZooKeeper and brokers, started by `with`. All of it ends with the block, or with this Python however that ends.
+    """Brokers, with ZooKeeper or the controllers of KRaft. `with` starts them. All of it ends with the block, or with
+    this Python however that ends.
 
     - Brokers have ids from 1. `racks` is the number of racks; brokers get `rack-0`, `rack-1`, … in turn (0: no racks).
     - `one_jvm` starts fast. Without it each server has a JVM, and `kill_broker` works.
@@ -41,6 +42,8 @@ class LocalCluster:
       So `{"log.dirs": "{data}/a,{data}/b"}` gives each broker two log dirs.
     - A `detached` cluster has separate JVMs and outlives this process.
     - More than one of `zookeepers` is an ensemble. It needs separate JVMs, which end with this process.
+    - `kraft` is for versions that run with and without ZooKeeper. Kafka 4 has KRaft alone. Its first three brokers are
+      controllers too, unless there are `controllers` of their own, with node ids from 101.
     """
 
     def __init__(
@@ -50,6 +53,8 @@ class LocalCluster:
         racks: int = 3,
         *,
         zookeepers: int = 1,
+        kraft: bool = False,
+        controllers: int = 0,
         one_jvm: bool = True,
         folder: Path | None = None,
         broker_config: Mapping[str, str | int] | None = None,
@@ -66,7 +71,14 @@ class LocalCluster:
                 f"A cluster cannot have {zookeepers} ZooKeepers with {one_jvm=} and {detached=}. Nothing was started. "
                 "Ask for 1 ZooKeeper, or for more with one_jvm=False and without detached."
             )
+        kraft = kraft or version not in VERSIONS
+        if (kraft and version not in KRAFT_VERSIONS) or (controllers and not kraft) or (kraft and zookeepers > 1):
+            raise LocalClusterError(
+                f"Kafka {version} cannot have {kraft=}, {controllers=} and {zookeepers=}. Nothing was started. "
+                f"KRaft runs with {', '.join(KRAFT_VERSIONS)}, ZooKeeper with {', '.join(VERSIONS)}."
+            )
         self.version = version
+        self.kraft = kraft
         self.brokers: dict[int, str | None] = {}
         self._racks = racks
         self._first_brokers = brokers
@@ -77,9 +89,7 @@ class LocalCluster:
         self._own_config: dict[int, dict[str, str]] = {}  # of added brokers, by id
         self._progress = progress
         self._ports: dict[int, int] = {}
-        self._zookeepers = zookeepers
-        self._zookeeper_ports: dict[int, int] = {}
-        self._ensemble: dict[int, Peer] = {}  # empty if there is one ZooKeeper
+        self._mode: Mode = KraftMode(controllers) if kraft else ZooKeeperMode(zookeepers)
         self._folder: Path | None = None
         self._guard: Guard | None = None
         self._layout_made: OneJvm | SeparateJvms | None = None
@@ -87,10 +97,13 @@ class LocalCluster:
     @classmethod
     def attach(cls, folder: Path, progress: Progress = quiet) -> Self:
         """The detached cluster that an earlier process started in `folder`."""
-        state = _read_state(folder)
-        cluster = cls(state["version"], len(state["brokers"]), state["racks"], detached=True, progress=progress)
+        state = read_state(folder)
+        kraft = "zookeeper_port" not in state
+        cluster = cls(
+            state["version"], len(state["brokers"]), state["racks"], kraft=kraft, detached=True, progress=progress
+        )
         cluster._folder = cluster._folder_given = folder
-        cluster._zookeeper_ports = {1: state["zookeeper_port"]}
+        cluster._mode = KraftMode(state=state) if kraft else ZooKeeperMode(ports={1: state["zookeeper_port"]})
         cluster._broker_config = state["broker_config"]
         for broker in state["brokers"]:
             cluster.brokers[broker["id"]] = broker["rack"]
@@ -109,7 +122,7 @@ class LocalCluster:
     @property
     def zookeeper(self) -> str:
         """`host:port` of every server, stopped ones too."""
-        return ",".join(f"127.0.0.1:{port}" for port in self._zookeeper_ports.values())
+        return self._zookeeper_mode.connect
 
     @property
     def bootstrap_servers(self) -> str:
@@ -125,7 +138,7 @@ class LocalCluster:
 
     def zookeeper_is_running(self) -> bool:
         """Whether any server takes connections."""
-        return any(accepts_connections(port) for port in self._zookeeper_ports.values())
+        return self._zookeeper_mode.is_up()
 
     def is_running(self, broker: int) -> bool:
         self._check_broker(broker)
@@ -172,14 +185,14 @@ class LocalCluster:
         return broker
 
     def stop_broker(self, broker: int) -> None:
-        """A controlled shutdown; returns when the broker has left ZooKeeper and another one is controller."""
+        """A controlled shutdown; returns when the broker has left the cluster and another one is controller."""
         self._check_broker(broker, running=True)
         self._layout.stop_broker(broker)
-        with zookeeper_topics.open_client(self.zookeeper) as client:
-            self._wait(f"broker {broker} has left ZooKeeper", lambda: self._has_left(client, broker))
+        with self._mode.open(self.bootstrap_servers) as registry:
+            self._wait(f"broker {broker} has left the cluster", lambda: self._has_left(registry, broker))
 
     def kill_broker(self, broker: int) -> None:
-        """kill -9. The broker stays registered until its session ends (`zookeeper.session.timeout.ms`, 4 s)."""
+        """kill -9. The broker stays registered until its session ends (4 s)."""
         self._check_broker(broker, running=True)
         self._layout.signal_broker(broker, signal.SIGKILL)
 
@@ -187,11 +200,11 @@ class LocalCluster:
         """Start brokers that were stopped or killed, with their data; returns when they are registered."""
         for broker in brokers:
             self._check_broker(broker, running=False)
-        with zookeeper_topics.open_client(self.zookeeper) as client:
+        with self._mode.open(self.bootstrap_servers) as registry:
             # A broker gives up if its old registration is still there (KafkaZkClient.CheckedEphemeral).
             self._wait(
                 f"the old registrations of brokers {brokers} end",
-                lambda: zookeeper_topics.read_registered(client).isdisjoint(brokers),
+                lambda: registry.read_registered().isdisjoint(brokers),
             )
         self._start_brokers(brokers)
 
@@ -207,22 +220,33 @@ class LocalCluster:
 
     def kill_zookeeper(self, server: int = 1) -> None:
         """kill -9 one server, by its number from 1."""
-        self._layout.signal_zookeeper(server, signal.SIGKILL)
+        self._signal_zookeeper(server, signal.SIGKILL)
 
     def freeze_zookeeper(self, server: int = 1) -> None:
         """SIGSTOP one server, by its number from 1. `thaw_zookeeper` ends that."""
-        self._layout.signal_zookeeper(server, signal.SIGSTOP)
+        self._signal_zookeeper(server, signal.SIGSTOP)
 
     def thaw_zookeeper(self, server: int = 1) -> None:
         """SIGCONT: the server goes on where it stopped."""
-        self._layout.signal_zookeeper(server, signal.SIGCONT)
+        self._signal_zookeeper(server, signal.SIGCONT)
 
     def start_zookeeper(self, *servers: int) -> None:
         """Start servers that were killed, with their data; returns when they take connections."""
-        ports = {server: self._zookeeper_ports[server] for server in servers or (1,)}
-        self._layout.start_zookeepers(ports, self._ensemble)
+        ports = {server: self._zookeeper_mode.server_ports[server] for server in servers or (1,)}
+        self._layout.start_zookeepers(ports, self._zookeeper_mode.ensemble)
         for server, port in ports.items():
             self._wait(f"ZooKeeper {server} takes connections", lambda port=port: accepts_connections(port))  # type: ignore[misc]
+
+    def kill_controller(self, node: int) -> None:
+        """kill -9 one controller of a quorum of its own, by its node id."""
+        self._layout.signal_broker(node, signal.SIGKILL)
+
+    def start_controller(self, node: int) -> None:
+        """Start a controller that was killed, with its data; returns when it takes connections."""
+        assert isinstance(self._mode, KraftMode)
+        self._layout.start_brokers({node: self._mode.controller_properties(node, self.folder)})
+        port = self._mode.controller_ports[node]
+        self._wait(f"controller {node} takes connections", lambda: accepts_connections(port))
 
     def create_topic(
         self, topic: str, replicas: Mapping[int, Sequence[int]], config: Mapping[str, str | int] | None = None
@@ -231,12 +255,12 @@ class LocalCluster:
 
         Returns when every partition has a leader, and every running broker has its replicas and shows the topic.
         """
-        settings = {key: str(value) for key, value in (config or {}).items()}
-        with zookeeper_topics.open_client(self.zookeeper) as client:
-            zookeeper_topics.write_topic(client, topic, replicas, settings, self.brokers)
+        check_placed(topic, replicas, self.brokers)
+        with self._mode.open(self.bootstrap_servers) as registry:
+            registry.create_topic(topic, replicas, {key: str(value) for key, value in (config or {}).items()})
             self._wait(
                 f"every partition of topic {topic} has a leader",
-                lambda: not zookeeper_topics.read_leaderless(client, topic, replicas),
+                lambda: not registry.read_leaderless(topic, replicas),
             )
         running = [broker for broker in self.brokers if self.is_running(broker)]
         self._wait(
@@ -259,18 +283,19 @@ class LocalCluster:
         self.brokers.clear()
         self._ports.clear()
         self._own_config.clear()
-        self._plan_zookeepers()
+        self._mode.plan(range(1, self._first_brokers + 1))
         for broker in range(1, self._first_brokers + 1):
             self._plan_broker(broker, None)
         if not self._detached:
             self._guard = Guard([folder] if self._folder_given is None else [])
-        self._progress(f"Starting ZooKeeper and {len(self.brokers)} brokers of Kafka {self.version} in {folder} …")
+        beside = "" if self.kraft else "ZooKeeper and "
+        self._progress(f"Starting {beside}{len(self.brokers)} brokers of Kafka {self.version} in {folder} …")
         if self._one_jvm:
             assert self._guard is not None
             self._layout_made = OneJvm(folder, runtime, self._guard)
         else:
             self._layout_made = self._make_separate_jvms(folder, {})
-        self._layout.start_zookeepers(self._zookeeper_ports, self._ensemble)
+        self._mode.start(self._layout, folder, self._properties(self.brokers))
         self._start_brokers(sorted(self.brokers))
 
     @cached_property
@@ -300,47 +325,39 @@ class LocalCluster:
             )
         return folder
 
-    def _plan_zookeepers(self) -> None:
-        taken: list[int] = []
-        for _ in range(3 * self._zookeepers):
-            taken.append(free_port(taken))
-        numbers = range(1, self._zookeepers + 1)
-        self._zookeeper_ports = dict(zip(numbers, taken, strict=False))
-        peers = (Peer(*taken[at : at + 2]) for at in range(self._zookeepers, len(taken), 2))
-        self._ensemble = dict(zip(numbers, peers, strict=True)) if self._zookeepers > 1 else {}
-
     def _plan_broker(self, broker: int, rack: str | None) -> None:
         if rack is None and self._racks:
             rack = f"rack-{(broker - 1) % self._racks}"
         self.brokers[broker] = rack
-        peers = (port for peer in self._ensemble.values() for port in peer)
-        self._ports[broker] = free_port({*self._zookeeper_ports.values(), *peers, *self._ports.values()})
+        self._ports[broker] = free_port({*self._mode.ports, *self._ports.values()})
 
-    def _start_brokers(self, brokers: Collection[int]) -> None:
-        properties = {
+    def _properties(self, brokers: Collection[int]) -> dict[int, dict[str, str]]:
+        return {
             broker: broker_properties(
                 broker,
                 rack=self.brokers[broker],
                 port=self._ports[broker],
-                zookeeper=self.zookeeper,
+                registry=self._mode.settings(broker, self._ports[broker], self.folder),
                 data=self.folder / f"data-{broker}",
                 brokers=len(self.brokers),
                 overrides=self._broker_config | self._own_config.get(broker, {}),
             )
             for broker in brokers
         }
+
+    def _start_brokers(self, brokers: Collection[int]) -> None:
+        properties = self._properties(brokers)
+        self._mode.join(self._layout, properties)
         self._layout.start_brokers(properties)
-        self._wait("ZooKeeper answers", self.zookeeper_is_running, brokers)
-        with zookeeper_topics.open_client(self.zookeeper) as client:
+        self._wait(f"{self._mode.name} take connections", self._mode.is_up, brokers)
+        with self._mode.open(self.bootstrap_servers) as registry:
             joined = f"brokers {sorted(brokers)} are registered"
-            self._wait(joined, lambda: zookeeper_topics.read_registered(client).issuperset(brokers), brokers)
-            controller = "there is a controller"
-            self._wait(controller, lambda: zookeeper_topics.read_controller(client) is not None, brokers)
+            self._wait(joined, lambda: registry.read_registered().issuperset(brokers), brokers)
+            self._wait("there is a controller", lambda: registry.read_controller() is not None, brokers)
 
     @staticmethod
-    def _has_left(client: Any, broker: int) -> bool:
-        registered = zookeeper_topics.read_registered(client)
-        controller = zookeeper_topics.read_controller(client)
+    def _has_left(registry: Registry, broker: int) -> bool:
+        registered, controller = registry.read_registered(), registry.read_controller()
         return broker not in registered and controller != broker and (controller is not None or not registered)
 
     def _wait(self, what: str, holds: Callable[[], bool], brokers: Collection[int] = ()) -> None:
@@ -362,36 +379,21 @@ class LocalCluster:
             raise LocalClusterError(f"Broker {broker} {'does not run' if running else 'runs'}. Nothing was done.")
 
     def _write_state(self, folder: Path, layout: SeparateJvms) -> None:
-        state = {
-            "format_version": STATE_VERSION,
-            "version": self.version,
-            "racks": self._racks,
-            "zookeeper_port": self._zookeeper_ports[1],
-            "brokers": [
-                {"id": id_, "rack": rack, "port": self._ports[id_], "config": self._own_config.get(id_, {})}
-                for id_, rack in self.brokers.items()
-            ],
-            "broker_config": self._broker_config,
-            "processes": {name: [process.pid, process.started] for name, process in layout.running.items()},
-        }
-        draft = folder / f".{STATE_FILE}"
-        draft.write_text(json.dumps(state, indent=1), encoding="utf-8")
-        os.replace(draft, folder / STATE_FILE)
+        brokers = [
+            {"id": id_, "rack": rack, "port": self._ports[id_], "config": self._own_config.get(id_, {})}
+            for id_, rack in self.brokers.items()
+        ]
+        started = {name: [process.pid, process.started] for name, process in layout.running.items()}
+        state = {"version": self.version, "racks": self._racks, **self._mode.to_state(), "brokers": brokers}
+        write_state(folder, state | {"broker_config": self._broker_config, "processes": started})
 
+    def _signal_zookeeper(self, server: int, number: signal.Signals) -> None:
+        if server not in self._zookeeper_mode.server_ports:
+            raise LocalClusterError(f"There is no ZooKeeper {server}. Nothing was done.")
+        self._layout.signal_zookeeper(server, number)
 
-def _read_state(folder: Path) -> dict[str, Any]:
-    path = folder / STATE_FILE
-    try:
-        state = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise LocalClusterError(
-            f"There is no cluster in {folder} (no {STATE_FILE}). Nothing was done. Start one with `up`."
-        ) from None
-    except (OSError, ValueError) as error:
-        raise LocalClusterError(f"{path} cannot be read: {error}. Nothing was done.") from error
-    if not isinstance(state, dict) or state.get("format_version") != STATE_VERSION:
-        raise LocalClusterError(
-            f"{path} does not have format version {STATE_VERSION}. Nothing was done. "
-            "Use the version of this package that started the cluster."
-        )
-    return state
+    @property
+    def _zookeeper_mode(self) -> ZooKeeperMode:
+        if not isinstance(self._mode, ZooKeeperMode):
+            raise LocalClusterError("This cluster runs in KRaft mode and has no ZooKeeper. Nothing was done.")
+        return self._mode

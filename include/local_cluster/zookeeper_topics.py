@@ -51,17 +51,8 @@ def read_controller(client: Any) -> int | None:
         return None
 
 
-def write_topic(
-    client: Any, topic: str, replicas: Mapping[int, Sequence[int]], config: Mapping[str, str], brokers: Collection[int]
-) -> None:
+def write_topic(client: Any, topic: str, replicas: Mapping[int, Sequence[int]], config: Mapping[str, str]) -> None:
     """Write a topic's two znodes. Its config comes first, because the controller acts as soon as it sees the second."""
-    unknown = sorted({broker for ids in replicas.values() for broker in ids} - set(brokers))
-    if unknown or not replicas or any(not ids or len(set(ids)) != len(ids) for ids in replicas.values()):
-        raise LocalClusterError(
-            f"Topic {topic} cannot be placed on {dict(replicas)}: "
-            + (f"there is no broker {unknown}" if unknown else "each partition needs different brokers, at least one")
-            + f". The cluster has {sorted(brokers)}. The topic was not created."
-        )
     if client.exists(f"/brokers/topics/{topic}"):
         raise LocalClusterError(f"Topic {topic} is already there. It was not changed. Choose another name.")
     client.ensure_path(f"/config/topics/{topic}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from local_cluster.errors import LocalClusterError
 from local_cluster.jars.fetch import fetch
-from local_cluster.jars.locked_jars import SPARK_SOURCE, TOOLS, VERSIONS, Jar, lock_path, read_lock, sha256_of
+from local_cluster.jars.locked_jars import ROOTS, SPARK_SOURCE, TOOLS, Jar, lock_path, read_lock, sha256_of
 from local_cluster.machine.cache import cache_folder, only_one_process
 
 Progress = Callable[[str], None]
@@ -20,10 +20,10 @@ def quiet(_line: str) -> None:
 
 
 def kafka_jars(version: str, progress: Progress = quiet) -> tuple[Path, ...]:
-    """Every jar that ZooKeeper and a broker of this version need, checked against the project's lock file."""
-    if version not in VERSIONS:
+    """Every jar that the servers of this version need, checked against the project's lock file."""
+    if version not in ROOTS:
         raise LocalClusterError(
-            f"Kafka {version!r} has no lock file. Nothing was started. Choose one of {', '.join(VERSIONS)}."
+            f"Kafka {version!r} has no lock file. Nothing was started. Choose one of {', '.join(ROOTS)}."
         )
     return _locked_jars(version, progress)
 

@@ -13,9 +13,11 @@ from local_cluster.errors import LocalClusterError
 
 DEFAULT_VERSION = "3.9.2"
 
-# The artifacts from which a version's jars are resolved. Kafka 2.0.1 asks for ZooKeeper 3.4, whose client cannot read
+# The artifacts from which a version's jars are resolved. Kafka 4 has no ZooKeeper, and logs by log4j 2.
+# Kafka 2.0.1 asks for ZooKeeper 3.4, whose client cannot read
 # the addresses of newer Javas (UnresolvedAddressException). 3.5.9 works with 2.0.1.
 ROOTS: dict[str, tuple[str, ...]] = {
+    "4.4.0": ("org.apache.kafka:kafka_2.13:4.4.0", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"),
     "3.9.2": ("org.apache.kafka:kafka_2.13:3.9.2", "org.slf4j:slf4j-reload4j:1.7.36"),
     "2.8.2": ("org.apache.kafka:kafka_2.13:2.8.2", "org.slf4j:slf4j-reload4j:1.7.36"),
     "2.0.1": (
@@ -24,7 +26,8 @@ ROOTS: dict[str, tuple[str, ...]] = {
         "org.slf4j:slf4j-log4j12:1.7.25",
     ),
 }
-VERSIONS = tuple(ROOTS)
+KRAFT_VERSIONS = ("4.4.0", "3.9.2")  # that run without ZooKeeper
+VERSIONS = tuple(version for version in ROOTS if not version.startswith("4."))  # that run with it
 
 # From 3.3 on, kafka-topics, kafka-reassign-partitions and others have a jar of their own. Before, they were in the core
 # jar. It is used beside the jars of the same version: its other dependencies serve Kafka Connect.

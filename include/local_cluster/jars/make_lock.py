@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from local_cluster.jars.fetch import fetch, resolve
-from local_cluster.jars.locked_jars import ALONE, DEFAULT_VERSION, ROOTS, VERSIONS, Jar, sha256_of
+from local_cluster.jars.locked_jars import ALONE, DEFAULT_VERSION, ROOTS, Jar, sha256_of
 
 
 def write_lock(jars: Sequence[Jar]) -> str:
@@ -30,7 +30,7 @@ def main() -> None:
             fetch(wanted, Path(folder))
             jars = tuple(replace(jar, sha256=sha256_of(Path(folder) / jar.file_name)) for jar in wanted)
     else:
-        sys.exit(f"{version} is unknown. Nothing was resolved. Choose one of {', '.join((*VERSIONS, *ALONE))}.")
+        sys.exit(f"{version} is unknown. Nothing was resolved. Choose one of {', '.join((*ROOTS, *ALONE))}.")
     sys.stdout.write(write_lock(jars))
 
 

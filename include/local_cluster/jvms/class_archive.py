@@ -9,9 +9,10 @@ from pathlib import Path
 
 from local_cluster.errors import LocalClusterError
 from local_cluster.jars.class_path import Progress, kafka_jars, py4j_jar
+from local_cluster.jars.locked_jars import VERSIONS
 from local_cluster.jvms.one_jvm import OneJvm
 from local_cluster.jvms.runtime import Runtime
-from local_cluster.jvms.server_settings import broker_properties
+from local_cluster.jvms.server_settings import broker_properties, kraft_settings, zookeeper_settings
 from local_cluster.machine.cache import cache_folder, only_one_process
 from local_cluster.machine.java import find_java
 from local_cluster.machine.ports import free_port
@@ -47,28 +48,32 @@ def _class_archive(version: str, runtime: Runtime, progress: Progress) -> Path:
         if not archive.exists():
             progress(f"Preparing the classes of Kafka {version} for quick starts (once) …")
             with tempfile.TemporaryDirectory(prefix=".draft-", dir=folder) as scratch:
-                _train(runtime, Path(scratch), archive)
+                _train(runtime, Path(scratch), archive, with_zookeeper=version in VERSIONS)
     return archive
 
 
-def _train(runtime: Runtime, folder: Path, archive: Path) -> None:
-    """Start a ZooKeeper and a broker once. Java writes the archive when it ends in the ordinary way."""
+def _train(runtime: Runtime, folder: Path, archive: Path, *, with_zookeeper: bool) -> None:
+    """Start a broker once, with ZooKeeper or as its own controller.
+
+    Java writes the archive when it ends in the ordinary way.
+    """
     draft = folder / "draft.jsa"
     guard = Guard([folder])
     try:
         recorder = replace(runtime, options=(f"-XX:ArchiveClassesAtExit={draft}", "-XX:+BytecodeVerificationRemote"))
         jvm = OneJvm(folder, recorder, guard)
-        zookeeper, broker = free_port(), free_port()
-        jvm.start_zookeepers({1: zookeeper}, {})
+        first, broker = free_port(), free_port()
+        if with_zookeeper:
+            registry = zookeeper_settings(1, f"127.0.0.1:{first}")
+        else:
+            registry = kraft_settings(1, broker, {1: first}, folder / "metadata")
         properties = broker_properties(
-            1,
-            rack=None,
-            port=broker,
-            zookeeper=f"127.0.0.1:{zookeeper}",
-            data=folder / "data",
-            brokers=1,
-            overrides={},
+            1, rack=None, port=broker, registry=registry, data=folder / "data", brokers=1, overrides={}
         )
+        if with_zookeeper:
+            jvm.start_zookeepers({1: first}, {})
+        else:
+            jvm.format_storage("local-cluster-classes0", {1: properties})
         jvm.start_brokers({1: properties})
         jvm.stop_broker(1)
         jvm.exit()

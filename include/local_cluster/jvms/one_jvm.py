@@ -9,14 +9,15 @@ from typing import Any
 from local_cluster.errors import LocalClusterError
 from local_cluster.jvms.gateway import MAIN, open_gateway
 from local_cluster.jvms.runtime import Runtime
-from local_cluster.jvms.server_settings import ZOOKEEPER_TICK_MS, Peer
+from local_cluster.jvms.server_settings import ZOOKEEPER_TICK_MS, Peer, write_properties
+from local_cluster.jvms.storage_format import format_storage
 from local_cluster.machine.processes import Guard, Process, last_lines, start_process
 
 
 class OneJvm:
     """The fast layout. Its methods are those of `SeparateJvms`."""
 
-    def __init__(self, folder: Path, runtime: Runtime, guard: Guard) -> None:
+    def __init__(self, folder: Path, runtime: Runtime, guard: Guard | None) -> None:
         self._folder = folder
         self._log = folder / "kafka.log"
         self._output = folder / "jvm.out"
@@ -37,10 +38,14 @@ class OneJvm:
         connections.configure(jvm.java.net.InetSocketAddress("127.0.0.1", port), 0)
         connections.startup(server)
 
+    def format_storage(self, cluster_id: str, properties: Mapping[int, Mapping[str, str]]) -> None:
+        configs = [write_properties(self._folder / f"node-{node}.properties", one) for node, one in properties.items()]
+        format_storage(self._gateway, cluster_id, configs)
+
     def start_brokers(self, properties: Mapping[int, Mapping[str, str]]) -> None:
         # A py4j call blocks its thread. py4j gives each Python thread its own thread in the JVM.
         with ThreadPoolExecutor(max_workers=len(properties)) as pool:
-            servers = pool.map(self._start_broker, properties.values())
+            servers = pool.map(self._start_broker, properties, properties.values())
             self._servers.update(zip(properties, servers, strict=True))
 
     def stop_broker(self, broker: int) -> None:
@@ -76,7 +81,7 @@ class OneJvm:
     def _say(self) -> str:
         return last_lines(self._output)
 
-    def _start_broker(self, values: Mapping[str, str]) -> Any:
+    def _start_broker(self, broker: int, values: Mapping[str, str]) -> Any:
         from py4j.protocol import Py4JJavaError
 
         jvm = self._gateway.jvm
@@ -84,11 +89,15 @@ class OneJvm:
         for key, value in values.items():
             properties.setProperty(key, value)
         try:
-            server = self._new_server(jvm.kafka.server.KafkaConfig.fromProps(properties))
+            if "process.roles" in values:
+                config, clock = jvm.kafka.server.KafkaConfig(properties), jvm.org.apache.kafka.common.utils.Time.SYSTEM
+                server = jvm.kafka.server.KafkaRaftServer(config, clock)
+            else:
+                server = self._new_server(jvm.kafka.server.KafkaConfig.fromProps(properties))
             server.startup()
         except Py4JJavaError as error:
             raise LocalClusterError(
-                f"Broker {values['broker.id']} did not start: {error.java_exception}. {last_lines(self._log)}"
+                f"Broker {broker} did not start: {error.java_exception}. {last_lines(self._log)}"
             ) from error
         return server
 

@@ -1,10 +1,12 @@
 """ZooKeeper and every broker in a JVM of its own, so that each can be killed."""
 
 import signal
+import tempfile
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from local_cluster.errors import LocalClusterError
+from local_cluster.jvms.one_jvm import OneJvm
 from local_cluster.jvms.runtime import Runtime
 from local_cluster.jvms.server_settings import Peer, write_properties, zookeeper_properties
 from local_cluster.machine.processes import Guard, Process, ProcessId, last_lines, start_process
@@ -64,6 +66,15 @@ class SeparateJvms:
     def signal_zookeeper(self, server: int, number: signal.Signals) -> None:
         """Send a signal; SIGKILL returns when the process is gone."""
         self._signal(zookeeper_name(server, self._ensemble), number)
+
+    def format_storage(self, cluster_id: str, properties: Mapping[int, Mapping[str, str]]) -> None:
+        """In one JVM, which ends at once: each JVM of the tool would need seconds to start."""
+        with tempfile.TemporaryDirectory(prefix="format-", dir=self._folder) as folder:
+            jvm = OneJvm(Path(folder), self._runtime(), self._guard)
+            try:
+                jvm.format_storage(cluster_id, properties)
+            finally:
+                jvm.close()
 
     def start_brokers(self, properties: Mapping[int, Mapping[str, str]]) -> None:
         for broker, values in properties.items():

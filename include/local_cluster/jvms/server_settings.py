@@ -31,6 +31,18 @@ log4j.logger.kafka.server.KafkaConfig=WARN
 log4j.logger.com.yammer.metrics.reporting.JmxReporter=ERROR
 """
 
+# Kafka 4 logs by log4j 2.
+LOG4J2 = """appender.file.type=File
+appender.file.name=file
+appender.file.fileName=${sys:local.cluster.log}
+appender.file.layout.type=PatternLayout
+appender.file.layout.pattern=[%d] %p %m (%c)%n
+rootLogger.level=INFO
+rootLogger.appenderRef.file.ref=file
+logger.state.name=state.change.logger
+logger.state.level=WARN
+"""
+
 # ZooKeeper's sessions last at least two ticks. The brokers below ask for four seconds.
 ZOOKEEPER_TICK_MS = 1000
 
@@ -60,14 +72,22 @@ def zookeeper_properties(folder: Path, port: int, ensemble: Mapping[int, Peer] |
 
 
 def broker_properties(
-    broker: int, *, rack: str | None, port: int, zookeeper: str, data: Path, brokers: int, overrides: Mapping[str, str]
+    broker: int,
+    *,
+    rack: str | None,
+    port: int,
+    registry: Mapping[str, str],
+    data: Path,
+    brokers: int,
+    overrides: Mapping[str, str],
 ) -> dict[str, str]:
-    """A broker's server.properties. `{data}`, `{id}` and `{port}` in `overrides` are replaced by the broker's own."""
+    """A broker's server.properties. `registry` are those of the mode: how it finds ZooKeeper, or the controllers.
+
+    `{data}`, `{id}` and `{port}` in `overrides` are replaced by the broker's own.
+    """
     replicas = str(min(3, brokers))
     properties = {
-        "broker.id": str(broker),
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-        "zookeeper.connect": zookeeper,
         "log.dirs": str(data),
         # Only a test or a tool creates topics and changes leaders.
         "auto.create.topics.enable": "false",
@@ -82,14 +102,13 @@ def broker_properties(
         "num.io.threads": "4",
         "background.threads": "2",
         "log.cleaner.dedupe.buffer.size": "4194304",
-        "zookeeper.session.timeout.ms": "4000",
-        "zookeeper.connection.timeout.ms": "30000",
         "replica.lag.time.max.ms": "3000",
         # A follower fetches a new partition only after the answer to its last fetch, and backs off from a broker that
         # does not lead yet. With the defaults (500 ms and 1 s) a new topic takes up to 1.5 s to acknowledge.
         "replica.fetch.wait.max.ms": "100",
         "replica.fetch.backoff.ms": "100",
         "controlled.shutdown.retry.backoff.ms": "500",
+        **registry,
     }
     if rack is not None:
         properties["broker.rack"] = rack
@@ -97,6 +116,40 @@ def broker_properties(
         own = value.replace("{data}", str(data)).replace("{id}", str(broker)).replace("{port}", str(port))
         properties[key] = own
     return properties
+
+
+def zookeeper_settings(broker: int, zookeeper: str) -> dict[str, str]:
+    """What a broker in ZooKeeper mode needs to register."""
+    return {
+        "broker.id": str(broker),
+        "zookeeper.connect": zookeeper,
+        "zookeeper.session.timeout.ms": "4000",
+        "zookeeper.connection.timeout.ms": "30000",
+    }
+
+
+def kraft_settings(node: int, port: int | None, controllers: Mapping[int, int], metadata: Path) -> dict[str, str]:
+    """What a node in KRaft mode needs: a broker on `port`, or none, and a controller where it is one of them.
+
+    `controllers` are {node: port}. The metadata log has a folder of its own: a node ends when the log dir with its
+    metadata fails.
+    """
+    roles = [role for role, has in (("broker", port is not None), ("controller", node in controllers)) if has]
+    listeners = [f"PLAINTEXT://127.0.0.1:{port}"] if port is not None else []
+    listeners += [f"CONTROLLER://127.0.0.1:{controllers[node]}"] if node in controllers else []
+    return {
+        "node.id": str(node),
+        "process.roles": ",".join(roles),
+        "listeners": ",".join(listeners),
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{at}" for one, at in controllers.items()),
+        "metadata.log.dir": str(metadata),
+        "broker.session.timeout.ms": "4000",
+        "broker.heartbeat.interval.ms": "500",
+        "controller.quorum.election.timeout.ms": "500",
+        "controller.quorum.fetch.timeout.ms": "1000",
+    }
 
 
 def write_properties(path: Path, properties: Mapping[str, str]) -> Path:
@@ -107,4 +160,10 @@ def write_properties(path: Path, properties: Mapping[str, str]) -> Path:
 def write_log4j(folder: Path) -> Path:
     path = folder / "log4j.properties"
     path.write_text(LOG4J, encoding="utf-8")
+    return path
+
+
+def write_log4j2(folder: Path) -> Path:
+    path = folder / "log4j2.properties"
+    path.write_text(LOG4J2, encoding="utf-8")
     return path

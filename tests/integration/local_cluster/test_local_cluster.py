@@ -16,7 +16,7 @@ from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.kafka.log_dir_choice import arrivals
 from kafka_rebalance.model.connection import KafkaConnection
 from local_cluster import LocalCluster, LocalClusterError, zookeeper_topics
-from local_cluster.cluster import STATE_FILE
+from local_cluster.detached import STATE_FILE
 from local_cluster.jars.locked_jars import VERSIONS
 from local_cluster.machine.processes import ProcessId, read_start
 from local_cluster.scenarios import SCENARIOS

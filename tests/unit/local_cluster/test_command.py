@@ -84,7 +84,7 @@ def test_without_a_class_archive_a_cluster_still_starts_and_says_why_it_is_slowe
     java.write_text("#!/bin/sh\necho version >&2\n")
     java.chmod(0o755)
 
-    def refuse(_runtime: Runtime, _folder: Path, _archive: Path) -> None:
+    def refuse(_runtime: Runtime, _folder: Path, _archive: Path, *, with_zookeeper: bool) -> None:
         raise LocalClusterError("Java wrote no archive.")
 
     monkeypatch.setenv("KAFKA_REBALANCE_CACHE", str(tmp_path / "cache"))

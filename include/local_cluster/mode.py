@@ -1,0 +1,74 @@
+"""What the brokers of a cluster register with: ZooKeeper, or the controllers of KRaft."""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from local_cluster.errors import LocalClusterError
+from local_cluster.jvms.one_jvm import OneJvm
+from local_cluster.jvms.separate_jvms import SeparateJvms
+
+Layout = OneJvm | SeparateJvms
+Properties = Mapping[str, str]
+Replicas = Mapping[int, Sequence[int]]  # by partition, the preferred leader first
+
+
+class Registry(Protocol):
+    """An open connection to it."""
+
+    def read_registered(self) -> frozenset[int]:
+        """The brokers that have a session."""
+
+    def read_controller(self) -> int | None:
+        """None while there is no controller."""
+
+    def create_topic(self, topic: str, replicas: Replicas, config: Mapping[str, str]) -> None:
+        """Returns before the topic has leaders."""
+
+    def read_leaderless(self, topic: str, partitions: Collection[int]) -> frozenset[int]:
+        """The partitions that no broker leads yet."""
+
+
+class Mode(Protocol):
+    """One of the two: its own servers, and what brokers have to know of it."""
+
+    @property
+    def name(self) -> str:
+        """As an error or a line of progress says it."""
+
+    @property
+    def ports(self) -> Collection[int]:
+        """That its own servers take."""
+
+    def plan(self, brokers: Collection[int]) -> None:
+        """Choose ports, before anything starts."""
+
+    def settings(self, broker: int, port: int, folder: Path) -> Properties:
+        """What the broker's server.properties has of it."""
+
+    def start(self, layout: Layout, folder: Path, brokers: Mapping[int, Properties]) -> None:
+        """Start its own servers. `brokers` are the properties of the first brokers, which start afterwards."""
+
+    def join(self, layout: Layout, brokers: Mapping[int, Properties]) -> None:
+        """Prepare brokers that start later."""
+
+    def is_up(self) -> bool:
+        """Whether any server of it takes connections."""
+
+    def open(self, bootstrap_servers: str) -> AbstractContextManager[Registry]:
+        """Raises LocalClusterError where it does not answer."""
+
+    def to_state(self) -> dict[str, Any]:
+        """What `cluster.json` keeps of it."""
+
+
+def check_placed(topic: str, replicas: Replicas, brokers: Collection[int]) -> None:
+    """Raises where a list names a broker that is none, or one twice."""
+    unknown = sorted({broker for ids in replicas.values() for broker in ids} - set(brokers))
+    if unknown or not replicas or any(not ids or len(set(ids)) != len(ids) for ids in replicas.values()):
+        raise LocalClusterError(
+            f"Topic {topic} cannot be placed on {dict(replicas)}: "
+            + (f"there is no broker {unknown}" if unknown else "each partition needs different brokers, at least one")
+            + f". The cluster has {sorted(brokers)}. The topic was not created."
+        )
