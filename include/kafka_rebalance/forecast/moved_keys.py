@@ -7,7 +7,7 @@ equally frequent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from math import lcm
@@ -75,19 +75,10 @@ class KeyForecast:
     def to_mapping(self) -> dict[str, Any]:
         """Plain JSON. The sample has no rows by partition here; they are in its own file."""
         return {
-            "topic": self.topic,
-            "before": self.before,
-            "after": self.after,
+            **asdict(replace(self, sample=None)),
             "moved_keys": float(self.moved_keys),
             "moved_keys_exact": str(self.moved_keys),
-            "not_sampled": self.not_sampled,
             "sample": self.sample.summary() if self.sample else None,
-            "skew_found": self.skew_found,
-            "skew_before": self.skew_before,
-            "chosen": asdict(self.chosen) if self.chosen else None,
-            "better": [asdict(count) for count in self.better],
-            "verdict": self.verdict.value if self.verdict else None,
-            "text": self.text,
         }
 
 

@@ -125,10 +125,8 @@ def _forced(frame: Frame) -> tuple[Placement, int]:
         replicas = replication_factor.led_by_those_who_may(problem, replicas, lagging(problem, replicas))
     # A slot's origin is the same broker if the partition had a replica there, else nowhere.
     kept = among(replicas, before)
-    if replicas.shape == before.shape and settings.replication_factor is None:
-        origin = before
-    else:
-        origin = np.where(kept, replicas, -1)
+    same_places = replicas.shape == before.shape and settings.replication_factor is None
+    origin = before if same_places else np.where(kept, replicas, -1)
     placement = placement_of(frame, replicas, origin, among(replicas, replaced) & ~kept, Budget())
     stranded = drain_and_replace.empty_brokers(placement, problem.leaving, search_bands(frame, placement, 0.04))
     placement.budget = spent(problem, placement.replicas)

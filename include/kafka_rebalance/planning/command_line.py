@@ -22,9 +22,7 @@ def say(line: str) -> None:
 def argument_parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description="Plans a rebalance from the tables of a snapshot.")
     parser.add_argument("--snapshot", required=True, help="folder or URL with brokers.parquet and partitions.parquet")
-    parser.add_argument(
-        "--out", required=True, help="folder or URL for moves, scores, candidates, loads, proposals.json"
-    )
+    parser.add_argument("--out", required=True, help="folder or URL for proposals.json and the tables of the plan")
     parser.add_argument("--settings", help="JSON file with settings; the default settings without it")
     parser.add_argument("--history", help="history/part-0.parquet of a Spark job, made of the ledger's samples")
     return parser

@@ -73,9 +73,8 @@ def propose_given(problem: Problem, name: str) -> DescribedCandidate:
     beyond = [f"{used:,} against {limit} {allowed:,}" for limit, used, allowed in budget.exceeded()]
     beyond += _kept_out(problem, replicas) + _too_short(problem, replicas) + _overfull(frame, replicas)
     if beyond:
-        return infeasible(
-            problem, name, f"The run does not offer {who}, because it is beyond the limits: {'; '.join(beyond)}."
-        )
+        text = f"The run does not offer {who}, because it is beyond the limits: {'; '.join(beyond)}."
+        return infeasible(problem, name, text)
     was_broken, is_broken = violations(frame.rule, problem.replicas), violations(frame.rule, replicas)
     newly = int((is_broken & ~was_broken).sum())
     if newly:
@@ -155,9 +154,7 @@ def _notes(problem: Problem, lists: Lists, replicas: Ints) -> list[str]:
     notes = []
     same = len(lists) - int(changed_lists(problem.replicas, replicas).sum())
     if same:
-        notes.append(
-            f"{same} of the plan's {len(lists)} partitions already are as the plan wants them, and are left out"
-        )
+        notes.append(f"{same} of the plan's {len(lists)} partitions already match it, and are left out")
     before, after = replication(problem.replicas), replication(replicas)
     kinds = Counter(zip(before[before != after].tolist(), after[before != after].tolist(), strict=True))
     if kinds:

@@ -57,9 +57,8 @@ class Stopwatch:
 
     def lap(self, step: str) -> float:
         """Ends the step that began with the last lap. Returns its seconds."""
-        now = time.perf_counter()
-        seconds = self.seconds[step] = round(now - self._began, 3)
-        self._began = now
+        began, self._began = self._began, time.perf_counter()
+        seconds = self.seconds[step] = round(self._began - began, 3)
         return seconds
 
 

@@ -115,6 +115,4 @@ def _recommended(
 
 
 def _beside(plan: DescribedCandidate | None) -> Beside | None:
-    if plan is None:
-        return None
-    return Beside(plan.candidate.name, plan.copied_bytes, plan.shortfall_after.furthest)
+    return None if plan is None else Beside(plan.candidate.name, plan.copied_bytes, plan.shortfall_after.furthest)

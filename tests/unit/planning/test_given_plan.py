@@ -74,7 +74,7 @@ def test_our_own_candidates_are_the_same_with_a_given_plan_beside_them() -> None
 def test_entries_that_change_nothing_are_left_out_and_said() -> None:
     candidate = given_plan({0: [1, 2], 1: [2, 3], 3: [1, 6]})
     assert [move.topic_partition.partition for move in candidate.moves] == [3]
-    assert "2 of the plan's 3 partitions already are as the plan wants them" in candidate.note
+    assert "2 of the plan's 3 partitions already match it, and are left out" in candidate.note
 
 
 def test_an_order_of_followers_that_is_asked_for_is_kept() -> None:

@@ -34,17 +34,11 @@ K = len(REPLICA_METRICS)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relaxation:
-    """A bound, and the prices that prove it."""
+    """A bound, and how near it is to the program's optimum."""
 
     bytes: int
     reachable: float  # bytes of the best fractional plan found; no prices of this program can prove more
-    prices: Floats  # [broker, REPLICA_METRICS] bytes saved by one unit less of the resource on the broker
     columns: int  # of the largest program
-
-    @property
-    def exact(self) -> bool:
-        """Whether this is the program's optimum, to 0.01 %."""
-        return self.reachable - self.bytes <= 1e-4 * self.reachable + 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,21 +84,19 @@ def relaxed_bound(problem: Problem, bands: Bands, sound: Bools) -> Relaxation | 
     lists = (problem.replicas >= 0) & problem.relocatable[:, None]
     free, forced = lists & problem.receivers[held], lists & problem.leaving[held]
     needed = float((forced.sum(axis=1) * problem.size_bytes).sum())
-    prices = np.zeros((len(problem.brokers), K))
     if not free.any():
-        return Relaxation(int(needed), needed, prices, 0)
+        return Relaxation(int(needed), needed, 0)
     own_bands = Bands(bands.low / scale, bands.high / scale)
     model = _model(problem, own_bands, sound, raw / scale, problem.size_bytes / unit, free, forced)
     cells = _first_cells(model)
     best, reachable, columns = -np.inf, np.inf, 0
     for _ in range(_ROUNDS):
-        cost, row_prices = _solve(model, cells)
-        if len(row_prices) == 0:
+        cost, prices = _solve(model, cells)
+        if len(prices) == 0:
             break
         columns, reachable = max(columns, int(cells.max()) + 1), min(reachable, cost)
-        bound, reduced, dear = _priced(model, row_prices)
-        if bound > best:
-            best, prices[receivers] = bound, dear
+        bound, reduced = _priced(model, prices)
+        best = max(best, bound)
         finer = _split(cells, reduced)
         if reachable - best <= _CLOSE * abs(reachable) or finer is None:
             break
@@ -113,7 +105,7 @@ def relaxed_bound(problem: Problem, bands: Bands, sound: Bools) -> Relaxation | 
         return None
     # `best` is a sum of up to a few million terms, each exact to the last bit of a double.
     proven = max(0.0, best - 1e-9 * abs(best)) * unit + needed
-    return Relaxation(int(proven), reachable * unit + needed, prices * unit / scale, columns)
+    return Relaxation(int(proven), reachable * unit + needed, columns)
 
 
 def _model(
@@ -259,8 +251,8 @@ def _solve(model: _Model, cells: Ints) -> tuple[float, Floats]:
     return found.cost if found.optimal else np.inf, prices
 
 
-def _priced(model: _Model, prices: Floats) -> tuple[float, Floats, Floats]:
-    """(the bound that row prices prove, [replica] its reduced cost, [receiver, resource] bytes saved per unit)"""
+def _priced(model: _Model, prices: Floats) -> tuple[float, Floats]:
+    """(the bound that row prices prove, [replica] its reduced cost)"""
     brokers, groups = len(model.band_low), model.group_low.size
     low, high = model.row_low, model.row_high
     # A price needs an end of its row on its side.
@@ -276,4 +268,4 @@ def _priced(model: _Model, prices: Floats) -> tuple[float, Floats, Floats]:
     reduced = model.cost - np.einsum("rk,rk->r", model.weights, relief[model.broker])
     tied = model.repair >= 0
     reduced[tied] -= prices[brokers * K + groups + K :][model.repair[tied]]
-    return fixed + float(np.minimum(reduced, 0.0).sum()), reduced, relief
+    return fixed + float(np.minimum(reduced, 0.0).sum()), reduced

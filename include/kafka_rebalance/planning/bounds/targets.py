@@ -96,9 +96,9 @@ def leader_targets(problem: Problem, replicas: Ints) -> Floats:
     return targets
 
 
-def halve(function: Callable[[float], float], low: float, high: float) -> float:
+def halve(function: Callable[[float], float], low: float, high: float, times: int = _HALVINGS) -> float:
     """The argument at which a rising function crosses zero."""
-    for _ in range(_HALVINGS):
+    for _ in range(times):
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) < 0 else (low, middle)
     return high

@@ -44,9 +44,8 @@ class Outside:
     def is_helped(self, broker: int, resource: int) -> bool:
         """Whether a move or a swap brings the broker nearer to its band."""
         excess = float(self.excess()[broker, resource])
-        if excess <= self._fine[resource]:
-            return False
-        return self.move(broker, resource) is not None or self._swap(broker, resource, excess) is not None
+        is_outside = excess > self._fine[resource]
+        return is_outside and bool(self.move(broker, resource) or self._swap(broker, resource, excess))
 
     def move(self, broker: int, resource: int) -> Exchange | None:
         """A move that brings the broker nearer to its band; None if there is none."""

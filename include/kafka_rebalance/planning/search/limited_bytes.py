@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, band
+from kafka_rebalance.planning.bounds.targets import halve
 from kafka_rebalance.planning.problem.arrays import Bools
 from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.search.frame import Frame, search_bands
@@ -25,36 +24,27 @@ def spend_on_the_worst(
     """If `max_bytes` does not reach the tolerance, brings all as near as it affords. Returns whether it does not."""
     is_short, budget, limit = False, placement.budget, placement.budget.max_bytes
     for _ in range(_SPENDINGS):
-        found = affordable(frame, placement)
+        found = _affordable(frame, placement)
         if found is None:
             break
         is_short, bytes_before = True, budget.bytes
-        bands = found.bands
-        if frame.relief is None:
-            bands = search_bands(frame, placement, effort.slack, found.tolerance)
-        for (group, _), share in zip(placement.groups, found.bytes_by_group, strict=True):
+        tolerance, full, bytes_by_group = found
+        bands = search_bands(frame, placement, effort.slack, tolerance) if frame.relief is None else full
+        for (group, _), share in zip(placement.groups, bytes_by_group, strict=True):
             # Each group has its own share, because the first group would take all.
             budget.max_bytes = min(budget.bytes + share, limit or 0)
             greedy(placement, bands, givers & group, effort, rng)
         budget.max_bytes = limit
-        polish(placement, found.bands, givers, effort, rng)
+        polish(placement, full, givers, effort, rng)
         if budget.bytes == bytes_before:
             break
     return is_short
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Affordable:
-    """The bands of a tolerance, and the bytes that each group of `Placement.groups` needs to reach them."""
+def _affordable(frame: Frame, placement: Placement) -> tuple[float, Bands, list[int]] | None:
+    """(the smallest tolerance that the rest of `max_bytes` can pay for, its bands, [group] the bytes to reach them).
 
-    tolerance: float
-    bands: Bands
-    bytes_by_group: tuple[int, ...]
-
-
-def affordable(frame: Frame, placement: Placement) -> Affordable | None:
-    """The smallest tolerance that the rest of `max_bytes` can pay for; None if all that the job asks for fits.
-
+    The groups are those of `Placement.groups`. None if all that the job asks for fits.
     Job `relieve` brings brokers down to what it asks of them, or to this tolerance above their share.
     """
     limit, unit, relief = placement.budget.max_bytes, frame.scale[DISK], frame.relief
@@ -82,8 +72,6 @@ def affordable(frame: Frame, placement: Placement) -> Affordable | None:
     if sum(needed(asked)) <= left:
         return None
     here = placement.receivers & (targets > 0)
-    low, high = asked, max(1.0, float((loads[here] / targets[here]).max(initial=0.0)))
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if sum(needed(middle)) <= left else (middle, high)
-    return Affordable(high, bands_of(high), tuple(int(share * unit) for share in needed(high)))
+    widest = max(1.0, float((loads[here] / targets[here]).max(initial=0.0)))
+    tolerance = halve(lambda middle: left - sum(needed(middle)), asked, widest, _HALVINGS)
+    return tolerance, bands_of(tolerance), [int(share * unit) for share in needed(tolerance)]

@@ -128,6 +128,8 @@ class _Program:
         self._has: Bools = (self._lists[:, :, None] == self._brokers).any(axis=1)  # [partition, broker]
         loads = replica_loads(problem.replicas, frame.weights, len(frame.targets))[:, DISK]
         self.full: Bools = (loads > frame.disk_limit)[self._brokers]  # disks that are beyond their limit already
+        self._unit = max(1.0, float(problem.size_bytes[self._partitions].mean()))
+        self._sizes = problem.size_bytes[self._partitions] / self._unit
         self._columns = np.arange(self._has.size).reshape(self._has.shape)
         self._entries: list[tuple[Ints, Ints, Floats]] = []
         self._limits: list[tuple[Floats, Floats]] = []
@@ -147,14 +149,14 @@ class _Program:
         """The fewest bytes within the bands."""
         kept, rows = len(self._entries), self._rows
         self._add_bands(bands)
-        sizes = self._frame.problem.size_bytes[self._partitions] / self._mean_size()
-        cost = np.where(self._has, 0.0, sizes[:, None] + _TIE).ravel()
+        cost = np.where(self._has, 0.0, self._sizes[:, None] + _TIE).ravel()
         row, column, value = (np.concatenate(parts) for parts in zip(*self._entries, strict=True))
         low, high = (np.concatenate(parts) for parts in zip(*self._limits, strict=True))
         del self._entries[kept:], self._limits[kept:]
         self._rows = rows
-        whole = np.ones(len(cost), dtype=bool)
-        return solver.Program(cost, self._takes().ravel(), low, high, row, column, value, whole)
+        return solver.Program(
+            cost, self._takes().ravel(), low, high, row, column, value, np.ones(len(cost), dtype=bool)
+        )
 
     def least_beyond(self, asked: Bands, most: Bands) -> Bands | None:
         """The bands, no wider than they must be, between those asked for and the widest. None: there are none.
@@ -217,9 +219,6 @@ class _Program:
             fits &= self._frame.problem.size_bytes[self._partitions][:, None] <= largest[self._brokers]
         return (self._has | fits).astype(np.float64)
 
-    def _mean_size(self) -> float:
-        return max(1.0, float(self._frame.problem.size_bytes[self._partitions].mean()))
-
     def _add(self, columns: Ints, values: Floats | float, low: Floats | float, high: Floats | float) -> None:
         """One row for each row of `columns`."""
         count = len(columns)
@@ -253,13 +252,11 @@ class _Program:
             self._add(columns, 1.0, np.maximum(0, least - kept), np.maximum(0, most - kept))
 
     def _add_limits(self) -> None:
-        problem = self._frame.problem
-        new = np.flatnonzero(~self._has.ravel())[None]
-        sizes = np.repeat(problem.size_bytes[self._partitions] / self._mean_size(), len(self._brokers))
-        if problem.settings.max_bytes is not None:
-            self._add(new, sizes[new], -np.inf, problem.settings.max_bytes / self._mean_size())
-        if problem.settings.max_replicas is not None:
-            self._add(new, 1.0, -np.inf, float(problem.settings.max_replicas))
+        settings, new = self._frame.problem.settings, np.flatnonzero(~self._has.ravel())[None]
+        if settings.max_bytes is not None:
+            self._add(new, np.repeat(self._sizes, len(self._brokers))[new], -np.inf, settings.max_bytes / self._unit)
+        if settings.max_replicas is not None:
+            self._add(new, 1.0, -np.inf, float(settings.max_replicas))
 
     def _fixed(self) -> Floats:
         """[receiver, resource] The load there of replicas that are no variables."""

@@ -54,14 +54,11 @@ def _exchange(
     if not len(partners):
         return False
     other, theirs, ours = _drawn(placement, broker, partners, moving, width, rng)
-    may_take = (placement.count[other] > 0) & givers[other]
-    may_give = np.full(len(other), bool(placement.count[broker] > 0 and givers[broker]))
-    options = _exchange_options(placement, bands, broker, other, (theirs, may_take), (ours, may_give))
-    kind, index = np.unravel_index(int(options.argmin()), options.shape) if options.size else (0, 0)
-    if not options.size or options[kind, index] > GAIN:
+    options = _exchange_options(placement, bands, broker, other, theirs, ours, givers)
+    if not options.size or options.min() > GAIN:
         return False
-    take, give = int(theirs[index]), int(ours[index])
-    partner = int(other[index])
+    kind, index = np.unravel_index(int(options.argmin()), options.shape)
+    take, give, partner = int(theirs[index]), int(ours[index]), int(other[index])
     if kind != _GIVE and not _give_one(placement, take, broker):
         return False
     if kind != _TAKE and not _give_one(placement, give, partner):
@@ -97,17 +94,16 @@ def _exchange_options(
     bands: Bands,
     broker: int,
     other: Ints,
-    taking: tuple[Ints, Bools],
-    giving: tuple[Ints, Bools],
+    theirs: Ints,
+    ours: Ints,
+    givers: Bools,
 ) -> Floats:
     """[take | give | swap, partner] Change of the distance, divided by the bytes that are copied for it."""
-    (theirs, may_take), (ours, may_give) = taking, giving
-    width = placement.width
-    rows_in, rows_out = theirs // width, ours // width
+    rows_in, rows_out = theirs // placement.width, ours // placement.width
     weight_in, weight_out = placement.weights[rows_in], placement.weights[rows_out]
-    mine = np.full(len(other), broker)
-    may_take = may_take & placement.permitted(theirs, mine)
-    may_give = may_give & placement.permitted(ours, other)
+    mine, gives = np.full(len(other), broker), givers & (placement.count > 0)
+    may_take = gives[other] & placement.permitted(theirs, mine)
+    may_give = gives[broker] & placement.permitted(ours, other)
     crowds = placement.crowding
     take_fits = crowds.allows(rows_in, other, mine[:, None])[:, 0]
     give_fits = crowds.allows(rows_out, mine, other[:, None])[:, 0]

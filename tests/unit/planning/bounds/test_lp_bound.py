@@ -16,7 +16,6 @@ from kafka_rebalance.planning.bounds.lp_bound import relaxed_bound
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.sharper_bound import bound_of, with_sharper_bound
 from kafka_rebalance.planning.problem.arrays import Problem, replication
-from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.search.frame import frame_of
 from support.plans.drawn_clusters import clusters, settings_for
@@ -112,7 +111,7 @@ def test_prices_from_coarse_cells_prove_nearly_as_much_and_never_more(
     coarse = relaxed_bound(problem, bands, sound)
     assert exact is not None
     assert coarse is not None
-    assert exact.exact
+    assert exact.reachable - exact.bytes <= 1e-4 * exact.reachable + 1
     assert coarse.columns < exact.columns / 2
     assert coarse.bytes <= exact.reachable
     assert coarse.bytes >= 0.995 * exact.bytes
@@ -134,15 +133,6 @@ def test_any_prices_prove_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         found = relaxed_bound(problem, bands, sound)
         assert found is not None
         assert found.bytes <= exact.reachable
-
-
-def test_prices_say_which_broker_should_give() -> None:
-    problem = aged(20, 1500, 1)
-    found = relaxed_bound(problem, bands_about_the_targets(problem), np.ones(1500, dtype=bool))
-    assert found is not None
-    assert (found.prices >= 0).all()
-    # Bytes for a byte: what leaves a full broker saves bytes, what leaves an empty one none.
-    assert found.prices[18:, DISK].max() < 1e-6 < found.prices[:18, DISK].max()
 
 
 def test_without_the_solver_the_simple_bound_stays_and_the_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
