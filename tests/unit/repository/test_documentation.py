@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from functools import cache
 from pathlib import Path
@@ -122,3 +123,16 @@ def test_the_pictures_of_the_pages_are_small() -> None:
     sizes = {path.name: path.stat().st_size for path in (ROOT / "docs").rglob("*.png")}
     assert {name: size for name, size in sizes.items() if size > 300_000} == {}
     assert len(sizes) > 2
+
+
+def test_every_name_that_stays_can_be_imported() -> None:
+    text = (ROOT / "docs/tables.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(kafka_rebalance[\w.]+)`[^|]*\| (.*) \|$", text, flags=re.MULTILINE)
+    assert len(rows) > 5
+    missing = [
+        f"{module}.{name}"
+        for module, names in rows
+        for name in re.findall(r"`(\w+)`", names)
+        if not hasattr(importlib.import_module(module), name)
+    ]
+    assert missing == []
