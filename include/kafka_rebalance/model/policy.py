@@ -100,8 +100,8 @@ class Policy:
     def tighten(self, asked: Settings, *, cluster_bytes: int, internal_topics: bool = False) -> Settings:
         """The settings of a run: of the request and the policy, the tighter value of each.
 
-        `cluster_bytes` is what all replicas hold together. Raises PolicyError if the request names a throttle out of
-        range, a broker that the policy keeps out, or internal topics that it does not allow.
+        `cluster_bytes` is what all replicas hold together. Raises PolicyError if the policy forbids the throttle, a
+        broker or the internal topics of the request.
         """
         throttle = asked.throttle_bytes_per_second or self.max_throttle_bytes_per_second
         problem = self.throttle_problem(throttle)

@@ -1,10 +1,10 @@
 """Makes full batches shorter: partitions change batches, and no other batch lasts longer.
 
-The rule: the busiest end of a batch gives one of its partitions to another batch, or exchanges it for a smaller one of
-the same end there. All ends of both partitions must have room in the other batch without making it longer, and stay
-below the length of this batch. So the sum of all lengths only falls. Each batch stays within its limits, and no
-partition comes later than its rank asks. The shortest batch comes first. The work ends when nothing improves, or when
-the steps are used up.
+The rule: the busiest end of a batch gives one of its partitions to another batch. Or it exchanges the partition for a
+smaller one of the same end there. All ends of both partitions must have room in the other batch without making it
+longer, and stay below the length of this batch. So the sum of all lengths only falls. Each batch stays within its
+limits, and no partition comes later than its rank asks. The shortest batch comes first. The work ends when nothing
+improves, or when the steps are used up.
 """
 
 from __future__ import annotations

@@ -63,9 +63,7 @@ class DescribedCandidate:
     scores_after: dict[str, Score]
     loads_before: Floats  # [broker, METRICS], each in its own unit
     loads_after: Floats
-    bytes_out: tuple[
-        Floats | None, Floats | None
-    ]  # [broker] before and after, bytes a second, with what consumers read
+    bytes_out: tuple[Floats | None, Floats | None]  # [broker] before and after, a second, with what consumers read
     shortfall_before: Shortfall
     shortfall_after: Shortfall
     disks: DiskUse | None = None  # None: the candidate is not offered
@@ -92,9 +90,8 @@ class DescribedCandidate:
             return None
         before, after = self.scores_before, self.scores_after
         metric = max(after, key=lambda one: _spread(after[one]) - _spread(before[one]))
-        return LessEven(
-            metric, *(Range(one.min_over_mean, one.max_over_mean) for one in (before[metric], after[metric]))
-        )
+        ranges = (Range(one.min_over_mean, one.max_over_mean) for one in (before[metric], after[metric]))
+        return LessEven(metric, *ranges)
 
 
 def infeasible(problem: Problem, name: str, note: str) -> DescribedCandidate:
@@ -158,8 +155,8 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
     off = off_words(problem, own, found.replicas, after)
     asked = held_to_the_job(problem, reachable, found.scale)
     reached = shortfall(problem, asked, found.replicas, leaders, after, is_broken)
-    peak = planned.peak_disk_fraction
-    status, note = status_and_note(problem, found, end, off, int(is_broken.sum()), peak, used)
+    broken, peak = int(is_broken.sum()), planned.peak_disk_fraction
+    status, note = status_and_note(problem, found, end, off, broken, peak, used)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
     candidate = Candidate(name, digest, status, planned.moves, note, summary)
     staying = stays_behind(problem, found.replicas, moves_replicas=found.goal.moves_replicas)

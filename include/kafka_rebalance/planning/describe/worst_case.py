@@ -57,8 +57,8 @@ def _only_rack(rack_of: Ints, lists: Ints) -> Ints:
 def _worst(problem: Problem, before: Ints, after: Ints, names: Sequence[int | str], batch: Ints) -> Course:
     """`before` and `after` are [row, position], the losses that the partition does not survive.
 
-    They are indices of `names`, the brokers or racks; -1: none; the number of names: it is lost with any of them, so
-    that fewer replicas never look better. State k is after k batches, while batch k + 1 runs.
+    They are indices of `names`, the brokers or racks; -1: none. The number of names means that it is lost with any of
+    them, so that fewer replicas never look better. State k is after k batches, while batch k + 1 runs.
     """
     width = max(before.shape[1], after.shape[1])
     before, after = widened(before, width), widened(after, width)

@@ -1,6 +1,6 @@
 """The ledger's samples of one cluster, aggregated to one row a partition.
 
-A Spark job does this in many tasks, and the nightly check in its own process: a cluster of 150,000 partitions has four
+A Spark job does this in many tasks, and the nightly check in its own process. A cluster of 150,000 partitions has four
 million samples in four weeks.
 """
 
@@ -22,8 +22,8 @@ def aggregated(samples: pa.Table, existing: pa.Table) -> pa.Table:
     """HISTORY_SCHEMA's columns for the partitions that exist (EXISTING_SCHEMA) and have samples (SAMPLES_SCHEMA).
 
     An interval lies between two samples of one topic (of one creation, if that is known) whose offsets did not fall.
-    Its bytes in are the records appended, times the bytes of a record: size / (end offset - first offset) at the end
-    of the interval. Compaction and deleted records make this figure too small, never too large.
+    Its bytes in are the appended records times the bytes of a record. These are size / (end offset - first offset), as
+    at the end of the interval. Compaction and deleted records make this figure too small, never too large.
     """
     sound = pc.and_(pc.is_valid(samples["topic"]), pc.is_valid(samples["partition"]))
     sound = pc.and_(sound, pc.fill_null(pc.greater_equal(samples["size_bytes"], 0), False))
