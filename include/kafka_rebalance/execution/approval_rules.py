@@ -14,7 +14,7 @@ from kafka_rebalance.model.policy import Approver, Policy
 REJECT = decision.REJECT
 SHORT_DIGEST = 8
 OFFERED = ("ok", "partial")  # the candidates' statuses that a person may choose
-# Airflow 3.3 shows up to four options, Reject among them, as buttons, and more as a list to choose from and a button
+# Airflow 3.3 shows up to four options as buttons, Reject among them. It shows more options as a list with a button
 # *Respond* below it (HITLResponseForm.tsx: options.length <= 4).
 BUTTONS = 3
 
@@ -24,8 +24,8 @@ class Requester:
     """Who started the run. Airflow records a *name* for people, and nothing for runs that no person started."""
 
     name: str | None
-    automatic: bool  # started by a schedule, an asset or another Dag's run that no person started
-    plan_by: str | None = None  # who asked for what the run is to do, where its files name somebody
+    automatic: bool  # started by a schedule, an asset, or a run of another Dag that no person started
+    plan_by: str | None = None  # who asked for the plan, if the run's files name somebody
 
     @property
     def unknown(self) -> bool:
@@ -33,13 +33,13 @@ class Requester:
 
     @property
     def names(self) -> frozenset[str]:
-        """Of the people who asked: none of them approves, where the policy says so."""
+        """Of the people who asked. If the policy forbids it, none of them may approve."""
         return frozenset(name for name in (self.name, self.plan_by) if name is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer as Airflow stores it. The person's id and name differ between auth managers."""
+    """One answer as Airflow stores it. Auth managers fill the person's id and name in different ways."""
 
     option: str
     user_id: str | None
@@ -51,12 +51,12 @@ class Answer:
 
 
 def label(name: str, digest: str) -> str:
-    """The text of a candidate's button: `balanced · 9f3a1c2e`. The digest makes an old request recognisable."""
+    """The text of a candidate's button: `balanced · 9f3a1c2e`. The digest shows whether a request is an old one."""
     return f"{name} · {digest[:SHORT_DIGEST]}"
 
 
 def on_buttons(names: Iterable[str], ranking: Sequence[str]) -> tuple[str, ...]:
-    """Those of the candidates that the request has a button for: the first of the plan's `ranking`."""
+    """The candidates for which the request has a button: the first of the plan's `ranking`."""
     place = {name: number for number, name in enumerate(ranking)}
     return tuple(sorted(names, key=lambda name: place.get(name, len(place)))[:BUTTONS])
 
@@ -67,10 +67,9 @@ def labels(digests: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def eligible_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...]:
-    """The policy's approvers less those who asked, names held against names.
+    """The policy's approvers without those who asked, compared by name.
 
-    A run of a person whose name is not known may be anybody's: nobody is shown to be somebody else, so nobody may
-    approve.
+    If the name of the person who started the run is not known, it may be anybody, so nobody may approve.
     """
     if policy.requester_may_approve:
         return policy.approvers
@@ -80,33 +79,30 @@ def eligible_approvers(policy: Policy, requester: Requester) -> tuple[Approver, 
 
 
 def check_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...]:
-    """Like `eligible_approvers`, but raises ApprovalError where nobody is left."""
+    """Like `eligible_approvers`, but raises ApprovalError if nobody is left."""
     people = eligible_approvers(policy, requester)
     if people:
         return people
-    why = "who started the run is not known" if requester.unknown else _asked(requester)
+    why = ["Airflow does not know who started the run"] if requester.unknown else []
+    if requester.name is not None:
+        why.append(f"{requester.name} started the run")
+    if requester.plan_by not in (None, requester.name) and not requester.unknown:
+        why.append(f"{requester.plan_by} asked for its plan")
     raise ApprovalError(
-        f"Nobody may approve: {why}, and the policy's approvers are {', '.join(p.id for p in policy.approvers)}. "
+        f"Nobody may approve: {' and '.join(why)}, and the policy's approvers are {_people(policy.approvers)}. "
         "Nothing was written to the cluster. Name another approver in the policy, or let somebody else start the run."
     )
-
-
-def _asked(requester: Requester) -> str:
-    told = [f"{requester.name} started the run"] if requester.name is not None else []
-    if requester.plan_by not in (None, requester.name):
-        told.append(f"{requester.plan_by} asked for its plan")
-    return " and ".join(told)
 
 
 def check_answer(answer: Answer, digests: Mapping[str, str], policy: Policy, requester: Requester) -> str:
     """The candidate that was chosen, or Reject. Raises ApprovalError for an answer that must not count.
 
-    Reject counts from any of the policy's approvers; it changes nothing.
+    Every approver of the policy may reject: that changes nothing.
     """
     if answer.option not in labels(digests):
         raise ApprovalError(
-            f"The answer {answer.option!r} is not for this plan, whose options are {', '.join(labels(digests))}: a "
-            "cleared task shows the request of the plan before. Nothing was written to the cluster. Start a new run."
+            f"The answer {answer.option!r} is not for this plan. Its options are {', '.join(labels(digests))}. A "
+            "cleared task shows the request of the earlier plan. Nothing was written to the cluster. Start a new run."
         )
     allowed = policy.approvers if answer.option == REJECT else check_approvers(policy, requester)
     if answer.user_id is None or answer.user_id not in {person.id for person in allowed}:
@@ -116,7 +112,7 @@ def check_answer(answer: Answer, digests: Mapping[str, str], policy: Policy, req
         )
     if answer.option == REJECT:
         return REJECT
-    # The stored name is the auth manager's own, so it is held against the requester's even where ids differ from names.
+    # The stored name is the auth manager's own, so it is compared even where ids differ from names.
     if not policy.requester_may_approve and answer.user_name in requester.names:
         did = "started this run" if answer.user_name == requester.name else "asked for this plan"
         raise ApprovalError(
@@ -137,16 +133,16 @@ def _people(people: Sequence[Approver]) -> str:
 def check_approval_fresh(
     approved_at: str, expires_after_seconds: float, now: datetime, *, not_before: datetime | None = None
 ) -> None:
-    """Raises ApprovalError where the approval is older than the policy lets it get before the first write, and where
-    it is of a time to come: by clocks that differ nobody can tell its age. `not_before`: the earliest time that was
-    approved; its age counts from the later of both.
+    """Raises ApprovalError if the approval is older than the policy allows before the first write, or has a time in the
+    future: if clocks differ, nobody can tell its age. `not_before`: the earliest time that was approved. The age counts
+    from the later of the two.
     """
     given = datetime.fromisoformat(approved_at)
     if given - now > CLOCKS_MAY_DIFFER:
         raise ApprovalError(
-            f"The approval is of {given:%Y-%m-%d %H:%M %Z}, and this worker's clock says {now:%Y-%m-%d %H:%M %Z}: "
-            "whether it has expired cannot be told. Nothing was written. Correct the clocks of Airflow's machines, "
-            "then clear this task; if the approval's time itself was wrong, start a new Dag run."
+            f"The approval is of {given:%Y-%m-%d %H:%M %Z}, and this worker's clock says {now:%Y-%m-%d %H:%M %Z}. So "
+            "the run cannot tell whether the approval has expired. Nothing was written. Correct the clocks of "
+            "Airflow's machines, then clear this task. If the approval's time was wrong, start a new Dag run."
         )
     since = given if not_before is None else max(given, not_before)
     if now - since <= timedelta(seconds=expires_after_seconds):
@@ -154,13 +150,13 @@ def check_approval_fresh(
     counted = "" if since == given else f" Its time counts from not_before, {since:%Y-%m-%d %H:%M %Z}."
     raise ApprovalError(
         f"The approval of {given:%Y-%m-%d %H:%M %Z} has expired: the policy's approval_expires_after_seconds is "
-        f"{expires_after_seconds:g}, and nothing was written so far.{counted} Nothing was written now. Start a new Dag "
-        "run, and ask for an approval of what it proposes."
+        f"{expires_after_seconds:g}.{counted} Nothing was written, neither before nor now. Start a new Dag run, and "
+        "ask for an approval of what it proposes."
     )
 
 
 def check_policy_unchanged(approved: str | None, now: str | None) -> None:
-    """Raises StaleProposalError unless the policy's digest is still the one that was approved; None: no policy file."""
+    """Raises StaleProposalError unless the policy's digest is still the approved one; None: no policy file."""
     if approved is None or now is None:
         which = "when this was planned" if approved is None else "any more"
         raise StaleProposalError(
@@ -169,6 +165,6 @@ def check_policy_unchanged(approved: str | None, now: str | None) -> None:
         )
     if approved != now:
         raise StaleProposalError(
-            f"The policy has changed: {approved[:8]} was approved, it is {now[:8]} now. Nothing was written. Start a "
-            "new Dag run to plan under the current policy."
+            f"The policy has changed: its digest was {approved[:8]} at the approval and is {now[:8]} now. Nothing was "
+            "written. Start a new Dag run to plan under the current policy."
         )

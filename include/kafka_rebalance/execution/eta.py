@@ -1,29 +1,31 @@
-"""When a rebalance will be over, as a range: the plan's own time, times what such plans took in this cluster before."""
+"""When a rebalance will be over, as a range: the plan's own time, times what such plans took on this cluster before."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import quantiles
 from typing import Any
 
 from kafka_rebalance.model.candidate import Move
 
-CONTROLLER_SECONDS = 5.0  # what taking up and ending a batch takes besides its bytes
+CONTROLLER_SECONDS = 5.0  # to start and to end a batch, besides its bytes
 
-RUNS_COUNTED = 50  # the newest: older ones are of another cluster, or of an older version of this
-DAYS_COUNTED = 365  # and none older than a year
-MIN_RUNS = 5  # below, tenth and ninetieth percentile are the single runs themselves
-# A plan that copies for less than a minute is over when elections and looks at ZooKeeper are: it tells nothing of that.
+RUNS_COUNTED = 50  # the newest: older runs were on another cluster, or on an older version of this one
+DAYS_COUNTED = 365  # no older runs
+MIN_RUNS = 5  # with fewer runs, the tenth and ninetieth percentile are the single runs themselves
+# Elections and looks at ZooKeeper decide how long a plan takes that copies for less than a minute: it tells nothing.
 MIN_SECONDS = 60.0
-# The plan counts bytes at the throttle, and the same for each batch besides. It cannot know what batches wait for,
-# followers that share a disk with producers, and bytes written meanwhile; all make a run longer. Assumed, not measured.
+# The plan counts bytes at the throttle, and a fixed time for each batch. It cannot know how long batches wait, that
+# followers share disks with producers, and which bytes are written meanwhile. All of this makes a run longer. These
+# factors are assumed, not measured.
 ASSUMED = (0.9, 1.5)
 
 
 @dataclass(frozen=True, slots=True)
 class EtaRange:
-    """Between `low` and `high` seconds, by `runs` earlier runs; below MIN_RUNS by assumption."""
+    """Between `low` and `high` seconds, by `runs` earlier runs; with fewer than MIN_RUNS by assumption."""
 
     low: float
     high: float
@@ -35,9 +37,9 @@ class EtaRange:
 
 
 def run_ratios(outcomes: Iterable[Mapping[str, Any]]) -> tuple[float, ...]:
-    """Actual over predicted seconds, of rows of the ledger's table `outcomes` in their order (newest first).
+    """Actual over predicted seconds of at most RUNS_COUNTED rows of the ledger's table `outcomes`, newest first.
 
-    Of runs that reached the approved end, and were long enough to tell: at most RUNS_COUNTED.
+    Only runs that reached the approved end and were long enough count.
     """
     found = []
     for row in outcomes:
@@ -51,15 +53,15 @@ def run_ratios(outcomes: Iterable[Mapping[str, Any]]) -> tuple[float, ...]:
 
 def eta_range(seconds: float, ratios: Sequence[float]) -> EtaRange:
     """The tenth to the ninetieth percentile of what a plan of `seconds` takes, by earlier runs' ratios."""
-    low, high = (_quantile(ratios, 0.1), _quantile(ratios, 0.9)) if len(ratios) >= MIN_RUNS else ASSUMED
-    return EtaRange(seconds * low, seconds * high, len(ratios))
+    tenths = quantiles(ratios, n=10, method="inclusive") if len(ratios) >= MIN_RUNS else ASSUMED
+    return EtaRange(seconds * tenths[0], seconds * tenths[-1], len(ratios))
 
 
 def rest_range(by_plan: float | None, at_pace: float | None, ratios: Sequence[float]) -> EtaRange | None:
-    """Seconds that are left of a run; None where nothing tells.
+    """Seconds that are left of a run; None if both are unknown.
 
-    `by_plan`: what the plan gives the rest at today's throttle. `at_pace`: what the rest takes as fast as the run was
-    so far, pauses included. The range holds both: the first knows of earlier runs, the second of this one.
+    `by_plan`: what the plan gives the rest at today's throttle. `at_pace`: what the rest takes at the pace of the run
+    so far, pauses included. The range holds both: the first knows about earlier runs, the second about this one.
     """
     if by_plan is None:
         return None if at_pace is None else EtaRange(at_pace * ASSUMED[0], at_pace * ASSUMED[1], 0)
@@ -67,34 +69,27 @@ def rest_range(by_plan: float | None, at_pace: float | None, ratios: Sequence[fl
     return found if at_pace is None else replace(found, low=min(found.low, at_pace), high=max(found.high, at_pace))
 
 
-def _quantile(values: Sequence[float], share: float) -> float:
-    """Between the two values that it lies between, in proportion."""
-    ordered = sorted(values)
-    below, part = divmod(share * (len(ordered) - 1), 1)
-    above = ordered[min(int(below) + 1, len(ordered) - 1)]
-    return ordered[int(below)] + part * (above - ordered[int(below)])
-
-
 def predicted_seconds(moves: Sequence[Move], bytes_per_second: float) -> float:
-    """How long these moves take together at this rate of one broker."""
-    return seconds_for(busiest_bytes(moves), bytes_per_second)
-
-
-def seconds_for(busiest: int, bytes_per_second: float) -> float:
-    """How long a batch takes whose busiest broker copies so many bytes, with what the controller needs."""
-    return with_controller(busiest / bytes_per_second, 1)
+    """How long these moves take as one batch at this rate of one broker."""
+    return with_controller(busiest_bytes(moves) / bytes_per_second, 1)
 
 
 def with_controller(copying_seconds: float, batches: int) -> float:
-    """How long so many batches take, one after the other, that copy for so long together."""
+    """How long these batches take one after the other. `copying_seconds`: of all together."""
     return copying_seconds + batches * CONTROLLER_SECONDS
 
 
 def busiest_bytes(moves: Sequence[Move]) -> int:
-    """What the busiest broker sends or receives, as in the plan's makespan. The leader of before sends every copy."""
+    """What the busiest broker sends or receives, as in the plan's makespan."""
+    received, sent = received_and_sent(moves)
+    return max([0, *received.values(), *sent.values()])
+
+
+def received_and_sent(moves: Iterable[Move]) -> tuple[Counter[int], Counter[int]]:
+    """All that these moves copy, in bytes by broker. The leader of before sends every copy, as in the plan."""
     received, sent = Counter[int](), Counter[int]()
     for move in moves:
         for broker in move.added:
             received[broker] += move.size_bytes
             sent[move.source] += move.size_bytes
-    return max([0, *received.values(), *sent.values()])
+    return received, sent

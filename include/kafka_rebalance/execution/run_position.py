@@ -1,6 +1,6 @@
-"""Where a run stands: by what its notes say it asked for and what ZooKeeper shows of it, never by one of them alone.
+"""Where a run stands, by its notes of what it asked for together with what ZooKeeper shows, never by one alone.
 
-What ZooKeeper shows of a move that the run never asked for is somebody else's doing, also where it is the approved one.
+If ZooKeeper shows a move that the run never asked for, somebody else did it, even if it is the approved move.
 """
 
 from __future__ import annotations
@@ -19,22 +19,15 @@ from kafka_rebalance.model.partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What has been done, what runs and what comes next.
+    """What has been done, what runs and what comes next."""
 
-    `done`: batches that are in place, whoever brought them there. `in_flight`: the batch of ours that the controller
-    works on; follow it, write nothing. `next`: the batch to request now, without the moves that are already done; None
-    while one is in flight and when all is done. `refused`: partitions of a batch of ours of which others have moved,
-    still at their old replicas with nothing in motion: the controller dropped them. `foreign`: what somebody else is
-    doing; write nothing while it is not empty. `begun`: batches that this run has asked for, and of which the cluster
-    shows a trace.
-    """
-
-    done: tuple[int, ...]
-    in_flight: Batch | None
-    next: Batch | None
+    done: tuple[int, ...]  # batches that are in place, whoever brought them there
+    in_flight: Batch | None  # the batch of ours that the controller works on; follow it, write nothing
+    next: Batch | None  # to request now, without moves that are done; None while one is in flight and when all is done
+    # Of a batch of ours that has begun: still at their old replicas, nothing in motion. The controller dropped them.
     refused: tuple[TopicPartition, ...] = ()
-    foreign: tuple[str, ...] = ()
-    begun: frozenset[int] = frozenset()
+    foreign: tuple[str, ...] = ()  # what somebody else is doing; write nothing while it is not empty
+    begun: frozenset[int] = frozenset()  # batches that this run has asked for and of which the cluster shows a trace
 
     @property
     def finished(self) -> bool:
@@ -44,18 +37,17 @@ class Position:
 def position(
     batches: Sequence[Batch], view: ClusterView, asked: Collection[int], elected: Collection[int] = ()
 ) -> Position:
-    """The position in these batches, in the order of their numbers. `asked`: those that the run's notes say it asked
-    for, or was about to ask for.
+    """The position in these batches, in the order of their numbers.
 
-    A batch is done when every one of its partitions has its approved list with nothing in motion; whether all of them
-    are still in sync is for progress and verification to say. It is in flight when the run asked for it and one of its
-    moves runs. A batch of elections is done when its preferred leaders lead, or when it is among `elected`: the run has
-    been through it, and who could not be elected is not asked again.
+    `asked`: the batches for which the run has asked, or was about to ask, by its notes. A batch is done when each of
+    its partitions has its approved list and nothing is in motion; progress and verification say whether all are still
+    in sync. A batch is in flight when the run asked for it and one of its moves runs. A batch of elections is done when
+    its preferred leaders lead, or when it is among `elected`: the run elects each batch once.
     """
     batches = sorted(batches, key=lambda batch: batch.number)
     stages = {move.topic_partition: stage_in(move, view) for batch in batches for move in batch.moves}
-    ours = {move.topic_partition: move for batch in batches if batch.number in asked for move in batch.moves}
-    foreign = _foreign(ours, {move.topic_partition: move for b in batches for move in b.moves}, view)
+    ours = {move.topic_partition for batch in batches if batch.number in asked for move in batch.moves}
+    foreign = _foreign(ours, {move.topic_partition: move for batch in batches for move in batch.moves}, view)
     done: list[int] = []
     running: list[Batch] = []
     begun: set[int] = set()
@@ -75,38 +67,33 @@ def position(
             following = dataclasses.replace(batch, moves=left)
             refused = _dropped(batch, stages) if batch.number in begun else ()
     if len(running) > 1:
-        foreign.append(
-            f"batches {', '.join(str(batch.number) for batch in running)} are in motion at once, which this run never "
-            "asks for"
-        )
+        numbers = ", ".join(str(batch.number) for batch in running)
+        foreign.append(f"batches {numbers} are in motion at once, which this run never asks for")
     if running:
         following, refused = None, _dropped(running[0], stages)
     return Position(tuple(done), running[0] if running else None, following, refused, tuple(foreign), frozenset(begun))
 
 
 def check_position(where: Position, view: ClusterView) -> None:
-    """Raises ExecutionError if somebody else is moving partitions: nothing is written beside another reassignment."""
+    """Raises ExecutionError if somebody else is moving partitions: a run writes nothing beside another reassignment."""
     if where.foreign and (stays := request_of_what_is_gone(view)) is not None:
         raise ExecutionError(f"{stays}. Nothing was written. Clear this task when the request is gone.")
     if where.foreign:
         shown = "; ".join(where.foreign[:10])
         more = f"; and {len(where.foreign) - 10} more" if len(where.foreign) > 10 else ""
         raise ExecutionError(
-            f"Another reassignment is under way: {shown}{more}. Nothing was written. Let it end or cancel it with the "
-            "tool that started it, then clear this task: it goes on where it stands if the approved partitions "
+            f"Another reassignment is under way: {shown}{more}. Nothing was written. Let it end, or cancel it with the "
+            "tool that started it. Then clear this task: it goes on where it stands if the approved partitions "
             "are unchanged."
         )
 
 
 def _dropped(batch: Batch, stages: Mapping[TopicPartition, Stage]) -> tuple[TopicPartition, ...]:
     """Partitions of a batch that nobody works on and that have not moved."""
-    named = [move.topic_partition for move in batch.moves]
-    return tuple(tp for tp in named if not stages[tp].has_left_a_trace)
+    return tuple(tp for move in batch.moves if not stages[tp := move.topic_partition].has_left_a_trace)
 
 
-def _foreign(
-    ours: Mapping[TopicPartition, Move], approved: Mapping[TopicPartition, Move], view: ClusterView
-) -> list[str]:
+def _foreign(ours: Collection[TopicPartition], approved: Mapping[TopicPartition, Move], view: ClusterView) -> list[str]:
     """What is in motion that this run did not ask for."""
     asked = view.reassignments or {}
     found = []

@@ -1,9 +1,8 @@
 """Whether another controller would clear a reassignment request that does not end, and what is approved for it.
 
-From 2.4 on a controller loses sight of a request: where its topics are deleted meanwhile, or where somebody has deleted
-or set that znode by hand. It also does not end a move that it believes to be copying still: ZooKeeper has the ISR it
-wrote, and it has lost the answer (seen on 3.9.2 when ZooKeeper restarts). The next controller reads all of it anew.
-Decisions only.
+From 2.4 on, a controller loses sight of a request if its topics are deleted meanwhile, or if somebody has deleted or
+set that znode by hand. It also does not end a move that it believes to be copying still: it has lost ZooKeeper's answer
+to its write of the ISR (seen on 3.9.2 when ZooKeeper restarts). The next controller reads everything anew.
 """
 
 from __future__ import annotations
@@ -14,32 +13,35 @@ from enum import StrEnum
 from typing import Any, Self
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.cluster_view import ClusterView, Controller
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 
-ANOTHER_CONTROLLER = (
-    "Restart the broker that is controller{which}, or start kafka_rebalance_cancel with action elect_controller, which "
-    "an approver confirms: the next controller reads the request as it stands"
-)
+
+def another_controller(now: Controller | None = None) -> str:
+    """How to get one, and what it does. `now`: the present one."""
+    which = "" if now is None else f" (broker {now.broker})"
+    return (
+        f"Restart the broker that is controller{which}, or start kafka_rebalance_cancel with action elect_controller, "
+        "which an approver confirms. The next controller reads the request anew"
+    )
 
 
 class EntryState(StrEnum):
-    """What becomes of one partition of the request, as things are."""
+    """Where one partition of the request stands."""
 
     GONE = "gone"  # it does not exist any more
-    MADE_AGAIN = "made_again"  # that of a topic which was made after the request
+    MADE_AGAIN = "made_again"  # its topic was made after the request
     ENDED = "ended"  # in place and in sync: nothing is left to do
     UNHEARD = "unheard"  # the controller has done nothing for it
     IN_SYNC = "in_sync"  # every copy has caught up, and the controller has not ended the move
-    MOVING = "moving"  # the controller is at work on it, or copies go on
+    MOVING = "moving"  # the controller works on it, or copies go on
 
 
 def entry_states(view: ClusterView) -> dict[TopicPartition, EntryState]:
     """The state of every partition that is requested; `view` must have the topics that the request names."""
-    asked = view.reassignments or {}
-    return {tp: _state(tp, replicas, view) for tp, replicas in asked.items()}
+    return {tp: _state(tp, replicas, view) for tp, replicas in (view.reassignments or {}).items()}
 
 
 def _state(tp: TopicPartition, asked: tuple[int, ...], view: ClusterView) -> EntryState:
@@ -56,34 +58,32 @@ def _state(tp: TopicPartition, asked: tuple[int, ...], view: ClusterView) -> Ent
 
 
 def _is_interim(partition: PartitionView, asked: tuple[int, ...]) -> bool:
-    """Below 2.4 nothing but the union of both lists marks a move. One that only removes looks like it at once."""
+    """Below 2.4 only the union of both lists marks a move. A move that only removes replicas looks so at once."""
     return not partition.marks_moves and set(asked) < set(partition.replicas)
 
 
 def request_of_what_is_gone(view: ClusterView) -> Finding | None:
-    """Since 2.4 a controller keeps what it was asked of a topic that is deleted meanwhile, and no end comes of it.
+    """The finding about a request all of whose topics were deleted: from 2.4 on, the controller never ends it.
 
-    None where nothing is requested, or anything that is still there.
+    None if nothing is requested, or any partition of the request is still there.
     """
     asked = view.reassignments
     if not asked or not view.requested_gone >= asked.keys():
         return None
-    broker = f" (broker {view.controller.broker})" if view.controller is not None else ""
     again = [f"{tp} to {list(asked[tp])}" for tp in sorted(view.requested_again)]
     moved = f". It moves the new partitions of the topics that were made again: {some(again)}" if again else ""
     return Finding(
         "/admin/reassign_partitions",
         f"it asks only for partitions that are gone, or whose topic was made again ({some(sorted(asked))}): "
         "nothing moves, and the request does not end by itself",
-        f"Restart the broker that is controller{broker}, or start kafka_rebalance_cancel with action elect_controller, "
-        "which an approver confirms. The next controller reads the request anew and drops what is "
-        f"gone{moved}. Do not delete the znode: the controller would not notice any later request",
+        f"{another_controller(view.controller)} and drops what is gone{moved}. Do not delete the znode: the controller "
+        "would not notice any later request",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionPlan:
-    """The election as it is shown and approved: of exactly this controller, over exactly this request."""
+    """The election as it is shown and approved: for exactly this controller and exactly this request."""
 
     cluster_id: str
     broker: int  # the controller
@@ -99,7 +99,7 @@ class ElectionPlan:
 
     @property
     def consent(self) -> str:
-        """The sentence that somebody has to repeat word for word."""
+        """The sentence that a person has to repeat word for word."""
         return (
             f"delete /controller of cluster {self.cluster_id} (broker {self.broker}, epoch {self.epoch}) to carry out "
             f"{self.digest[:8]}"
@@ -126,7 +126,7 @@ class ElectionPlan:
 
     @classmethod
     def from_mapping(cls, document: Mapping[str, Any]) -> Self:
-        """Out of parsed JSON. Raises ArtifactError."""
+        """Raises ArtifactError."""
         try:
             requested = {
                 TopicPartition(topic, partition): (tuple(replicas), EntryState(state))

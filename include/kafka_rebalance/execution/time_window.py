@@ -1,4 +1,4 @@
-"""When to look at a batch again, how long a batch should take, and whether one may still begin."""
+"""When batches may begin, and whether a batch would still end in time."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Window:
         return self.not_before if self.not_before is not None and now < self.not_before else None
 
     def closed_for(self, seconds: float, now: datetime) -> str | None:
-        """Why a batch that takes so many seconds may not begin; None where it may."""
+        """Why a batch that takes so many seconds may not begin; None if it may."""
         if self.finish_by is None or now + timedelta(seconds=seconds) <= self.finish_by:
             return None
         return (
-            f"its predicted {seconds:.0f} s from {now.isoformat(timespec='seconds')} on would end after finish_by, "
-            f"{self.finish_by.isoformat(timespec='seconds')}"
+            f"it is predicted to take {seconds:.0f} s from {now.isoformat(timespec='seconds')} on, so it would end "
+            f"after finish_by, {self.finish_by.isoformat(timespec='seconds')}"
         )
 
     def not_begun(self, predicted: Sequence[float], now: datetime, pace: float) -> int:
-        """How many batches of so many predicted seconds, one after the other, will not begin, where each takes `pace`
-        times as long: the first that is not allowed ends the run, and so holds back all that come after it.
+        """How many batches of these predicted seconds, one after the other, will not begin if each takes `pace` times
+        as long. The first that may not begin ends the run, so no later one begins.
         """
         for at, seconds in enumerate(predicted):
             if self.closed_for(seconds, now) is not None:
@@ -50,20 +50,20 @@ class Window:
 
 
 def check_clock(now: datetime, zookeeper: datetime) -> None:
-    """For a run with a window. Raises ClusterNotReadyError where this worker's clock is not ZooKeeper's: one of both is
-    wrong, so nobody can tell whether the window is open. `zookeeper`: the time of a write of just now.
+    """For a run with a window. Raises ClusterNotReadyError if this worker's clock differs from ZooKeeper's: one of them
+    is wrong, so nobody can tell whether the window is open. `zookeeper`: the time of a write of just now.
     """
     if abs(now - zookeeper) <= CLOCKS_MAY_DIFFER:
         return
     raise ClusterNotReadyError(
-        f"This worker's clock says {now:%Y-%m-%d %H:%M %Z}, ZooKeeper's says {zookeeper:%Y-%m-%d %H:%M %Z}: whether "
-        "the run's window (not_before, finish_by) is open cannot be told. No move was requested. Correct the clock "
-        "that is wrong, then clear this task."
+        f"This worker's clock says {now:%Y-%m-%d %H:%M %Z}, ZooKeeper's says {zookeeper:%Y-%m-%d %H:%M %Z}. So the "
+        "run cannot tell whether its window (not_before, finish_by) is open. No move was requested. Correct the wrong "
+        "clock, then clear this task."
     )
 
 
 def read_window(params: Mapping[str, Any]) -> Window:
-    """From the params `not_before` and `finish_by`. Raises SettingsError for what is no time with a zone."""
+    """From the params `not_before` and `finish_by`. Raises SettingsError for a time without its zone."""
     window = Window(_time(params, "not_before"), _time(params, "finish_by"))
     if window.not_before and window.finish_by and window.not_before >= window.finish_by:
         raise SettingsError(

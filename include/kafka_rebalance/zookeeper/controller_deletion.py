@@ -52,7 +52,7 @@ def delete_controller(client: KazooClient, plan: ElectionPlan, consent: str) -> 
     Raises ApprovalError without the plan's consent. Raises WriteError, and deletes nothing, if cluster, request or the
     state of a requested partition differ from the plan, if a partition is moving, or if another run holds the cluster.
     """
-    check_consent(plan, consent)
+    check_consent(plan.consent, consent)
 
     def attempt() -> bool:
         # Read first: if somebody takes the cluster after this, the fence has risen and nothing is deleted.

@@ -44,7 +44,7 @@ def ask_for_original_lists(
             f"{paths.REASSIGN_PARTITIONS} was not replaced: that cancels only below Kafka 2.4. From 2.4 on, Kafka's "
             "API cancels. Nothing was written."
         )
-    check_consent(plan, consent)
+    check_consent(plan.consent, consent)
     topics = {move.topic_partition.topic for move in plan.moves}
 
     def attempt() -> tuple[Move, ...]:

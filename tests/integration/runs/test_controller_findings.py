@@ -163,7 +163,7 @@ def test_after_somebody_wrote_into_the_request_no_other_is_heard_until_a_failove
     told = {**zombie.again(ZOMBIE_SECONDS), **unheard.again(UNHEARD_SECONDS)}
     for kind, one in ((FindingKind.ZOMBIE_ENTRY, first), (FindingKind.UNHEARD_REQUEST, second)):
         assert told[kind].stops, "it ends in an error"
-        assert "the next controller reads the request as it stands" in told[kind].text
+        assert "The next controller reads the request anew" in told[kind].text
         assert replicas(client, one) == (first.after if one is first else second.before)
     assert client.get(paths.REASSIGN_PARTITIONS) == before, "looking writes nothing"
     fail_over(client)  # the remedy

@@ -31,7 +31,7 @@ def test_an_approver_who_is_not_the_requester_chooses_a_candidate() -> None:
 
 
 def test_an_answer_for_another_digest_fails_closed() -> None:
-    with pytest.raises(ApprovalError, match="cleared task shows the request of the plan before"):
+    with pytest.raises(ApprovalError, match="cleared task shows the request of the earlier plan"):
         check_answer(answer("balanced · 00000000", "uma"), DIGESTS, policy("uma"), OLIVE)
 
 
@@ -68,7 +68,7 @@ def test_an_id_that_looks_like_the_requesters_name_is_not_the_requester() -> Non
 
 def test_an_unknown_requester_is_nobodys_friend() -> None:
     assert eligible_approvers(policy("uma"), NOBODY_KNOWS) == ()
-    with pytest.raises(ApprovalError, match="who started the run is not known"):
+    with pytest.raises(ApprovalError, match="Airflow does not know who started the run"):
         check_answer(answer("balanced · 9f3a1c2e", "uma"), DIGESTS, policy("uma"), NOBODY_KNOWS)
 
 

@@ -93,9 +93,9 @@ def test_a_partition_that_is_gone_is_not_waited_for() -> None:
 def test_reasons_name_brokers_and_what_to_do() -> None:
     found = pause({"t-0": partition([2, 3], [2], 2)}, brokers=without(5))
     assert found.reasons == (
-        "Broker 5 is not registered. Start it: the next batch is requested when it is back.",
-        "1 partition has too few replicas in sync: t-0 (to have 2). Behind is broker 3, whose log says why if that "
-        "lasts. The next batch is requested when they have caught up.",
+        "Broker 5 is not registered. Start it. The run requests the next batch when it is back.",
+        "1 partition has too few replicas in sync: t-0 (needs 2). Broker 3 is behind: if that lasts, its "
+        "log says why. The run requests the next batch when they have caught up.",
     )
 
 
@@ -104,7 +104,7 @@ def test_reasons_stay_short_however_much_is_away_and_behind() -> None:
     there = range(500, 1001)
     now = view({str(one.topic_partition): partition(one.after, [one.after[0]]) for one in moves}, brokers=there)
     away, behind = pause_before([], moves, now, min_in_sync={}).reasons
-    assert away.startswith("500 brokers are not registered (0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 490 more). Start them:")
-    assert behind.startswith("500 partitions have too few replicas in sync: t-0 (to have 2), ")
-    assert "Behind is broker 500, 502, 504, " in behind
+    assert away.startswith("500 brokers are not registered (0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 490 more). Start them.")
+    assert behind.startswith("500 partitions have too few replicas in sync: t-0 (needs 2), ")
+    assert "Broker 500, 502, 504, " in behind
     assert len(away + behind) < 700

@@ -31,4 +31,4 @@ def test_different_protocols_are_a_rolling_upgrade_and_name_the_brokers() -> Non
 def test_software_of_different_versions_under_one_protocol_is_told_by_what_brokers_speak(other: Any) -> None:
     same = {broker: configs() for broker in (1, 2, 3)}
     (finding,) = mixed_versions(same, {1: SPOKEN, 2: other, 3: SPOKEN})
-    assert "software is of different versions: broker 1, 3; broker 2 speak 1 of Kafka's requests" in finding.problem
+    assert "different software: broker 1, 3; broker 2 speak different versions of 1 of Kafka's" in finding.problem

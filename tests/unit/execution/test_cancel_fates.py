@@ -201,13 +201,13 @@ def test_the_consent_names_both_znodes_the_cluster_and_the_plan() -> None:
 @pytest.mark.parametrize("given", [None, "", "yes", PLAN.consent.upper(), PLAN.consent[:-1], PLAN.digest])
 def test_consent_is_the_very_sentence_or_none_at_all(given: Any) -> None:
     with pytest.raises(ApprovalError, match="word for word"):
-        check_consent(PLAN, given)
+        check_consent(PLAN.consent, given)
 
 
 def test_the_sentence_is_consent_and_from_2_4_on_none_is_needed() -> None:
-    check_consent(PLAN, f" {PLAN.consent}\n")
+    check_consent(PLAN.consent, f" {PLAN.consent}\n")
     for given_anyway in (None, "yes"):
-        check_consent(dataclasses.replace(PLAN, way=CancelWay.API), given_anyway)
+        check_consent(dataclasses.replace(PLAN, way=CancelWay.API).consent, given_anyway)
 
 
 # --- stopping ---
@@ -225,4 +225,4 @@ def test_what_a_stop_leaves_undone_is_everything_behind_the_batch_under_way() ->
         reassigning={"t-1": [3, 4]},
     )
     left = remaining(plan, position(plan, now, {1, 2}))
-    assert (left.running, left.batches, left.partitions, left.bytes_to_copy) == (2, (3,), 2, 50)
+    assert left == {"running": 2, "batches": [3], "partitions": 2, "bytes": 50}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import ClusterNotReadyError
-from kafka_rebalance.execution.check.cluster_ready import check_cluster_ready, readiness_findings
+from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
 from kafka_rebalance.model.cluster_view import Controller
 from support.kafka.small_clusters import CLUSTER_ID, partition, tp, view
 
@@ -16,9 +16,9 @@ HEALTHY = {"t-0": partition([1, 2]), "t-1": partition([2, 3]), "u-0": partition(
 
 
 def test_a_healthy_cluster_is_ready() -> None:
-    check_cluster_ready(view(HEALTHY))
-    check_cluster_ready(view(HEALTHY), expected_cluster_id=CLUSTER_ID)
-    check_cluster_ready(view({}))
+    refuse(readiness_findings(view(HEALTHY)))
+    refuse(readiness_findings(view(HEALTHY), expected_cluster_id=CLUSTER_ID))
+    refuse(readiness_findings(view({})))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_request_of_what_is_gone_alone_is_not_waited_for() -> None:
 def test_all_findings_are_told_at_once_with_what_to_do() -> None:
     wrong = view(HEALTHY | {"t-0": partition([1, 9], leader=-1)}, controller=None, reassigning={})
     with pytest.raises(ClusterNotReadyError) as refused:
-        check_cluster_ready(wrong, expected_cluster_id="another")
+        refuse(readiness_findings(wrong, expected_cluster_id="another"))
     lines = str(refused.value).splitlines()
     assert "nothing was planned or written" in lines[0]
     assert [line.split(":")[0] for line in lines[1:]] == [
@@ -105,6 +105,6 @@ def test_a_broker_may_be_down_only_if_it_is_to_be_emptied(may_be_down: Any, down
 def test_other_topics_may_be_ill_if_only_some_are_asked_about() -> None:
     states = HEALTHY | {"u-0": partition([9], leader=-1)}
     ill = view(states, deletions=frozenset({"v"}))
-    check_cluster_ready(ill, topics={"t"})
+    refuse(readiness_findings(ill, topics={"t"}))
     assert len(readiness_findings(ill)) == 3
     assert len(readiness_findings(ill, topics={"u", "v"})) == 3

@@ -97,7 +97,7 @@ def test_without_a_controller_nobody_is_deaf() -> None:
 def test_an_entry_that_somebody_took_away_in_mid_move_leaves_a_deaf_controller(moving: Any, reassigning: Any) -> None:
     found = look(seen(moving), seen(moving, reassigning=reassigning))[FindingKind.DEAF_CONTROLLER]
     assert "Somebody took t-0 out of /admin/reassign_partitions in mid-move" in found.text
-    assert "Let them end before anything is requested" in found.text
+    assert "Let the copies end before anybody requests anything" in found.text
     assert not found.stops
     later = [seen(moving), seen(moving, reassigning=reassigning), seen(moving, reassigning=reassigning)]
     assert FindingKind.DEAF_CONTROLLER in look(*later), "as long as it is so"
@@ -114,7 +114,7 @@ def test_an_entry_that_stays_although_its_move_is_over_is_a_zombie() -> None:
     over = seen(DONE, partition([2, 4]), reassigning={"t-0": [2, 3]})
     assert look(over, over, seconds=ZOMBIE_SECONDS - 1) == {}
     found = look(over, over, seconds=ZOMBIE_SECONDS)[FindingKind.ZOMBIE_ENTRY]
-    assert "still lists t-0, with nothing left to do" in found.text
+    assert "has listed t-0 for 60 s and more with nothing left to do" in found.text
     assert found.stops
     still = seen(DONE, partition([2, 4, 1], adding=[4], removing=[1]))
     assert not look(still, still, seconds=ZOMBIE_SECONDS)[FindingKind.ZOMBIE_ENTRY].stops, "the other one still moves"
@@ -172,7 +172,7 @@ def led(leader: Any, isr: Any = (1, 2), **others: Any) -> Any:
 @pytest.mark.parametrize(
     ("kafka_elects", "accused"),
     [
-        (None, "Kafka did it by itself (auto.leader.rebalance.enable), or another tool did"),
+        (None, "Kafka did that by itself (auto.leader.rebalance.enable), or another tool did"),
         (False, "auto.leader.rebalance.enable is false on every broker"),
         (True, "They are not the first of their lists, so Kafka did not elect them by itself"),
     ],

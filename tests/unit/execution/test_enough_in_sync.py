@@ -40,7 +40,7 @@ def test_a_list_that_is_cut_below_min_isr_is_refused_with_its_figures() -> None:
     least = {tp(name): 2 for name in ("t-0", "t-1", "t-2")} | {tp("t-3"): 3}
     (finding,) = cut_below_min_isr(moves, least)
     assert finding.subject == "1 partition with fewer replicas than min.insync.replicas"
-    assert finding.problem == "t-0 goes from 2 to 1 and is to have 2"
+    assert finding.problem == "t-0 goes from 2 to 1, and min.insync.replicas is 2"
     assert "Lower min.insync.replicas of the topic" in finding.remedy
     assert list(cut_below_min_isr(moves, {})) == []
 

@@ -319,7 +319,7 @@ def test_a_policy_that_changed_since_the_snapshot_fails_the_approval(
 def test_a_run_of_an_unknown_person_cannot_be_approved(make: Callable[..., World]) -> None:
     world = make()
     world.dag_run.triggering_user_name = None
-    with pytest.raises(AirflowFailException, match="who started the run is not known"):
+    with pytest.raises(AirflowFailException, match="Airflow does not know who started the run"):
         world.operator.execute(world.context)
 
 

@@ -83,7 +83,7 @@ def test_in_sync_replicas_that_changed_do_no_harm_and_are_told(run: SimulatedRun
     cluster.fake.set(path, json.dumps({**cluster.fake.json(path), "isr": [1]}).encode())
     one = only(plan_drift.read_drift(airflow_deployment(), run.folder))
     assert (one.harmless, one.conflicting) == (1, 0)
-    assert one.changes == ("orders-0: in sync are [1], were [1, 2]",)
+    assert one.changes == ("orders-0: replicas [1] are in sync, [1, 2] were",)
 
 
 def test_of_very_many_partitions_only_the_lists_are_read(

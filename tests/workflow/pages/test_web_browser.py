@@ -59,7 +59,7 @@ UNDER_WAY = {
 WAITS = samples.progress(
     later_busiest_bytes=[70 * samples.GIB, 70 * samples.GIB],
     state="waiting",
-    waiting_for=["Broker 4 is not registered. Start it: the next batch is requested when it is back."],
+    waiting_for=["Broker 4 is not registered. Start it. The run requests the next batch when it is back."],
 )
 ENDED = {
     "format_version": 1,

@@ -101,7 +101,7 @@ def test_no_batch_is_requested_while_a_broker_is_away_and_the_run_goes_on_by_its
     assert run.request() is None
     event, said = one_look(run)
     assert event is None
-    assert said == ["Broker 4 is not registered. Start it: the next batch is requested when it is back."]
+    assert said == ["Broker 4 is not registered. Start it. The run requests the next batch when it is back."]
     assert json_files.read_json(run.folder, json_files.PROGRESS)["state"] == "waiting"
     assert len(cluster.requests) == 1
     register(cluster.fake, 4, "rack-0")
@@ -119,7 +119,7 @@ def test_no_batch_is_requested_while_a_moved_partition_is_out_of_sync(
     set_isr(cluster, topic, partition, [move.after[0]])
     assert run.request() is None
     event, said = one_look(run)
-    assert (event, f"{topic}-{partition} (to have 2)" in said[0]) == (None, True)
+    assert (event, f"{topic}-{partition} (needs 2)" in said[0]) == (None, True)
     set_isr(cluster, topic, partition, list(move.after))
     event, _ = one_look(run)
     assert event is not None
@@ -145,12 +145,12 @@ def test_a_broker_that_is_restarted_between_batches_is_waited_for_until_it_is_in
     assert run.request() is None
     event, said = one_look(run)
     assert event is None
-    assert said[0] == f"Broker {broker} is not registered. Start it: the next batch is requested when it is back."
+    assert said[0] == f"Broker {broker} is not registered. Start it. The run requests the next batch when it is back."
     register(cluster.fake, broker, RACKS[broker])
     assert run.request() is None
     event, said = one_look(run)
     assert event is None
-    assert f"Behind is broker {broker}, whose log says why if that lasts." in said[0]
+    assert f"Broker {broker} is behind: if that lasts, its log says why." in said[0]
     with pytest.raises(ClusterNotReadyError, match=rf"Nothing was written, because the next batch waits\..*{broker}"):
         run.hold()
     assert len(cluster.requests) == 1
@@ -234,7 +234,9 @@ def test_a_run_waits_deferred_until_its_time(run: SimulatedRun, cluster: Simulat
 def test_no_batch_begins_that_could_not_finish_in_time(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     first_batch_done(run, cluster)
     give_window(run, finish_by=datetime.now(UTC) + timedelta(seconds=2))
-    with pytest.raises(AirflowFailException, match=r"StoppedError: Batch 2 was not requested: its predicted 6 s .*"):
+    with pytest.raises(
+        AirflowFailException, match=r"StoppedError: Batch 2 was not requested: it is predicted to take 6 s .*"
+    ):
         run.request()
     assert len(cluster.requests) == 1
     run.release()

@@ -319,7 +319,7 @@ def test_a_run_that_nobody_is_known_to_have_started_cannot_be_approved_once_its_
 ) -> None:
     back = way_back(lambda conf: conf.pop("asked_in"), by=None)
     operator = planned(back)
-    with pytest.raises(AirflowFailException, match="who started the run is not known"):
+    with pytest.raises(AirflowFailException, match="Airflow does not know who started the run"):
         operator.execute({"dag_run": back.dag_run})
 
 

@@ -64,7 +64,7 @@ def start_a_storm(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) ->
 
 HAZARDS = [
     (upgrade, r"different inter\.broker\.protocol\.version: 2\.8-IV1 on broker 1, 2, 3; 3\.9-IV0 on broker 4"),
-    (upgrade_software, r"software is of different versions: broker 1; broker 2, 3, 4 speak"),
+    (upgrade_software, r"they run different software: broker 1; broker 2, 3, 4 speak"),
     (install_cruise_control, "it works on this cluster"),
     (fill_disks, r"log directory /data has 1000 B left and may get \d of \d new replicas"),
     (start_a_storm, r"epoch grew from \d+ to 40"),
@@ -111,7 +111,7 @@ def test_lists_that_a_raised_min_isr_would_leave_too_short_are_not_written(
         cluster.controller.run()
     cluster.fake.put_json("/config/topics/orders", {"version": 1, "config": {"min.insync.replicas": "2"}})
     writes = len(cluster.fake.writes)
-    with pytest.raises(ClusterNotReadyError, match=r"orders-\d goes from 2 to 1 and is to have 2"):
+    with pytest.raises(ClusterNotReadyError, match=r"orders-\d goes from 2 to 1, and min.insync.replicas is 2"):
         run.hold() if step == "hold" else run.request()
     assert len(cluster.fake.writes) == writes
 

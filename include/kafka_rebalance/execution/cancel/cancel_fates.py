@@ -1,10 +1,10 @@
-"""What cancelling a running rebalance would do to each of its partitions, and what it costs. Decisions only.
+"""What cancelling a running rebalance would do to each of its partitions, and what it costs.
 
-From 2.4 on each partition is cancelled through Kafka's API (KIP-455), in one step of the controller. Below 2.4 there
-is no such request: the reassignment znode is replaced by one that asks for the original lists, and the controller is
-made to stand down, since it watches that znode's creation alone and keeps what it was asked for in memory. Its
-successor finds the original replicas in sync and drops the others (seen on 2.0.1). Where they are not all in sync it
-would wait for them for ever, with the new copies still growing: so that is refused.
+From 2.4 on, each partition is cancelled through Kafka's API (KIP-455), in one step of the controller. Below 2.4 there
+is no such request: the run replaces the reassignment znode by one that asks for the original lists. Then it makes the
+controller resign, because a controller watches only the creation of that znode and keeps its moves in memory. The next
+controller finds the original replicas in sync and drops the others (seen on 2.0.1). If they are not all in sync, it
+would wait for them for ever while the new copies still grow: so that is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from kafka_rebalance.errors import ApprovalError, ArtifactError
 from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, stage_in, stage_of
@@ -51,8 +51,8 @@ class Fate(StrEnum):
     """What cancelling does to one move."""
 
     BACK = "back"  # in flight: it goes back to its original list
-    ENDING = "ending"  # the whole target is in sync, so it ends by itself in a moment; waited for
-    BLOCKED = "blocked"  # in flight, and must not be taken back as things are
+    ENDING = "ending"  # all approved replicas are in sync, so it ends by itself in a moment: the cancel waits for it
+    BLOCKED = "blocked"  # in flight, and must not be taken back now
     RETURNING = "returning"  # on its way back already
     DONE = "done"  # has ended: it stays where it was approved to be
     QUEUED = "queued"  # not begun: it stays where it is
@@ -61,11 +61,9 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CancelStep:
-    """One move, what becomes of it, and the bytes of half-built copies that are thrown away."""
-
     move: Move
     fate: Fate
-    bytes_thrown_away: int = 0
+    bytes_thrown_away: int = 0  # of half-built copies
     note: str = ""  # why it is blocked, or what it cannot restore
 
 
@@ -73,8 +71,8 @@ class CancelStep:
 class CancelPlan:
     """The cancelling of one run, as it is shown and approved.
 
-    It holds every move that had not ended, since a batch may begin while the request waits: only those that are in
-    flight when it is carried out are touched, and none goes anywhere but to its original list.
+    It holds every move that had not ended, since a batch may begin while the request waits. Carrying it out touches
+    only moves that are in flight then, and sends each to its original list and nowhere else.
     """
 
     run: str
@@ -89,7 +87,7 @@ class CancelPlan:
 
     @property
     def consent(self) -> str | None:
-        """The sentence that somebody has to repeat word for word; None where no consent is needed."""
+        """The sentence that a person has to repeat word for word; None where no consent is needed."""
         if self.way is CancelWay.API:
             return None
         return (
@@ -112,7 +110,7 @@ class CancelPlan:
 
     @classmethod
     def from_mapping(cls, document: Mapping[str, Any]) -> Self:
-        """Out of parsed JSON. Raises ArtifactError."""
+        """Raises ArtifactError."""
         try:
             moves = tuple(
                 Move(TopicPartition(topic, partition), tuple(before), tuple(after), size, batch)
@@ -127,18 +125,11 @@ class CancelPlan:
             ) from bad
 
 
-class NeedsConsent(Protocol):
-    """A plan with a sentence that has to be repeated, or None."""
-
-    @property
-    def consent(self) -> str | None: ...
-
-
-def check_consent(plan: NeedsConsent, given: str | None) -> None:
-    """Raises ApprovalError unless `given` is the sentence that this plan asks for, word for word."""
-    if plan.consent is not None and (given or "").strip() != plan.consent:
+def check_consent(consent: str | None, given: str | None) -> None:
+    """Raises ApprovalError unless `given` is the plan's `consent`, word for word; None: the plan needs none."""
+    if consent is not None and (given or "").strip() != consent:
         raise ApprovalError(
-            f"i_consent_to is {given!r}; to go on it must be, word for word: {plan.consent}. Nothing was written. "
+            f"i_consent_to is {given!r}; to go on it must be, word for word: {consent}. Nothing was written. "
             "Start a new run of kafka_rebalance_cancel."
         )
 
@@ -151,20 +142,19 @@ def plan_cancel(
     *,
     asked: Collection[int] | None = None,
 ) -> tuple[CancelStep, ...]:
-    """What becomes of each move, in their order; `sizes` as brokers report them, for what is thrown away.
+    """What becomes of each move, in their order. `sizes`: as brokers report them, for the bytes that are thrown away.
 
-    `asked`: the batches that the run's notes say it asked for; what runs of others is somebody else's, and left alone.
-    None: all.
+    `asked`: the batches for which the run has asked, by its notes; None: all. Somebody else runs the moves of other
+    batches, so these are left alone.
     """
-    steps = (_step(move, view, way, sizes) for move in moves)
-    return tuple(step if asked is None or step.move.batch in asked else _left_alone(step) for step in steps)
-
-
-def _left_alone(step: CancelStep) -> CancelStep:
-    if step.fate not in (Fate.BACK, Fate.ENDING):
-        return step
-    why = "is being moved as approved by somebody else: this run has not asked for it. It is left alone"
-    return CancelStep(step.move, Fate.CHANGED, note=why)
+    steps = []
+    for move in moves:
+        step = _step(move, view, way, sizes)
+        if asked is not None and move.batch not in asked and step.fate in (Fate.BACK, Fate.ENDING):
+            why = "is being moved as approved by somebody else: this run has not asked for it. It is left alone"
+            step = CancelStep(move, Fate.CHANGED, note=why)
+        steps.append(step)
+    return tuple(steps)
 
 
 def _step(move: Move, view: ClusterView, way: CancelWay, sizes: ReplicaBytes | None) -> CancelStep:
@@ -179,10 +169,9 @@ def _step(move: Move, view: ClusterView, way: CancelWay, sizes: ReplicaBytes | N
         towards = headed_elsewhere(move, partition, asked) or ()
         return CancelStep(move, Fate.BLOCKED, note=f"is being moved to {list(towards)} by somebody else")
     if stage is Stage.CHANGED:
-        return CancelStep(
-            move, Fate.CHANGED, note=f"has replicas {list(partition.replicas)}, so somebody else changed it"
-        )
-    return _in_flight(move, partition, way, view, sizes)
+        note = f"has replicas {list(partition.replicas)}, so somebody else changed it"
+        return CancelStep(move, Fate.CHANGED, note=note)
+    return _in_flight(move, partition, way, view, (sizes or {}).get(move.topic_partition, {}))
 
 
 _FATES = {
@@ -194,39 +183,30 @@ _FATES = {
 
 
 def _in_flight(
-    move: Move, partition: PartitionView, way: CancelWay, view: ClusterView, sizes: ReplicaBytes | None
+    move: Move, partition: PartitionView, way: CancelWay, view: ClusterView, by_broker: Mapping[int, int]
 ) -> CancelStep:
-    isr, live = set(partition.isr), set(view.brokers)
-    safe = set(move.before) & isr & live
-    thrown = sum(_copied(move, broker, partition, sizes) for broker in move.added)
+    isr = set(partition.isr)
+    safe = set(move.before) & isr & set(view.brokers)
     if set(move.after) <= isr and (way is CancelWay.ZNODE or not safe):
         return CancelStep(move, Fate.ENDING, 0, "its new replicas are all in sync: it ends by itself in a moment")
     if not safe:
-        return CancelStep(
-            move,
-            Fate.BLOCKED,
-            note=f"none of its original replicas {list(move.before)} is in sync and alive: going back would lose what "
-            f"only {sorted(isr)} hold. Let it end, or start the brokers of its original list",
+        note = (
+            f"none of its original replicas {list(move.before)} is in sync and alive: going back would lose what "
+            f"only {sorted(isr)} hold. Let it end, or start the brokers of its original list"
         )
-    missing = sorted(set(move.before) - safe)
-    if way is CancelWay.API:
-        note = f"goes back to {len(safe)} of {len(move.before)} replicas in sync: {missing} not" if missing else ""
-        return CancelStep(move, Fate.BACK, thrown, note)
+        return CancelStep(move, Fate.BLOCKED, note=note)
+    missing, note = sorted(set(move.before) - safe), ""
+    if missing and way is CancelWay.ZNODE:
+        note = (
+            f"its original replicas {missing} are not in sync: below 2.4 the controller would wait for them for "
+            "ever. Start those brokers, or let the move end"
+        )
+        return CancelStep(move, Fate.BLOCKED, note=note)
     if missing:
-        return CancelStep(
-            move,
-            Fate.BLOCKED,
-            note=f"its original replicas {missing} are not in sync: below 2.4 the controller would wait for them for "
-            "ever. Start those brokers, or let the move end",
-        )
-    return CancelStep(move, Fate.BACK, thrown)
-
-
-def _copied(move: Move, broker: int, partition: PartitionView, sizes: ReplicaBytes | None) -> int:
-    """What this new replica holds by now, at most the leader's size; in the ISR it is whole."""
-    by_broker = (sizes or {}).get(move.topic_partition, {})
-    whole = by_broker.get(partition.leader, move.size_bytes)
-    return whole if broker in partition.isr else min(by_broker.get(broker, 0), whole)
+        note = f"goes back to {len(safe)} of {len(move.before)} replicas in sync: {missing} not"
+    whole = by_broker.get(partition.leader, move.size_bytes)  # a new replica in the ISR is whole, whatever its size
+    thrown = (whole if broker in isr else min(by_broker.get(broker, 0), whole) for broker in move.added)
+    return CancelStep(move, Fate.BACK, sum(thrown), note)
 
 
 def has_fate(steps: Sequence[CancelStep], *fates: Fate) -> tuple[CancelStep, ...]:
@@ -234,9 +214,9 @@ def has_fate(steps: Sequence[CancelStep], *fates: Fate) -> tuple[CancelStep, ...
 
 
 def out_of_order(moves: Sequence[Move], view: ClusterView) -> tuple[Move, ...]:
-    """What brings moves that are back, but in the order that the API left, to their recorded lists. It copies nothing.
+    """Moves that bring cancelled partitions from the order that the API left to their recorded lists, without a copy.
 
-    Left out are lists with a broker that is not registered, which no request may name.
+    Lists with a broker that is not registered are left out: no request may name it.
     """
     back = []
     for move in moves:
@@ -246,20 +226,14 @@ def out_of_order(moves: Sequence[Move], view: ClusterView) -> tuple[Move, ...]:
     return tuple(back)
 
 
-@dataclass(frozen=True, slots=True)
-class Remaining:
-    """What a run leaves undone if it stops after the batch under way (None: none is)."""
-
-    running: int | None
-    batches: tuple[int, ...]
-    partitions: int
-    bytes_to_copy: int
-
-
-def remaining(batches: Sequence[Batch], where: Position) -> Remaining:
-    """What would be left out by stopping now."""
+def remaining(batches: Sequence[Batch], where: Position) -> dict[str, Any]:
+    """What a run leaves undone if it stops after the batch under way; `running` None: there is none."""
     running = None if where.in_flight is None else where.in_flight.number
     left = [batch for batch in batches if batch.number not in where.done and batch.number != running]
     moves = [move for batch in left for move in batch.moves]
-    copied = sum(move.bytes_to_copy for move in moves)
-    return Remaining(running, tuple(batch.number for batch in left), len(moves), copied)
+    return {
+        "running": running,
+        "batches": [batch.number for batch in left],
+        "partitions": len(moves),
+        "bytes": sum(move.bytes_to_copy for move in moves),
+    }

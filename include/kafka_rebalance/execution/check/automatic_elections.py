@@ -1,8 +1,8 @@
-"""Whether Kafka elects preferred leaders by itself: `auto.leader.rebalance.enable`, which is its default.
+"""Whether Kafka elects preferred leaders by itself (`auto.leader.rebalance.enable`, on by default).
 
-While any reassignment runs the controller does not (KafkaController.checkAndTriggerAutoLeaderRebalance, 2.0 to 3.9). So
-it may before a batch, between two, and after the last: of every partition of a broker of which more than
-`leader.imbalance.per.broker.percentage` are led elsewhere, whether a plan of ours names them or not.
+The controller does not while any reassignment runs (KafkaController.checkAndTriggerAutoLeaderRebalance, 2.0 to 3.9). So
+it may do that before a batch, between two, and after the last. It then elects all partitions of a broker of which more
+than `leader.imbalance.per.broker.percentage` are led elsewhere, whether our plan names them or not.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ ENABLED, INTERVAL = "auto.leader.rebalance.enable", "leader.imbalance.check.inte
 
 
 def automatic_elections(configs: Mapping[Any, Mapping[str, tuple[str | None, str]]]) -> AutomaticElections:
-    """By the brokers' effective configs, as read or as configs.json has them. A broker that does not tell has
-    Kafka's default, which is to elect.
+    """By the brokers' effective configs, as read or as configs.json has them. A broker that does not report the setting
+    has Kafka's default, which is to elect.
     """
     electing = {int(broker): values for broker, values in configs.items() if _value(values, ENABLED) != "false"}
     seconds = [text for values in electing.values() if (text := _value(values, INTERVAL)) and text.isdecimal()]

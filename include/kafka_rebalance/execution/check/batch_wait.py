@@ -1,4 +1,4 @@
-"""Why a run has to wait before its next write, and how to tell that it need not any more."""
+"""Why a run has to wait before its next write, and until when."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kafka_rebalance.model.cluster_view import AnyView, ClusterView
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
 
-WATCHED = 100  # partitions a pause waits for by name; whatever else there is shows when it is over
+WATCHED = 100  # partitions for which a pause waits; the check after it finds any others
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What to wait for: brokers to be registered, and partitions to have so many replicas in sync."""
+    """What to wait for."""
 
-    brokers: tuple[int, ...] = ()
-    in_sync: tuple[tuple[TopicPartition, int], ...] = ()
+    brokers: tuple[int, ...] = ()  # to be registered
+    in_sync: tuple[tuple[TopicPartition, int], ...] = ()  # to have so many replicas in sync
     reasons: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -29,7 +29,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a run waits for: the cluster to be well (`pause`), a time, or both; no longer than `until`."""
+    """What a run waits for: the cluster to be well (`pause`), a time, or both. It waits until `until` at most."""
 
     connection_id: str
     run_folder: str
@@ -41,11 +41,11 @@ class Wait:
     def words(self) -> str:
         """Why, for the log."""
         if self.not_before is not None:
-            return f"Nothing is written before {self.not_before.isoformat()}"
+            return f"The run writes nothing before {self.not_before.isoformat()}"
         return " ".join(self.pause.reasons)
 
     def to_arguments(self) -> dict[str, Any]:
-        """As a trigger's arguments: plain values."""
+        """A trigger's arguments: plain values."""
         in_sync = [[tp.topic, tp.partition, count] for tp, count in self.pause.in_sync]
         return {
             "connection_id": self.connection_id,
@@ -57,14 +57,9 @@ class Wait:
 
     @classmethod
     def from_arguments(
-        cls,
-        connection_id: str,
-        run_folder: str,
-        pause: Mapping[str, Any],
-        not_before: str | None,
-        until: str | None,
+        cls, connection_id: str, run_folder: str, pause: Mapping[str, Any], not_before: str | None, until: str | None
     ) -> Wait:
-        """The other way round; what is missing is not waited for here, and `reassign` looks itself before it writes."""
+        """The other way round. Nothing waits for what is missing: `reassign` checks again before it writes."""
         in_sync = tuple(
             (TopicPartition(topic, partition), count) for topic, partition, count in pause.get("in_sync", ())
         )
@@ -83,11 +78,12 @@ def pause_before(
 ) -> Pause:
     """What must be well again before `batch` is requested; `moves` are all of the plan, done or still to do.
 
-    A broker that is away, unless it is being emptied; a partition that was moved and is not back in sync; one of the
-    batch that has fewer in sync than producers with acks=all need (min.insync.replicas): more copying beside that puts
-    what is left of it at risk. And a broker that is itself still catching up, where the batch copies to it, or where it
-    has `registered_again` since the snapshot and is to hold any partition still to come: that it has its data shows
-    only when it is in sync.
+    - A broker that is away, unless it is being emptied.
+    - A partition that was moved and is not yet in sync.
+    - A partition of the batch with fewer replicas in sync than producers with acks=all need (min.insync.replicas): more
+      copying would put the rest of them at risk.
+    - A broker that still catches up, if the batch copies to it. Also one that has `registered_again` since the snapshot
+      and is to hold any partition still to come: only when it is in sync does it have its data for certain.
     """
     now = [(move, partition) for move in moves if (partition := view.partitions.get(move.topic_partition)) is not None]
     coming = {broker for move, partition in now if partition.replicas == move.before for broker in move.after}
@@ -101,7 +97,7 @@ def pause_before(
         partition = view.partitions.get(move.topic_partition)
         wanted = min(min_in_sync.get(move.topic_partition, 1), len(move.before))
         if partition is None or partition.replicas not in (move.before, move.after):
-            continue  # nothing is waited for: the check before the write stops
+            continue  # no wait helps: the check before the write stops the run
         if len(partition.isr) < wanted and not set(partition.replicas) - set(partition.isr) <= set(may_be_down):
             behind.setdefault(move.topic_partition, wanted)
     receiving = {broker for move in batch for broker in move.added}
@@ -115,9 +111,9 @@ def pause_before(
 
 
 def _holders(moves: Sequence[Move], view: ClusterView) -> set[int]:
-    """Brokers of the plan's topics, which have to be there before anything of these is written.
+    """Brokers of the plan's topics, which have to be registered before a run writes anything about these topics.
 
-    Not those of a partition that has neither of its lists: nothing is waited for, the check before the write stops.
+    A partition that has neither of its lists does not count: the check before the write stops the run.
     """
     lists = {move.topic_partition: (move.before, move.after) for move in moves}
     topics = {tp.topic for tp in lists}
@@ -130,7 +126,7 @@ def _holders(moves: Sequence[Move], view: ClusterView) -> set[int]:
 
 
 def still_missing(pause: Pause, view: AnyView) -> Pause:
-    """What of it is not well yet; nothing of a partition that is gone: the check before the write says so."""
+    """What of it is not well yet. A partition that is gone does not count: the check before the write reports it."""
     away = tuple(broker for broker in pause.brokers if broker not in view.brokers)
     in_sync = tuple(
         (tp, wanted)
@@ -144,19 +140,19 @@ def still_missing(pause: Pause, view: AnyView) -> Pause:
 def _reasons(away: Sequence[int], in_sync: Sequence[tuple[TopicPartition, int]], view: AnyView) -> tuple[str, ...]:
     found = []
     if len(away) == 1:
-        found.append(f"Broker {away[0]} is not registered. Start it: the next batch is requested when it is back.")
+        found.append(f"Broker {away[0]} is not registered. Start it. The run requests the next batch when it is back.")
     elif away:
         found.append(
-            f"{len(away)} brokers are not registered ({some(away)}). Start them: the next batch is requested when they "
-            "are back."
+            f"{len(away)} brokers are not registered ({some(away)}). Start them. The run requests the next batch when "
+            "they are back."
         )
     if in_sync:
         partitions = [view.partitions[tp] for tp, _ in in_sync]
         behind = sorted({b for one in partitions for b in set(one.replicas) - set(one.isr) if b in view.brokers})
         found.append(
             f"{len(in_sync)} partition{'s have' if len(in_sync) > 1 else ' has'} too few replicas in sync: "
-            f"{some([f'{tp} (to have {wanted})' for tp, wanted in in_sync])}. "
-            + (f"Behind is broker {some(behind)}, whose log says why if that lasts. " if behind else "")
-            + "The next batch is requested when they have caught up."
+            f"{some([f'{tp} (needs {wanted})' for tp, wanted in in_sync])}. "
+            + (f"Broker {some(behind)} is behind: if that lasts, its log says why. " if behind else "")
+            + "The run requests the next batch when they have caught up."
         )
     return tuple(found)

@@ -14,8 +14,8 @@ PROTOCOL = "inter.broker.protocol.version"
 def mixed_versions(configs: ConfigsByBroker, apis: ApiVersions) -> Iterable[Finding]:
     """Brokers of different versions: a rolling upgrade is under way.
 
-    In its first round `inter.broker.protocol.version` is the same on all, and only the software differs: that shows in
-    the requests that brokers speak. Releases that speak the same look the same.
+    In the first round of an upgrade all have the same `inter.broker.protocol.version`, and only the software differs.
+    The versions of the requests that brokers speak show that. Releases that speak the same versions look the same.
     """
     protocols: dict[str, list[int]] = {}
     for broker, values in sorted(configs.items()):
@@ -33,7 +33,7 @@ def mixed_versions(configs: ConfigsByBroker, apis: ApiVersions) -> Iterable[Find
         different = frozenset.union(*speaking) - frozenset.intersection(*speaking)
         yield Finding(
             "brokers",
-            f"their software is of different versions: {said} speak {len({key for key, _ in different})} of Kafka's "
-            "requests in different versions",
+            f"they run different software: {said} speak different versions of "
+            f"{len({key for key, _ in different})} of Kafka's requests",
             remedy,
         )

@@ -11,21 +11,6 @@ from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 
 
-def check_cluster_ready(
-    view: ClusterView,
-    *,
-    expected_cluster_id: str | None = None,
-    may_be_down: Collection[int] = frozenset(),
-    topics: Collection[str] | None = None,
-) -> None:
-    """Raises ClusterNotReadyError with every finding if this is no cluster to plan on or to write to.
-
-    `may_be_down`: brokers that are to be emptied or replaced, so their absence is expected. `topics`: look for
-    partitions without leader, brokers that are down and deletions only there; None: everywhere.
-    """
-    refuse(readiness_findings(view, expected_cluster_id=expected_cluster_id, may_be_down=may_be_down, topics=topics))
-
-
 def refuse(findings: Iterable[Finding]) -> None:
     """Raises ClusterNotReadyError with every finding, if there is one."""
     findings = tuple(findings)
@@ -41,7 +26,11 @@ def readiness_findings(
     may_be_down: Collection[int] = frozenset(),
     topics: Collection[str] | None = None,
 ) -> tuple[Finding, ...]:
-    """Every reason why nothing may be planned or written now."""
+    """Every reason why a run may not plan or write now.
+
+    `may_be_down`: brokers that are to be emptied or replaced, so they may be away. `topics`: look for partitions
+    without a leader, brokers that are down and deletions only there; None: everywhere.
+    """
     partitions = {tp: p for tp, p in view.partitions.items() if topics is None or tp.topic in topics}
     return (
         *_identity(view, expected_cluster_id),
@@ -70,7 +59,7 @@ def _controller(view: ClusterView) -> Iterable[Finding]:
     if controller.kraft_epoch >= 0:
         yield Finding(
             "/controller",
-            f"a KRaft controller owns the cluster (epoch {controller.kraft_epoch}): it is being migrated off ZooKeeper",
+            f"a KRaft controller owns the cluster (epoch {controller.kraft_epoch}): somebody migrates it off ZooKeeper",
             "Use Kafka's own reassignment API until the migration is over",
         )
     elif controller.broker not in view.brokers:
@@ -90,7 +79,7 @@ def _reassignments(view: ClusterView) -> Iterable[Finding]:
         yield Finding(
             "/admin/reassign_partitions",
             f"a reassignment is under way ({what})",
-            "Wait for its end; if it does not move, see the controller's log. Do not delete the znode: that "
+            "Wait for its end. If it makes no progress, see the controller's log. Do not delete the znode: that "
             "cancels nothing",
         )
     yield from moving_by_api(tp for tp, partition in view.partitions.items() if partition.in_motion)
@@ -112,8 +101,8 @@ def _requests(view: ClusterView, topics: Collection[str] | None) -> Iterable[Fin
         yield Finding(
             "/admin/preferred_replica_election",
             f"a preferred election is under way ({some(sorted(view.elections)) if view.elections else 'it is empty'})",
-            "It ends within seconds. If it stays, it names a partition that does not exist, and only another "
-            "controller removes it",
+            "It ends within seconds. If it stays, it names a partition that does not exist: only another controller "
+            "removes it",
         )
     deleted = sorted(topic for topic in view.deletions if topics is None or topic in topics)
     if deleted:
@@ -130,7 +119,7 @@ def _leaderless(view: ClusterView, partitions: Mapping[TopicPartition, Partition
         yield Finding(
             f"{len(without)} partition{'s' if len(without) > 1 else ''} without a live leader",
             some(without),
-            "Start the brokers of their in-sync replicas: without a leader nothing can be copied",
+            "Start the brokers of their in-sync replicas: Kafka can copy nothing without a leader",
         )
 
 

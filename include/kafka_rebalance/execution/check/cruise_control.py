@@ -12,7 +12,7 @@ CRUISE_CONTROL_TOPICS = ("__CruiseControlMetrics", "__KafkaCruiseControl", "stri
 
 
 def cruise_control(topics: Iterable[str], configs: ConfigsByBroker) -> Iterable[Finding]:
-    """Signs of Cruise Control, which moves partitions by its own goals: its topics, and its reporter in the brokers."""
+    """Signs of Cruise Control, which moves partitions by its own goals: its topics, and its metrics reporter."""
     signs = [f"topic {topic}" for topic in sorted(topics) if topic.startswith(CRUISE_CONTROL_TOPICS)]
     reporting = [
         broker
@@ -23,6 +23,6 @@ def cruise_control(topics: Iterable[str], configs: ConfigsByBroker) -> Iterable[
     if signs:
         yield Finding(
             "Cruise Control",
-            f"it works on this cluster ({some(signs)}): two that move partitions undo each other's work",
-            "Pause it, and set beside_cruise_control: true in the policy; or remove what it left behind",
+            f"it works on this cluster ({some(signs)}): two tools that move partitions undo each other's work",
+            "Pause it, and set beside_cruise_control: true in the policy. If it is gone, remove what it left behind",
         )

@@ -1,4 +1,4 @@
-"""Whether the disks of today take what a plan brings: each broker as a whole, and each of its log dirs."""
+"""Whether a plan's copies fit on the disks as they are today: on each broker as a whole, and in each log dir."""
 
 from __future__ import annotations
 
@@ -12,35 +12,32 @@ from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.partition import TopicPartition
 
-# The approver reads how full a disk gets in whole percent. Where the plan itself goes beyond its headroom, what was
-# written to the topics since may add so much.
+# The approver reads in whole percent how full a disk gets. If the plan itself goes beyond its headroom, bytes that
+# producers have written since may add so much.
 ROUNDED_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirNow:
-    """One log directory of a broker. `usable_bytes` None: not told (before 3.3). `replicas`: how many lie in it."""
+    """One log directory of a broker."""
 
     path: str
-    usable_bytes: int | None
-    replicas: int
+    usable_bytes: int | None  # None: not reported (before 3.3)
+    replicas: int  # how many lie in it
     online: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class DiskNow:
-    """All disks of one broker together. `capacity_bytes` None: nobody says how large they are.
+    """All disks of one broker together."""
 
-    `used_bytes` is of everything on them. `approved_peak_bytes` is the most that the approved plan puts on them.
-    """
-
-    used_bytes: int
-    capacity_bytes: int | None = None
-    approved_peak_bytes: int = 0
+    used_bytes: int  # by everything on them
+    capacity_bytes: int | None = None  # None: not known
+    approved_peak_bytes: int = 0  # the most that the approved plan puts on them
     log_dirs: Sequence[LogDirNow] = ()
 
     def allowed_bytes(self, headroom: float) -> float | None:
-        """How far it may be filled: up to the headroom, or to where the approver has read that it will be."""
+        """How full it may get: up to the headroom, or to the fill that the approver has read."""
         if self.capacity_bytes is None:
             return None
         approved = self.approved_peak_bytes + ROUNDED_SHARE * self.capacity_bytes
@@ -49,14 +46,12 @@ class DiskNow:
 
 @dataclass(frozen=True, slots=True)
 class ReplicasNow:
-    """Bytes of replicas today: of each partition's leader, and of each replica by broker; in which log dir it lies."""
-
-    leaders: Mapping[TopicPartition, int | None]
-    lying: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
-    paths: Mapping[TopicPartition, Mapping[int, str]] = field(default_factory=dict)
+    leaders: Mapping[TopicPartition, int | None]  # bytes of each partition's leader today
+    lying: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)  # bytes of each replica, by broker
+    paths: Mapping[TopicPartition, Mapping[int, str]] = field(default_factory=dict)  # its log dir, by broker
 
     def coming(self, move: Move, broker: int) -> int:
-        """Bytes that the broker has still to get: what an earlier attempt copied there lies on its disk already."""
+        """Bytes that the broker still has to get: what an earlier attempt copied lies on its disk already."""
         now = self.leaders.get(move.topic_partition)
         return max(0, (move.size_bytes if now is None else now) - self.held(move.topic_partition, broker))
 
@@ -67,7 +62,7 @@ class ReplicasNow:
 def without_room(
     batches: Sequence[Batch], replicas: ReplicasNow, disks: Mapping[int, DiskNow], headroom: float
 ) -> Iterable[Finding]:
-    """Brokers and log directories that may not take what these batches bring, one batch after the other."""
+    """Brokers and log directories on which these batches may not fit, one batch after the other."""
     yield from _full_disks(batches, replicas, disks, headroom)
     for batch in batches:
         yield from _full_log_dirs(batch.moves, replicas, disks)
@@ -76,7 +71,7 @@ def without_room(
 def _full_disks(
     batches: Sequence[Batch], replicas: ReplicasNow, disks: Mapping[int, DiskNow], headroom: float
 ) -> Iterable[Finding]:
-    """Brokers by their fullest batch. What a batch removes is deleted before the next one begins."""
+    """Brokers by their fullest batch. Kafka deletes what a batch removes before the next one begins."""
     used = {broker: disk.used_bytes for broker, disk in disks.items()}
     worst: dict[int, tuple[int, int, int]] = {}  # broker -> bytes at the peak, batch, bytes that come in it
     for batch in batches:
@@ -99,17 +94,17 @@ def _full_disks(
             f"{bytes_in_words(disks[broker].used_bytes)} of {bytes_in_words(capacity)} on its disks are in use today. "
             f"Batch {number} brings {bytes_in_words(more)} and would fill them to {share_in_words(peak / capacity)}. "
             f"The approved plan allows {share_in_words(allowed / capacity)}",
-            "Start a new Dag run, which plans with the bytes of today. If Kafka has removed replicas there a moment "
-            "ago, wait until it has deleted them (file.delete.delay.ms, by default 60 s), then clear this task. If "
-            "the disks are larger, correct broker_capacities of the Airflow connection",
+            "Start a new Dag run, which plans with the bytes of today. If Kafka has just removed replicas there, wait "
+            "until it has deleted them (file.delete.delay.ms, by default 60 s), then clear this task. If the disks are "
+            "larger, correct broker_capacities of the Airflow connection",
         )
 
 
 def _full_log_dirs(moves: Iterable[Move], replicas: ReplicasNow, disks: Mapping[int, DiskNow]) -> Iterable[Finding]:
-    """Log directories that are offline, or might get more than they take, of brokers that receive these moves at once.
+    """Log directories, on brokers that receive these moves, that are offline or may get more than fits.
 
-    Kafka puts each new replica where the fewest are, whatever their size, and in which order they come nobody knows: so
-    of those that a directory gets, the largest count. A replica that is there already stays where it is.
+    Kafka puts each new replica into the directory with the fewest, whatever their size. The order in which they come is
+    not known, so the largest count. A replica that is there already stays where it is.
     """
     new: dict[int, list[int]] = {}
     begun: dict[int, Counter[str]] = {}  # bytes that still come to replicas that lie there, by log dir
@@ -140,7 +135,7 @@ def _full_log_dirs(moves: Iterable[Move], replicas: ReplicasNow, disks: Mapping[
                 yield Finding(
                     f"broker {broker}",
                     f"log directory {one.path} has {bytes_in_words(one.usable_bytes)} left and may get {share.most} of "
-                    f"{len(copies)} new replicas, {bytes_in_words(needed)}: Kafka puts them where the fewest are, "
-                    "not where there is room",
+                    f"{len(copies)} new replicas, {bytes_in_words(needed)}: Kafka puts them into the directory with "
+                    "the fewest replicas, not into the one with the most room",
                     "Make room there, or start a new Dag run with fewer partitions_per_batch",
                 )

@@ -1,4 +1,4 @@
-"""Whether what was approved still fits the cluster: each partition, what was asked, when, and under which policy."""
+"""Whether the approved moves still fit the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import PartitionView, TopicIdentity, TopicPartition
 from kafka_rebalance.model.replica_list import replica_list_problem
 
-LEAST_GROWTH_BYTES = 1_000_000  # less is not worth a person's second look, whatever share of the plan it is
+LEAST_GROWTH_BYTES = 1_000_000  # less needs no second look of a person, whatever share of the plan it is
 
 
 class Drift(StrEnum):
@@ -23,12 +23,12 @@ class Drift(StrEnum):
 
     UNCHANGED = "unchanged"
     HARMLESS = "harmless"  # in-sync replicas, leader, other partitions of the topic: no approved list depends on them
-    CONFLICT = "conflict"  # the approved move would not do what was approved
+    CONFLICT = "conflict"  # the move would not do what was approved
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionThen:
-    """One partition as the snapshot has it; `isr` and `leader` None where it does not know them."""
+    """One partition as the snapshot has it; None: not known."""
 
     replicas: tuple[int, ...]
     isr: frozenset[int] | None = None
@@ -37,9 +37,9 @@ class PartitionThen:
 
 @dataclass(frozen=True, slots=True)
 class BrokerThen:
-    """One broker as the snapshot has it. `czxid` None: not known, or it was not registered."""
+    """One broker as the snapshot has it."""
 
-    czxid: int | None
+    czxid: int | None  # None: not known, or it was not registered
     rack: str | None = None
     held_replicas: bool = True
 
@@ -66,21 +66,22 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class MoveDrift:
-    """One move held against the cluster; `why` is empty where nothing has changed. `left`: it is still to be done."""
+    """One move, compared with the cluster."""
 
     move: Move
     drift: Drift
-    why: tuple[Difference, ...]
-    left: bool
+    why: tuple[Difference, ...]  # empty where nothing has changed
+    left: bool  # whether it is still to be done
 
 
 def registered_again(view: ClusterView, then: Baseline) -> frozenset[int]:
-    """Brokers whose registration is another one than the snapshot's: they were restarted, or lost their session."""
-    known = {broker: one.czxid for broker, one in then.brokers.items() if one.czxid is not None}
+    """Brokers that have registered again since the snapshot: they were restarted, or lost their session."""
     return frozenset(
         broker
         for broker, now in view.brokers.items()
-        if broker in known and now.czxid is not None and now.czxid != known[broker]
+        if broker in then.brokers
+        and None not in (then.brokers[broker].czxid, now.czxid)
+        and now.czxid != then.brokers[broker].czxid
     )
 
 
@@ -94,8 +95,8 @@ def drifts(
 ) -> tuple[MoveDrift, ...]:
     """Every move of the candidate, classified. `view` has every partition of their topics.
 
-    `batches_touched`: numbers of the batches this run has requested (`Position.begun`). Their partitions may be on
-    their way or at their target, and their topics' znodes are rewritten by the controller. `came_back_empty`: brokers
+    `batches_touched`: numbers of the batches that this run has requested (`Position.begun`). Their partitions may be on
+    their way or at their target, and the controller rewrites the znodes of their topics. `came_back_empty`: brokers
     that hold nothing of what the snapshot found on their disks.
     """
     touched = {move.topic_partition.topic for move in moves if move.batch in batches_touched}
@@ -114,12 +115,12 @@ def drifts(
         tp, ours = move.topic_partition, move.batch in batches_touched
         problem = None if tp.topic in gone else _partition_conflict(move, view, ours)
         left = problem is None and tp.topic not in gone and (not ours or stage_in(move, view) is Stage.UNTOUCHED)
-        conflicts = [gone[tp.topic]] if tp.topic in gone else []
-        conflicts += [Difference(str(tp), problem)] if problem is not None else []
+        why = [gone[tp.topic]] if tp.topic in gone else []
+        why += [Difference(str(tp), problem)] if problem is not None else []
         targets = [brokers[broker] for broker in move.after] if left else []
-        conflicts += [difference for drift, difference in targets if drift is Drift.CONFLICT and difference]
-        if conflicts:
-            found.append(MoveDrift(move, Drift.CONFLICT, tuple(conflicts), left))
+        why += [difference for drift, difference in targets if drift is Drift.CONFLICT and difference]
+        if why:
+            found.append(MoveDrift(move, Drift.CONFLICT, tuple(why), left))
             continue
         harmless = [difference for _, difference in targets if difference]
         harmless += [grown[tp.topic]] if tp.topic in grown else []
@@ -133,9 +134,8 @@ def conflicts(found: Iterable[MoveDrift]) -> tuple[MoveDrift, ...]:
 
 
 def check_no_conflict(found: Sequence[MoveDrift], *, begun: bool) -> None:
-    """Raises StaleProposalError that names each partition in conflict, by what it is in conflict with."""
-    named = named_by_reason(conflicts(found))
-    if named:
+    """Raises StaleProposalError that names each conflict with its partitions."""
+    if named := named_by_reason(conflicts(found)):
         listed = "\n".join(f"- {line}" for line in named)
         state = "No further move was requested" if begun else "Nothing was written"
         raise StaleProposalError(
@@ -145,7 +145,7 @@ def check_no_conflict(found: Sequence[MoveDrift], *, begun: bool) -> None:
 
 
 def named_by_reason(found: Iterable[MoveDrift]) -> tuple[str, ...]:
-    """One line a difference, with the partitions that it concerns where it is not the partition's own."""
+    """One line for each difference, with the partitions that it concerns if it is not the partition's own."""
     by_reason: dict[Difference, list[TopicPartition]] = {}
     for one in found:
         for difference in one.why:
@@ -175,7 +175,7 @@ def _topic_conflict(
 
 
 def _topic_drift(topic: str, one: PartitionView, view: ClusterView, then: Baseline, touched: bool) -> Difference | None:
-    """What has changed in a topic beside the approved partitions: an expansion, or lists that others rewrote.
+    """What has changed in a topic besides the approved partitions: more partitions, or lists that others rewrote.
 
     `one` is any of its partitions.
     """
@@ -186,13 +186,13 @@ def _topic_drift(topic: str, one: PartitionView, view: ClusterView, then: Baseli
     added = sorted(tp for tp in now if tp not in then.partitions)
     other = sorted(tp for tp in now if tp in then.partitions and now[tp].replicas != then.partitions[tp].replicas)
     what = [f"{len(added)} partition{'s' if len(added) > 1 else ''} added ({some(added)})"] if added else []
-    what += [f"other lists of it rewritten ({some(other)})"] if other else []
+    what += [f"lists of other partitions rewritten ({some(other)})"] if other else []
     how = " and ".join(what) or "its lists are the same"
     return Difference(f"topic {topic}", f"its znode is at version {version}, the snapshot read {known}: {how}")
 
 
 def _partition_conflict(move: Move, view: ClusterView, ours: bool) -> str | None:
-    """Why this move no longer fits; `ours`: it has been requested by this run, so it may run or have ended."""
+    """Why this move no longer fits; `ours`: this run has requested it, so it may run or have ended."""
     partition = view.partitions.get(move.topic_partition)
     if partition is None:
         return "it no longer exists"
@@ -200,7 +200,7 @@ def _partition_conflict(move: Move, view: ClusterView, ours: bool) -> str | None
     if rule is not None:
         return f"the approved list {list(move.after)} must not reach Kafka: {rule}"
     stage = stage_in(move, view)
-    elected = move.is_election and stage is Stage.DONE  # whoever did it: the list is the approved one
+    elected = move.is_election and stage is Stage.DONE  # no matter who did it: the list is the approved one
     if stage is Stage.UNTOUCHED or (ours and stage.has_left_a_trace) or elected:
         return None
     asked = (view.reassignments or {}).get(move.topic_partition)
@@ -219,7 +219,7 @@ def _state_drift(move: Move, view: ClusterView, then: PartitionThen | None) -> l
     partition, subject = view.partitions[move.topic_partition], str(move.topic_partition)
     found = []
     if then.isr is not None and set(partition.isr) != then.isr:
-        found.append(Difference(subject, f"in sync are {sorted(partition.isr)}, were {sorted(then.isr)}"))
+        found.append(Difference(subject, f"replicas {sorted(partition.isr)} are in sync, {sorted(then.isr)} were"))
     if then.leader is not None and partition.leader != then.leader:
         found.append(Difference(subject, f"broker {partition.leader} leads, it was {then.leader}"))
     return found
@@ -228,7 +228,7 @@ def _state_drift(move: Move, view: ClusterView, then: PartitionThen | None) -> l
 def _target(
     broker: int, view: ClusterView, then: BrokerThen | None, came_back_empty: bool
 ) -> tuple[Drift, Difference | None]:
-    """A broker of an approved list. One that registered again is the same if it has its data: it was restarted."""
+    """A broker of an approved list. If it registered again and has its data, it was restarted: it is the same."""
     subject, registration = f"broker {broker}", view.brokers.get(broker)
     if registration is None:
         return Drift.CONFLICT, Difference(subject, "it is to receive replicas and is not registered")
@@ -249,9 +249,9 @@ def _target(
 
 
 def check_growth(moves: Sequence[Move], sizes: Mapping[TopicPartition, int | None], limit: float) -> None:
-    """Raises StaleProposalError where there is more to copy than was approved, by more than `limit` of it.
+    """Raises StaleProposalError if there is more to copy than was approved, by more than `limit` of it.
 
-    `sizes` are the leaders' bytes now; ReadError where one is None: what is not known has not stayed the same.
+    `sizes` are the leaders' bytes now. Raises ReadError if one is None: nobody knows whether it is still the same.
     """
     copies = [move for move in moves if move.added]
     unknown = sorted(move.topic_partition for move in copies if sizes.get(move.topic_partition) is None)
@@ -268,7 +268,7 @@ def check_growth(moves: Sequence[Move], sizes: Mapping[TopicPartition, int | Non
     named = ", ".join(f"{move.topic_partition} by {bytes_in_words(grown[move])}" for move in most if grown[move] > 0)
     raise StaleProposalError(
         f"There are {bytes_in_words(approved + more)} to copy, {bytes_in_words(approved)} were approved: partitions "
-        f"have grown by {bytes_in_words(more)} since the snapshot; the policy's growth_limit is {limit:g} of what was "
-        f"approved. Most grew {named}. Nothing was written. Start a new Dag run, and ask for an approval of what it "
-        "proposes."
+        f"have grown by {bytes_in_words(more)} since the snapshot. The policy's growth_limit is {limit:g} of what was "
+        f"approved. The largest growth: {named}. Nothing was written. Start a new Dag run, and ask for an approval of "
+        "what it proposes."
     )

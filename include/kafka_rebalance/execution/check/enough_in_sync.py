@@ -19,21 +19,19 @@ def under_min_isr(
     min_insync: Mapping[TopicPartition, int],
     leaving: Collection[int] = frozenset(),
 ) -> Iterable[Finding]:
-    """Partitions to be moved that take no acks=all now: one failure more, and data is lost or unavailable.
+    """Partitions to be moved that take no acks=all now: after one more failure, data is lost or unavailable.
 
-    Those that lack only replicas on brokers that are to be emptied are moved to mend just that.
+    If a partition lacks only replicas on brokers that are to be emptied, its move mends that: it does not count.
     """
-    found = []
-    for move in moves:
-        partition = view.partitions.get(move.topic_partition)
-        least = min_insync.get(move.topic_partition, 1)
-        if partition is None or len(partition.isr) >= least:
-            continue
-        missing = set(partition.replicas) - set(partition.isr) - set(leaving)
-        if missing:
-            found.append((move.topic_partition, missing))
+    found = {
+        move.topic_partition: missing
+        for move in moves
+        if (partition := view.partitions.get(move.topic_partition)) is not None
+        and len(partition.isr) < min_insync.get(move.topic_partition, 1)
+        and (missing := set(partition.replicas) - set(partition.isr) - set(leaving))
+    }
     if found:
-        names = [f"{tp} lacks {sorted(missing)}" for tp, missing in sorted(found)]
+        names = [f"{tp} lacks {sorted(missing)}" for tp, missing in sorted(found.items())]
         yield Finding(
             f"{len(found)} partition{'s' if len(found) > 1 else ''} below min.insync.replicas",
             some(names),
@@ -42,22 +40,18 @@ def under_min_isr(
 
 
 def cut_below_min_isr(moves: Iterable[Move], min_insync: Mapping[TopicPartition, int]) -> Iterable[Finding]:
-    """Lists that get shorter, and shorter than min.insync.replicas: no acks=all would be taken whoever is up."""
-    cut = [
-        (move, least)
-        for move in moves
+    """Lists that get shorter than min.insync.replicas: the partition would refuse acks=all with all brokers up."""
+    names = [
+        f"{move.topic_partition} goes from {len(move.before)} to {len(move.after)}, and min.insync.replicas is {least}"
+        for move in sorted(moves, key=lambda move: move.topic_partition)
         if (least := min_insync.get(move.topic_partition, 0)) > len(move.after) < len(move.before)
     ]
-    if cut:
-        names = [
-            f"{move.topic_partition} goes from {len(move.before)} to {len(move.after)} and is to have {least}"
-            for move, least in sorted(cut, key=lambda one: one[0].topic_partition)
-        ]
+    if names:
         yield Finding(
-            f"{len(cut)} partition{'s' if len(cut) > 1 else ''} with fewer replicas than min.insync.replicas",
+            f"{len(names)} partition{'s' if len(names) > 1 else ''} with fewer replicas than min.insync.replicas",
             some(names),
-            "Producers with acks=all would be refused. Lower min.insync.replicas of the topic, then clear this task, "
-            "or start a new Dag run with a higher replication factor",
+            "The brokers would refuse producers with acks=all. Lower min.insync.replicas of the topic, then clear this "
+            "task, or start a new Dag run with a higher replication factor",
         )
 
 
@@ -68,8 +62,8 @@ def min_insync_now(
     configs: ConfigsByBroker,
     recorded: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """`min.insync.replicas` of each partition that moves: its topic's own, else the highest that applies on the broker
-    that leads it or on one that is to hold it; else what is `recorded`.
+    """`min.insync.replicas` of each partition that moves: its topic's own value; else the highest value of its leader
+    and of the brokers that are to hold it; else what is `recorded`.
     """
     found = {}
     for move in moves:

@@ -1,4 +1,4 @@
-"""What of an approved plan goes beyond the policy, told from its moves alone, whatever made them or wrote them."""
+"""What of an approved plan goes beyond the policy. Only its moves count, whoever planned or wrote them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def check_within_policy(
 ) -> None:
     """Raises PolicyError that names every limit which these batches break.
 
-    `sizes` (bytes of one replica), `cluster_bytes` (of all) and `racks` are the snapshot's: what the moves say of their
-    own size is not asked.
+    `sizes` (bytes of one replica), `cluster_bytes` (of all) and `racks` are the snapshot's. The sizes in the moves do
+    not count.
     """
     moves = [move for batch in batches for move in batch.moves]
     problems = [
@@ -40,7 +40,7 @@ def check_within_policy(
     if problems:
         raise PolicyError(
             f"The approved plan goes beyond the policy: {'; '.join(problems)}. Nothing was written to the cluster. "
-            "Its files or the planner are not to be trusted: find out why, then start a new Dag run."
+            "Do not trust its files or the planner: find out why, then start a new Dag run."
         )
 
 
@@ -63,7 +63,7 @@ def _too_large(batch: Batch, policy: Policy) -> Iterator[str]:
     sent, received = Counter[int](), Counter[int]()
     for move in batch.moves:
         received.update(move.added)
-        # A partition that alone needs more copies than allowed may have them, and its sender no others.
+        # A partition that alone needs more copies than allowed may have them, but then its sender has no others.
         sent[move.source] += min(len(move.added), policy.copies_per_broker)
     broker, copies = max([*received.items(), *sent.items()], key=lambda item: item[1], default=(0, 0))
     for name, found, limit in (
@@ -76,28 +76,24 @@ def _too_large(batch: Batch, policy: Policy) -> Iterator[str]:
 
 
 def _kept_out(moves: Sequence[Move], policy: Policy, racks: Mapping[int, str | None]) -> Iterator[str]:
-    for name, held in (
-        ("topics_out", [move for move in moves if matches(move.topic_partition.topic, policy.topics_out)]),
-        ("internal_topics", [move for move in moves if _is_internal(move) and not policy.internal_topics]),
-        ("brokers_out", [move for move in moves if {*move.added, *move.removed} & set(policy.brokers_out)]),
-        ("pinned_topics", [move for move in moves if _is_relocated(move, policy)]),
-        ("rack_pinned_topics", [move for move in moves if _leaves_its_rack(move, policy, racks)]),
-    ):
-        if held:
-            yield f"{name} keeps out {some([move.topic_partition for move in held])}"
+    held: dict[str, list[TopicPartition]] = {}
+    for move in moves:
+        topic = move.topic_partition.topic
+        for name, is_held in (
+            ("topics_out", matches(topic, policy.topics_out)),
+            ("internal_topics", topic in INTERNAL_TOPICS and not policy.internal_topics),
+            ("brokers_out", {*move.added, *move.removed} & set(policy.brokers_out)),
+            ("pinned_topics", matches(topic, policy.pinned_topics) and set(move.before) != set(move.after)),
+            ("rack_pinned_topics", matches(topic, policy.rack_pinned_topics) and _leaves_its_rack(move, racks)),
+        ):
+            if is_held:
+                held.setdefault(name, []).append(move.topic_partition)
+    return (f"{name} keeps out {some(named)}" for name, named in held.items())
 
 
-def _is_internal(move: Move) -> bool:
-    return move.topic_partition.topic in INTERNAL_TOPICS
-
-
-def _is_relocated(move: Move, policy: Policy) -> bool:
-    return matches(move.topic_partition.topic, policy.pinned_topics) and set(move.before) != set(move.after)
-
-
-def _leaves_its_rack(move: Move, policy: Policy, racks: Mapping[int, str | None]) -> bool:
-    """Where the racks are known and the number of replicas stays: one that is added may be in any rack."""
-    if not matches(move.topic_partition.topic, policy.rack_pinned_topics) or len(move.before) != len(move.after):
+def _leaves_its_rack(move: Move, racks: Mapping[int, str | None]) -> bool:
+    """If the racks are known and the number of replicas stays the same: an added replica may be in any rack."""
+    if len(move.before) != len(move.after):
         return False
     before, after = ([racks.get(broker) for broker in held] for held in (move.before, move.after))
     return None not in before and Counter(before) != Counter(after)

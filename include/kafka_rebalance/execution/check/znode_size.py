@@ -1,4 +1,4 @@
-"""Whether ZooKeeper takes the request of each batch, and what the topics' znodes become while it is carried out."""
+"""Whether ZooKeeper takes the request of each batch, and the topics' znodes as they are while it runs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.finding import Finding
 
-# Path, headers and the controller epoch's check take their part of the request.
+# Path, headers and the check of the controller epoch take their part of the request.
 ZNODE_BYTES = JUTE_MAXBUFFER_BYTES - 1024
 FEWER = "Start a new Dag run with fewer partitions_per_batch"
 
 
 def too_large_znodes(batches: Iterable[Batch], view: ClusterView) -> Iterable[Finding]:
-    """Requests, and topics in the midst of a batch, that ZooKeeper would not take: it closes the connection, and the
+    """Requests, and topics' znodes during a batch, that are too large for ZooKeeper: it closes the connection, and the
     controller tries for ever. `view` has every partition of the topics.
     """
     lists: dict[str, dict[str, list[int]]] = {}
     for tp, partition in view.partitions.items():
         lists.setdefault(tp.topic, {})[str(tp.partition)] = list(partition.replicas)
     for batch in batches:
-        asked = [
-            {"topic": m.topic_partition[0], "partition": m.topic_partition[1], "replicas": m.after} for m in batch.moves
-        ]
+        asked = [{**move.topic_partition._asdict(), "replicas": move.after} for move in batch.moves]
         request = _length({"version": 1, "partitions": asked})
         if request > ZNODE_BYTES:
             yield Finding(f"batch {batch.number}", f"its request has {request:,} of {ZNODE_BYTES:,} bytes", FEWER)
@@ -41,7 +39,7 @@ def too_large_znodes(batches: Iterable[Batch], view: ClusterView) -> Iterable[Fi
 
 
 def _in_motion(lists: Mapping[str, list[int]], moves: Iterable[Move]) -> dict[str, object]:
-    """The topic's znode while these move, in its longest form: version 3 with a topic id (2.8+)."""
+    """The topic's znode during these moves, in its longest form: version 3 with a topic id (2.8+)."""
     now, adding, removing = dict(lists), {}, {}
     for move in moves:
         key = str(move.topic_partition.partition)

@@ -1,4 +1,4 @@
-"""When the batch that is being copied will be over, by the pace of the last minute."""
+"""When the batch under way will be over, by the pace of the last minute."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import NamedTuple
 
 
 class Sample(NamedTuple):
-    """How many bytes had been copied at a time, in seconds of any clock that does not go back."""
-
-    seconds: float
+    seconds: float  # of any clock that does not go back
     bytes_copied: int
 
 
 class Rate(NamedTuple):
-    """Bytes per second, and the seconds that the rest takes at that rate; None where it cannot be told."""
+    """None: not known."""
 
     bytes_per_second: float | None
     eta_seconds: float | None
@@ -23,7 +21,7 @@ class Rate(NamedTuple):
 def rate_and_eta(samples: Sequence[Sample], bytes_total: int, *, window_seconds: float = 60.0) -> Rate:
     """The rate over the last `window_seconds` of samples, oldest first, and the time left.
 
-    Bytes may fall (truncation, retention, a replica that is copied again): the rate is then 0 and no end can be told.
+    Bytes may fall (truncation, retention, a replica that is copied again): then the rate is 0 and the end is not known.
     """
     if not samples:
         return Rate(None, None)

@@ -1,4 +1,4 @@
-"""Bytes that each broker receives and sends for a plan's copies: so far, in all, and a second."""
+"""Bytes that each broker receives and sends for a plan's copies: so far, in all, and per second."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafka_rebalance.documents.reassignment.progress import BrokerTraffic
+from kafka_rebalance.execution.eta import received_and_sent
 from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import ReplicaBytes
 
-RATE_SECONDS = 60.0  # over which a broker's rate is taken, as the whole batch's
+RATE_SECONDS = 60.0  # a broker's rate is that of the last minute, as the whole batch's
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Bytes by broker, of copies that come in and that go out."""
+    """Bytes of copies, by broker."""
 
     received: Counter[int]
     sent: Counter[int]
@@ -27,33 +28,25 @@ class Flow:
 
 
 class FlowSample(NamedTuple):
-    """What had flowed at a time, in seconds of any clock that does not go back."""
-
-    seconds: float
+    seconds: float  # of any clock that does not go back
     flow: Flow
 
 
 def planned(moves: Iterable[Move]) -> Flow:
-    """All of what these moves copy. The leader of before sends every copy, as in the plan."""
-    flow = Flow(Counter(), Counter())
-    for move in moves:
-        for broker in move.added:
-            flow.received[broker] += move.size_bytes
-            flow.sent[move.source] += move.size_bytes
-    return flow
+    return Flow(*received_and_sent(moves))
 
 
 class TrafficSeen(NamedTuple):
-    """Moves under way: `copied` as it is; `done` of `total` as the plan counts, by which the whole plan adds up."""
+    """Of the moves under way."""
 
-    copied: Flow
-    done: Flow
-    total: Flow
+    copied: Flow  # in bytes as they are now
+    done: Flow  # in bytes as the plan counts them, so that the whole plan adds up
+    total: Flow  # as `done`
 
 
 def seen(each: Sequence[PartitionProgress], sizes: ReplicaBytes) -> TrafficSeen:
-    """What is in the ISR has arrived, whatever its size says. Of a topic that has grown since the plan was made, the
-    planned bytes are done in the share in which those that there are now have arrived.
+    """A copy in the ISR has arrived, whatever its size is. If a topic has grown since the plan was made, the share of
+    its planned bytes that is done is the share of today's bytes that has arrived.
     """
     found = TrafficSeen(Flow(Counter(), Counter()), Flow(Counter(), Counter()), Flow(Counter(), Counter()))
     for one in each:
@@ -61,14 +54,14 @@ def seen(each: Sequence[PartitionProgress], sizes: ReplicaBytes) -> TrafficSeen:
         if not added:
             continue
         size = one.bytes_total // len(added)
-        # Who leads may already be one of the new replicas, which sent nothing.
+        # The leader may already be one of the new replicas, which sent nothing.
         source = one.leader if one.leader in one.move.before else one.move.source
         held = sizes.get(one.move.topic_partition, {})
         for broker in added:
             arrived = size if broker not in one.missing else min(held.get(broker, 0), size)
             share = arrived / size if size else float(broker not in one.missing)
             if one.phase in (Phase.REFUSED, Phase.TAKEN_BACK) and not one.bytes_copied:
-                arrived, share = 0, 0.0  # gone, or never begun
+                arrived, share = 0, 0.0  # thrown away, or never begun
             planned_bytes = one.move.size_bytes
             for flow, amount in zip(found, (arrived, round(share * planned_bytes), planned_bytes), strict=True):
                 flow.received[broker] += amount
@@ -77,7 +70,7 @@ def seen(each: Sequence[PartitionProgress], sizes: ReplicaBytes) -> TrafficSeen:
 
 
 def kept(samples: Sequence[FlowSample], now: float, flow: Flow) -> list[FlowSample]:
-    """The samples with this one, oldest first; of those before the time of the rate, none."""
+    """The samples of the last RATE_SECONDS with this one, oldest first."""
     return [*(one for one in samples if now - one.seconds <= RATE_SECONDS), FlowSample(now, flow)]
 
 
@@ -86,11 +79,10 @@ def by_broker(
 ) -> list[BrokerTraffic]:
     """Each broker over the whole plan in planned bytes, those with most left first.
 
-    `earlier` and `later`: of batches that are over and that come; `done` and `total`: of the one under way; `samples`:
-    what that one has copied, oldest first.
+    `earlier` and `later`: of earlier and later batches. `done` and `total`: of the batch under way. `samples`: its
+    copies, oldest first.
     """
     so_far, in_all = earlier + done, earlier + total + later
-    brokers = in_all.received.keys() | in_all.sent.keys()
     found = [
         BrokerTraffic(
             broker,
@@ -101,13 +93,13 @@ def by_broker(
             in_all.sent[broker],
             _rate(samples, broker, lambda flow: flow.sent) if total.sent[broker] else None,
         )
-        for broker in brokers
+        for broker in in_all.received.keys() | in_all.sent.keys()
     ]
     return sorted(found, key=lambda one: (-one.left, one.broker))
 
 
 def _rate(samples: Sequence[FlowSample], broker: int, of: Callable[[Flow], Counter[int]]) -> float | None:
-    """Never below 0: bytes may fall, by a truncation or by retention."""
+    """Bytes may fall, by a truncation or by retention: then the rate is 0."""
     if not samples or samples[-1].seconds <= samples[0].seconds:
         return None
     (then, first), (now, last) = samples[0], samples[-1]

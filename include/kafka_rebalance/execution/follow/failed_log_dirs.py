@@ -1,4 +1,4 @@
-"""Log dirs that fail on brokers which receive copies of a batch."""
+"""Log dirs that have failed on brokers that receive copies of a batch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from kafka_rebalance.model.partition import ReplicaBytes
 def failed_log_dirs(
     offline: Mapping[int, Sequence[str]], each: Sequence[PartitionProgress], sizes: ReplicaBytes
 ) -> BatchFinding | None:
-    """Log dirs that have failed on brokers which live and still receive copies of the batch; None: there are
-    none. `sizes`: what the brokers tell. A copy that its broker no longer tells lay in the log dir that failed.
+    """The finding about live brokers with a failed log dir that still receive copies of the batch; None: no broker.
+
+    `sizes`: as brokers report them. A copy that its broker no longer reports lay in the failed log dir.
     """
     said = []
     for broker, paths in sorted(offline.items()):
@@ -22,15 +23,13 @@ def failed_log_dirs(
         lost = [tp for tp in copies if broker not in sizes.get(tp, {})]
         if not copies:
             continue
-        what = (
-            f"{len(lost)} copies of the batch do not go on there ({some(sorted(lost))})"
-            if lost
-            else (f"the {len(copies)} copies of the batch to this broker lie in its other log dirs and go on")
+        begins = f"Broker {broker} has lost the log dir {', '.join(paths)}:"
+        if not lost:
+            said.append(f"{begins} the {len(copies)} copies of the batch to it lie in other log dirs and go on.")
+            continue
+        said.append(
+            f"{begins} {len(lost)} copies of the batch do not go on there ({some(sorted(lost))}). Repair or replace "
+            f"that disk, then restart broker {broker}: these copies begin again by themselves. The throttle stays "
+            "meanwhile. To give them up instead, use cancel_now of kafka_rebalance_cancel."
         )
-        said.append(f"Broker {broker} has lost the log dir {', '.join(paths)}: {what}.")
-        if lost:
-            said.append(
-                f"Repair or replace that disk, then restart broker {broker}: these copies begin again by themselves. "
-                "The throttle stays meanwhile. To give them up instead, use cancel_now of kafka_rebalance_cancel."
-            )
     return BatchFinding(FindingKind.LOG_DIR_FAILED, " ".join(said)) if said else None

@@ -11,11 +11,11 @@ from kafka_rebalance.model.cluster_view import AnyView
 from kafka_rebalance.model.finding import some
 
 _ELECTED_BY = {  # by whether Kafka elects preferred leaders by itself
-    True: "They are not the first of their lists, so Kafka did not elect them by itself: find the tool that did, and "
+    True: "They are not the first of their lists, so Kafka did not elect them by itself. Find the tool that did, and "
     "stop it.",
-    False: "auto.leader.rebalance.enable is false on every broker, so Kafka did not elect them by itself: find the "
+    False: "auto.leader.rebalance.enable is false on every broker, so Kafka did not elect them by itself. Find the "
     "tool that did, and stop it.",
-    None: "Kafka did it by itself (auto.leader.rebalance.enable), or another tool did: stop that tool.",
+    None: "Either Kafka did that by itself (auto.leader.rebalance.enable), or another tool did: then stop that tool.",
 }
 
 
@@ -27,11 +27,11 @@ def deleted_topics(moves: Sequence[Move], view: AnyView) -> Iterable[BatchFindin
         if open_moves:
             yield BatchFinding(
                 FindingKind.TOPIC_DELETION,
-                f"Topic {topic} is queued for deletion in mid-move ({some(open_moves)}): Kafka may destroy it "
-                "half-way and block every later reassignment. If it may go, let the deletion end, then start a new "
-                f"Dag run for the rest. If it must stay, take /admin/delete_topics/{topic} away at once and restart "
-                "the controller, which forgets a deletion that has not begun; then see whether its partitions still "
-                "have leaders.",
+                f"Topic {topic} is queued for deletion in mid-move ({some(open_moves)}). Kafka may destroy it "
+                "half-way and block every later reassignment. If the topic may go, let the deletion end, then start a "
+                f"new Dag run for the rest. If it must stay, delete /admin/delete_topics/{topic} at once and restart "
+                "the controller: it forgets a deletion that has not begun. Then check whether the partitions of the "
+                "topic still have leaders.",
                 stops=True,
             )
 
@@ -42,18 +42,18 @@ def foreign_requests(moves: Sequence[Move], view: AnyView) -> Iterable[BatchFind
     if foreign:
         yield BatchFinding(
             FindingKind.FOREIGN_REASSIGNMENT,
-            f"{REQUEST} asks for {some(foreign)}, which this batch does not: somebody else wrote into it. Find who, "
-            "and stop that tool; what it asks for begins at the latest with the next controller. No further batch is "
-            "requested beside it.",
+            f"{REQUEST} asks for {some(foreign)}, which this batch does not: somebody else wrote into it. Find out "
+            "who, and stop that tool. Its moves begin with the next controller at the latest. Until then the run "
+            "requests no further batch.",
         )
 
 
 def moved_leaders(
     before: AnyView | None, moves: Sequence[Move], view: AnyView, kafka_elects: bool | None
 ) -> Iterable[BatchFinding]:
-    """Leaders that changed although the old one is alive, in sync and stays: no reason of the controller's own.
+    """Leaders that changed although the old one is alive, in sync and stays: the controller itself had no reason.
 
-    Where Kafka elects by itself, a change to the first of the list is what it does, and nobody is accused of it.
+    Where Kafka elects preferred leaders by itself, a change to the first of the list is no finding.
     """
     if before is None:
         return
@@ -73,5 +73,5 @@ def moved_leaders(
         yield BatchFinding(
             FindingKind.LEADERS_MOVED,
             f"Leaders changed although the old ones are alive and in sync ({some(moved)}). {_ELECTED_BY[kafka_elects]} "
-            "The run goes on, and elects leaders as approved when the batch has ended.",
+            "The run goes on, and elects the approved leaders when the batch has ended.",
         )

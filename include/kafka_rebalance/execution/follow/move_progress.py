@@ -1,7 +1,7 @@
 """How far each move is, from ZooKeeper and the sizes that brokers report, and what that makes of a batch.
 
-The order of reading matters: `/admin/reassign_partitions` first, the topics after it. The controller writes the final
-list before it removes the entry, so a list read after "gone" is final, while one read before may be an interim one.
+Read `/admin/reassign_partitions` first and the topics after it. The controller writes the final list before it removes
+the entry. So a list that is read after the entry has gone is final, and one that is read before may be an interim one.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kafka_rebalance.model.partition import PartitionView, ReplicaBytes, TopicPa
 
 
 class Phase(StrEnum):
-    """Where one move is. The order is the order in which a move goes through them."""
+    """Where one move is. A move goes through them in this order."""
 
     QUEUED = "queued"  # not requested yet
-    REGISTERED = "registered"  # in the znode, the controller has not changed the partition's list yet
+    REGISTERED = "registered"  # in the znode; the controller has not changed the partition's list yet
     COPYING = "copying"  # a broker of the target is not in the ISR
     IN_ISR = "in_isr"  # the whole target is in the ISR, the old replicas are still there
     TRIMMING = "trimming"  # old replicas are leaving, or the last write is outstanding
@@ -43,7 +43,7 @@ class PartitionProgress:
     phase: Phase
     bytes_copied: int
     bytes_total: int
-    dead_targets: tuple[int, ...] = ()  # brokers of the target that are not registered: Kafka waits for ever for them
+    dead_targets: tuple[int, ...] = ()  # brokers of the target that are not registered: Kafka waits for them for ever
     anomaly: str | None = None  # what is not as it should be, and what to do
     leader: int = -1  # where copies come from; -1: nobody leads
     missing: tuple[int, ...] = ()  # brokers of the target that are not in the ISR
@@ -69,8 +69,10 @@ class Progress:
 
 
 def is_complete(move: Move, view: AnyView) -> bool:
-    """Whether the move has ended as approved. An entry that left the znode is not enough: the controller also drops
-    what it refuses, with only a log line. Source of the criteria: KafkaController.onPartitionReassignment.
+    """Whether the move has ended as approved. Source of the criteria: KafkaController.onPartitionReassignment.
+
+    It is not enough that the entry has left the znode: the controller also drops a move that it refuses, with only a
+    log line.
     """
     partition = view.partitions.get(move.topic_partition)
     return (
@@ -87,10 +89,10 @@ def partition_progress(
 ) -> PartitionProgress:
     """The move's phase, its bytes and what is wrong with it.
 
-    `requested`: the znode with this move has been created, now or earlier; without that an untouched partition is
-    queued and not refused. `begun`: it has been seen under way since then, so that one that is untouched again was
-    cancelled, and not dropped. Works for 2.0, where a moving partition only shows the union of both lists in any order,
-    and for 2.4+, where the topic znode names what is added and removed (KIP-455).
+    `requested`: the znode with this move has been created, now or earlier. Before that, an untouched partition is
+    queued; after that, it is refused. `begun`: the move has been seen under way since then. If the partition is
+    untouched again, it was cancelled, not dropped. In 2.0 a moving partition shows only the union of both lists in any
+    order. From 2.4 on, the topic znode names what is added and removed (KIP-455). Both work.
     """
     partition = view.partitions.get(move.topic_partition)
     copied, total = _bytes(move, partition, (sizes or {}).get(move.topic_partition, {}))
@@ -101,36 +103,47 @@ def partition_progress(
     if is_complete(move, view):
         return PartitionProgress(move, Phase.DONE, total, total)
     phase, anomaly = _phase(move, view, partition, requested, begun)
-    if phase is Phase.QUEUED:
-        dead = ()
     missing = tuple(broker for broker in move.after if broker not in partition.isr)
-    return PartitionProgress(move, phase, copied, total, dead, anomaly, partition.leader, missing)
+    waits_for = dead if phase is not Phase.QUEUED else ()
+    return PartitionProgress(move, phase, copied, total, waits_for, anomaly, partition.leader, missing)
 
 
 def _phase(
     move: Move, view: AnyView, partition: PartitionView, requested: bool, begun: bool
 ) -> tuple[Phase, str | None]:
-    """The phase of a move that is not complete, and what is wrong."""
+    """Of a move that is not complete."""
     tp, now = move.topic_partition, partition.replicas
     asked = (view.reassignments or {}).get(tp)
     stage = stage_in(move, view)
     if requested and (stage is Stage.TAKEN_BACK or (stage is Stage.UNTOUCHED and begun)):
         return Phase.TAKEN_BACK, (
-            f"{tp}: somebody else cancelled its move: its replicas are {_list(now)} again, approved are "
-            f"{_list(move.after)}, and nobody asks for them any more. What was copied is thrown away. Find out who "
+            f"{tp}: somebody else cancelled its move. Its replicas are {list(now)} again, not the approved "
+            f"{list(move.after)}, and nobody asks for these any more. The copies are thrown away. Find out who "
             "cancelled it and why (kafka-reassign-partitions --cancel, or another tool), then start a new Dag run."
         )
+    if stage is Stage.UNTOUCHED and not requested:
+        return Phase.QUEUED, None
     if stage is Stage.UNTOUCHED:
-        return _untouched(move, requested)
+        return Phase.REFUSED, (
+            f"{tp} left /admin/reassign_partitions with its replicas unchanged at {list(move.before)}: the controller "
+            "did not take it up. The controller's log says why (KafkaController). Nothing was moved. Start a new Dag "
+            "run for it."
+        )
     if stage in (Stage.CHANGED, Stage.TAKEN_BACK) or (partition.in_motion and partition.target != move.after):
-        adding, removing = _list(partition.adding), _list(partition.removing)
+        adding, removing = list(partition.adding), list(partition.removing)
         what = f", adding {adding} and removing {removing}" if partition.in_motion else ""
         return Phase.REFUSED, (
-            f"{tp}: replicas are now {_list(now)}{what}: no step from {_list(move.before)} to the approved "
-            f"{_list(move.after)}, so somebody else changed it. Start a new Dag run."
+            f"{tp}: replicas are now {list(now)}{what}. That is no step from {list(move.before)} to the approved "
+            f"{list(move.after)}, so somebody else changed it. Start a new Dag run."
+        )
+    anomaly = None
+    if asked is not None and asked != move.after:
+        anomaly = (
+            f"{tp}: /admin/reassign_partitions asks for {list(asked)}, the approved replicas are {list(move.after)}: "
+            "somebody else is moving it. Let that end, then start a new Dag run."
         )
     if stage is Stage.REQUESTED or (now == move.before and stage is not Stage.RUNNING):
-        return Phase.REGISTERED, _foreign_target(move, asked)
+        return Phase.REGISTERED, anomaly
     isr = set(partition.isr)
     if not set(move.after) <= isr:
         phase = Phase.COPYING
@@ -138,46 +151,25 @@ def _phase(
         phase = Phase.IN_ISR
     else:
         phase = Phase.TRIMMING
-    anomaly = _foreign_target(move, asked)
     if stage is Stage.UNLISTED:
         # Somebody deleted the znode (2.0): the move goes on in the controller's memory, but a controller that takes
         # over would take this union for the assignment.
         anomaly = (
-            f"{tp}: replicas are {_list(now)}, old and new together, but /admin/reassign_partitions no longer lists "
-            "it. The move may still end by itself; if the list stays, reassign the partition to the approved list."
+            f"{tp}: replicas are {list(now)}, old and new together, but /admin/reassign_partitions no longer lists "
+            "it. The move may still end by itself. If the list stays, reassign the partition to the approved list."
         )
     if anomaly is None and phase is Phase.COPYING and partition.leader not in view.brokers:
-        brokers = _list(partition.isr)
+        brokers = list(partition.isr)
         anomaly = f"{tp} has no live leader, so nothing can be copied. Start the brokers of its ISR {brokers}."
     return phase, anomaly
-
-
-def _untouched(move: Move, requested: bool) -> tuple[Phase, str | None]:
-    """The phase of a move that has the original list and is not asked for."""
-    if not requested:
-        return Phase.QUEUED, None
-    return Phase.REFUSED, (
-        f"{move.topic_partition} left /admin/reassign_partitions with its replicas unchanged at {_list(move.before)}: "
-        "the controller did not take it up. Its log says why (KafkaController); nothing was moved. Start a "
-        "new Dag run for it."
-    )
-
-
-def _foreign_target(move: Move, asked: tuple[int, ...] | None) -> str | None:
-    if asked is None or asked == move.after:
-        return None
-    return (
-        f"{move.topic_partition}: /admin/reassign_partitions asks for {_list(asked)}, the approved replicas are "
-        f"{_list(move.after)}: somebody else is moving it. Let that end, then start a new Dag run."
-    )
 
 
 def _bytes(move: Move, partition: PartitionView | None, by_broker: Mapping[int, int]) -> tuple[int, int]:
     """(copied, total) over the brokers that receive a copy.
 
-    The leader's size now is what a copy has to reach; it grows with the topic, and shrinks with retention. A copy in
-    the ISR is complete whatever its size says: replicas differ by what each has already deleted. Sizes are older than
-    what ZooKeeper says: of a new replica that leads meanwhile they may be those of a copy that was still growing.
+    A copy has to reach the leader's size now; that grows with the topic, and shrinks with retention. A copy in the ISR
+    is complete whatever its size is: replicas differ by what each has already deleted. Sizes are older than what
+    ZooKeeper says. If a new replica leads meanwhile, its size may be from when it still grew.
     """
     leader = partition.leader if partition else -1
     isr = partition.isr if partition else ()
@@ -232,7 +224,3 @@ def progress_line(progress: Progress, bytes_per_second: float | None, eta_second
     if progress.taken_back:
         parts.append(f"{len(progress.taken_back)} taken back")
     return ", ".join(parts)
-
-
-def _list(brokers: Sequence[int]) -> str:
-    return str(list(brokers))

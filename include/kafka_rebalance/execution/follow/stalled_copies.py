@@ -1,7 +1,7 @@
 """What moves in a batch and since when: the time in each phase, and the bytes from each source to each target.
 
-A copy moves when its bytes grow. That they fall is neither progress nor a stall: the log is truncated to the leader's
-epoch, retention deletes its oldest segments, compaction rewrites them.
+A copy makes progress when its bytes grow. If they fall, that is neither progress nor a stall: the broker truncates the
+log to the leader's epoch, retention deletes its oldest segments, or compaction rewrites them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
-from kafka_rebalance.execution.stuck_request import ANOTHER_CONTROLLER
+from kafka_rebalance.execution.stuck_request import another_controller
 from kafka_rebalance.model.amounts_in_words import duration_in_words
 from kafka_rebalance.model.partition import ReplicaBytes, TopicPartition
 
 QUICK_PHASE_SECONDS = 120.0  # phases without a copy take milliseconds to seconds (seen on 2.0.1 to 3.9.2)
-OVERDUE_FACTOR = 3.0  # over what the plan gives a copy at the throttle
+OVERDUE_FACTOR = 3.0  # times what the plan gives a copy at the throttle
 OVERDUE_MARGIN_SECONDS = 60.0
 OPEN = frozenset({Phase.REGISTERED, Phase.COPYING, Phase.IN_ISR, Phase.TRIMMING})
-BEGUN = OPEN - {Phase.REGISTERED}  # the controller has taken it up
+BEGUN = OPEN - {Phase.REGISTERED}
 
 NEXT = {
     Phase.QUEUED: "it is requested with its batch",
@@ -32,16 +32,16 @@ NEXT = {
     Phase.TAKEN_BACK: "nothing, it was cancelled",
 }
 _REMEDIES = {
-    Phase.REGISTERED: "The controller has not taken it up: see its log. Where a reassignment znode was deleted by hand "
-    "(2.4+) it hears of no other until another controller is elected.",
-    Phase.IN_ISR: "Every copy is in sync, and the controller does not end the move: it has missed that, as happens "
-    f"when it loses ZooKeeper's answer to a write. {ANOTHER_CONTROLLER.format(which='')}.",
+    Phase.REGISTERED: "The controller has not taken it up: see its log. If somebody has deleted a reassignment znode "
+    "by hand (2.4+), the controller notices no other until another controller is elected.",
+    Phase.IN_ISR: "Every copy is in sync, and the controller does not end the move. It may have lost ZooKeeper's "
+    f"answer to a write. {another_controller()}.",
     Phase.TRIMMING: "The old replicas do not leave: see the logs of the controller and of the brokers that hold them.",
 }
 
 
 class Pair(NamedTuple):
-    """Copies from one broker to another share one fetcher thread: what stops one often stops all of them."""
+    """Copies from one broker to another share a fetcher thread: what stops one often stops all of them."""
 
     source: int
     target: int
@@ -66,7 +66,7 @@ class Movement:
 
     @property
     def idle_seconds(self) -> float:
-        """For how long nothing of what is still open has moved: a copy that ended says nothing of those that stand."""
+        """Seconds since a move that is still open made progress; copies that have ended do not count."""
         open_phases = {phase for phase, _ in self.phases.values() if phase in OPEN}
         moved = list(self.pairs.values())
         if open_phases - {Phase.COPYING} or not moved:
@@ -79,7 +79,7 @@ class Movement:
 
 
 def observe(before: Movement | None, now: float, each: Sequence[PartitionProgress], sizes: ReplicaBytes) -> Movement:
-    """What has moved since `before`. `sizes` holds what could be read; of the rest the last size stays known."""
+    """What has moved since `before`. `sizes` holds what could be read; for the rest the last size stays known."""
     phases, changed_at = {}, now if before is None else before.changed_at
     for one in each:
         tp = one.move.topic_partition
@@ -97,20 +97,18 @@ def observe(before: Movement | None, now: float, each: Sequence[PartitionProgres
         for pair in (Pair(one.leader, broker) for broker in one.missing)
     }
     moved = {pair for (_, pair) in copies.keys() ^ then.keys()}
-    moved |= {key[1] for key, size in copies.items() if _grew(then.get(key), size)}
+    for key, size in copies.items():
+        if size is not None and (last := then.get(key)) is not None and size > last:
+            moved.add(key[1])
     earlier = {} if before is None else before.pairs
     pairs = {pair: now if pair in moved else earlier.get(pair, now) for (_, pair) in copies}
     begun = {tp for tp, (phase, _) in phases.items() if phase in BEGUN}
     return Movement(now, phases, copies, pairs, changed_at, (before.begun if before else frozenset()) | begun)
 
 
-def _grew(before: int | None, now: int | None) -> bool:
-    return before is not None and now is not None and now > before
-
-
 def to_note(movement: Movement, named: Collection[TopicPartition]) -> dict[str, Any]:
-    """What another watcher needs to go on counting from here: pairs, the phases of the partitions named, and what has
-    been seen under way, as the numbers of each topic's partitions.
+    """What the next follower needs to go on counting from here: pairs, the phases of the partitions `named`, and what
+    has been seen under way, as the numbers of each topic's partitions.
     """
     begun: dict[str, list[int]] = {}
     for topic, partition in sorted(movement.begun):
@@ -125,7 +123,7 @@ def to_note(movement: Movement, named: Collection[TopicPartition]) -> dict[str, 
 
 
 def begun_in(note: Mapping[str, Any]) -> frozenset[TopicPartition]:
-    """What earlier watchers have seen under way; nothing where the note is of another form."""
+    """What earlier followers have seen under way; nothing if the note has another form."""
     begun = note.get("begun")
     if not isinstance(begun, Mapping) or not all(isinstance(numbers, list) for numbers in begun.values()):
         return frozenset()
@@ -133,9 +131,9 @@ def begun_in(note: Mapping[str, Any]) -> frozenset[TopicPartition]:
 
 
 def recall(first: Movement, note: Mapping[str, Any]) -> Movement:
-    """The first look of a new watcher, with the times of an earlier one for whatever has not moved since.
+    """The first look of a new follower, with the times of an earlier one for whatever has not moved since.
 
-    So a task that is started again does not count a stall from nothing. A note of another form is not believed.
+    So a task that is started again does not count a stall from zero. A note of another form is ignored.
     """
     first = replace(first, begun=first.begun | begun_in(note))
     try:
@@ -149,8 +147,9 @@ def recall(first: Movement, note: Mapping[str, Any]) -> Movement:
         return first
     kept = {}
     for pair, at in first.pairs.items():
-        then, held = pairs.get(pair, (at, None))
-        kept[pair] = min(at, then) if _stood(held, _held(first, pair)) else at
+        (held, copies), then = _held(first, pair), pairs.get(pair)
+        has_stood = then is not None and then[1][1] == copies and held <= then[1][0]
+        kept[pair] = min(at, then[0]) if then is not None and has_stood else at
     since = {
         tp: (phase, min(at, phases[tp][1])) if tp in phases and phases[tp][0] is phase else (phase, at)
         for tp, (phase, at) in first.phases.items()
@@ -169,10 +168,6 @@ def _held(movement: Movement, pair: Pair) -> tuple[int, int]:
     return sum(sizes), len(sizes)
 
 
-def _stood(then: tuple[int, int] | None, now: tuple[int, int]) -> bool:
-    return then is not None and then[1] == now[1] and now[0] <= then[0]
-
-
 def anomalies(
     movement: Movement, each: Sequence[PartitionProgress], *, planned_seconds: float, standing_seconds: float
 ) -> dict[TopicPartition | Pair, str]:
@@ -180,22 +175,19 @@ def anomalies(
     partitions that are overdue. `planned_seconds`: what the batch takes at the throttle.
     """
     found: dict[TopicPartition | Pair, str] = {}
-    registered_dead = {broker for one in each for broker in one.dead_targets}
+    dead = {broker for one in each for broker in one.dead_targets}
     standing = movement.standing(standing_seconds)
-    if len(standing) < len(movement.pairs):
-        for pair, seconds in standing.items():
-            if pair.target not in registered_dead and pair.source >= 0:
-                found[pair] = (
-                    f"Copies from broker {pair.source} to {pair.target} have not grown for "
-                    f"{duration_in_words(seconds)}, while others do. See ReplicaFetcherThread in the log of broker "
-                    f"{pair.target}: if it ended with an error, correct its cause and restart that broker; the copies "
-                    "go on by themselves."
-                )
+    for pair, seconds in standing.items() if len(standing) < len(movement.pairs) else ():
+        if pair.target not in dead and pair.source >= 0:
+            found[pair] = (
+                f"Copies from broker {pair.source} to {pair.target} have not grown for {duration_in_words(seconds)}, "
+                f"while others have. See ReplicaFetcherThread in the log of broker {pair.target}: if it ended with an "
+                "error, correct the cause and restart that broker. The copies go on by themselves."
+            )
     for one in each:
-        tp = one.move.topic_partition
-        overdue = _overdue(one, movement.seconds_in_phase(tp), planned_seconds)
+        overdue = _overdue(one, movement.seconds_in_phase(one.move.topic_partition), planned_seconds)
         if overdue is not None:
-            found[tp] = overdue
+            found[one.move.topic_partition] = overdue
     return found
 
 
@@ -218,7 +210,7 @@ def _overdue(one: PartitionProgress, seconds: float, planned_seconds: float) -> 
 def named(
     movement: Movement, each: Sequence[PartitionProgress], found: Collection[object], most: int = 20
 ) -> tuple[PartitionProgress, ...]:
-    """The partitions worth a name: those with an anomaly, then those longest in their phase."""
+    """The partitions to name: those with an anomaly, then those longest in their phase."""
     under_way = [one for one in each if one.phase in OPEN or one.anomaly is not None]
     under_way.sort(
         key=lambda one: (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kafka_rebalance.documents.reassignment.progress import Progress
-from kafka_rebalance.execution.eta import EtaRange, eta_range, seconds_for
+from kafka_rebalance.execution.eta import EtaRange, eta_range, with_controller
 from kafka_rebalance.execution.time_window import Window
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.units import format_count, format_time
@@ -142,4 +142,4 @@ def _later(progress: Progress, rate: float | None) -> tuple[float, ...] | None:
 
 
 def _seconds(busiest: int, rate: float | None) -> float:
-    return seconds_for(busiest, rate) if rate else seconds_for(0, 1.0)
+    return with_controller(busiest / rate if rate else 0.0, 1)

@@ -49,7 +49,7 @@ class CancelApproval(Approval):
         if plan is None:
             return {}
         if choice != REJECT:
-            check_consent(plan, answer.consent)
+            check_consent(plan.consent, answer.consent)
         return {CONSENT: answer.consent}
 
 

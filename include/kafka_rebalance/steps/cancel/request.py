@@ -176,14 +176,8 @@ def _check_same_cluster(target: ApprovedPlan, cluster_id: str) -> None:
 def _stop(asked: _Asked, client: KazooClient) -> dict[str, Any]:
     batches = asked.target.candidate.batches
     noted = asked_for(asked.target.folder, client)
-    left = remaining(batches, position(batches, asked.view, noted))
     return {
-        "remaining": {
-            "running": left.running,
-            "batches": list(left.batches),
-            "partitions": left.partitions,
-            "bytes": left.bytes_to_copy,
-        },
+        "remaining": remaining(batches, position(batches, asked.view, noted)),
         "cannot_restore": list(STOP_CANNOT_RESTORE),
     }
 

@@ -18,7 +18,7 @@ from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.execution.approval_rules import check_approval_fresh
 from kafka_rebalance.execution.check.batch_wait import Pause, pause_before
 from kafka_rebalance.execution.check.broker_versions import ApiVersions, mixed_versions
-from kafka_rebalance.execution.check.cluster_ready import check_cluster_ready, moving_by_api, refuse
+from kafka_rebalance.execution.check.cluster_ready import moving_by_api, readiness_findings, refuse
 from kafka_rebalance.execution.check.cruise_control import cruise_control
 from kafka_rebalance.execution.check.disk_room import ReplicasNow, without_room
 from kafka_rebalance.execution.check.drift import (
@@ -111,7 +111,7 @@ def check_before_write(
             datetime.now(UTC),
             not_before=plan.window.not_before,
         )
-    check_cluster_ready(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=())
+    refuse(readiness_findings(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=()))
     check_same_cluster(connection, view)
     pause = pause_now(plan, view, where)
     if pause:  # `reassign` has waited; another task that somebody has cleared must not take it for a conflict
@@ -126,7 +126,7 @@ def check_before_write(
     )
     plan = _settle(plan, view, policy, found, begun)
     remaining = {move.topic_partition.topic for move in plan.candidate.moves}
-    check_cluster_ready(view, may_be_down=plan.leaving, topics=remaining)
+    refuse(readiness_findings(view, may_be_down=plan.leaving, topics=remaining))
     now = leader_sizes(plan, view, brokers.disks)
     if not begun:
         check_growth(plan.candidate.moves, now, policy.growth_limit)

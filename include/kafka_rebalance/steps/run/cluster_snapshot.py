@@ -12,7 +12,7 @@ from kafka_rebalance.admin import effective_configs as broker_configs
 from kafka_rebalance.admin import offsets as metadata
 from kafka_rebalance.admin import replica_sizes as sizes
 from kafka_rebalance.errors import KafkaRuleError, ReadError, SettingsError
-from kafka_rebalance.execution.check.cluster_ready import check_cluster_ready
+from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
 from kafka_rebalance.execution.check.enough_in_sync import MIN_INSYNC_REPLICAS
 from kafka_rebalance.execution.nightly.brokers_away import Away, without_away
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
@@ -90,11 +90,13 @@ def read_snapshot(
         view = read_cluster_view(client)
         view, away = without_away(view) if of_the_rest else (view, Away())
         log.info("%s: %d brokers, %d partitions", view.cluster_id, len(view.brokers), len(view.partitions))
-        check_cluster_ready(
-            view,
-            expected_cluster_id=connection.expected_cluster_id,
-            may_be_down=settings.leaving,
-            topics={tp.topic for tp in view.partitions} if away.deletions else None,
+        refuse(
+            readiness_findings(
+                view,
+                expected_cluster_id=connection.expected_cluster_id,
+                may_be_down=settings.leaving,
+                topics={tp.topic for tp in view.partitions} if away.deletions else None,
+            )
         )
         check_names(settings, view)
         topics = sorted({tp.topic for tp in view.partitions})
