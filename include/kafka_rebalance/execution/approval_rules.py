@@ -66,21 +66,14 @@ def labels(digests: Mapping[str, str]) -> tuple[str, ...]:
     return (*(label(name, digest) for name, digest in digests.items()), REJECT)
 
 
-def eligible_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...]:
-    """The policy's approvers without those who asked, compared by name.
+def check_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...]:
+    """The policy's approvers without those who asked, compared by name. Raises ApprovalError if nobody is left.
 
     If the name of the person who started the run is not known, it may be anybody, so nobody may approve.
     """
-    if policy.requester_may_approve:
-        return policy.approvers
-    if requester.unknown:
-        return ()
-    return tuple(person for person in policy.approvers if person.name not in requester.names)
-
-
-def check_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...]:
-    """Like `eligible_approvers`, but raises ApprovalError if nobody is left."""
-    people = eligible_approvers(policy, requester)
+    people = policy.approvers
+    if not policy.requester_may_approve:
+        people = () if requester.unknown else tuple(p for p in people if p.name not in requester.names)
     if people:
         return people
     why = ["Airflow does not know who started the run"] if requester.unknown else []

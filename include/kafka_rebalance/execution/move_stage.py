@@ -51,7 +51,6 @@ def marks_moves(partition: PartitionView) -> bool:
 
 
 def stage_in(move: Move, view: AnyView) -> Stage:
-    """Where the move stands in this view."""
     tp = move.topic_partition
     partition = view.partitions.get(tp)
     if partition is None:

@@ -19,8 +19,6 @@ from kafka_rebalance.model.partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What has been done, what runs and what comes next."""
-
     done: tuple[int, ...]  # batches that are in place, whoever brought them there
     in_flight: Batch | None  # the batch of ours that the controller works on; follow it, write nothing
     next: Batch | None  # to request now, without moves that are done; None while one is in flight and when all is done

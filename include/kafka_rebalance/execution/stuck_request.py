@@ -18,6 +18,8 @@ from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 
+_FIGURES = ("broker", "epoch", "controller_czxid", "request_czxid")
+
 
 def another_controller(now: Controller | None = None) -> str:
     """How to get one, and what it does. `now`: the present one."""
@@ -29,8 +31,6 @@ def another_controller(now: Controller | None = None) -> str:
 
 
 class EntryState(StrEnum):
-    """Where one partition of the request stands."""
-
     GONE = "gone"  # it does not exist any more
     MADE_AGAIN = "made_again"  # its topic was made after the request
     ENDED = "ended"  # in place and in sync: nothing is left to do
@@ -114,10 +114,7 @@ class ElectionPlan:
         """Plain JSON values: what the digest is taken of."""
         return {
             "cluster_id": self.cluster_id,
-            "broker": self.broker,
-            "epoch": self.epoch,
-            "controller_czxid": self.controller_czxid,
-            "request_czxid": self.request_czxid,
+            **{name: getattr(self, name) for name in _FIGURES},
             "requested": [
                 [*tp, list(replicas), str(state)] for tp, (replicas, state) in sorted(self.requested.items())
             ],
@@ -132,7 +129,7 @@ class ElectionPlan:
                 TopicPartition(topic, partition): (tuple(replicas), EntryState(state))
                 for topic, partition, replicas, state in document["requested"]
             }
-            figures = {name: int(document[name]) for name in ("broker", "epoch", "controller_czxid", "request_czxid")}
+            figures = {name: int(document[name]) for name in _FIGURES}
             return cls(str(document["cluster_id"]), requested=requested, holder=str(document["holder"]), **figures)
         except (KeyError, TypeError, ValueError) as bad:
             raise ArtifactError(

@@ -84,7 +84,6 @@ class Summary:
         )
 
     def failure(self) -> str:
-        """For an error."""
         first, total = self.failed[0], sum(of for _, of in self.counts.values())
         return (
             f"{len(self.failed)} of {total} checks failed; first {first.name} of {first.subject}: {first.words}, must "

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
+from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicAssignment
 from kafka_rebalance.model.settings import matches
 from kafka_rebalance.verification.check_result import Check, CheckName
-
-TOPICS_NAMED = 5
 
 
 def check_emptied(
@@ -39,6 +38,4 @@ def _check(broker: int, assignments: Mapping[str, TopicAssignment], topics_in: S
 
 
 def _named(held: Mapping[str, int]) -> str:
-    named = ", ".join(f"{topic} ({count})" for topic, count in list(held.items())[:TOPICS_NAMED])
-    more = f" and {len(held) - TOPICS_NAMED} more topics" if len(held) > TOPICS_NAMED else ""
-    return f"{sum(held.values())} replicas of {named}{more}"
+    return f"{sum(held.values())} replicas of {some([f'{topic} ({count})' for topic, count in held.items()])}"

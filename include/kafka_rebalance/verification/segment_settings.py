@@ -1,12 +1,13 @@
 """Whether segments roll as they should on the brokers that hold the moved partitions, and as they did before.
 
-What was wrong at the snapshot was shown to the approver: if it still is, it passes with a warning. What became wrong
-since then fails.
+The approver has seen what was wrong at the snapshot: if it still is, it passes with a warning. What became wrong since
+then fails.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from kafka_rebalance.documents.segments import SegmentFinding
 from kafka_rebalance.model.candidate import Move
@@ -14,14 +15,7 @@ from kafka_rebalance.model.finding import listed
 from kafka_rebalance.verification.check_result import Check, CheckName
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.roll_rules import RULES, TopicData, broken_rules
-from kafka_rebalance.verification.segments.settings_audit import (
-    UNKNOWN,
-    Settings,
-    differences,
-    known_settings,
-    new_sources,
-    unloadable_topics,
-)
+from kafka_rebalance.verification.segments.settings_audit import UNKNOWN, Settings, differences, known_settings
 from kafka_rebalance.verification.segments.unloadable_configs import IGNORED, UNLOADABLE, stored_findings
 
 _EXPECTATIONS = {
@@ -30,7 +24,7 @@ _EXPECTATIONS = {
     IGNORED: "names that brokers know",
     UNKNOWN: "settings known on every broker that holds it",
 }
-# Of what may be a warning before anything moves.
+# These may be a warning before the moves, but fail after them.
 _FAILS = frozenset((UNKNOWN, *(rule.name for rule in RULES if rule.stops_copies)))
 
 
@@ -38,8 +32,8 @@ def check_segments(moves: Sequence[Move], before: ClusterConfigs, now: ClusterCo
     """For each moved topic `segment_settings_sound`, `segment_settings_unchanged`, and, if it gained a broker,
     `segment_settings_same_on_new_broker`.
 
-    The brokers looked at are those that hold a moved partition now; for one that could not be asked nothing passes.
-    `before` and `now` hold all of them, and the moved topics.
+    It checks the brokers that hold a moved partition now; if one did not answer, nothing passes for it. `before` and
+    `now` hold all of these brokers, and the moved topics.
     """
     checks: list[Check] = []
     for topic in sorted({move.topic_partition.topic for move in moves}):
@@ -59,20 +53,19 @@ def check_segments(moves: Sequence[Move], before: ClusterConfigs, now: ClusterCo
 def _look(
     topic: str, touched: Iterable[int], holders: Iterable[int], configs: ClusterConfigs, data: TopicData
 ) -> tuple[Settings, tuple[SegmentFinding, ...]]:
-    """What applies on the brokers touched, and what is wrong on those that hold it, each broker for itself."""
+    """The settings on the brokers that are `touched`, and what is wrong on each of the `holders`."""
     of_topic = ClusterConfigs({topic: configs.topics.get(topic, {})}, configs.brokers)
     stored = stored_findings(of_topic)
-    unloadable = unloadable_topics(stored)
-    settings, _ = known_settings([(topic, broker) for broker in touched], of_topic, unloadable)
+    settings, _ = known_settings([(topic, broker) for broker in touched], of_topic, stored)
     found = list(stored)
     for broker in holders:
-        values, unknown = known_settings([(topic, broker)], of_topic, unloadable)
+        values, unknown = known_settings([(topic, broker)], of_topic, stored)
         found += [*unknown, *(finding for _, finding in broken_rules(values, {topic: data}))]
     return settings, tuple(found)
 
 
 def _what(finding: SegmentFinding) -> tuple[str, tuple[int, ...], str]:
-    """What makes two findings the same; the level that a value comes from may have changed."""
+    """Two findings are the same if these are, even if their values come from another level of the configs."""
     return finding.rule, finding.brokers, finding.text
 
 
@@ -82,24 +75,22 @@ def _sound(
     wrong: Sequence[SegmentFinding],
     known: set[tuple[str, tuple[int, ...], str]],
 ) -> Iterable[Check]:
-    """One check for each broken rule, naming the brokers; one passed check if all rules hold."""
-    name = CheckName.SEGMENT_SETTINGS_SOUND
+    """One check for each broken rule, with its brokers; one passed check if all rules hold."""
+    check = partial(Check, CheckName.SEGMENT_SETTINGS_SOUND, topic)
     told: dict[tuple[str, str, bool], list[SegmentFinding]] = {}
     for finding in wrong:
         told.setdefault((finding.rule, finding.text, _what(finding) in known), []).append(finding)
     for (rule, text, was_known), findings in told.items():
         brokers = [broker for finding in findings for broker in finding.brokers]
-        finding = findings[0]
         where = f" on broker {listed(brokers)}" if brokers else ""
-        words = f"{text}{where} ({finding.source})"
-        is_error = finding.severity == "error" or rule in _FAILS
-        if was_known or not is_error:
-            yield Check(name, topic, _EXPECTATIONS[rule], words, True, "warning", was_shown=was_known)
+        words = f"{text}{where} ({findings[0].source})"
+        if was_known or (findings[0].severity != "error" and rule not in _FAILS):
+            yield check(_EXPECTATIONS[rule], words, True, "warning", was_shown=was_known)
         else:
-            yield Check(name, topic, _EXPECTATIONS[rule], words, False)
+            yield check(_EXPECTATIONS[rule], words, False)
     if not wrong:
-        finding_text = f"all {len(RULES)} rules hold on broker {listed(holders)}"
-        yield Check(name, topic, "every rule for segment settings holds", finding_text, True)
+        words = f"all {len(RULES)} rules hold on broker {listed(holders)}"
+        yield check("every rule for segment settings holds", words, True)
 
 
 def _unchanged(topic: str, brokers: Sequence[int], then: Settings, now: Settings) -> Check:
@@ -110,19 +101,17 @@ def _unchanged(topic: str, brokers: Sequence[int], then: Settings, now: Settings
         if before is None:
             changes.append(f"unknown at the snapshot on broker {broker}")
         elif before != here:
-            changes.append(f"{differences(before, here)} on broker {broker} ({new_sources(before, here)})")
-    finding = "; ".join(changes) or (
-        f"as at the snapshot on broker {listed(brokers)}" if brokers else "nothing to compare"
-    )
-    return Check(
-        CheckName.SEGMENT_SETTINGS_UNCHANGED, topic, "the same settings as at the snapshot", finding, not changes
-    )
+            values, sources = differences(before, here)
+            changes.append(f"{values} on broker {broker} ({sources})")
+    same = f"as at the snapshot on broker {listed(brokers)}" if brokers else "nothing to compare"
+    expectation = "the same settings as at the snapshot"
+    return Check(CheckName.SEGMENT_SETTINGS_UNCHANGED, topic, expectation, "; ".join(changes) or same, not changes)
 
 
 def _same_on_new_broker(topic: str, moves: Sequence[Move], then: Settings, now: Settings) -> Check:
-    """A partition's effective settings can change merely because it moved: brokers may have other static values.
+    """A move alone can change a partition's effective settings: brokers may have other static values.
 
-    Where the snapshot had both sides as they are now, the approver was shown it.
+    If the snapshot had both sides as they are now, the approver has seen it.
     """
     found, all_known = [], True
     for move in moves:
@@ -133,11 +122,10 @@ def _same_on_new_broker(topic: str, moves: Sequence[Move], then: Settings, now: 
                 found.append(f"{where}: unknown {'here' if origins else 'on the old brokers'}, so not compared")
                 all_known = False
             elif here not in origins:
-                found.append(f"{where}: {differences(origins[0], here)} ({new_sources(origins[0], here)})")
+                values, sources = differences(origins[0], here)
+                found.append(f"{where}: {values} ({sources})")
                 all_known = all_known and then.get((topic, broker)) == here
-    finding = "; ".join(found) if found else "the same as on a broker that held the partition before"
+    finding = "; ".join(found) or "the same as on a broker that held the partition before"
     expectation = "a partition rolls on its new brokers as it did on its old ones"
-    name = CheckName.SEGMENT_SETTINGS_SAME_ON_NEW_BROKER
-    if found and all_known:
-        return Check(name, topic, expectation, finding, True, "warning", was_shown=True)
-    return Check(name, topic, expectation, finding, not found)
+    check = partial(Check, CheckName.SEGMENT_SETTINGS_SAME_ON_NEW_BROKER, topic, expectation, finding)
+    return check(True, "warning", was_shown=True) if found and all_known else check(not found)

@@ -45,15 +45,10 @@ def check_left(now: Mapping[str, Mapping[str, str]], judged: Iterable[Check]) ->
     A key for which a check of `judged` has failed gets none. An empty list holds nothing back.
     """
     told = {check.about for check in judged if not check.passed}
+    expectation = "no throttle once nothing moves"
+    finding = "is set, and not by this run. If nobody needs it, remove it with kafka-configs"
     return tuple(
-        Check(
-            CheckName.THROTTLE_LEFT,
-            f"{entity} {key}",
-            "no throttle once nothing moves",
-            f"{values[key]!r} is set, and not by this run; if nobody needs it, remove it with kafka-configs",
-            True,
-            "warning",
-        )
+        Check(CheckName.THROTTLE_LEFT, f"{entity} {key}", expectation, f"{values[key]!r} {finding}", True, "warning")
         for entity, values in sorted(now.items())
         for key in THROTTLE_KEYS
         if values.get(key) and (entity, key) not in told

@@ -77,7 +77,7 @@ def test_auto_without_a_measurement_is_the_policys_least_and_says_why() -> None:
 @pytest.mark.parametrize("capacity", [None, BrokerCapacity(), BrokerCapacity(nic_in_bytes_per_second=5.0)])
 def test_auto_is_refused_where_a_network_is_unknown(capacity: Any) -> None:
     capacities = {1: network(inward=1.0, outward=1.0)} | ({} if capacity is None else {2: capacity})
-    with pytest.raises(ThrottleRateError, match="needs the network of broker 2"):
+    with pytest.raises(ThrottleRateError, match="needs the network capacity of broker 2"):
         auto_rate([1, 2], capacities, {}, LeastRate(1, ""), POLICY)
 
 

@@ -68,4 +68,4 @@ def test_what_becomes_of_a_lease(
 def test_an_alert_says_how_many_copies_go_on_at_which_rate() -> None:
     alert = custody(lease(), AirflowState.GONE, COPYING, 0).alert
     assert alert is not None
-    assert "1 partitions are copied under its throttle of 5 bytes/s" in alert
+    assert "1 partitions copy under its throttle of 5 bytes/s" in alert

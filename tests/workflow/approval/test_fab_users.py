@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from kafka_rebalance.errors import ApprovalError
-from kafka_rebalance.execution.approval_rules import Answer, Requester, check_answer, eligible_approvers
+from kafka_rebalance.execution.approval_rules import Answer, Requester, check_answer, check_approvers
 from kafka_rebalance.model.policy import Policy
 
 DIGESTS = {"balanced": "9f3a1c2e" + "0" * 56}
@@ -47,7 +47,7 @@ def test_a_policy_that_names_fab_ids_keeps_the_requester_out(fab: dict[str, dict
     policy = Policy.from_mapping({"approvers": people}, "fab.yaml")
     requester = Requester(name=str(olive["name"]), automatic=False)
 
-    assert [person.id for person in eligible_approvers(policy, requester)] == [uma["id"]]
+    assert [person.id for person in check_approvers(policy, requester)] == [uma["id"]]
     assert (olive["may_answer"], uma["may_answer"]) == (False, True)
 
     def answer(user: dict[str, object]) -> str:

@@ -253,7 +253,7 @@ def test_what_was_rejected_is_not_proposed_again_and_the_text_says_who_and_until
     verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert (verdict["past_limit"], verdict["propose"]) == (True, False)
     assert "uma rejected this on " in verdict["text"]
-    assert '("not now"), and nothing material has changed. It is proposed again when' in verdict["text"]
+    assert '("not now"), and nothing material has changed. The nightly check proposes it again when' in verdict["text"]
 
 
 def a_broker_came(run: SimulatedRun, cluster: SimulatedCluster) -> str:

@@ -58,7 +58,7 @@ def test_a_run_at_work_is_left_alone(run: SimulatedRun, cluster: SimulatedCluste
     held = in_flight(run, cluster)
     report = tend()
     assert report["alerts"] == []
-    assert "3 partitions are copied" in report["lines"][0]
+    assert "3 partitions copy" in report["lines"][0]
     assert cluster.throttles() == held
     assert report["lock"].startswith("kafka_rebalance/one of airflow (")
 

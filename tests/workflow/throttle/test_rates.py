@@ -172,7 +172,7 @@ def test_auto_is_told_from_the_networks_and_kept_with_its_reason(
     tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = SimulatedRun(tmp_path, cluster, monkeypatch)
-    with pytest.raises(AirflowFailException, match=r"ThrottleRateError: .*needs the network of broker 1, 2, 3, 4"):
+    with pytest.raises(AirflowFailException, match=r"ThrottleRateError: .*the network capacity of broker 1, 2, 3, 4"):
         made.plan(job="drain", drain=[2], throttle_bytes_per_second="auto")
     nic = {"nic_in_bytes_per_second": 50.0 * MB, "nic_out_bytes_per_second": 50.0 * MB}
     connect(monkeypatch, {str(broker): nic for broker in (1, 2, 3, 4)})

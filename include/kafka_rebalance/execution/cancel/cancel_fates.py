@@ -41,8 +41,6 @@ ROLL_BACK_CANNOT_RESTORE = (
 
 
 class CancelWay(StrEnum):
-    """How a reassignment is cancelled."""
-
     API = "api"  # AlterPartitionReassignments, 2.4+
     ZNODE = "znode"  # below 2.4
 

@@ -17,8 +17,6 @@ WATCHED = 100  # partitions for which a pause waits; the check after it finds an
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What to wait for."""
-
     brokers: tuple[int, ...] = ()  # to be registered
     in_sync: tuple[tuple[TopicPartition, int], ...] = ()  # to have so many replicas in sync
     reasons: tuple[str, ...] = ()
@@ -39,13 +37,11 @@ class Wait:
 
     @property
     def words(self) -> str:
-        """Why, for the log."""
         if self.not_before is not None:
             return f"The run writes nothing before {self.not_before.isoformat()}"
         return " ".join(self.pause.reasons)
 
     def to_arguments(self) -> dict[str, Any]:
-        """A trigger's arguments: plain values."""
         in_sync = [[tp.topic, tp.partition, count] for tp, count in self.pause.in_sync]
         return {
             "connection_id": self.connection_id,

@@ -19,8 +19,6 @@ ROUNDED_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class LogDirNow:
-    """One log directory of a broker."""
-
     path: str
     usable_bytes: int | None  # None: not reported (before 3.3)
     replicas: int  # how many lie in it

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kafka_rebalance.documents.reassignment.progress import BrokerTraffic
 from kafka_rebalance.execution.eta import received_and_sent
+from kafka_rebalance.execution.follow.batch_eta import Sample, rate_and_eta
 from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import ReplicaBytes
@@ -99,8 +100,5 @@ def by_broker(
 
 
 def _rate(samples: Sequence[FlowSample], broker: int, of: Callable[[Flow], Counter[int]]) -> float | None:
-    """Bytes may fall, by a truncation or by retention: then the rate is 0."""
-    if not samples or samples[-1].seconds <= samples[0].seconds:
-        return None
-    (then, first), (now, last) = samples[0], samples[-1]
-    return max(0.0, (of(last)[broker] - of(first)[broker]) / (now - then))
+    copied = [Sample(seconds, of(flow)[broker]) for seconds, flow in samples]
+    return rate_and_eta(copied, 0, window_seconds=RATE_SECONDS).bytes_per_second

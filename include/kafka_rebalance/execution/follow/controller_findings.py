@@ -1,7 +1,6 @@
-"""What goes wrong with the controller while a batch is followed, as ZooKeeper shows it.
+"""What goes wrong with the controller, and what others do, while a batch is followed, as ZooKeeper shows it.
 
-Each look calls `detect` with what the last look returned. `detect` also reports what others do to the batch
-(`foreign_changes`). Sizes show copies that stand still: see `stalled_copies`.
+Each look calls `detect` with what the last look returned. Sizes show copies that stand still: see `stalled_copies`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.execution.follow.batch_finding import REQUEST, BatchFinding, FindingKind
-from kafka_rebalance.execution.follow.foreign_changes import deleted_topics, foreign_requests, moved_leaders
 from kafka_rebalance.execution.move_stage import is_half_way, is_over, is_taken_up
 from kafka_rebalance.execution.stuck_request import another_controller
 from kafka_rebalance.model.candidate import Move
@@ -22,6 +20,13 @@ ZOMBIE_SECONDS = 60.0  # the controller removes an entry milliseconds after its 
 LEADERLESS_SECONDS = 60.0  # without a controller; an election takes seconds, plus the old one's session timeout
 STORM_SECONDS = 60.0  # the time over which epochs are counted
 STORM_EPOCHS = 3  # an ordinary failover adds one; a storm adds dozens a second
+_ELECTED_BY = {  # by whether Kafka elects preferred leaders by itself
+    True: "They are not the first of their lists, so Kafka did not elect them by itself. Find the tool that did, and "
+    "stop it.",
+    False: "auto.leader.rebalance.enable is false on every broker, so Kafka did not elect them by itself. Find the "
+    "tool that did, and stop it.",
+    None: "Either Kafka did that by itself (auto.leader.rebalance.enable), or another tool did: then stop that tool.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +57,12 @@ def detect(
     found = [
         *_storm(epochs),
         *_no_controller(watch, now),
-        *deleted_topics(moves, view),
+        *_deleted_topics(moves, view),
         *_unheard(watch, now, moves, view),
         *_deleted_by_hand(before, moves, view),
         *_zombies(watch, now, moves, view),
-        *foreign_requests(moves, view),
-        *moved_leaders(before.view if before else None, moves, view, kafka_elects),
+        *_foreign_requests(moves, view),
+        *_moved_leaders(before.view if before else None, moves, view, kafka_elects),
     ]
     return watch, tuple(found)
 
@@ -153,4 +158,62 @@ def _zombies(watch: Watch, now: float, moves: Sequence[Move], view: AnyView) -> 
             "The controller has lost sight of the entry, so the run cannot request a further batch. "
             f"{another_controller(view.controller)}.",
             stops=all(is_over(move, view) for move in moves),
+        )
+
+
+def _deleted_topics(moves: Sequence[Move], view: AnyView) -> Iterable[BatchFinding]:
+    for topic in sorted(view.deletions & {move.topic_partition.topic for move in moves}):
+        open_moves = sorted(
+            move.topic_partition for move in moves if move.topic_partition.topic == topic and not is_over(move, view)
+        )
+        if open_moves:
+            yield BatchFinding(
+                FindingKind.TOPIC_DELETION,
+                f"Topic {topic} is queued for deletion in mid-move ({some(open_moves)}). Kafka may destroy it "
+                "half-way and block every later reassignment. If the topic may go, let the deletion end, then start a "
+                f"new Dag run for the rest. If it must stay, delete /admin/delete_topics/{topic} at once and restart "
+                "the controller: it forgets a deletion that has not begun. Then check whether the partitions of the "
+                "topic still have leaders.",
+                stops=True,
+            )
+
+
+def _foreign_requests(moves: Sequence[Move], view: AnyView) -> Iterable[BatchFinding]:
+    ours = {move.topic_partition: move.after for move in moves}
+    foreign = sorted(tp for tp, asked in (view.reassignments or {}).items() if ours.get(tp) != asked)
+    if foreign:
+        yield BatchFinding(
+            FindingKind.FOREIGN_REASSIGNMENT,
+            f"{REQUEST} asks for {some(foreign)}, which this batch does not: somebody else wrote into it. Find out "
+            "who, and stop that tool. Its moves begin with the next controller at the latest. Until then the run "
+            "requests no further batch.",
+        )
+
+
+def _moved_leaders(
+    before: AnyView | None, moves: Sequence[Move], view: AnyView, kafka_elects: bool | None
+) -> Iterable[BatchFinding]:
+    """Leaders that changed although the old one is alive, in sync and stays: the controller itself had no reason.
+
+    Where Kafka elects preferred leaders by itself, a change to the first of the list is no finding.
+    """
+    if before is None:
+        return
+    elected = (before.elections or frozenset()) | (view.elections or frozenset())
+    moved = []
+    for move in moves:
+        tp = move.topic_partition
+        then, partition = before.partitions.get(tp), view.partitions.get(tp)
+        if then is None or partition is None or tp in elected or then.leader in (-1, partition.leader):
+            continue
+        if kafka_elects and partition.leader in (then.replicas[0], partition.replicas[0]):
+            continue
+        stays = then.leader in move.after and then.leader in partition.isr
+        if stays and then.leader in before.brokers and then.leader in view.brokers:
+            moved.append(f"{tp} from {then.leader} to {partition.leader}")
+    if moved:
+        yield BatchFinding(
+            FindingKind.LEADERS_MOVED,
+            f"Leaders changed although the old ones are alive and in sync ({some(moved)}). {_ELECTED_BY[kafka_elects]} "
+            "The run goes on, and elects the approved leaders when the batch has ended.",
         )

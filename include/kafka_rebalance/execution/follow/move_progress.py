@@ -181,7 +181,6 @@ def _bytes(move: Move, partition: PartitionView | None, by_broker: Mapping[int, 
 
 
 def add_up(each: Sequence[PartitionProgress]) -> Progress:
-    """These moves together."""
     waiting = Counter(broker for one in each for broker in one.dead_targets)
     anomalies = {
         f"broker {broker} is not registered": f"Broker {broker} is not registered, and {count} "

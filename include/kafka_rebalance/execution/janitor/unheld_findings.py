@@ -1,4 +1,4 @@
-"""What is set or stored on a cluster and nobody holds: throttles, configs without a topic, stray replicas."""
+"""What is on a cluster and belongs to nobody: throttles, configs without a topic, stray replicas."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from typing import Any, Self
 
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease, list_entries
 from kafka_rebalance.execution.throttle.wanted import Configs
-from kafka_rebalance.kafka.throttles import (
-    EVERY_REPLICA,
-    THROTTLE_KEYS,
-    split_entry,
-)
+from kafka_rebalance.kafka.throttles import EVERY_REPLICA, THROTTLE_KEYS, split_entry
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
@@ -20,7 +16,7 @@ from kafka_rebalance.model.partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class UnheldFinding:
-    """Something that should not be there. `id` names it with its content: what has changed since is another finding."""
+    """Something that should not be there. `id` holds its content too: after a change it is another finding."""
 
     id: str
     text: str
@@ -31,7 +27,7 @@ class UnheldFinding:
 
     @classmethod
     def from_mapping(cls, found: Mapping[str, Any]) -> Self:
-        """What the janitor's report has of it; keys of a later version are passed over. Raises KeyError."""
+        """As the janitor's report has it; keys of a later version are ignored. Raises KeyError."""
         names = ("id", "text", "remedy", "can_be_cleaned")
         return cls(**{name: found[name] for name in names}, entity=found.get("entity", ""), key=found.get("key", ""))
 
@@ -41,27 +37,26 @@ def unheld_throttles(
 ) -> tuple[UnheldFinding, ...]:
     """Throttle keys that are set and that no open lease holds. An empty list holds nothing back.
 
-    Where a run holds the lock that has no lease here, it may be another Airflow's throttle: nobody may clean it.
+    If a run without a lease here holds the lock, the throttle may be another Airflow's: nobody may clean it.
     """
     foreign = lock_holder is not None and lease is None
-    found = []
-    for entity, values in sorted(configs.items()):
-        for key in THROTTLE_KEYS:
-            if not values.get(key) or (lease is not None and key in lease.wanted.get(entity, {})):
-                continue
-            found.append(
-                UnheldFinding(
-                    f"throttle:{entity}:{key}:{digest_of(values[key])[:8]}",
-                    f"{entity}: {key} is {_shown(values[key])}, and no lease of ours holds it",
-                    f"It may be of {lock_holder}, which holds the cluster: let that run end."
-                    if foreign
-                    else "It slows every catch-up. Tick it if nobody needs it.",
-                    can_be_cleaned=not foreign and "<" not in entity,
-                    entity=entity,
-                    key=key,
-                )
-            )
-    return tuple(found)
+    remedy = "It slows every catch-up. Tick it if nobody needs it."
+    if foreign:
+        remedy = f"It may belong to {lock_holder}, which holds the cluster: let that run end."
+    held = {} if lease is None else lease.wanted
+    return tuple(
+        UnheldFinding(
+            f"throttle:{entity}:{key}:{digest_of(values[key])[:8]}",
+            f"{entity}: {key} is {_shown(values[key])}, and no lease of ours holds it",
+            remedy,
+            can_be_cleaned=not foreign and "<" not in entity,
+            entity=entity,
+            key=key,
+        )
+        for entity, values in sorted(configs.items())
+        for key in THROTTLE_KEYS
+        if values.get(key) and key not in held.get(entity, {})
+    )
 
 
 def orphaned_configs(orphans: Mapping[str, int], view: ClusterView) -> tuple[UnheldFinding, ...]:
@@ -69,8 +64,8 @@ def orphaned_configs(orphans: Mapping[str, int], view: ClusterView) -> tuple[Unh
     return tuple(
         UnheldFinding(
             f"config:{topic}:{changed}",
-            f"/config/topics/{topic} is there and the topic is not: a creation that broke off, or a deletion",
-            "The next topic of that name would get it. Tick it if nobody is creating the topic.",
+            f"/config/topics/{topic} is there without its topic: somebody's creation or deletion broke off",
+            "The next topic of that name would get this config. Tick it if nobody is creating the topic.",
             can_be_cleaned=True,
             entity=f"topics/{topic}",
         )
@@ -82,36 +77,34 @@ def orphaned_configs(orphans: Mapping[str, int], view: ClusterView) -> tuple[Unh
 def stray_replicas(
     held: Mapping[TopicPartition, Collection[int]], before: ClusterView, after: ClusterView
 ) -> tuple[UnheldFinding, ...]:
-    """Replicas in the brokers' log directories that the assignment, read before and after them, does not have.
+    """Replicas in the brokers' log directories that are in neither assignment, read before and after the directories.
 
-    The controller tells a broker once to delete a replica; one that was down then keeps its files for good.
+    The controller tells a broker only once to delete a replica. A broker that is down then keeps the files for good.
     """
     unsettled = before.moving | after.moving
     deleted = before.deletions | after.deletions
-    found = []
-    for topic_partition, brokers in sorted(held.items()):
-        if topic_partition in unsettled or topic_partition.topic in deleted:
-            continue
-        assigned = {
-            broker
-            for view in (before, after)
-            if (partition := view.partitions.get(topic_partition)) is not None
-            for broker in partition.replicas
-        }
-        found += [
-            UnheldFinding(
-                f"replica:{broker}:{topic_partition}",
-                f"broker {broker} has a log directory of {topic_partition} that is not its replica",
-                "It takes disk for good. Stop the broker, remove the directory, and start it again.",
-                can_be_cleaned=False,
-            )
-            for broker in sorted(set(brokers) - assigned)
-        ]
-    return tuple(found)
+    assigned = {
+        (topic_partition, broker)
+        for view in (before, after)
+        for topic_partition, partition in view.partitions.items()
+        for broker in partition.replicas
+    }
+    return tuple(
+        UnheldFinding(
+            f"replica:{broker}:{topic_partition}",
+            f"broker {broker} has a log directory of {topic_partition} that is not its replica",
+            "It takes disk space for good. Stop the broker, remove the directory, and start the broker again.",
+            can_be_cleaned=False,
+        )
+        for topic_partition, brokers in sorted(held.items())
+        if topic_partition not in unsettled and topic_partition.topic not in deleted
+        for broker in sorted(brokers)
+        if (topic_partition, broker) not in assigned
+    )
 
 
 def listed_behind(finding: UnheldFinding, value: str, view: ClusterView) -> tuple[str, ...]:
-    """Replicas outside the ISR that the list of this finding throttles: not to be lifted from them by anybody."""
+    """Replicas outside the ISR that the list of this finding throttles: nobody may lift it from them."""
     topic = finding.entity.partition("/")[2]
     entries = list_entries(value, finding.key)
     numbers = {split_entry(entry)[0] for entry in entries if entry != EVERY_REPLICA}

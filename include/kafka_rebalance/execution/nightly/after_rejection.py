@@ -1,4 +1,4 @@
-"""Whether the nightly check proposes a rebalance again after a person has rejected one. Plain values, no I/O."""
+"""Whether the nightly check proposes a rebalance again after a person has rejected one."""
 
 from __future__ import annotations
 
@@ -9,46 +9,44 @@ from datetime import datetime, timedelta
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.finding import listed
 
-GROWN = 0.10  # of a broker's share: by how much the imbalance has to have grown
+GROWN = 0.10  # of a broker's share: the least growth of the imbalance that counts
 AGAIN_AFTER = timedelta(days=14)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """A cluster at one moment. `skew` is how far the worst broker is off its share, by resource."""
-
     brokers: frozenset[int]
-    skew: Mapping[str, float]
+    skew: Mapping[str, float]  # how far the worst broker is off its share, by resource
     rack_violations: int
     policy_digest: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedState:
-    """Who rejected which run and why, and what the cluster was like in that run's snapshot."""
-
     run_id: str
     by: str
     at: datetime
     note: str
-    seen: ClusterState
+    seen: ClusterState  # the cluster in that run's snapshot
 
 
 def changed_since(
     rejection: RejectedState, now: ClusterState, at: datetime, limit: float, words: Mapping[str, str]
 ) -> list[str]:
-    """What is materially different from what was rejected, in words; nothing: it is not proposed again.
+    """What is materially different from what was rejected, in words; empty: the check does not propose it again.
 
-    `words` names the resources. Only what is past the limit counts as grown.
+    `words` names the resources. A growth counts only past the limit.
     """
-    before, changes = rejection.seen, []
-    for resource, skew in now.skew.items():
-        was = before.skew.get(resource, 0.0)
-        if skew > limit and skew - was >= GROWN:
-            changes.append(f"{words[resource]} were {share_in_words(was)} off then and are {share_in_words(skew)} now")
-    came, went = sorted(now.brokers - before.brokers), sorted(before.brokers - now.brokers)
-    changes += [f"broker {listed(came)} came"] if came else []
-    changes += [f"broker {listed(went)} went"] if went else []
+    before = rejection.seen
+    changes = [
+        f"{words[resource]} were {share_in_words(was)} off then and are {share_in_words(skew)} now"
+        for resource, skew in now.skew.items()
+        if skew > limit and skew - (was := before.skew.get(resource, 0.0)) >= GROWN
+    ]
+    if came := sorted(now.brokers - before.brokers):
+        changes.append(f"broker {listed(came)} came")
+    if went := sorted(before.brokers - now.brokers):
+        changes.append(f"broker {listed(went)} went")
     if now.rack_violations > before.rack_violations:
         many = "" if now.rack_violations == 1 else "s"
         changes.append(f"{now.rack_violations} rack violation{many} instead of {before.rack_violations}")
@@ -60,16 +58,16 @@ def changed_since(
 
 
 def not_again(rejection: RejectedState) -> str:
-    """Why it is not proposed again, and when it will be."""
+    """Why the check does not propose it again, and when it will."""
     note = f' ("{rejection.note}")' if rejection.note else ""
     return (
-        f"{rejection.by} rejected this on {rejection.at:%Y-%m-%d}{note}, and nothing material has changed. It is "
-        f"proposed again when the imbalance has grown by {share_in_words(GROWN)} of a share, a broker comes or "
-        "goes, racks are "
-        f"violated, the policy changes, or from {rejection.at + AGAIN_AFTER:%Y-%m-%d} on"
+        f"{rejection.by} rejected this on {rejection.at:%Y-%m-%d}{note}, and nothing material has changed. The nightly "
+        f"check proposes it again when the imbalance has grown by {share_in_words(GROWN)} of a share, a broker comes "
+        "or goes, there are more rack violations, the policy changes, or from "
+        f"{rejection.at + AGAIN_AFTER:%Y-%m-%d} on"
     )
 
 
 def again(rejection: RejectedState, changes: list[str]) -> str:
-    """What to tell the approver of a proposal that was rejected before."""
+    """What the approver reads about a proposal that was rejected before."""
     return f"proposed again although {rejection.by} rejected it on {rejection.at:%Y-%m-%d}: {'; '.join(changes)}"

@@ -1,4 +1,4 @@
-"""Brokers that hold replicas and are not registered, and partitions that nobody leads: what is left without them."""
+"""Brokers that hold replicas and are not registered, partitions without a leader, and the cluster without them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -14,13 +15,9 @@ from kafka_rebalance.model.partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """The brokers, the partitions that nobody leads, be it that these brokers or their log dirs are down, and the
-    topics that are being deleted, which waits for these brokers.
-    """
-
     brokers: tuple[int, ...] = ()
-    leaderless: tuple[TopicPartition, ...] = ()
-    deletions: tuple[str, ...] = ()
+    leaderless: tuple[TopicPartition, ...] = ()  # because these brokers, or log dirs, are down
+    deletions: tuple[str, ...] = ()  # topics that are being deleted: the deletion waits for these brokers
 
     @property
     def is_empty(self) -> bool:
@@ -28,8 +25,10 @@ class Away:
 
 
 def without_away(view: ClusterView) -> tuple[ClusterView, Away]:
-    """(the cluster as if brokers that are away held nothing, who is away). Partitions without a live leader are left
-    out: nobody tells their sizes; so are topics that are being deleted. Where nothing would be left, the view stays.
+    """(the cluster as if the brokers that are away held nothing, who is away).
+
+    Partitions without a live leader are left out, since nobody reports their sizes, and topics that are being deleted.
+    If nothing would be left, the view stays.
     """
     away = tuple(sorted({b for one in view.partitions.values() for b in one.replicas} - set(view.brokers)))
     kept = {tp: one for tp, one in view.partitions.items() if tp.topic not in view.deletions}
@@ -46,12 +45,9 @@ def without_away(view: ClusterView) -> tuple[ClusterView, Away]:
 
 
 def away_since(broker: int, checks: Iterable[Mapping[str, Any]], now: datetime) -> datetime:
-    """Since when at the latest the broker is away: the first of the checks, one after the other up to now, that found
-    it so. `checks` are rows of the ledger's table `balance`, newest first; one that does not tell ends the row.
+    """The first of the latest checks in a row that found the broker away. It may be away for longer.
+
+    `checks`: rows of the ledger's table `balance`, newest first. A row without brokers ends the count.
     """
-    since = now
-    for check in checks:
-        if broker not in (check["brokers_away"] or ()):
-            break
-        since = check["observed_at"]
-    return since
+    found_away = takewhile(lambda check: broker in (check["brokers_away"] or ()), checks)
+    return min((check["observed_at"] for check in found_away), default=now)

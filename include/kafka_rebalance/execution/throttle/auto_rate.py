@@ -1,7 +1,8 @@
-"""The rate of `auto`: what every broker of the plan has left of its network."""
+"""The rate for `auto`: what every broker of the plan has left of its network."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,32 +15,30 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 
 AUTO = "auto"  # what a run's form and snapshot.json say instead of a rate
-NIC_SHARE = 0.8  # of a broker's network may be used in all; the rest is for what comes in bursts
+NIC_SHARE = 0.8  # of a broker's network may be used in all; the rest is for bursts
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """What a broker takes in and gives out without us, bytes a second."""
+    """Without our copies, in bytes per second."""
 
     bytes_in: float
     bytes_out: float
 
 
 def traffic(leaders: Mapping[TopicPartition, Sequence[int]], written: Rates, read: Rates) -> dict[int, BrokerLoad]:
-    """What each broker takes in and gives out, by `leaders`: {partition: its replicas, the leader first}.
+    """What each broker receives and sends. `leaders`: {partition: its replicas, the leader first}.
 
-    Followers fetch what is written. Consumers read what `read` says; where that names nothing, once what is written.
+    Followers fetch what is written. Consumers read what `read` says; for other partitions, what is written, once.
     """
-    taken: dict[int, float] = {}
-    given: dict[int, float] = {}
+    taken, given = defaultdict[int, float](float), defaultdict[int, float](float)
     for topic_partition, replicas in leaders.items():
         rate = written.get(topic_partition, 0.0)
         for broker in replicas:
-            taken[broker] = taken.get(broker, 0.0) + rate
-        if replicas:
-            out = (len(replicas) - 1) * rate + read.get(topic_partition, rate)
-            given[replicas[0]] = given.get(replicas[0], 0.0) + out
-    return {broker: BrokerLoad(taken[broker], given.get(broker, 0.0)) for broker in sorted(taken)}
+            taken[broker] += rate
+        for leader in replicas[:1]:
+            given[leader] += (len(replicas) - 1) * rate + read.get(topic_partition, rate)
+    return {broker: BrokerLoad(taken[broker], given[broker]) for broker in sorted(taken)}
 
 
 def auto_rate(
@@ -49,26 +48,27 @@ def auto_rate(
     least: LeastRate,
     policy: Policy,
 ) -> tuple[int, str]:
-    """(bytes a second, why): what every broker of the plan has left of its network, one way and the other.
+    """(bytes per second, why): what every broker of the plan has left of its network, in each direction.
 
         least over the brokers of min(0.8 x nic_in - bytes in, 0.8 x nic_out - bytes out)
 
-    but at least what the moving partitions are written with, and within the policy's range. `now` is None where
-    nothing was measured yet: the policy's least rate then. Raises ThrottleRateError where a capacity is missing, or
-    where not even the policy's highest rate would do.
+    but at least the rate at which producers write to the moving partitions, and within the policy's range. `now` is
+    None if nothing was measured yet: then it is the policy's least rate. Raises ThrottleRateError if a capacity is
+    missing, or if even the policy's highest rate is too low.
     """
-    unknown = [broker for broker in brokers if not _has_network(capacities.get(broker))]
+    uses = network_uses(brokers, capacities, now or {})
+    unknown = [broker for broker in brokers if broker not in {use.broker for use in uses}]
     if unknown:
         raise ThrottleRateError(
-            f"throttle_bytes_per_second 'auto' needs the network of broker {', '.join(map(str, unknown))}. Nothing was "
-            "written. Give nic_in_bytes_per_second and nic_out_bytes_per_second in broker_capacities of the Airflow "
-            "connection, or a number."
+            f"throttle_bytes_per_second 'auto' needs the network capacity of broker {', '.join(map(str, unknown))}. "
+            "Nothing was written. Give nic_in_bytes_per_second and nic_out_bytes_per_second in broker_capacities of "
+            "the Airflow connection, or give a number as throttle."
         )
     lowest, highest = policy.min_throttle_bytes_per_second, policy.max_throttle_bytes_per_second
     if now is None:
         return max(lowest, least.bytes_per_second), "the least, since no traffic was measured yet"
     check_rate(max(highest, lowest), least, None)
-    use = network_uses(brokers, capacities, now)[0]
+    use = uses[0]
     free = free_bytes_per_second(use)
     why = (
         f"broker {use.broker} has {bytes_in_words(max(0.0, free))}/s left: {share_in_words(NIC_SHARE)} of the "
@@ -83,7 +83,7 @@ def auto_rate(
 
 
 def free_bytes_per_second(use: NetworkUse) -> float:
-    """Up to NIC_SHARE of the network; negative where more is in use."""
+    """Up to NIC_SHARE of the network; negative if more is in use."""
     return NIC_SHARE * use.network_bytes_per_second - use.used_bytes_per_second
 
 
@@ -93,16 +93,9 @@ def network_uses(
     """The brokers whose network is known, the one with least left first."""
     found = []
     for broker in brokers:
-        capacity = capacities.get(broker)
-        if capacity is not None and _has_network(capacity):
-            idle = now.get(broker, BrokerLoad(0.0, 0.0))
-            ways = (
-                NetworkUse(broker, "in", capacity.nic_in_bytes_per_second or 0.0, idle.bytes_in),
-                NetworkUse(broker, "out", capacity.nic_out_bytes_per_second or 0.0, idle.bytes_out),
-            )
+        capacity, load = capacities.get(broker, BrokerCapacity()), now.get(broker, BrokerLoad(0.0, 0.0))
+        nic_in, nic_out = capacity.nic_in_bytes_per_second, capacity.nic_out_bytes_per_second
+        if nic_in is not None and nic_out is not None:
+            ways = NetworkUse(broker, "in", nic_in, load.bytes_in), NetworkUse(broker, "out", nic_out, load.bytes_out)
             found.append(min(ways, key=free_bytes_per_second))
     return tuple(sorted(found, key=lambda use: (free_bytes_per_second(use), use.broker)))
-
-
-def _has_network(capacity: BrokerCapacity | None) -> bool:
-    return capacity is not None and None not in (capacity.nic_in_bytes_per_second, capacity.nic_out_bytes_per_second)

@@ -1,15 +1,15 @@
-"""The least rate at which every copy of a throttled plan can end; a lower one is refused.
+"""The least rate at which every copy of a throttled plan can end; a lower rate is refused.
 
-A throttle holds back replicas outside the ISR alone, but counts every byte of a listed replica (KIP-73; KafkaApis
-records `sizeOfThrottledPartitions`, ReplicaFetcherThread all bytes of throttled partitions), so what producers write
-to listed partitions uses the quota up. The lists are those of one batch; here all partitions of the plan count, which
-never asks for too low a rate:
+A throttle holds back only replicas outside the ISR, but it counts every byte of a listed replica (KIP-73; KafkaApis
+records `sizeOfThrottledPartitions`, ReplicaFetcherThread all bytes of throttled partitions). So the bytes that
+producers write to listed partitions use up the quota. The lists hold one batch. Here all partitions of the plan count,
+so the rate is never too low:
 
-    a follower   what is written to the partitions it has received so far, and receives now
-    a leader     what is written to the partitions it leads, once for each replica that fetches it: its followers,
-                 and while the partition moves the new ones too
+    a follower   what is written to the partitions that it has received so far, and receives now
+    a leader     what is written to the partitions that it leads, once for each replica that fetches them: its
+                 followers, and during the move the new replicas too
 
-At a rate below that no copy of that broker ever catches up.
+Below that rate no copy of that broker ever catches up.
 """
 
 from __future__ import annotations
@@ -31,14 +31,12 @@ Rates = Mapping[TopicPartition, float]  # bytes a second that producers write, b
 
 @dataclass(frozen=True, slots=True)
 class LeastRate:
-    """The least rate at which every copy can end, in bytes a second, and the broker that decides it."""
-
     bytes_per_second: int
-    reason: str
+    reason: str  # the broker that decides it
 
 
 def least_rate(moves: Sequence[Move], written: Rates) -> LeastRate:
-    """The least whole rate above what the moving partitions are written with, on the broker where that is most.
+    """The least whole rate above the bytes that producers write to the moving partitions of the busiest broker.
 
     Leaders are those of the snapshot. Partitions that `written` does not name count as idle.
     """
@@ -68,7 +66,7 @@ def least_rate(moves: Sequence[Move], written: Rates) -> LeastRate:
             for broker in move.added:
                 received[broker] += rate
         look(batch, {*sent, *received} if busiest == 0 else brokers_touched(running))
-        for move in running:  # preferred leaders are elected after each batch; of the new replicas none is listed
+        for move in running:  # the run elects preferred leaders after each batch; none of the new replicas is listed
             rate = written[move.topic_partition]
             sent[move.source] -= rate * (len(move.before) - 1 + len(move.added))
             if move.after[0] in move.before:
@@ -87,6 +85,6 @@ def check_rate(bytes_per_second: int, least: LeastRate, policy: Policy | None) -
         )
     if problem is not None:
         raise ThrottleRateError(
-            f"The rate cannot be used: {problem}. Nothing was changed. Give a higher rate within the policy, move "
-            "fewer partitions at once, or wait until less is written."
+            f"The run cannot use this rate: {problem}. Nothing was changed. Give a higher rate within the policy, move "
+            "fewer partitions at once, or wait until producers write less."
         )

@@ -30,11 +30,7 @@ class Release:
         return not self.kept
 
 
-def release(
-    lease: ThrottleLease,
-    current: Configs,
-    still_in_motion: Collection[TopicPartition] = (),
-) -> Release:
+def release(lease: ThrottleLease, current: Configs, still_in_motion: Collection[TopicPartition] = ()) -> Release:
     """What to put back now. Safe to repeat: what is already back needs no change.
 
     The entries of partitions in `still_in_motion` stay, and so do the rates of every broker in such an entry. A value

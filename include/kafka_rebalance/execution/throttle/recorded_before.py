@@ -90,7 +90,6 @@ def recorded_anew(lease: ThrottleLease, current: Configs) -> ThrottleLease:
 
 
 def _covers(lease: ThrottleLease, wanted: Configs) -> bool:
-    """Whether the lease throttles all of this."""
     held = {(entity, key): value for entity, key, value in each_value(lease.wanted)}
     return all(
         set(list_entries(value, key)) <= set(list_entries(held.get((entity, key)), key))

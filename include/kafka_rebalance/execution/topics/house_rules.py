@@ -1,9 +1,10 @@
-"""One change of one topic, as it will be written: what an approval is given for, and what its digest is taken of."""
+"""One change of one topic, as the run will write it. People approve it, and the digest is taken of it."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -21,7 +22,7 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """A creation, an alteration or a deletion. Numbers of partitions are of the whole topic."""
+    """A creation, an alteration or a deletion. Numbers of partitions are those of the whole topic."""
 
     action: str
     topic: str
@@ -39,6 +40,10 @@ class TopicChange:
         return 0 if self.action == "delete" else self.partitions_before + len(self.new_partitions)
 
     @property
+    def brokers_used(self) -> frozenset[int]:
+        return frozenset(broker for held in self.new_partitions.values() for broker in held)
+
+    @property
     def adds_partitions(self) -> bool:
         return self.action == "alter" and bool(self.new_partitions)
 
@@ -53,24 +58,16 @@ class TopicChange:
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain JSON values, every key present."""
-        plain = dataclasses.asdict(self)
-        plain["new_partitions"] = {
-            str(partition): list(held) for partition, held in sorted(self.new_partitions.items())
-        }
-        return plain
+        partitions = {str(partition): list(held) for partition, held in sorted(self.new_partitions.items())}
+        return {**dataclasses.asdict(self), "new_partitions": partitions}
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> TopicChange:
-        """Back from JSON. Raises ArtifactError where it is not one."""
+        """Raises ArtifactError."""
         try:
-            identity = given["identity"]
-            return cls(
-                **{
-                    **given,
-                    "new_partitions": {int(key): tuple(held) for key, held in given["new_partitions"].items()},
-                    "identity": None if identity is None else TopicIdentity(**identity),
-                }
-            )
+            partitions = {int(key): tuple(held) for key, held in given["new_partitions"].items()}
+            identity = None if given["identity"] is None else TopicIdentity(**given["identity"])
+            return cls(**{**given, "new_partitions": partitions, "identity": identity})
         except (KeyError, TypeError, ValueError, AttributeError) as wrong:
             raise ArtifactError(
                 f"topic.json does not hold a change of a topic ({wrong}). Nothing was written. Start a new Dag run."
@@ -78,7 +75,7 @@ class TopicChange:
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of what will be written, and of the topic it starts from."""
+        """SHA-256 (hex) of what the run will write, and of the topic from which it starts."""
         return digest_of(self.to_mapping())
 
 
@@ -90,10 +87,10 @@ def house_problems(
     replicas: Mapping[int, int],
     min_insync_replicas: int | None,
 ) -> tuple[str, ...]:
-    """What Kafka would accept and this house does not, each with its reason.
+    """What Kafka would accept and the policy, or our own rules, do not, each with its reason.
 
-    `racks` and `replicas` (how many it holds now) are of the registered brokers; `min_insync_replicas` is what the
-    topic will have, None where unknown.
+    `racks` and `replicas` (how many a broker holds now) are of the registered brokers. `min_insync_replicas`: what the
+    topic will have; None: not known.
     """
     return (
         *_kept_out(change, policy),
@@ -105,16 +102,13 @@ def house_problems(
 def _kept_out(change: TopicChange, policy: Policy) -> Iterable[str]:
     for glob in policy.topics_out:
         if fnmatchcase(change.topic, glob):
-            yield f"topic {change.topic} is kept out by the policy's topics_out {glob!r}"
+            yield f"the policy's topics_out {glob!r} keeps out topic {change.topic}"
     if change.topic in INTERNAL_TOPICS and not policy.internal_topics:
         yield f"topic {change.topic} is internal to Kafka, and the policy does not allow internal topics"
-    throttles = sorted(set(change.config_changes) & set(LIST_KEYS))
-    if throttles:
+    if throttles := sorted(set(change.config_changes) & set(LIST_KEYS)):
         yield f"{', '.join(throttles)} belong to reassignments: a list by hand slows replicas that nobody moves"
-    used = {broker for held in change.new_partitions.values() for broker in held}
-    shut = sorted(used & set(policy.brokers_out))
-    if shut:
-        yield f"broker {listed(shut)} is kept out by the policy's brokers_out"
+    if shut := sorted(change.brokers_used & set(policy.brokers_out)):
+        yield f"the policy's brokers_out keeps out broker {listed(shut)}"
 
 
 def _replication_problems(
@@ -124,19 +118,21 @@ def _replication_problems(
     known = {rack for rack in racks.values() if rack is not None}
     if change.action == "create" and known and None not in racks.values() and factor > len(known):
         yield (
-            f"replication factor {factor} is above the {len(known)} racks: with one rack two replicas of a partition "
-            "would be lost"
+            f"replication factor {factor} is above the {len(known)} racks: if one rack fails, two replicas of a "
+            "partition are lost"
         )
     touches = change.action == "create" or MIN_INSYNC_REPLICAS in change.config_changes
-    if touches and min_insync_replicas is not None and factor and min_insync_replicas >= factor > 1:
+    if not touches or min_insync_replicas is None or not factor:
+        return
+    if min_insync_replicas >= factor > 1:
         yield (
-            f"{MIN_INSYNC_REPLICAS} {min_insync_replicas} with replication factor {factor}: one broker down, or one "
-            "restart, and producers with acks=all are refused"
+            f"{MIN_INSYNC_REPLICAS} {min_insync_replicas} with replication factor {factor}: with one broker down, even "
+            "for a restart, the brokers refuse producers with acks=all"
         )
-    elif touches and min_insync_replicas is not None and factor and min_insync_replicas > factor:
+    elif min_insync_replicas > factor:
         yield (
-            f"{MIN_INSYNC_REPLICAS} {min_insync_replicas} is above the replication factor {factor}: producers with "
-            "acks=all would be refused"
+            f"{MIN_INSYNC_REPLICAS} {min_insync_replicas} is above the replication factor {factor}: the brokers would "
+            "refuse producers with acks=all"
         )
 
 
@@ -146,34 +142,21 @@ def _size_problems(change: TopicChange, policy: Policy, replicas: Mapping[int, i
             f"{change.partitions_after} partitions are more than the policy's partitions_per_topic "
             f"{policy.partitions_per_topic}"
         )
-    added = replicas_added(change.new_partitions)
-    full = [
-        broker
-        for broker, count in sorted(added.items())
-        if replicas.get(broker, 0) + count > policy.replicas_per_broker
-    ]
+    added = Counter(broker for held in change.new_partitions.values() for broker in held)
+    after = {broker: replicas.get(broker, 0) + count for broker, count in sorted(added.items())}
+    full = [broker for broker, count in after.items() if count > policy.replicas_per_broker]
     if full:
-        first = full[0]
         yield (
             f"broker {listed(full)} would hold more replicas than the policy's replicas_per_broker "
-            f"{policy.replicas_per_broker}, the first of them {replicas.get(first, 0) + added[first]}"
+            f"{policy.replicas_per_broker}: broker {full[0]} would hold {after[full[0]]}"
         )
-
-
-def replicas_added(partitions: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """{broker: new replicas}."""
-    counts: dict[int, int] = {}
-    for held in partitions.values():
-        for broker in held:
-            counts[broker] = counts.get(broker, 0) + 1
-    return counts
 
 
 def check_still(change: TopicChange, *, configs_now: Mapping[str, str], registered: Collection[int]) -> None:
     """Raises StaleProposalError unless the values to be changed are those that were shown, and every target is up.
 
-    A value that is already what it is to become is no change by somebody else, but one of ours that was cut short.
-    That the topic itself is the one that was shown is checked where it is written, against the znode's version.
+    If a value is already what it is to become, an earlier attempt of ours was cut short: that is no change by somebody
+    else. The write itself checks against the znode's version that the topic is the one that was shown.
     """
     stale = [
         f"{key} is now {configs_now.get(key, 'not set')!r}, shown was {change.configs_before.get(key, 'not set')!r}"
@@ -181,8 +164,7 @@ def check_still(change: TopicChange, *, configs_now: Mapping[str, str], register
         if change.action == "alter"
         and configs_now.get(key) not in (change.configs_before.get(key), change.config_changes[key])
     ]
-    used = {broker for held in change.new_partitions.values() for broker in held}
-    stale += [f"broker {broker} is not registered any more" for broker in sorted(used - set(registered))]
+    stale += [f"broker {broker} is not registered any more" for broker in sorted(change.brokers_used - set(registered))]
     if stale:
         raise StaleProposalError(
             f"Topic {change.topic} or the cluster has changed since this was shown: {'; '.join(stale)}. "

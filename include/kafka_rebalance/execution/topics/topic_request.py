@@ -1,4 +1,4 @@
-"""What a run of `kafka_topics` is asked to do, checked with the rules of kafka-topics where it comes in."""
+"""What a run of `kafka_topics` is asked to do, checked with the rules of kafka-topics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_rebalance.kafka.topics import check_actions, parse_replica_assignment
 
 READ_ONLY = ("list", "describe")
 
-# The option, and the actions it may come with, in the order in which kafka-topics checks them
+# Each option with its actions, in the order in which kafka-topics checks them
 # (TopicCommand.TopicCommandOptions.checkArgs, 2.0).
 _ALLOWED_WITH = {
     "config": ("create", "alter"),
@@ -25,10 +25,15 @@ _ALLOWED_WITH = {
     "if_not_exists": ("create",),
 }
 
+_AS_GIVEN = (
+    *("partitions", "replication_factor", "assignment", "rack_mode", "only", "if_exists", "if_not_exists"),
+    *("bytes_in_per_second", "dry_run"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicRequest:
-    """One action on one topic; for list and describe `topic` is a regular expression, empty for every topic."""
+    """One action on one topic; for list and describe, `topic` is a regular expression, empty for every topic."""
 
     action: str
     topic: str = ""
@@ -43,7 +48,7 @@ class TopicRequest:
     if_exists: bool = False
     if_not_exists: bool = False
     bytes_in_per_second: int | None = None  # what producers will write to the whole topic
-    sample_rows: int = 200_000  # keys to look at before an expansion; 0: none
+    sample_rows: int = 200_000  # keys to read before an expansion; 0: none
     sample_hours: int = 24
     dry_run: bool = False
 
@@ -59,35 +64,23 @@ class TopicRequest:
     def from_params(cls, params: Mapping[str, Any]) -> TopicRequest:
         """The request of a Dag's params.
 
-        Raises KafkaRuleError with the text of kafka-topics, SettingsError where it has none.
+        Raises KafkaRuleError with the text of kafka-topics, SettingsError where that tool has no text.
         """
-        given = {key: value for key, value in params.items() if not _is_empty(value)}
+        # A form sends these values for a field that nobody filled in. 0 partitions is an answer, and a wrong one.
+        given = {key: value for key, value in params.items() if value is not False and value not in (None, "", [], ())}
         action = check_actions([params["action"]] if params.get("action") else [])
         _check_options(action, given)
         manual = given.get("replica_assignment")
         return cls(
             action=action,
             topic=str(given.get("topic", "")),
-            partitions=given.get("partitions"),
-            replication_factor=given.get("replication_factor"),
             replica_assignment=None if manual is None else parse_replica_assignment(manual),
             configs=parse_config_arguments(given.get("config", ())),
             delete_configs=_names(given.get("delete_config", ()), given.get("config", ())),
-            assignment=given.get("assignment", "room"),
-            rack_mode=given.get("rack_mode", "enforced"),
-            only=given.get("only", "all"),
-            if_exists=bool(given.get("if_exists")),
-            if_not_exists=bool(given.get("if_not_exists")),
-            bytes_in_per_second=given.get("bytes_in_per_second"),
             sample_rows=int(params.get("sample_rows") or 0),
             sample_hours=int(params.get("sample_hours") or 24),
-            dry_run=bool(given.get("dry_run")),
+            **{name: given[name] for name in _AS_GIVEN if name in given},
         )
-
-
-def _is_empty(value: object) -> bool:
-    """What a form sends for a field that nobody filled in; 0 partitions is an answer, and a wrong one."""
-    return value is None or value is False or value in ("", [], ())
 
 
 def _check_options(action: str, given: Mapping[str, Any]) -> None:
@@ -108,34 +101,30 @@ def _check_options(action: str, given: Mapping[str, Any]) -> None:
     changes = ("partitions", "replica_assignment", "config", "delete_config")
     if action == "alter" and not any(option in given for option in changes):
         raise SettingsError(
-            f"There is nothing to alter: give one of {', '.join(changes)}. Nothing was read or written."
+            f"There is nothing to alter. Give one of {', '.join(changes)}. Nothing was read or written."
         )
 
 
 def _missing(option: str) -> KafkaRuleError:
     """CommandLineUtils.checkRequiredArgs."""
     return KafkaRuleError(
-        f'Missing required argument "[{_dashed(option)}]"', f"Give '{option}'. Nothing was read or written."
+        f'Missing required argument "[{option.replace("_", "-")}]"', f"Give '{option}'. Nothing was read or written."
     )
 
 
 def _excluded(option: str, other: str, why: str) -> KafkaRuleError:
     """CommandLineUtils.checkInvalidArgs; without a blank before the second name, as it is there."""
     return KafkaRuleError(
-        f'Option "[{_dashed(option)}]" can\'t be used with option"[{_dashed(other)}]"',
+        f'Option "[{option.replace("_", "-")}]" can\'t be used with option"[{other.replace("_", "-")}]"',
         f"{why} Nothing was read or written.",
     )
 
 
-def _dashed(option: str) -> str:
-    return option.replace("_", "-")
-
-
 def _names(deleted: Iterable[str], added: Iterable[str]) -> tuple[str, ...]:
-    """Configs to remove. Kafka's tool lets the removal win where a name is in both; that is more likely a mistake."""
+    """Configs to remove. If a name is in both, Kafka's tool removes the config; a mistake is more likely."""
     both = sorted(set(deleted) & set(parse_config_arguments(tuple(added))))
     if both:
         raise KafkaRuleError(
-            f"Invalid config(s): {', '.join(both)}", "They are set and removed at once. Nothing was read or written."
+            f"Invalid config(s): {', '.join(both)}", "The request sets and removes them. Nothing was read or written."
         )
     return tuple(dict.fromkeys(deleted))

@@ -1,4 +1,4 @@
-"""A cluster's configs as one look found them, and what each broker makes of them for each topic."""
+"""A cluster's configs as one look found them, and what each broker applies to each topic."""
 
 from __future__ import annotations
 
@@ -6,12 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from kafka_rebalance.kafka.segment_roll import (
-    BROKER_KEYS,
-    TOPIC_KEYS,
-    EffectiveRollSettings,
-    effective_roll_settings,
-)
+from kafka_rebalance.kafka.segment_roll import BROKER_KEYS, TOPIC_KEYS, EffectiveRollSettings, effective_roll_settings
 from kafka_rebalance.kafka.versions import major_minor
 from kafka_rebalance.model.configs import ConfigsByBroker
 
@@ -22,19 +17,13 @@ _COUNT = frozenset((*BROKER_KEYS, *TOPIC_KEYS.values()))
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfigs:
-    """What is set on topics and brokers in ZooKeeper, and what applies on each broker as it reports it itself.
-
-    A broker that was not asked is absent from `brokers`. `append_bytes` is the least that an ordinary append to a topic
-    has, where that is known; `lock_holder` the run that holds the cluster.
-    """
-
-    topics: Mapping[str, Mapping[str, str]]
-    brokers: ConfigsByBroker
-    dynamic: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    append_bytes: Mapping[str, int] = field(default_factory=dict)
-    lock_holder: str | None = None
-    # Few brokers and few topics differ in what counts, so each is given the number of its kind, and each pair of kinds
-    # is computed once: a big cluster has a million pairs of topic and broker.
+    topics: Mapping[str, Mapping[str, str]]  # as set in ZooKeeper
+    brokers: ConfigsByBroker  # what applies, as each broker reports it; without brokers that were not asked
+    dynamic: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # of brokers, as set in ZooKeeper
+    append_bytes: Mapping[str, int] = field(default_factory=dict)  # the least of an ordinary append, where known
+    lock_holder: str | None = None  # the run that holds the cluster
+    # A big cluster has a million pairs of topic and broker, but few differ in what counts. So each topic and broker
+    # gets the number of its kind, and each pair of kinds is computed once.
     _kinds: dict[Any, int] = field(default_factory=dict, init=False, repr=False, compare=False)
     _found: dict[tuple[int, int], EffectiveRollSettings] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -42,7 +31,7 @@ class ClusterConfigs:
 
     @classmethod
     def from_mapping(cls, document: Mapping[str, Any]) -> Self:
-        """Out of `snapshot/configs.json`."""
+        """Of `snapshot/configs.json`."""
         return cls(
             topics=document["topics"],
             brokers={
@@ -56,7 +45,7 @@ class ClusterConfigs:
 
     @property
     def version(self) -> str:
-        """The newest Kafka release that a broker speaks, as in `2.8`; 3.9 where none of them tells."""
+        """The newest Kafka release that a broker speaks, as in `2.8`; 3.9 if no broker reports it."""
         told = [values.get(PROTOCOL_VERSION, (None, ""))[0] for values in self.brokers.values()]
         major, minor = max((major_minor(version) for version in told if version), default=(3, 9))
         return f"{major}.{minor}"
@@ -64,7 +53,7 @@ class ClusterConfigs:
     def roll_settings(self, topic: str, broker: int) -> EffectiveRollSettings:
         """What this broker applies to this topic.
 
-        Raises KafkaRuleError for a value that brokers cannot load, ReadError where the broker does not tell.
+        Raises KafkaRuleError for a value that brokers cannot load, ReadError if the broker does not report a setting.
         """
         pair = self._kind(topic), self._kind(broker)
         if pair not in self._found:
@@ -74,9 +63,7 @@ class ClusterConfigs:
     def _kind(self, name: str | int) -> int:
         kind = self._kinds.get(name)
         if kind is None:
-            config: Mapping[str, object] = (
-                self.topics.get(name, {}) if isinstance(name, str) else self.brokers.get(name, {})
-            )
-            counts = frozenset((key, value) for key, value in config.items() if key in _COUNT)
+            configs: Mapping[Any, Mapping[str, object]] = self.topics if isinstance(name, str) else self.brokers
+            counts = frozenset((key, value) for key, value in configs.get(name, {}).items() if key in _COUNT)
             kind = self._kinds[name] = self._kinds.setdefault(counts, len(self._kinds))
         return kind

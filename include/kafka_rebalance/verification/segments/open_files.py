@@ -1,7 +1,7 @@
 """Open files and memory maps that replicas cost a broker, before, during and after a move.
 
-An estimate from sizes and settings. Each segment has its .log file open and two memory maps (offset and time index;
-from 2.4 on a map is made with its first use, so there may be fewer). Connections need descriptors besides.
+This is an estimate from sizes and settings. Each segment has its .log file open and two memory maps (offset and time
+index). From 2.4 on, a broker makes a map with its first use, so there may be fewer. Connections need more descriptors.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _together(files: OpenFiles, more: OpenFiles, sign: int = 1) -> OpenFiles:
 def replica_files(size_bytes: int, values: EffectiveRollSettings, append_bytes: int = 0) -> OpenFiles:
     """Of one replica: max(bytes / segment.bytes, retention.ms / segment.ms) + 1 segments, the active one last.
 
-    By time there are no more than appends, each of `append_bytes` at least.
+    By time there are no more segments than appends of at least `append_bytes`.
     """
     by_size = -(-size_bytes // values.segment_bytes)
     by_time = 0
@@ -58,7 +58,7 @@ def replica_files(size_bytes: int, values: EffectiveRollSettings, append_bytes: 
 
 
 def files_now(placed: Iterable[Placed], configs: ClusterConfigs) -> dict[int, OpenFiles]:
-    """By broker. A replica whose settings are not known counts nothing: that is a finding of its own."""
+    """By broker. A replica whose settings are not known does not count: that is a finding of its own."""
     files: dict[int, OpenFiles] = dict.fromkeys(configs.brokers, _NONE)
     for partition in placed:
         for broker in partition.replicas:
@@ -71,22 +71,20 @@ def files_of_moves(
     now: Mapping[int, OpenFiles], moves: Sequence[Move], configs: ClusterConfigs
 ) -> tuple[BrokerFiles, ...]:
     """Every broker before, during and after these moves, by id."""
-    gained: dict[int, OpenFiles] = defaultdict(lambda: _NONE)
-    lost: dict[int, OpenFiles] = defaultdict(lambda: _NONE)
+    during, lost = defaultdict(lambda: _NONE, now), defaultdict[int, OpenFiles](lambda: _NONE)
     for move in moves:
-        for files, brokers in ((gained, move.added), (lost, move.removed)):
+        for files, brokers in ((during, move.added), (lost, move.removed)):
             for broker in brokers:
                 more = _replica(move.topic_partition.topic, broker, move.size_bytes, configs)
                 files[broker] = _together(files[broker], more)
-    found = []
-    for broker, before in sorted({**dict.fromkeys(gained, _NONE), **now}.items()):
-        during = _together(before, gained[broker])
-        found.append(BrokerFiles(broker, before, during, _together(during, lost[broker], -1)))
-    return tuple(found)
+    return tuple(
+        BrokerFiles(broker, now.get(broker, _NONE), files, _together(files, lost[broker], -1))
+        for broker, files in sorted(during.items())
+    )
 
 
 def too_many_maps(files: Iterable[BrokerFiles]) -> tuple[SegmentFinding, ...]:
-    """Brokers that need more memory maps than Linux gives a process unless told otherwise."""
+    """Brokers that need more memory maps than Linux gives a process by default."""
     return tuple(
         segment_finding(
             "too_many_maps",

@@ -1,9 +1,12 @@
 """The rules for segment settings that are right by the code of Kafka's Log, LogSegment and their indexes.
 
-Deliberately absent, because they are wrong: that a topic with little traffic is never deleted (an expired active
-segment is rolled and removed), a roll storm or a new retention clock after a copy (both follow the records'
-timestamps), and equal segment lists on all replicas (boundaries differ by chunk sizes and jitter). Absent because
-only the records could tell: timestamps in the future, and old and new ones in turn.
+These rules are absent because they are wrong:
+
+- A topic with little traffic is never deleted. (Kafka rolls and removes an expired active segment.)
+- A copy causes a roll storm, or a new retention clock. (Both follow the records' timestamps.)
+- All replicas have equal segment lists. (Boundaries differ by chunk sizes and jitter.)
+
+These are absent because only the records could show them: timestamps in the future, and old and new ones in turn.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from kafka_rebalance.kafka.segment_roll import (
 from kafka_rebalance.verification.segments.segment_finding import Severity, grouped, sources_of
 
 OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES = 8, 12
-# Below two entries of the time index, whose last slot is reserved for the roll, it is full from the start.
+# The last slot of the time index is reserved for the roll: with less than two entries it is full from the start.
 LEAST_INDEX_BYTES = 2 * TIME_ENTRY_BYTES
 DEFAULT_ROLL_MS = 604_800_000
 _SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
@@ -30,26 +33,21 @@ _MILLENNIUM_MS = 1000 * 365 * 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class TopicData:
-    """What is known of a topic's data: bytes of its largest partition, and the least bytes of an ordinary append."""
+    """0: not known."""
 
     largest_partition_bytes: int = 0
-    append_bytes: int = 0
+    append_bytes: int = 0  # the least of an ordinary append
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`problem` says in words how the settings break it, or None. `keys` are the settings it looks at.
-
-    One that `stops_copies` leaves a new replica unable to follow, so a plan that would make one is not offered.
-    """
-
     name: str
     severity: Severity
-    keys: tuple[str, ...]
+    keys: tuple[str, ...]  # the settings that it reads
     expectation: str
     remedy: str
-    problem: Callable[[EffectiveRollSettings, TopicData], str | None]
-    stops_copies: bool = False
+    problem: Callable[[EffectiveRollSettings, TopicData], str | None]  # how the settings break it, in words, or None
+    stops_copies: bool = False  # a new replica could not follow, so a plan that would make one is not offered
 
 
 def _no_time_index(values: EffectiveRollSettings, _: TopicData) -> str | None:
@@ -104,7 +102,7 @@ def _chunk_too_big(values: EffectiveRollSettings, _: TopicData) -> str | None:
 
 
 def _roll_after_retention(values: EffectiveRollSettings, _: TopicData) -> str | None:
-    """Segments go by their newest record, so the oldest lives for the retention and the segment's span."""
+    """Kafka deletes a segment by its newest record, so the oldest stays for the retention and the segment's span."""
     if not values.deletes or values.retention_ms == UNLIMITED or values.roll_ms <= values.retention_ms:
         return None
     return (
@@ -114,10 +112,8 @@ def _roll_after_retention(values: EffectiveRollSettings, _: TopicData) -> str | 
 
 
 def effective_retention_ms(values: EffectiveRollSettings) -> int:
-    """The longest that a record can stay by time: retention, the segment's span, the next check, the delayed delete."""
-    return (
-        values.retention_ms + values.roll_ms + values.retention_check_interval_ms + values.file_delete_delay_ms
-    )  # fmt: skip
+    until_check = values.retention_ms + values.roll_ms + values.retention_check_interval_ms
+    return until_check + values.file_delete_delay_ms
 
 
 def _retention_below_a_segment(values: EffectiveRollSettings, _: TopicData) -> str | None:
@@ -125,19 +121,19 @@ def _retention_below_a_segment(values: EffectiveRollSettings, _: TopicData) -> s
         return None
     return (
         f"retention.bytes is {values.retention_bytes}, segment.bytes {values.segment_bytes}: a partition keeps up to "
-        f"{values.retention_bytes + values.segment_bytes} bytes, and a single segment is not trimmed"
+        f"{values.retention_bytes + values.segment_bytes} bytes, and Kafka does not trim a single segment"
     )
 
 
 def _never_compacted(values: EffectiveRollSettings, data: TopicData) -> str | None:
-    """The active segment is never compacted, and rolls only with an append; with Kafka's default week it is let be."""
+    """Kafka never compacts the active segment and rolls it only with an append. Its default of a week passes."""
     if values.deletes or "compact" not in values.cleanup_policy or values.roll_ms <= DEFAULT_ROLL_MS:
         return None
     if not 0 < data.largest_partition_bytes < values.segment_bytes:
         return None
     return (
         f"no partition reaches segment.bytes {values.segment_bytes}, and a segment may span {span(values.roll_ms)}: "
-        "what is in the active segment is never compacted"
+        "Kafka never compacts what is in the active segment"
     )
 
 
@@ -223,7 +219,7 @@ RULES: tuple[Rule, ...] = (
 def broken_rules(
     settings: Mapping[tuple[str, int], EffectiveRollSettings], data: Mapping[str, TopicData]
 ) -> Iterable[tuple[Rule, SegmentFinding]]:
-    """Every rule that the settings, by topic and broker, break; topics and brokers with the same values together."""
+    """Every rule that the settings, by topic and broker, break; one finding for all with the same values."""
     unknown = TopicData()
     for rule in RULES:
         hits = (

@@ -1,4 +1,4 @@
-"""What the audit of segment settings finds, and how findings that say the same are told once."""
+"""Findings of the audit of segment settings, and how those that say the same become one."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def segment_finding(
 
 
 def kept(findings: Sequence[SegmentFinding], most: int) -> tuple[SegmentFinding, ...]:
-    """What a document holds of them: the first, and of their topics the first."""
+    """What a document holds of them: the first findings, each with its first topics."""
     return tuple(replace(finding, topics=finding.topics[:TOPICS_KEPT]) for finding in findings[:most])
 
 
 def grouped(
     rule: str, severity: Severity, remedy: str, hits: Iterable[tuple[str, str, str, int]]
 ) -> tuple[SegmentFinding, ...]:
-    """One finding for all topics and brokers that have the same text and source, in the order in which they came.
+    """One finding for all topics and brokers with the same text and source, in their order.
 
-    `hits` are (text, source, topic, broker). Not every topic named need be on every broker named.
+    `hits` are (text, source, topic, broker). Not every topic of a finding has to be on every broker of it.
     """
     where: dict[tuple[str, str], tuple[set[str], set[int]]] = {}
     for text, source, topic, broker in hits:
@@ -57,7 +57,7 @@ def grouped(
 
 
 def findings_in_order(findings: Iterable[SegmentFinding]) -> tuple[SegmentFinding, ...]:
-    """Errors first; what concerns the most topics first."""
+    """Errors first; of one rule, the finding with the most topics first."""
     return tuple(
         sorted(
             findings,

@@ -18,12 +18,7 @@ from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings, NotReporte
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
-from kafka_rebalance.verification.segments.open_files import (
-    Placed,
-    files_now,
-    files_of_moves,
-    too_many_maps,
-)
+from kafka_rebalance.verification.segments.open_files import Placed, files_now, files_of_moves, too_many_maps
 from kafka_rebalance.verification.segments.roll_rules import TopicData, broken_rules
 from kafka_rebalance.verification.segments.segment_finding import findings_in_order, grouped, kept, segment_finding
 from kafka_rebalance.verification.segments.unloadable_configs import UNLOADABLE, stored_findings, throttles_left
@@ -44,23 +39,23 @@ FIELDS = {  # what decides how a topic rolls and is kept -> field of EffectiveRo
     "max.compaction.lag.ms": "max_compaction_lag_ms",
 }
 UNKNOWN = "settings_unknown"
-_NO_TOPIC = ""  # has no overrides: what the broker applies by itself
+_NO_TOPIC = ""  # without overrides: shows what the broker applies by itself
 
 
 def audit_cluster(placed: Sequence[Placed], configs: ClusterConfigs) -> ClusterSegments:
     """Every finding about the cluster as it is. Nothing is in motion: a snapshot of a moving cluster is refused."""
     stored = stored_findings(configs)
     pairs = {(partition.topic_partition.topic, broker) for partition in placed for broker in partition.replicas}
-    settings, unknown = known_settings(pairs, configs, unloadable_topics(stored))
+    settings, unknown = known_settings(pairs, configs, stored)
     now = files_now(placed, configs)
-    standing = (BrokerFiles(broker, files, files, files) for broker, files in sorted(now.items()))
+    files = [BrokerFiles(broker, held, held, held) for broker, held in sorted(now.items())]
     findings = (
         *stored,
         *unknown,
-        *(finding for _, finding in broken_rules(settings, topic_data(placed, configs))),
+        *(finding for _, finding in broken_rules(settings, _topic_data(placed, configs))),
         *_brokers_differ({topic for topic, _ in pairs}, configs),
         *throttles_left(configs),
-        *too_many_maps(standing),
+        *too_many_maps(files),
     )
     errors = sum(finding.severity == "error" for finding in findings)
     looked_at = len({topic for topic, _ in pairs}), len(configs.brokers)
@@ -94,40 +89,38 @@ def copies_stopped(moves: Sequence[Move], configs: ClusterConfigs) -> tuple[Segm
     pairs = {(move.topic_partition.topic, broker) for move in moves for broker in move.added}
     of_topics = dataclasses.replace(configs, topics={topic: configs.topics.get(topic, {}) for topic, _ in pairs})
     stored = [finding for finding in stored_findings(of_topics) if finding.rule == UNLOADABLE and finding.topics]
-    settings, unknown = known_settings(pairs, configs, unloadable_topics(stored))
+    settings, unknown = known_settings(pairs, configs, stored)
     broken = (finding for rule, finding in broken_rules(settings, {}) if rule.stops_copies)
     return findings_in_order(dataclasses.replace(finding, severity="error") for finding in (*stored, *unknown, *broken))
 
 
 def known_settings(
-    pairs: Iterable[tuple[str, int]], configs: ClusterConfigs, unloadable: Collection[str]
+    pairs: Iterable[tuple[str, int]], configs: ClusterConfigs, stored: Iterable[SegmentFinding]
 ) -> tuple[Settings, tuple[SegmentFinding, ...]]:
     """The settings of each topic and broker, and findings where they are not known.
 
-    Topics whose stored config does not load are left out: that is a finding already, and brokers apply to them what
+    Topics whose `stored` config does not load are left out: that is a finding already, and brokers apply to them what
     they loaded last.
     """
+    unloadable = {topic for finding in stored if finding.rule == UNLOADABLE for topic in finding.topics}
     settings: Settings = {}
     down, silent = [], []
-    for topic, broker in sorted(pairs):
-        if topic in unloadable:
-            continue
+    for topic, broker in sorted(pair for pair in pairs if pair[0] not in unloadable):
         if broker not in configs.brokers:
             down.append(("the broker does not answer, so its settings are not known", "no answer", topic, broker))
             continue
         try:
             settings[topic, broker] = configs.roll_settings(topic, broker)
-        except NotReportedError as unknown:
-            silent.append((unknown.problem, "its own answer", topic, broker))
-        except KafkaRuleError as refused:
-            silent.append((refused.kafka_message, "its own answer", topic, broker))
+        except (NotReportedError, KafkaRuleError) as bad:
+            problem = bad.problem if isinstance(bad, NotReportedError) else bad.kafka_message
+            silent.append((problem, "its own answer", topic, broker))
     return settings, (
         *grouped(UNKNOWN, "warning", "Look again when it answers.", down),
         *grouped(UNKNOWN, "error", "Let the Kafka user describe the configs of the cluster.", silent),
     )
 
 
-def topic_data(placed: Iterable[Placed], configs: ClusterConfigs) -> dict[str, TopicData]:
+def _topic_data(placed: Iterable[Placed], configs: ClusterConfigs) -> dict[str, TopicData]:
     largest: dict[str, int] = {}
     for partition in placed:
         topic = partition.topic_partition.topic
@@ -135,26 +128,13 @@ def topic_data(placed: Iterable[Placed], configs: ClusterConfigs) -> dict[str, T
     return {topic: TopicData(size, configs.append_bytes.get(topic, 0)) for topic, size in largest.items()}
 
 
-def unloadable_topics(findings: Iterable[SegmentFinding]) -> frozenset[str]:
-    return frozenset(topic for finding in findings if finding.rule == UNLOADABLE for topic in finding.topics)
-
-
-def differences(then: EffectiveRollSettings, now: EffectiveRollSettings) -> str:
-    """`segment.ms 604800000 -> 3600000`, one for each setting that differs."""
-    return ", ".join(
-        f"{key} {_text(getattr(then, field))} -> {_text(getattr(now, field))}"
-        for key, field in FIELDS.items()
-        if getattr(then, field) != getattr(now, field)
-    )
-
-
-def new_sources(then: EffectiveRollSettings, now: EffectiveRollSettings) -> str:
-    """Where the values that differ come from now: `segment.ms: log.roll.ms (broker static)`."""
-    return "; ".join(
-        f"{key}: {now.sources.get(key, 'unknown')}"
-        for key, field in FIELDS.items()
-        if getattr(then, field) != getattr(now, field)
-    )
+def differences(then: EffectiveRollSettings, now: EffectiveRollSettings) -> tuple[str, str]:
+    """What differs, and where it comes from now: `segment.ms 604800000 -> 3600000`, `segment.ms: log.roll.ms (broker
+    static)`.
+    """
+    changed = [key for key, field in FIELDS.items() if getattr(then, field) != getattr(now, field)]
+    values = (f"{key} {_value(then, key)} -> {_value(now, key)}" for key in changed)
+    return ", ".join(values), "; ".join(f"{key}: {now.sources.get(key, 'unknown')}" for key in changed)
 
 
 def _rolls_otherwise(moves: Sequence[Move], configs: ClusterConfigs) -> Iterable[SegmentFinding]:
@@ -162,13 +142,12 @@ def _rolls_otherwise(moves: Sequence[Move], configs: ClusterConfigs) -> Iterable
     hits = []
     for move in moves:
         topic = move.topic_partition.topic
-        wanted = {(topic, broker) for broker in (*move.before, *move.added)}
-        settings, _ = known_settings(wanted, configs, ())
+        settings, _ = known_settings([(topic, broker) for broker in (*move.before, *move.added)], configs, ())
         origins = [settings[topic, broker] for broker in move.before if (topic, broker) in settings]
         for broker in move.added:
             here = settings.get((topic, broker))
             if here is not None and origins and here not in origins:
-                hits.append((differences(origins[0], here), new_sources(origins[0], here), topic, broker))
+                hits.append((*differences(origins[0], here), topic, broker))
     return grouped(
         "rolls_otherwise",
         "warning",
@@ -183,11 +162,11 @@ def _brokers_differ(topics: Collection[str], configs: ClusterConfigs) -> Iterabl
         try:
             own[broker] = configs.roll_settings(_NO_TOPIC, broker)
         except (ReadError, KafkaRuleError):
-            continue  # a finding of its own, for the topics on it
-    for key, field in FIELDS.items():
+            continue  # that is a finding of its own, for the topics on the broker
+    for key in FIELDS:
         values, sources = defaultdict(list), defaultdict(list)
         for broker, settings in own.items():
-            values[_text(getattr(settings, field))].append(broker)
+            values[_value(settings, key)].append(broker)
             sources[str(settings.sources.get(key, "unknown"))].append(broker)
         affected = tuple(sorted(topic for topic in topics if key not in configs.topics.get(topic, {})))
         if len(values) > 1 and affected:
@@ -207,5 +186,6 @@ def _by_broker(words: Mapping[str, Sequence[int]]) -> str:
     return "; ".join(f"{text} on broker {listed(brokers)}" for text, brokers in words.items())
 
 
-def _text(value: object) -> str:
+def _value(settings: EffectiveRollSettings, key: str) -> str:
+    value = getattr(settings, FIELDS[key])
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -13,7 +13,7 @@ other values of its znode too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 
 from kafka_rebalance.documents.segments import SegmentFinding
 from kafka_rebalance.errors import KafkaRuleError
@@ -39,7 +39,6 @@ _CORRECT_TOPIC = (
     "Correct it with kafka-configs. Until then no broker can copy the topic, and no broker that has it can start."
 )
 _CORRECT_BROKER = "Correct it with kafka-configs. It does not apply, and below 2.8 nothing else of this znode does."
-_Check = Callable[[str, str, str], tuple[str, str] | None]
 _SHOWN = 160  # characters of a value or message
 
 
@@ -77,16 +76,18 @@ def stored_findings(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
     """Every config of a topic or broker in ZooKeeper that brokers cannot load or ignore."""
     topics: dict[tuple[str, str], list[str]] = {}
     for topic, values in sorted(configs.topics.items()):
-        for problem in _problems(values, topic_config_problem, configs.version):
-            topics.setdefault(problem, []).append(topic)
+        for key, value in sorted(values.items()):
+            if (problem := topic_config_problem(key, value, configs.version)) is not None:
+                topics.setdefault(problem, []).append(topic)
     found = [
         _stored(rule, tuple(names), (), text, "/config/topics", _CORRECT_TOPIC)
         for (rule, text), names in topics.items()
     ]
     for broker, values in sorted(configs.dynamic.items()):
         brokers, source = () if broker == DEFAULT_BROKER else (broker,), f"/config/{entity_of(broker)}"
-        for rule, text in _problems(values, broker_config_problem, configs.version):
-            found.append(_stored(rule, (), brokers, text, source, _CORRECT_BROKER))
+        for key, value in sorted(values.items()):
+            if (problem := broker_config_problem(key, value, configs.version)) is not None:
+                found.append(_stored(problem[0], (), brokers, problem[1], source, _CORRECT_BROKER))
     return tuple(found)
 
 
@@ -127,13 +128,6 @@ def throttles_left(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
 def entity_of(broker: int) -> str:
     """`brokers/1`, or `brokers/<default>`."""
     return "brokers/<default>" if broker == DEFAULT_BROKER else f"brokers/{broker}"
-
-
-def _problems(values: Mapping[str, str], check: _Check, version: str) -> Iterator[tuple[str, str]]:
-    for key, value in sorted(values.items()):
-        problem = check(key, value, version)
-        if problem is not None:
-            yield problem
 
 
 def _shown(text: str) -> str:
