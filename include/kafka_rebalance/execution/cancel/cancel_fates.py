@@ -46,8 +46,6 @@ class CancelWay(StrEnum):
 
 
 class Fate(StrEnum):
-    """What cancelling does to one move."""
-
     BACK = "back"  # in flight: it goes back to its original list
     ENDING = "ending"  # all approved replicas are in sync, so it ends by itself in a moment: the cancel waits for it
     BLOCKED = "blocked"  # in flight, and must not be taken back now

@@ -66,8 +66,6 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class MoveDrift:
-    """One move, compared with the cluster."""
-
     move: Move
     drift: Drift
     why: tuple[Difference, ...]  # empty where nothing has changed

@@ -28,11 +28,8 @@ class Sighting:
         return (self.looked_at - self.since).total_seconds()
 
     def to_mapping(self) -> dict[str, Any]:
-        return {
-            "signs": list(self.signs),
-            "since": self.since.isoformat(),
-            "looked_at": self.looked_at.isoformat(),
-        }
+        times = {name: getattr(self, name).isoformat() for name in ("since", "looked_at")}
+        return {"signs": list(self.signs), **times}
 
     @classmethod
     def from_mapping(cls, note: object) -> Self | None:

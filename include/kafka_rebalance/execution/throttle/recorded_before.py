@@ -15,7 +15,6 @@ from kafka_rebalance.model.same_airflow import is_same_run
 
 
 def _record_prior(wanted: Configs, current: Configs) -> dict[str, dict[str, str | None]]:
-    """What is there now under every key that is wanted: None where there is nothing."""
     return {entity: {key: current.get(entity, {}).get(key) for key in values} for entity, values in wanted.items()}
 
 
