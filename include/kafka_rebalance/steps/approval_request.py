@@ -59,8 +59,6 @@ NOTE = Question("note", "Note", "Why, for people who read it later.")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The buttons and fields of a request."""
-
     options: tuple[str, ...]  # the buttons; each carries the first 8 characters of its digest
     questions: tuple[Question, ...]
 
@@ -85,8 +83,6 @@ class EndsHere:
 
 @dataclass(frozen=True, slots=True)
 class RunLinks:
-    """Links for people, with the host."""
-
     page: str
     picture: str
 
@@ -204,7 +200,6 @@ def end_unanswered(
 
 
 def _again(inputs: StepInputs, approval: Approval, run_folder: str, nonce: str) -> tuple[RunFolder, Offer, Policy]:
-    """The same offer, read again in the process that gets the answer."""
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run, nonce)
     check_newest_attempt(folder)
     offer = approval.offer(folder)

@@ -111,7 +111,6 @@ def _read_cluster(deployment: Deployment, cluster: ClusterToRead, now: datetime)
 
 
 def _newest_verdict(deployment: Deployment, cluster: ClusterToRead, problems: list[str]) -> dict[str, Any] | None:
-    """The verdict of the newest check that has one."""
     for check in cluster.checks:
         try:
             folder = newest_attempt(folder_of_run(deployment, cluster.connection_id, check))
@@ -144,7 +143,6 @@ def _observed(
 
 
 def _run(deployment: Deployment, of: RunToRead) -> Run:
-    """The run with our own state of it, from its folder."""
     try:
         folder = open_run_folder(deployment, of.folder) if of.folder is not None else None
         is_active = of.run.airflow_state in ACTIVE_STATES

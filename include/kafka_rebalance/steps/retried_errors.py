@@ -8,37 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from kafka_rebalance import errors
 from kafka_rebalance.documents.storage import storage_error
-from kafka_rebalance.errors import (
-    ApprovalError,
-    ArtifactError,
-    InputError,
-    KafkaRuleError,
-    LockHeldError,
-    NotInSyncError,
-    PlanningError,
-    RefusedError,
-    StaleProposalError,
-    StoppedError,
-    StorageError,
-    VerificationError,
-)
 from kafka_rebalance.model.cluster_writes import ClusterWrite, Kind, noted
 from kafka_rebalance.model.finding import some
 
 FINAL = (
-    ApprovalError,
-    ArtifactError,
-    InputError,
-    KafkaRuleError,
-    LockHeldError,
-    PlanningError,
-    RefusedError,
-    StaleProposalError,
-    StoppedError,
-    VerificationError,
+    errors.ApprovalError,
+    errors.ArtifactError,
+    errors.InputError,
+    errors.KafkaRuleError,
+    errors.LockHeldError,
+    errors.PlanningError,
+    errors.RefusedError,
+    errors.StaleProposalError,
+    errors.StoppedError,
+    errors.VerificationError,
 )
-PASSING = (NotInSyncError, StorageError)  # of these kinds too, but the next try may succeed
+PASSING = (errors.NotInSyncError, errors.StorageError)  # of these kinds too, but the next try may succeed
 
 
 def is_final(error: BaseException) -> bool:
@@ -56,13 +43,13 @@ def telling_cluster_writes() -> Iterator[None]:
     with noted() as writes:
         try:
             yield
-        except StorageError as failed:
+        except errors.StorageError as failed:
             raise type(failed)(f"{failed} {in_words(writes)}") from failed
         except OSError as failed:
             if failed.filename is None:
                 raise  # not an error of a file
             told = storage_error(f"{failed.filename} cannot be used", failed)
-            raise StorageError(f"{told} {in_words(writes)}") from failed
+            raise errors.StorageError(f"{told} {in_words(writes)}") from failed
 
 
 _WORDS = {
@@ -79,7 +66,6 @@ _WORDS = {
 
 
 def in_words(writes: Sequence[ClusterWrite]) -> str:
-    """What was changed in the cluster, in this order, and what becomes of it."""
     if not writes:
         return "This try of the task had changed nothing in the cluster."
     subjects: dict[Kind, list[str]] = {}

@@ -104,7 +104,6 @@ def create_run_folder(deployment: Deployment, connection_id: str, started: RunNa
 
 
 def folder_of_run(deployment: Deployment, connection_id: str, run_id: str) -> RunFolder:
-    """The folder of this run's attempts."""
     return deployment.runs_root / file_name(connection_id) / file_name(run_id)
 
 

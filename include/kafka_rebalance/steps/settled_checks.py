@@ -32,7 +32,6 @@ def settled(look: Callable[[], tuple[Check, ...]], seconds: float) -> tuple[Chec
 
 
 def write_checks(folder: RunFolder, checks: tuple[Check, ...], source_digest: str, **more: Any) -> Summary:
-    """Writes verification.json and the log."""
     written = {**document(checks), "verified_at": now_text(), **more}
     json_files.write_json(folder, json_files.VERIFICATION, written, source_digest=source_digest)
     summary = summarise(checks)
@@ -42,6 +41,5 @@ def write_checks(folder: RunFolder, checks: tuple[Check, ...], source_digest: st
 
 
 def check_passed(summary: Summary) -> None:
-    """Raises VerificationError."""
     if not summary.passed:
         raise VerificationError(f"{summary.failure()} Nothing more was written. Clear this task to look again.")

@@ -65,7 +65,6 @@ def note_done(plan: ApprovedPlan, numbers: Collection[int]) -> None:
 
 
 def note_stop(plan: ApprovedPlan, why: str) -> None:
-    """Notes why no further batch was requested."""
     document = read_notes(plan.folder)
     document["stopped"] = {"at": now_text(), "why": why}
     _write(plan, document)
@@ -79,7 +78,6 @@ def note_going_on(plan: ApprovedPlan) -> None:
 
 
 def read_batch_note(plan: ApprovedPlan, number: int) -> Mapping[str, Any]:
-    """The notes of this batch; empty if there are none."""
     return entries(read_notes(plan.folder)).get(number, {})
 
 

@@ -72,7 +72,6 @@ class Watcher(ABC):
     def seconds_to_next_look(self, quickest: float, slowest: float) -> float: ...
 
     def close(self) -> None:
-        """Closes the client; the next look opens another."""
         self._client = None
         self._stack.close()
 

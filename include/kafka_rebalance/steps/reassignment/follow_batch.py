@@ -10,7 +10,6 @@ from logging import Logger
 
 from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.documents.reassignment.control import Control
-from kafka_rebalance.documents.reassignment.progress import BrokerTraffic
 from kafka_rebalance.errors import ArtifactError, ReadError
 from kafka_rebalance.execution.eta import predicted_seconds
 from kafka_rebalance.execution.follow import broker_traffic, controller_findings, look_interval, stalled_copies
@@ -50,8 +49,6 @@ GRACE_SHARE, GRACE_SECONDS = 0.1, 120.0
 
 
 class BatchFollower(Watcher):
-    """Reads the batch's partitions again and again."""
-
     def __init__(
         self,
         connection: ClusterConnection,
@@ -136,6 +133,7 @@ class BatchFollower(Watcher):
             self._fullest = max(filter(None, (fullest, self._fullest)), key=lambda one: one[1], default=None)
         self._happenings = events_after(self._happenings, now, progress_notes.wrong(progress, odd))
         flows = broker_traffic.seen(each, known)
+        self._flows = broker_traffic.kept(self._flows, now, flows.copied)
         unwritten = progress_notes.write_progress(
             self.folder,
             self._followed,
@@ -147,7 +145,9 @@ class BatchFollower(Watcher):
             odd=odd,
             control=self._control,
             traffic=flows,
-            brokers=self._traffic(now, flows),
+            brokers=broker_traffic.by_broker(
+                self._followed.flow_earlier, self._followed.flow_later, flows.done, flows.total, self._flows
+            ),
             measured_bytes=self._measured[0] if self._measured else None,
             happenings=self._happenings,
             fullest_disk=self._fullest,
@@ -160,7 +160,6 @@ class BatchFollower(Watcher):
         return BatchSeen(BatchState(state), self.batch.number, message)
 
     def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
-        """See `look_interval`."""
         seen = self._movement
         if self._unreadable_for is not None:
             return max(quickest, min(slowest, self._unreadable_for / 10))
@@ -195,7 +194,6 @@ class BatchFollower(Watcher):
         return BatchSeen(BatchState.UNREADABLE, self.batch.number, given_up)
 
     def rest(self, seconds: float) -> None:
-        """Waits so long, or until the controller has deleted the request of the last look."""
         over = time.monotonic() + seconds
         while (left := over - time.monotonic()) > 0:
             time.sleep(min(left, look_interval.SETTLING_SECONDS))
@@ -236,11 +234,6 @@ class BatchFollower(Watcher):
             self._sizes = before  # the progress shown must not fall because a broker is silent now
             return (None,)
         return (sum(size or 0 for size in found),)
-
-    def _traffic(self, now: float, flows: broker_traffic.TrafficSeen) -> list[BrokerTraffic]:
-        self._flows = broker_traffic.kept(self._flows, now, flows.copied)
-        earlier, later = self._followed.flow_earlier, self._followed.flow_later
-        return broker_traffic.by_broker(earlier, later, flows.done, flows.total, self._flows)
 
     def _read_control(self, say: Callable[[str], object]) -> None:
         """What people have asked; as before if it cannot be read. The follower requests no batch."""

@@ -128,7 +128,6 @@ def write_unreadable(folder: RunFolder, now: float, why: str) -> None:
 
 
 def write_waiting(folder: RunFolder, now: float, reasons: Sequence[str]) -> None:
-    """Notes why the next batch waits; what was known stays."""
     document = _read(folder)
     told = events_after(_recalled(document), now, {WAITING: " ".join(reasons)})
     since = document.get("waiting_since") if document.get("state") == "waiting" else None

@@ -57,13 +57,10 @@ STATES_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """A batch to follow."""
-
     plan: ApprovedPlan
     batch: Batch
 
     def to_arguments(self) -> dict[str, Any]:
-        """The arguments of a trigger."""
         return {
             "connection_id": self.plan.connection_id,
             "run_folder": str(self.plan.folder),
@@ -187,7 +184,6 @@ class Visit:
             raise _stopped(plan, where, str(stopped)) from stopped
 
     def _request(self, plan: ApprovedPlan, view: ClusterView, where: Position, batch: Batch) -> Follow | Wait | None:
-        """Requests the batch, or says what it waits for."""
         client = self.client
         _check_not_stopped(plan, where, batch)
         if not batch.elects:  # an election changes no list, so it cannot look refused
@@ -282,7 +278,6 @@ def _check_not_stopped(plan: ApprovedPlan, where: Position, batch: Batch) -> Non
 
 
 def _stopped(plan: ApprovedPlan, where: Position, why: str) -> StoppedError:
-    """Notes the stop, and gives the error, which says what is done and what is not."""
     batch_notes.note_stop(plan, why)
     done = sum(len(b.moves) for b in plan.candidate.batches if b.number in where.done)
     left = len(plan.candidate.moves) - done
@@ -302,7 +297,8 @@ def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> N
     note = batch_notes.read_batch_note(plan, batch.number)
     _check_not_taken_back(plan, batch, view, note)
     # Moves of partitions that are gone or were moved since were not dropped: `check_before_write` decides on them.
-    dropped = [move for move in batch.moves if _is_as_before(view, move)]
+    found = ((move, view.partitions.get(move.topic_partition)) for move in batch.moves)
+    dropped = [move for move, partition in found if partition is not None and partition.replicas == move.before]
     if not dropped:
         return
     if note.get("state") == BatchState.REQUESTED:
@@ -348,11 +344,6 @@ def _check_not_taken_back(plan: ApprovedPlan, batch: Batch, view: ClusterView, n
     elif state != BatchState.TAKEN_BACK or not {Stage.UNTOUCHED, Stage.TAKEN_BACK} & set(stages.values()):
         return
     raise RefusedError(f"{why} {_NOT_AGAIN}")
-
-
-def _is_as_before(view: ClusterView, move: Move) -> bool:
-    partition = view.partitions.get(move.topic_partition)
-    return partition is not None and partition.replicas == move.before
 
 
 def _wait(plan: ApprovedPlan, view: ClusterView, where: Position, now: datetime) -> Wait | None:

@@ -38,17 +38,13 @@ class ThrottleWatch:
             return self._found
         self._looked_at = now
         try:
-            rate = rate_in_force(self._folder)
+            lease, rate = read_copy(self._folder), rate_in_force(self._folder)
+            own_rates = frozenset((str(rate),)) if lease is None else lease.own_rates
             wanted = desired_throttle(moves, rate)
-            found = lifted(wanted, self._own_rates(rate), read_configs(client, wanted))
+            found = lifted(wanted, own_rates, read_configs(client, wanted))
             self._found = {FindingKind.THROTTLE_LIFTED: lifted_text(found)} if found else {}
         except CorruptZnodeError as unreadable:
             self._found = {FindingKind.THROTTLE_LIFTED: f"It is unknown whether the throttle is in force: {unreadable}"}
         except ArtifactError:
             pass  # the run's folder may be readable at the next look
         return self._found
-
-    def _own_rates(self, rate: int) -> frozenset[str]:
-        """All rates that the run has set, by its copy of the lease; today's rate if there is no copy."""
-        lease = read_copy(self._folder)
-        return frozenset((str(rate),)) if lease is None else lease.own_rates

@@ -34,7 +34,11 @@ class CandidateApproval(Approval):
         snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
         stopped = stopped_candidates(folder, proposals)
         digests = offered_digests(proposals, stopped)
-        moving = any(_has_moves(proposals, name) for name in digests)
+        moving = any(
+            c["moved_replicas"] or c["leader_changes"] or c["batches"]
+            for c in proposals["candidates"]
+            if c["name"] in digests
+        )
         return Offer(
             connection_id=snapshot["connection_id"],
             policy_digest=snapshot["policy_digest"],
@@ -144,8 +148,3 @@ def _refusal(stopped: Mapping[str, Sequence[str]]) -> str:
         f"No candidate can be approved ({', '.join(stopped)}): a new replica could not follow. {' '.join(reasons[:3])}"
         f"{more} Nothing was written to the cluster. Correct the settings and start a new Dag run."
     )
-
-
-def _has_moves(proposals: Mapping[str, Any], name: str) -> bool:
-    candidate = next(c for c in proposals["candidates"] if c["name"] == name)
-    return bool(candidate["moved_replicas"] or candidate["leader_changes"] or candidate["batches"])

@@ -10,6 +10,11 @@ from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.steps.rebalance.plan_tables import read_page_tables, read_tables
 from kafka_rebalance.steps.run_folder import RunFolder
 
+_LATER = (  # files without `.json`, each of which may not be there yet
+    "segments", "decision", "throttle", "batches", "progress", "control", "cancelled", "verification", "left_out",
+    "estimate", "rates", "rejection",
+)  # fmt: skip
+
 
 def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
     """For a page, the plan's tables come from `page.json`: browsers reload pages every few seconds."""
@@ -19,19 +24,8 @@ def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
     return build_report(
         snapshot=json_files.read_json(folder, json_files.SNAPSHOT),
         proposals=proposals,
-        segments=json_files.read_json_if_there(folder, json_files.SEGMENTS),
         tables={name: read(folder, proposals or {}, name) for name in names},
-        decision=json_files.read_json_if_there(folder, json_files.DECISION),
-        throttle=json_files.read_json_if_there(folder, json_files.THROTTLE),
-        batches=json_files.read_json_if_there(folder, json_files.BATCHES),
-        progress=json_files.read_json_if_there(folder, json_files.PROGRESS),
-        control=json_files.read_json_if_there(folder, json_files.CONTROL),
-        cancelled=json_files.read_json_if_there(folder, json_files.CANCELLED),
-        verification=json_files.read_json_if_there(folder, json_files.VERIFICATION),
-        left_out=json_files.read_json_if_there(folder, json_files.LEFT_OUT),
-        estimate=json_files.read_json_if_there(folder, json_files.ESTIMATE),
-        rates=json_files.read_json_if_there(folder, json_files.RATES),
-        rejection=json_files.read_json_if_there(folder, json_files.REJECTION),
+        **{name: json_files.read_json_if_there(folder, f"{name}.json") for name in _LATER},
     )
 
 

@@ -78,7 +78,6 @@ def _plan_row(candidate: Mapping[str, Any], proposals: Mapping[str, Any], run_id
 
 
 def write_report(folder: RunFolder) -> None:
-    """`report.html`, which opens without Airflow."""
     write_whole(folder / json_files.REPORT, render_file(read_report(folder)).encode())
 
 
@@ -91,7 +90,6 @@ def write_last_report(folder: RunFolder) -> None:
 
 
 def write_tables(folder: RunFolder) -> None:
-    """All moves and all brokers of every candidate as CSV beside `report.html`, and `page.json`."""
     proposals = json_files.read_json(folder, json_files.PROPOSALS)
     for name in (candidate["name"] for candidate in proposals["candidates"]):
         brokers, moves = read_tables(folder, proposals, name).brokers, read_move_table(folder, proposals, name)

@@ -55,7 +55,6 @@ class ApprovedPlan:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Topics with an approved move."""
         return frozenset(move.topic_partition.topic for move in self.approved.moves)
 
     @property

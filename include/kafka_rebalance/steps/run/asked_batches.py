@@ -44,5 +44,4 @@ def read_notes(folder: RunFolder) -> dict[str, Any]:
 
 
 def entries(document: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    """The notes of each batch, by its number."""
     return {entry["number"]: entry for entry in document.get("batches", [])}

@@ -141,7 +141,14 @@ def check_before_write(
             ),
         ]
     )
-    _log_harmless([one for one in found if one.move.batch == requesting])
+    harmless = [one for one in found if one.move.batch == requesting and one.drift is Drift.HARMLESS]
+    if harmless:
+        log.info(
+            "%d partitions of batch %d differ from the snapshot without harm: %s",
+            len(harmless),
+            requesting,
+            some(named_by_reason(harmless)),
+        )
     return plan
 
 
@@ -261,14 +268,3 @@ def _settle(
     for line in named_by_reason(against):
         log.warning("left out from now on (on_conflict: leave_out of the policy): %s", line)
     return dataclasses.replace(plan, left_out=left_out)
-
-
-def _log_harmless(found: Sequence[MoveDrift]) -> None:
-    harmless = [one for one in found if one.drift is Drift.HARMLESS]
-    if harmless:
-        log.info(
-            "%d partitions of batch %d differ from the snapshot without harm: %s",
-            len(harmless),
-            harmless[0].move.batch,
-            some(named_by_reason(harmless)),
-        )

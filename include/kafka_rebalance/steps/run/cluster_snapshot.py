@@ -19,6 +19,7 @@ from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.configs import ConfigsByBroker
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
+from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.steps.run.same_cluster import check_same_cluster
@@ -69,7 +70,6 @@ class Snapshot:
 
     @property
     def cluster_bytes(self) -> int:
-        """Bytes of all replicas together, by the partition sizes."""
         return sum(row["size_bytes"] * len(row["replicas"]) for row in self.partitions)
 
 
@@ -178,12 +178,12 @@ def check_names(settings: Settings, view: ClusterView) -> None:
     held = {broker for partition in view.partitions.values() for broker in partition.replicas}
     existing = set(view.brokers) | held
     problems = [
-        f"{name} names broker {_listed(unknown)}, which does not exist"
+        f"{name} names broker {listed(unknown)}, which does not exist"
         for name in ("drain", "replace", "brokers_out")
         if (unknown := sorted(set(getattr(settings, name)) - existing))
     ]
     if unregistered := sorted(set(settings.replace.values()) - set(view.brokers)):
-        problems.append(f"replace puts replicas on broker {_listed(unregistered)}, which is not registered")
+        problems.append(f"replace puts replicas on broker {listed(unregistered)}, which is not registered")
     topics = {tp.topic for tp in view.partitions}
     if not any(settings.selects(topic) for topic in topics):
         problems.append(
@@ -200,13 +200,9 @@ def check_names(settings: Settings, view: ClusterView) -> None:
             problems.append(f"replication_factor {factor} is larger than the {len(racks)} racks")
     if problems:
         raise SettingsError(
-            f"The settings do not fit this cluster: {'; '.join(problems)}. Brokers are {_listed(sorted(existing))}. "
+            f"The settings do not fit this cluster: {'; '.join(problems)}. Brokers are {listed(sorted(existing))}. "
             "Nothing was written to the cluster. Correct the params and start again."
         )
-
-
-def _listed(numbers: Collection[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 def broker_rows(

@@ -67,21 +67,14 @@ def leader_sizes(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> M
 def came_back_empty(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> frozenset[int]:
     """Brokers that registered again and have lost most of what the snapshot found there."""
     again = registered_again(view, plan.tables.baseline) & set(disks.log_dirs)
-    return frozenset(broker for broker in again if _lost(_held_still(plan, view, broker), broker, disks))
+    return frozenset(broker for broker in again if _has_lost_most(plan, view, broker, disks))
 
 
-def _held_still(plan: ApprovedPlan, view: ClusterView, broker: int) -> dict[TopicPartition, int]:
-    """Bytes of the replicas of the snapshot that this broker should still hold.
-
-    Earlier batches have moved others away, or their topic is gone. A topic outside the plan counts as unchanged.
-    """
-    return {
+def _has_lost_most(plan: ApprovedPlan, view: ClusterView, broker: int, disks: BrokerDisks) -> bool:
+    # Without replicas that earlier batches have moved away. A topic outside the plan counts as unchanged.
+    held = {
         tp: size
         for tp, size in plan.tables.held(broker).items()
         if tp.topic not in plan.topics or (tp in view.partitions and broker in view.partitions[tp].replicas)
     }
-
-
-def _lost(held: Mapping[TopicPartition, int], broker: int, disks: BrokerDisks) -> bool:
-    found = sum(size for tp, size in held.items() if disks.replicas.get(tp, {}).get(broker))
-    return found < sum(held.values()) / 2
+    return sum(size for tp, size in held.items() if disks.replicas.get(tp, {}).get(broker)) < sum(held.values()) / 2

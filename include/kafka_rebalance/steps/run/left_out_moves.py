@@ -78,7 +78,6 @@ def leave_out(
 def _scores(
     folder: RunFolder, approved: Candidate, left_out: Sequence[LeftOut], view: ClusterView
 ) -> Mapping[str, Mapping[str, Score]]:
-    """Scores of the whole plan, and of what remains of it with the other partitions as they are now."""
     # Imported here: 10 MB of modules that the triggerer, which reads left_out.json, does not need.
     from kafka_rebalance.planning.evenness.scores import scores_with
     from kafka_rebalance.planning.tables.read_problem import read_problem

@@ -100,7 +100,9 @@ def _notes(deployment: Deployment) -> Iterator[_Note]:
         try:
             noted = json_files.read_json_if_there(folder, name)
             if noted is not None:
-                yield _Note(name, str(noted["connection_id"]), _time(noted["noted_at"]))
+                yield _Note(
+                    name, str(noted["connection_id"]), datetime.fromisoformat(noted["noted_at"]).astimezone(UTC)
+                )
         except StorageError as away:
             log.error("The note of a lock cannot be read: %s", away)
         except (ArtifactError, KeyError, TypeError, ValueError) as damaged:
@@ -111,11 +113,6 @@ def _notes(deployment: Deployment) -> Iterator[_Note]:
                 type(damaged).__name__,
                 damaged,
             )
-
-
-def _time(text: str) -> datetime:
-    at = datetime.fromisoformat(text)
-    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def _note(connection_id: str, owner: LockOwner) -> str:

@@ -30,8 +30,6 @@ GOING_ON = (
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The run that holds the cluster, and what it was approved to do."""
-
     holder: cluster_lock.LockOwner
     plan: ApprovedPlan
 
@@ -117,7 +115,8 @@ def find_moved(deployment: Deployment, connection_id: str, run_id: str | None) -
     runs = [file_name(run_id)] if run_id else names_in(connection)
     for folder in (attempt for run in runs for attempt in _attempts(connection / run)):
         try:
-            begun = _begun(folder)
+            notes = json_files.read_json_if_there(folder, json_files.BATCHES) or {}
+            begun = [batch["created_at"] for batch in notes.get("batches", ())]  # ISO 8601 in UTC
             plan = approved_in(folder, None) if begun else None
         except ArtifactError as unreadable:
             remedy = "" if run_id else " So it is unknown which run began last. Name the run in run_id."
@@ -125,12 +124,6 @@ def find_moved(deployment: Deployment, connection_id: str, run_id: str | None) -
         if plan is not None:
             found.append((min(begun), plan))
     return max(found, key=lambda one: one[0])[1] if found else None
-
-
-def _begun(folder: RunFolder) -> list[str]:
-    """When its batches were requested, ISO 8601 in UTC."""
-    document = json_files.read_json_if_there(folder, json_files.BATCHES) or {}
-    return [batch["created_at"] for batch in document.get("batches", ())]
 
 
 def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:

@@ -36,7 +36,6 @@ class SnapshotTables:
 
     @cached_property
     def baseline(self) -> Baseline:
-        """These topics, and every broker."""
         rows = self._rows("replicas", "isr", "leader", "topic_znode_version", "topic_czxid", "topic_id")
         return Baseline(
             topics={
@@ -70,7 +69,6 @@ class SnapshotTables:
 
     @cached_property
     def disks(self) -> dict[int, DiskThen]:
-        """The disks of every broker."""
         held: Counter[int] = Counter()
         for row in _read(self._folder, _PARTITIONS, ["replicas", "size_bytes"]):
             held.update(dict.fromkeys(row["replicas"], row["size_bytes"] or 0))

@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ClusterLease:
-    """Where the lease of one cluster is read and written."""
-
     deployment: Deployment
     client: KazooClient
     cluster_id: str

@@ -63,7 +63,6 @@ def write(deployment: Deployment, lease: ThrottleLease) -> None:
 
 
 def is_latest(deployment: Deployment, lease: ThrottleLease) -> bool:
-    """Whether there is no later file. Raises StorageError."""
     return _generations(deployment, file_name(lease.cluster_id))[-1:] == [lease.generation]
 
 
@@ -76,7 +75,6 @@ def was_given_back_between(deployment: Deployment, earlier: ThrottleLease, later
 
 
 def remove_before(deployment: Deployment, lease: ThrottleLease) -> None:
-    """Removes the files that are earlier than this lease, which was given back."""
     cluster = file_name(lease.cluster_id)
     earlier = [one for one in _generations(deployment, cluster) if one < lease.generation]
     leases = _folder(deployment)

@@ -89,7 +89,6 @@ def write_rates(
 
 
 def _network(brokers: Sequence[int], connection: ClusterConnection, now: Mapping[int, BrokerLoad]) -> NetworksKnown:
-    """The networks with least capacity left, without the plan's copies, and for how many brokers this is known."""
     uses = network_uses(brokers, connection.capacities, now)
     tightest = [
         replace(use, used_bytes_per_second=round(use.used_bytes_per_second, 1)) for use in uses[:NETWORKS_LISTED]

@@ -38,7 +38,6 @@ def check_throttle_in_force(kept: ClusterLease, plan: ApprovedPlan, partitions: 
 
 
 def has_held_before(plan: ApprovedPlan, holder: LockOwner | None, owner: LockOwner) -> bool:
-    """Whether this run has held the cluster before, by the lock or by its own notes."""
     if holder is not None and holder.is_same_run(owner):
         return True
     document = json_files.read_json_if_there(plan.folder, json_files.THROTTLE)
