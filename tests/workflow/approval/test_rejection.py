@@ -96,3 +96,13 @@ def test_a_run_whose_folder_is_gone_is_still_named(
     shutil.rmtree(first.folder.parent)
     found = rejected(planned(tmp_path, cluster, monkeypatch, "two"))
     assert (found["run_id"], found["then"], found["same_moves"]) == ("one", None, None)
+
+
+def test_a_damaged_file_of_the_rejected_run_stops_no_plan(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = planned(tmp_path, cluster, monkeypatch, "one")
+    answered("one", "Reject")
+    (first.folder / "moves" / "part-0.parquet").write_bytes(b"no Parquet")
+    found = rejected(planned(tmp_path, cluster, monkeypatch, "two"))
+    assert (found["run_id"], found["then"], found["same_moves"]) == ("one", None, None)

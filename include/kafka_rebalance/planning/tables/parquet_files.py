@@ -23,14 +23,20 @@ def read_parquet(folder: Folder, name: str) -> bytes:
         raise ArtifactError(f"{folder / name} cannot be read ({missing}). Nothing was planned.") from missing
 
 
-def parquet_table(content: bytes, where: str) -> pa.Table:
-    """The table of a file. Raises ArtifactError, which names the file (`where`), if it is not Parquet."""
+def parquet_table(content: bytes, where: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """The table of a file, or these columns of it. Raises ArtifactError, which names `where`, if it is not Parquet."""
     try:
         # `read_table` would import pandas, which takes longer than many plans.
-        return pq.ParquetFile(io.BytesIO(content)).read()
+        return pq.ParquetFile(io.BytesIO(content)).read(columns=columns)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as wrong:  # from damaged footers, pages and names
         said = " ".join(str(wrong).split())  # Arrow's texts have several lines
         raise ArtifactError(f"{where} is not a Parquet file ({said}). Nothing was planned.") from wrong
+
+
+def read_rows(folder: Folder, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """These columns of each row. Errors as in `read_parquet` and `parquet_table`."""
+    rows: list[dict[str, Any]] = parquet_table(read_parquet(folder, name), f"{folder / name}", columns).to_pylist()
+    return rows
 
 
 def parquet_bytes(table: pa.Table) -> bytes:

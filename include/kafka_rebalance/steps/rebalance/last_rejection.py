@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import logging
 from datetime import datetime
 from typing import Any
-
-import pyarrow.parquet as pq
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.decision import DECISION_FILE
@@ -16,7 +13,7 @@ from kafka_rebalance.documents.rejection import REJECTION_FILE, LastAnswer, Prop
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.model.metrics import Metric
-from kafka_rebalance.planning.tables.parquet_files import PART, read_parquet
+from kafka_rebalance.planning.tables.parquet_files import PART, read_rows
 from kafka_rebalance.planning.tables.snapshot_files import BROKERS
 from kafka_rebalance.steps.clusters import REBALANCE_DAG
 from kafka_rebalance.steps.deployment import Deployment
@@ -71,17 +68,11 @@ def _proposed(folder: RunFolder) -> tuple[Proposed | None, Lists]:
     if chosen is None:
         return None, {}
     lists, disk = _lists(folder, chosen.name), chosen.scores.before.get(Metric.DISK)
-    (brokers,) = _columns(folder / json_files.SNAPSHOT_FOLDER, BROKERS, ["broker"])
+    brokers = sorted(row["broker"] for row in read_rows(folder / json_files.SNAPSHOT_FOLDER, BROKERS, ["broker"]))
     highest = None if disk is None else disk.max_over_mean
-    return Proposed(chosen.name, chosen.moved_bytes, len(lists), highest, tuple(sorted(brokers))), lists
+    return Proposed(chosen.name, chosen.moved_bytes, len(lists), highest, tuple(brokers)), lists
 
 
 def _lists(folder: RunFolder, candidate: str) -> Lists:
-    rows = zip(*_columns(folder / "moves", PART, ["candidate", "topic", "partition", "after"]), strict=True)
-    return {(topic, partition): after for name, topic, partition, after in rows if name == candidate}
-
-
-def _columns(folder: RunFolder, name: str, columns: list[str]) -> list[list[Any]]:
-    # `read_table` would import pandas.
-    table = pq.ParquetFile(io.BytesIO(read_parquet(folder, name))).read(columns=columns)
-    return [table[column].to_pylist() for column in columns]
+    rows = read_rows(folder / "moves", PART, ["candidate", "topic", "partition", "after"])
+    return {(row["topic"], row["partition"]): row["after"] for row in rows if row["candidate"] == candidate}
