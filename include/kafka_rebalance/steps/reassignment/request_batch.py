@@ -299,9 +299,10 @@ def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> N
     # Moves of partitions that are gone or were moved since were not dropped: `check_before_write` decides on them.
     found = ((move, view.partitions.get(move.topic_partition)) for move in batch.moves)
     dropped = [move for move, partition in found if partition is not None and partition.replicas == move.before]
-    if not dropped:
+    state, why, epoch = note.get("state"), str(note.get("why")), view.controller.epoch if view.controller else None
+    if not dropped or state not in (BatchState.REQUESTED, BatchState.REFUSED):
         return
-    if note.get("state") == BatchState.REQUESTED:
+    if state == BatchState.REQUESTED:
         # Requested without a trace: nobody followed it when it was dropped.
         named = ", ".join(str(move.topic_partition) for move in dropped[:10])
         why = (
@@ -309,13 +310,8 @@ def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> N
             f"replicas unchanged: the controller refused them ({named}). Its log says why (KafkaController)."
         )
         _note_refused(plan, batch, view, why)
-    elif note.get("state") == BatchState.REFUSED:
-        epoch = view.controller.epoch if view.controller else None
-        if epoch is not None and epoch != note.get("controller_epoch"):
-            log.info("Batch %d was refused by an earlier controller; asking the one of epoch %d", batch.number, epoch)
-            return
-        why = str(note.get("why"))
-    else:
+    elif epoch not in (None, note.get("controller_epoch")):
+        log.info("Batch %d was refused by an earlier controller; asking the one of epoch %d", batch.number, epoch)
         return
     raise RefusedError(
         f"{why} It was not requested again: the same controller would drop it again. Start a new Dag run to plan from "

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping
 from typing import Any
-
-import pyarrow.parquet as pq
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.json_files import plain
 from kafka_rebalance.documents.segments import SEGMENTS_FILE, ClusterSegments, SegmentReport
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.planning.tables.parquet_files import read_parquet
+from kafka_rebalance.planning.tables.parquet_files import read_rows
 from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
@@ -38,8 +36,7 @@ def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | Non
     snapshot = folder / json_files.SNAPSHOT_FOLDER
     configs = ClusterConfigs.from_mapping(json_files.read_json(snapshot, json_files.CONFIGS))
     columns = ["topic", "partition", "replicas", "size_bytes"]
-    table = pq.read_table(io.BytesIO(read_parquet(snapshot, "partitions.parquet")), columns=columns)
-    placed = _placed(table.to_pylist())
+    placed = _placed(read_rows(snapshot, PARTITIONS, columns))
     now = files_now(placed, configs)
     candidates = {
         one["name"]: audit_moves(read_candidate(folder, one["name"]).moves, now, configs, FINDINGS_KEPT)

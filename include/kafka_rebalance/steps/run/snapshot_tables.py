@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.execution.check.drift import Baseline, BrokerThen, PartitionThen
 from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
-from kafka_rebalance.planning.tables.parquet_files import read_parquet
+from kafka_rebalance.planning.tables.parquet_files import read_rows
+from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS
 from kafka_rebalance.steps.run_folder import RunFolder
-
-_PARTITIONS, _BROKERS = "partitions.parquet", "brokers.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +28,7 @@ class SnapshotTables:
     """The snapshot of these topics. Each part is read once, because the files do not change."""
 
     def __init__(self, folder: RunFolder, topics: Collection[str]) -> None:
-        self._folder, self._topics = folder, topics
+        self._folder, self._topics = folder / json_files.SNAPSHOT_FOLDER, topics
 
     @cached_property
     def baseline(self) -> Baseline:
@@ -44,7 +40,7 @@ class SnapshotTables:
             },
             brokers={
                 row["broker"]: BrokerThen(row["registration_czxid"], row["rack"], row["state"] != "new")
-                for row in _read(self._folder, _BROKERS, ["broker", "registration_czxid", "rack", "state"])
+                for row in read_rows(self._folder, BROKERS, ["broker", "registration_czxid", "rack", "state"])
             },
             partitions={
                 _partition(row): PartitionThen(
@@ -70,32 +66,25 @@ class SnapshotTables:
     @cached_property
     def disks(self) -> dict[int, DiskThen]:
         held: Counter[int] = Counter()
-        for row in _read(self._folder, _PARTITIONS, ["replicas", "size_bytes"]):
+        for row in read_rows(self._folder, PARTITIONS, ["replicas", "size_bytes"]):
             held.update(dict.fromkeys(row["replicas"], row["size_bytes"] or 0))
         return {
             row["broker"]: DiskThen(
                 row["disk_capacity_bytes"],
                 None if row["disk_used_bytes"] is None else max(0, row["disk_used_bytes"] - held[row["broker"]]),
             )
-            for row in _read(self._folder, _BROKERS, ["broker", "disk_capacity_bytes", "disk_used_bytes"])
+            for row in read_rows(self._folder, BROKERS, ["broker", "disk_capacity_bytes", "disk_used_bytes"])
         }
 
     def held(self, broker: int) -> dict[TopicPartition, int]:
         """Bytes of each replica on this broker, in all topics."""
-        rows = _read(self._folder, _PARTITIONS, ["topic", "partition", "replicas", "size_bytes"])
+        rows = read_rows(self._folder, PARTITIONS, ["topic", "partition", "replicas", "size_bytes"])
         return {_partition(row): row["size_bytes"] for row in rows if broker in row["replicas"]}
 
     def _rows(self, *columns: str) -> list[dict[str, Any]]:
-        rows = _read(self._folder, _PARTITIONS, ["topic", "partition", *columns])
+        rows = read_rows(self._folder, PARTITIONS, ["topic", "partition", *columns])
         return [row for row in rows if row["topic"] in self._topics]
 
 
 def _partition(row: dict[str, Any]) -> TopicPartition:
     return TopicPartition(row["topic"], row["partition"])
-
-
-def _read(folder: RunFolder, name: str, columns: list[str]) -> list[dict[str, Any]]:
-    content = read_parquet(folder / json_files.SNAPSHOT_FOLDER, name)
-    table = pq.ParquetFile(io.BytesIO(content)).read(columns=columns)  # `read_table` would import pandas
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows

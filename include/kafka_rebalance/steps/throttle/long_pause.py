@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 
 from kafka_rebalance.documents import json_files
@@ -28,19 +29,13 @@ def waits_long(deployment: Deployment, lease: ThrottleLease) -> str | None:
         reasons = " ".join(map(str, note["waiting_for"]))
     except (RebalanceError, OSError, KeyError, TypeError, ValueError):
         return None  # an earlier version's note, or none that can be read
-    if seconds < _longest_seconds(deployment, lease.connection_id):
+    policy = None
+    with suppress(PolicyError):  # every run's tasks report a wrong policy
+        policy = deployment.read_policy(lease.connection_id)
+    if seconds < (LONG_PAUSE_SECONDS if policy is None else policy.long_pause_seconds):
         return None
     return (
         f"Run {lease.run} holds the cluster, copies nothing, and its next batch has waited for {seconds / 3600:.1f} h: "
         f"{reasons} Its throttle is put back meanwhile, and set again before that batch. Repair what it waits for, or "
         "stop the run with kafka_rebalance_cancel, which gives the cluster to other runs."
     )
-
-
-def _longest_seconds(deployment: Deployment, connection_id: str) -> int:
-    """By today's policy; the default if there is none, or it is wrong. Then every run's tasks report that error."""
-    try:
-        policy = deployment.read_policy(connection_id)
-    except PolicyError:
-        policy = None
-    return LONG_PAUSE_SECONDS if policy is None else policy.long_pause_seconds
