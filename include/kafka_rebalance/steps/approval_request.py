@@ -123,9 +123,7 @@ def ask(
     if begun is not None:
         _tell(inputs, folder, nonce, begun, digest_of(begun))
         return None
-    check_newest_attempt(folder)
-    offer = approval.offer(folder)
-    policy = _policy(inputs, offer)
+    offer, policy = _offer(inputs, approval, folder)
     if policy is None:
         return EndsHere(
             f"Read-only: there is no policy file for the connection {offer.connection_id!r}, so nobody can approve "
@@ -166,16 +164,8 @@ def take_answer(inputs: StepInputs, approval: Approval, run_folder: str, nonce: 
         **details,
     )
     _decide(inputs, folder, nonce, offer, decision)
-    _note(
-        inputs,
-        offer,
-        choice=choice,
-        digest=decision.digest,
-        by=answer.user_id,
-        at=decision.approved_at,
-        note=decision.note,
-        throttle_bytes_per_second=decision.throttle_bytes_per_second,
-    )
+    kept = {name: getattr(decision, name) for name in ("choice", "digest", "note", "throttle_bytes_per_second")}
+    _note(inputs, offer, by=answer.user_id, at=decision.approved_at, **kept)
     log.info("%s chose %s", answer.user_id, answer.option)
     if choice != REJECT:
         return form
@@ -201,19 +191,19 @@ def end_unanswered(
 
 def _again(inputs: StepInputs, approval: Approval, run_folder: str, nonce: str) -> tuple[RunFolder, Offer, Policy]:
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run, nonce)
-    check_newest_attempt(folder)
-    offer = approval.offer(folder)
-    policy = _policy(inputs, offer)
+    offer, policy = _offer(inputs, approval, folder)
     if policy is None:
         raise ApprovalError("Somebody removed the policy file after the request. Nothing was written to the cluster.")
     return folder, offer, policy
 
 
-def _policy(inputs: StepInputs, offer: Offer) -> Policy | None:
-    """Today's policy, which must still be that of the offer."""
+def _offer(inputs: StepInputs, approval: Approval, folder: RunFolder) -> tuple[Offer, Policy | None]:
+    """The offer, and today's policy, which must still be that of the offer."""
+    check_newest_attempt(folder)
+    offer = approval.offer(folder)
     if offer.policy_digest is None and inputs.deployment.read_policy(offer.connection_id) is None:
-        return None
-    return inputs.deployment.check_policy_unchanged(offer.connection_id, offer.policy_digest)
+        return offer, None
+    return offer, inputs.deployment.check_policy_unchanged(offer.connection_id, offer.policy_digest)
 
 
 def _form(approval: Approval, folder: RunFolder, offer: Offer, policy: Policy) -> Form:

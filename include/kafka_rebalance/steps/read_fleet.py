@@ -114,8 +114,7 @@ def _newest_verdict(deployment: Deployment, cluster: ClusterToRead, problems: li
     for check in cluster.checks:
         try:
             folder = newest_attempt(folder_of_run(deployment, cluster.connection_id, check))
-            verdict = None if folder is None else json_files.read_json_if_there(folder, VERDICT)
-            if verdict is not None:
+            if folder is not None and (verdict := json_files.read_json_if_there(folder, VERDICT)) is not None:
                 return verdict
         except (ArtifactError, OSError) as unreadable:
             problems.append(f"The check of {check} cannot be read: {unreadable}")
@@ -173,9 +172,10 @@ def read_run_state(folder: RunFolder | None, *, is_active: bool, has_open_reques
 
 
 def _janitor(deployment: Deployment, connection_id: str, problems: list[str]) -> Janitor | None:
-    folder, name = deployment.runs_root / json_files.JANITOR, f"{file_name(connection_id)}.json"
     try:
-        found = json_files.read_json_if_there(folder, name)
+        found = json_files.read_json_if_there(
+            deployment.runs_root / json_files.JANITOR, f"{file_name(connection_id)}.json"
+        )
         return None if found is None else report.read_janitor(found)
     except (ArtifactError, OSError) as unreadable:
         problems.append(f"The janitor's report cannot be read: {unreadable}")

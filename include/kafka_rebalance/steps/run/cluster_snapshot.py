@@ -23,6 +23,7 @@ from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.steps.run.same_cluster import check_same_cluster
+from kafka_rebalance.steps.run.snapshot_tables import partition_of
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
@@ -150,8 +151,8 @@ def metric_rows(taken: Snapshot) -> list[dict[str, Any]]:
             "topic": row["topic"],
             "partition": row["partition"],
             "size_bytes": row["size_bytes"],
-            "end_offset": taken.end_offsets.get(_partition(row)),
-            "start_offset": taken.start_offsets.get(_partition(row)),
+            "end_offset": taken.end_offsets.get(partition_of(row)),
+            "start_offset": taken.start_offsets.get(partition_of(row)),
             "topic_czxid": row["topic_czxid"],
         }
         for row in taken.partitions
@@ -166,7 +167,7 @@ def append_bytes(partitions: Collection[Mapping[str, Any]], offsets: Mapping[Top
     """
     found: dict[str, int] = {}
     for row in partitions:
-        records = offsets.get(_partition(row), 0)
+        records = offsets.get(partition_of(row), 0)
         if records and row["size_bytes"]:
             size = row["size_bytes"] // records
             found[row["topic"]] = min(size, found.get(row["topic"], size))
@@ -285,18 +286,14 @@ def check_sizes(partitions: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _without_size(partitions: Iterable[Mapping[str, Any]]) -> tuple[TopicPartition, ...]:
-    return tuple(_partition(row) for row in partitions if row["size_bytes"] is None)
-
-
-def _partition(row: Mapping[str, Any]) -> TopicPartition:
-    return TopicPartition(row["topic"], row["partition"])
+    return tuple(partition_of(row) for row in partitions if row["size_bytes"] is None)
 
 
 def _with_size_in_sync(row: dict[str, Any], disks: sizes.BrokerDisks) -> dict[str, Any]:
     """With the size of the largest replica in sync if the leader does not tell; None if no replica tells."""
     if row["size_bytes"] is not None:
         return row
-    told = disks.replicas.get(_partition(row), {})
+    told = disks.replicas.get(partition_of(row), {})
     return {**row, "size_bytes": max((told[broker] for broker in row["isr"] if broker in told), default=None)}
 
 

@@ -14,6 +14,7 @@ from kafka_rebalance.planning.tables.parquet_files import read_rows
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot
+from kafka_rebalance.steps.run.snapshot_tables import partition_of
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.next_roll import expected_rolls
@@ -66,7 +67,4 @@ def audit_rows(audit: ClusterSegments) -> list[dict[str, Any]]:
 
 def _placed(rows: Iterable[Mapping[str, Any]]) -> list[Placed]:
     """A size is unknown only in a snapshot of the rest. It counts as 0, so the files are a lower bound."""
-    return [
-        Placed(TopicPartition(row["topic"], row["partition"]), tuple(row["replicas"]), row["size_bytes"] or 0)
-        for row in rows
-    ]
+    return [Placed(partition_of(row), tuple(row["replicas"]), row["size_bytes"] or 0) for row in rows]

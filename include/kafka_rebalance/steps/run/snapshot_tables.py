@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -43,7 +43,7 @@ class SnapshotTables:
                 for row in read_rows(self._folder, BROKERS, ["broker", "registration_czxid", "rack", "state"])
             },
             partitions={
-                _partition(row): PartitionThen(
+                partition_of(row): PartitionThen(
                     replicas=tuple(row["replicas"]),
                     isr=None if row["isr"] is None else frozenset(row["isr"]),
                     leader=row["leader"],
@@ -55,13 +55,13 @@ class SnapshotTables:
     @cached_property
     def min_insync(self) -> dict[TopicPartition, int]:
         """`min.insync.replicas`, where the snapshot knows it."""
-        known = {_partition(row): row["min_insync_replicas"] for row in self._rows("min_insync_replicas")}
+        known = {partition_of(row): row["min_insync_replicas"] for row in self._rows("min_insync_replicas")}
         return {tp: least for tp, least in known.items() if least is not None}
 
     @cached_property
     def sizes(self) -> dict[TopicPartition, int]:
         """Bytes of one replica of each partition."""
-        return {_partition(row): row["size_bytes"] for row in self._rows("size_bytes")}
+        return {partition_of(row): row["size_bytes"] for row in self._rows("size_bytes")}
 
     @cached_property
     def disks(self) -> dict[int, DiskThen]:
@@ -79,12 +79,12 @@ class SnapshotTables:
     def held(self, broker: int) -> dict[TopicPartition, int]:
         """Bytes of each replica on this broker, in all topics."""
         rows = read_rows(self._folder, PARTITIONS, ["topic", "partition", "replicas", "size_bytes"])
-        return {_partition(row): row["size_bytes"] for row in rows if broker in row["replicas"]}
+        return {partition_of(row): row["size_bytes"] for row in rows if broker in row["replicas"]}
 
     def _rows(self, *columns: str) -> list[dict[str, Any]]:
         rows = read_rows(self._folder, PARTITIONS, ["topic", "partition", *columns])
         return [row for row in rows if row["topic"] in self._topics]
 
 
-def _partition(row: dict[str, Any]) -> TopicPartition:
+def partition_of(row: Mapping[str, Any]) -> TopicPartition:
     return TopicPartition(row["topic"], row["partition"])

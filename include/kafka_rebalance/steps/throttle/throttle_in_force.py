@@ -48,7 +48,7 @@ def check_nothing_of_ours(client: KazooClient, plan: ApprovedPlan, consequence: 
     """For a run whose lease is neither in ZooKeeper nor below `runs_url`. Raises ThrottleError if a rate or list entry
     that this run sets is in force, because nothing tells what was there before it.
     """
-    wanted = _wanted(plan)
+    wanted = desired_throttle(plan.approved.moves, rate_in_force(plan.folder))
     found = set_now(wanted, read_configs(client, wanted))
     if found:
         shown = some([f"{entity}: {key} = {value}" for entity, key, value in found])
@@ -61,11 +61,6 @@ def check_nothing_of_ours(client: KazooClient, plan: ApprovedPlan, consequence: 
         )
 
 
-def _wanted(plan: ApprovedPlan) -> dict[str, dict[str, str]]:
-    """What the run sets, at its last rate that its folder tells."""
-    return desired_throttle(plan.approved.moves, rate_in_force(plan.folder))
-
-
 def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]:
     """The verification's results: throttles are as before, and none is left on what the run touched."""
     topics = (f"topics/{topic}" for topic in plan.topics)
@@ -73,7 +68,7 @@ def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]
     lease = read_copy(plan.folder)
     now = read_configs(client, entities.union(lease.wanted if lease else ()))
     if lease is None:
-        checks = check_unrecorded(set_now(_wanted(plan), now))
+        checks = check_unrecorded(set_now(desired_throttle(plan.approved.moves, rate_in_force(plan.folder)), now))
     else:
         checks = check_throttles(lease.prior, lease.wanted, now, lease.own_rates)
     return (*checks, *check_left(now, checks))
