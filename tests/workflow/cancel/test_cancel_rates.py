@@ -59,7 +59,7 @@ def test_a_rate_above_the_approved_one_is_set_once_an_approver_says_so(
     begin(run, cluster)
     canceller.request("set_throttle", throttle_bytes_per_second=3_000_000)
     before = cluster.tree()
-    with pytest.raises(AirflowFailException, match="above the 2000000 bytes/s that kafka_rebalance/one was approved"):
+    with pytest.raises(AirflowFailException, match="above the approved 2000000 bytes/s of kafka_rebalance/one"):
         canceller.set_throttle()
     assert cluster.tree() == before
     run.policy_file.write_text(run.policy_file.read_text().replace("[uma]", "[uma, olive]"))

@@ -16,7 +16,7 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 
 from kafka_rebalance.documents.json_files import CANCELLED, CONTROL, DECISION, PROGRESS, VERIFICATION, write_json
-from kafka_rebalance.workflow.web import app, run_page, run_records
+from kafka_rebalance.workflow.web import app, run_records
 from support.airflow.airflow_home import RUNS
 from support.airflow.web_run import NONCE_VALUE, SECRET, Run, waiting
 from support.documents import report_samples as samples
@@ -218,9 +218,9 @@ def test_a_paused_dag_and_a_freeze_are_said_where_a_run_stands(
     if has_begun:
         write_json(run.folder, DECISION, samples.decision())
         write_json(run.folder, "batches.json", samples.batches())
-    monkeypatch.setattr(run_page, "is_paused", lambda session, dag_id: False)
+    monkeypatch.setattr(run_records, "is_paused", lambda session, dag_id: False)
     assert "is paused" not in get(run.url).text
-    monkeypatch.setattr(run_page, "is_paused", lambda session, dag_id: True)
+    monkeypatch.setattr(run_records, "is_paused", lambda session, dag_id: True)
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", '["orders-prod"]')
     assert "is paused" not in get(Run(state="failed").ready().url).text
     standing = get(run.url).text.partition('<div id="standing"')[2].partition("</div>")[0]

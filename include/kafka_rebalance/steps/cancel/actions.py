@@ -1,4 +1,4 @@
-"""What `kafka_rebalance_cancel` can be asked for, and the field of an answer in which an approver consents."""
+"""The actions of `kafka_rebalance_cancel`, and the field of an answer in which the approver consents."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ STOP, CANCEL_NOW, ROLL_BACK, SET_THROTTLE, ELECT_CONTROLLER = ACTIONS = (
     "set_throttle",
     "elect_controller",
 )
-CONSENT = "i_consent_to"  # of decision.json as well
+CONSENT = "i_consent_to"  # decision.json has the same field

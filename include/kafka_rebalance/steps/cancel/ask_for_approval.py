@@ -1,4 +1,4 @@
-"""A person approves what cancel.json would do: cancel now, elect a controller, or set a rate above the approved one."""
+"""A person approves cancel.json: to cancel now, elect a controller, or set a rate above the approved one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafka_rebalance.steps.run_folder import RunFolder
 
 
 class CancelApproval(Approval):
-    """Where znodes of the controller are deleted, the approver has to repeat a sentence that names them."""
+    """If the action deletes the controller's znodes, the approver must repeat a sentence that names them."""
 
     def offer(self, folder: RunFolder) -> Offer:
         written = json_files.read_json(folder, json_files.CANCEL)
@@ -54,7 +54,7 @@ class CancelApproval(Approval):
 
 
 def _plan(written: Mapping[str, Any]) -> CancelPlan | ElectionPlan | None:
-    """None of a rate, which is described by its digest alone."""
+    """None for a rate: its digest is in cancel.json."""
     if written["action"] == SET_THROTTLE:
         return None
     return (ElectionPlan if written["action"] == ELECT_CONTROLLER else CancelPlan).from_mapping(written["plan"])

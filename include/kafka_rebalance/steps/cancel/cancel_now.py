@@ -1,4 +1,4 @@
-"""`cancel`: takes back what is in flight, as approved, until nothing is."""
+"""`cancel`: takes back the approved moves in flight until none is left."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from kafka_rebalance.zookeeper.writer import create_reassignment
 
 log = logging.getLogger(__name__)
 
-SETTLE_SECONDS = 120.0  # for lists to be back; a healthy controller takes less than one
+SETTLE_SECONDS = 120.0  # until the lists are back; a healthy controller takes less than one
 LOOK_SECONDS = 0.5
 _SHOWN = 20
 
 
 def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
-    """A last look at lock, policy and cluster, then the cancelling. A retry cancels nothing twice.
+    """Checks lock, policy and cluster again, then cancels. A retry cancels nothing twice.
 
-    control.json comes first, so that `reassign` requests nothing more, and whoever follows the batch knows why its
+    It writes control.json first. So `reassign` requests nothing more, and the follower of the batch knows why its
     partitions go back.
     """
     approved = read_approved_cancel(inputs, decision)
@@ -61,10 +61,10 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
         if said := target_run.ended(inputs, client, plan.run, plan.candidate_digest):
             return said
         check_same_cluster(connection, _view(client, plan))
-        if stop_requests.read_control(target).cancelled is None:  # else this is a retry of what was begun in time
+        if stop_requests.read_control(target).cancelled is None:  # else a retry: the first try began in time
             check_may_begin(inputs.deployment, approved)
         stop_requests.ask_cancel(target, decider(approved.decision) or "somebody")
-        # After that: a worker that read control.json before it, and is about to request a batch, no longer can.
+        # Only now: a worker that has read the old control.json can no longer request a batch.
         cluster_lock.raise_fence(client)
         cancelled = _take_back(inputs, client, connection, approved)
     for tp in sorted(cancelled):
@@ -73,7 +73,7 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
 
 
 def read_approved_cancel(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedRequest[CancelPlan]:
-    """The plan of cancel.json, if it is the one that was approved. Raises ApprovalError, ArtifactError."""
+    """The approved plan. Raises ApprovalError if cancel.json holds another one, ArtifactError."""
     return read_approved_request(
         inputs,
         decision,
@@ -86,7 +86,7 @@ def read_approved_cancel(inputs: StepInputs, decision: Mapping[str, Any]) -> App
 def _take_back(
     inputs: StepInputs, client: KazooClient, connection: ClusterConnection, approved: ApprovedRequest[CancelPlan]
 ) -> set[TopicPartition]:
-    """Cancels what is in flight until nothing is, and restores the order of lists. Raises where that takes too long."""
+    """Cancels until nothing is in flight, and restores the order of lists. Raises ExecutionError after a time limit."""
     plan, cancelled, reordered = approved.plan, set[TopicPartition](), set[TopicPartition]()
     target = open_run_folder(inputs.deployment, approved.written["target_folder"])
     for _ in looks(SETTLE_SECONDS, LOOK_SECONDS):
@@ -100,14 +100,14 @@ def _take_back(
             raise ExecutionError(
                 f"{len(blocked)} partitions cannot be taken back: "
                 f"{'; '.join(f'{step.move.topic_partition} {step.note}' for step in blocked[:10])}. {len(cancelled)} "
-                "others were. The run requests no further batch. Clear this task when that has changed."
+                "others were taken back. The run requests no further batch. Clear this task when the reason is gone."
             )
         waits = plan.way is CancelWay.ZNODE and has_fate(steps, Fate.ENDING)
         if flying and not waits:
             cancelled |= _cancel_in_flight(client, connection, approved, [step.move for step in flying], asked)
         order = out_of_order(plan.moves, view) if not flying and view.reassignments is None else ()
         if order and not {move.topic_partition for move in order} <= reordered:
-            # Copies nothing: each list has the same brokers before and after. Not beside another run: the fence first.
+            # This copies nothing: each list keeps its brokers. The fence keeps it from writing beside another run.
             fence = cluster_lock.read_fence(client)
             still_running(inputs.deployment, client, plan.run, plan.candidate_digest)
             batch = Batch(1, order, plan.digest)
@@ -117,8 +117,8 @@ def _take_back(
             return cancelled
     left = ", ".join(str(step.move.topic_partition) for step in (*flying, *going)[:_SHOWN])
     raise ExecutionError(
-        f"After {SETTLE_SECONDS:.0f} s these are not back: {left}. {len(cancelled)} were asked to go back, and "
-        "the run requests no further batch. Look at the controller's log, then clear this task: it goes on."
+        f"After {SETTLE_SECONDS:.0f} s these partitions are not back: {left}. {len(cancelled)} were asked to go back. "
+        "The run requests no further batch. Read the controller's log, then clear this task: it goes on."
     )
 
 
@@ -137,11 +137,11 @@ def _cancel_in_flight(
     if approved.plan.way is CancelWay.API:
         return set(running_reassignments.cancel_reassignments(connection.kafka, partitions))
     back = ask_for_original_lists(client, approved.plan, approved.decision[CONSENT], asked)
-    log.info("Asked for the original lists of %d partitions; another broker becomes controller", len(back))
+    log.info("Requested the original lists of %d partitions. Another broker becomes controller.", len(back))
     return {move.topic_partition for move in back}
 
 
 def _stays_disordered(move: Move, view: ClusterView) -> bool:
-    """Whether it is back, in an order that cannot be mended since one of its brokers is not registered."""
+    """Whether the move is back, but its order cannot be restored because one of its brokers is not registered."""
     back = stage_in(move, view) is Stage.TAKEN_BACK and view.reassignments is None
     return back and not set(move.before) <= set(view.brokers)

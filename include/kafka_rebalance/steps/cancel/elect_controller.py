@@ -1,6 +1,6 @@
-"""`elect_controller`: another broker becomes controller, and reads a request anew that does not end.
+"""`elect_controller`: for a request that does not end. Another broker becomes controller and reads it again.
 
-It needs no run. Where one holds the cluster, that run goes on.
+It needs no run. If a run holds the cluster, that run goes on.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 
 log = logging.getLogger(__name__)
 
-PAUSE_SECONDS = 5.0  # between two looks; a controller takes a request up within a second
-ELECTION_SECONDS = 120.0  # for the next controller; an election takes seconds
-SETTLE_SECONDS = 120.0  # for it to read the request; on clusters of many partitions it first loads them all
+PAUSE_SECONDS = 5.0  # between two looks; a controller starts a request within a second
+ELECTION_SECONDS = 120.0  # until there is a controller; an election takes seconds
+SETTLE_SECONDS = 120.0  # until it reads the request; in a big cluster it first loads all partitions
 LOOK_SECONDS = 0.5
 
 
@@ -40,15 +40,15 @@ class Result(StrEnum):
     """What became of the request."""
 
     CLEARED = "cleared"  # it is gone
-    TAKEN_UP = "taken up"  # the next controller moves what it asks for
+    TAKEN_UP = "taken up"  # the next controller moves its partitions
     REMAINS = "remains"
 
 
 def show_stuck_request(client: KazooClient, connection: ClusterConnection) -> dict[str, Any]:
-    """What cancel.json says of the election.
+    """What cancel.json says about the election.
 
-    Raises NothingToDoError where nothing is requested; ClusterNotReadyError where the request needs no other
-    controller, or none can be elected.
+    Raises NothingToDoError if there is no request, and ClusterNotReadyError if the request needs no other controller,
+    or if none can be elected.
     """
     first = _planned(client)
     check_same_cluster(connection, first[1])
@@ -56,17 +56,17 @@ def show_stuck_request(client: KazooClient, connection: ClusterConnection) -> di
     plan, view = _planned(client)
     states = {tp: state for tp, (_, state) in plan.requested.items()}
     moving = {tp for tp, state in states.items() if state is EntryState.MOVING}
-    # What moved, or was about to end, at the first look and is elsewhere now: the controller does not stand still.
+    # If a partition moved or was in sync at the first look, and its state has changed since, the controller works.
     going_on = (EntryState.MOVING, EntryState.IN_SYNC)
-    moving |= {tp for tp, (_, then) in first[0].requested.items() if then in going_on and states.get(tp) is not then}
+    moving |= {tp for tp, (_, old) in first[0].requested.items() if old in going_on and states.get(tp) is not old}
     if moving:
         raise _no_use(f"the controller is at work on it ({some(sorted(moving))})", "Let it end.")
     if not states:
-        raise _no_use("it names no partition, and no controller takes such a request away", "Find who wrote it.")
+        raise _no_use("it names no partition, and no controller removes such a request", "Find out who wrote it.")
     if plan.digest != first[0].digest:
         raise ClusterNotReadyError(
-            "Controller or request have changed between two looks, so something still goes on. Nothing was changed. "
-            "Start a new run of kafka_rebalance_cancel if the request stays."
+            "The controller or the request have changed between two looks, so the controller still works. Nothing was "
+            "changed. Start a new run of kafka_rebalance_cancel if the request stays."
         )
     return {
         "cluster_id": plan.cluster_id,
@@ -80,23 +80,24 @@ def show_stuck_request(client: KazooClient, connection: ClusterConnection) -> di
 
 def _no_use(why: str, remedy: str) -> ClusterNotReadyError:
     return ClusterNotReadyError(
-        f"/admin/reassign_partitions is no request that another controller clears: {why}. Nothing was changed. {remedy}"
+        f"Another controller would not help the request /admin/reassign_partitions: {why}. Nothing was changed. "
+        f"{remedy}"
     )
 
 
 def _planned(client: KazooClient) -> tuple[ElectionPlan, ClusterView]:
     planned = controller_deletion.plan_election(client)
     if planned is None:
-        why = "Nothing is requested in /admin/reassign_partitions: there is nothing to clear. Nothing was changed."
+        why = "/admin/reassign_partitions does not exist, so there is nothing to clear. Nothing was changed."
         log.warning("%s", why)
         raise NothingToDoError(why)
     return planned
 
 
 def elect_controller(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
-    """Has another controller elected, after a last look; says who it is and what became of the request.
+    """Checks the cluster again and lets another broker become controller. Returns who it is, and the request's result.
 
-    A retry deletes nothing twice: where the controller is not the one that was shown, it only looks.
+    A retry deletes nothing twice: if the controller is not the one in the approval, it only looks.
     """
     approved = read_approved_request(
         inputs,
@@ -111,24 +112,24 @@ def elect_controller(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
     with open_client(connection.zookeeper) as client:
         view = _view(client, plan)
         check_same_cluster(connection, view)
-        if plan.is_of(view):  # else it was elected by an earlier try, or by others: nothing is written
+        if plan.is_of(view):  # else an earlier try or somebody else elected it: nothing is written
             check_may_begin(inputs.deployment, approved)
             inputs.deployment.check_not_frozen(connection_id)
             check_controller_stable(client, lambda: time.sleep(PAUSE_SECONDS))
         deleted = controller_deletion.delete_controller(client, plan, approved.decision[CONSENT])
         if not deleted:
-            log.warning("Broker %d is not controller of epoch %d any more: nothing deleted", plan.broker, plan.epoch)
+            log.warning("Broker %d is no longer controller of epoch %d: nothing was deleted", plan.broker, plan.epoch)
         view = _next_controller(client, plan)
         assert view.controller is not None
-        log.info("Controller is broker %d, epoch %d", view.controller.broker, view.controller.epoch)
+        log.info("The controller is broker %d, epoch %d", view.controller.broker, view.controller.epoch)
         result = _result(client, plan)
     if result is Result.REMAINS:
         raise ExecutionError(
-            f"Broker {view.controller.broker} is controller now (epoch {view.controller.epoch}), and after "
-            f"{SETTLE_SECONDS:.0f} s /admin/reassign_partitions still lists {some(sorted(plan.requested))}. Look at "
+            f"Broker {view.controller.broker} is controller now (epoch {view.controller.epoch}), but after "
+            f"{SETTLE_SECONDS:.0f} s /admin/reassign_partitions still lists {some(sorted(plan.requested))}. Read "
             "that controller's log. Do not delete the znode. Clear this task to look again."
         )
-    log.info("The request %s", "is gone" if result is Result.CLEARED else "was taken up: its partitions move now")
+    log.info("The request %s", "is gone" if result is Result.CLEARED else "goes on: its partitions move now")
     return {
         "controller": view.controller.broker,
         "epoch": view.controller.epoch,
@@ -145,9 +146,9 @@ def _next_controller(client: KazooClient, plan: ElectionPlan) -> ClusterView:
         if controller is not None and controller.epoch > plan.epoch and controller.broker in view.brokers:
             return view
     raise ExecutionError(
-        f"/controller of broker {plan.broker} (epoch {plan.epoch}) is gone, and after {ELECTION_SECONDS:.0f} s "
-        "no other broker is controller. The request is as it was. See the brokers' logs for why none is "
-        "elected, then clear this task: it deletes nothing again."
+        f"/controller of broker {plan.broker} (epoch {plan.epoch}) is gone, but after {ELECTION_SECONDS:.0f} s "
+        "no other broker is controller. The request is unchanged. Read in the brokers' logs why none is "
+        "elected, then clear this task. It does not delete the znode again."
     )
 
 

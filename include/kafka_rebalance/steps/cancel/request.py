@@ -1,4 +1,4 @@
-"""`request` of `kafka_rebalance_cancel`: reads what runs and what there was, writes cancel.json, changes nothing."""
+"""`request` of `kafka_rebalance_cancel`: reads the runs and writes cancel.json. The cluster stays as it is."""
 
 from __future__ import annotations
 
@@ -13,17 +13,8 @@ from kafka_rebalance.admin import replica_sizes, running_reassignments
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import write_whole
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError, PolicyError, ReadError, SettingsError
-from kafka_rebalance.execution.cancel.cancel_fates import (
-    CANCEL_CANNOT_RESTORE,
-    ROLL_BACK_CANNOT_RESTORE,
-    STOP_CANNOT_RESTORE,
-    CancelPlan,
-    CancelStep,
-    CancelWay,
-    Fate,
-    plan_cancel,
-    remaining,
-)
+from kafka_rebalance.execution.cancel import cancel_fates
+from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, CancelWay, Fate, plan_cancel
 from kafka_rebalance.execution.cancel.roll_back import plan_roll_back
 from kafka_rebalance.execution.run_position import position
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
@@ -51,7 +42,7 @@ from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 log = logging.getLogger(__name__)
 
-# The action's task, which comes next; before what needs an approval comes the task that asks for it.
+# The next task: the task of the action, or the task that asks for its approval.
 APPROVE_RATE = "approve_rate"
 NEXT = {
     STOP: "stop",
@@ -60,13 +51,14 @@ NEXT = {
     SET_THROTTLE: "set_throttle",
     ELECT_CONTROLLER: "approve_election",
 }
-ROLL_BACK_FILE = "roll_back.json"  # in Kafka's own form
+ROLL_BACK_FILE = "roll_back.json"  # in the JSON of kafka-reassign-partitions
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the request is about; `target` is the run that holds the cluster, or that is to be rolled back."""
+    """What the request is about. `target` is the run that holds the cluster, or that `roll_back` undoes."""
 
+    client: KazooClient
     params: Mapping[str, Any]
     connection: ClusterConnection
     policy: Policy | None
@@ -76,9 +68,9 @@ class _Asked:
 
 
 def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Finds the run, works out what the action would do to it, and writes that down.
+    """Finds the run and writes down what the action would do to it.
 
-    Skips all that follows, saying so, where no rebalance runs (or, for roll_back, none has moved anything).
+    Skips all later tasks and says so if no rebalance runs (for roll_back: if none has moved anything).
     """
     connection_id, action = params["kafka_conn_id"], params["action"]
     policy = inputs.deployment.read_policy(connection_id)
@@ -120,75 +112,66 @@ def _show_run(
     policy: Policy | None,
     client: KazooClient,
 ) -> dict[str, Any]:
-    """What cancel.json says of the run that is stopped, cancelled, throttled or rolled back."""
+    """What cancel.json says of the run to stop, cancel, throttle or roll back."""
     connection_id, action = params["kafka_conn_id"], params["action"]
     cluster_id = read_cluster_view(client, []).cluster_id
     running = find_running(deployment, client, connection_id)
-    target, run = _target(deployment, action, running, connection_id, cluster_id, params.get("run_id") or None)
-    _check_same_cluster(target, cluster_id)
-    asked = _Asked(params, connection, policy, read_cluster_view(client, target.topics), target, run)
+    if action == ROLL_BACK:
+        target, run = _moved(deployment, running, connection_id, cluster_id, params.get("run_id") or None)
+    elif running is not None:
+        target, run = running.plan, running.holder.run
+    else:
+        raise _skip(
+            f"No rebalance runs on cluster {cluster_id} ({connection_id}): nobody holds its lock. Nothing was "
+            "changed. If a run waits for approval, reject it. If it has ended, use roll_back."
+        )
+    if target.snapshot["cluster_id"] != cluster_id:
+        raise ClusterNotReadyError(
+            f"The connection now leads to cluster {cluster_id}, but the run was on {target.snapshot['cluster_id']}. "
+            "Nothing was changed. Correct the connection."
+        )
+    asked = _Asked(client, params, connection, policy, read_cluster_view(client, target.topics), target, run)
     return {
         "cluster_id": cluster_id,
         "run": run,
         "target_folder": str(target.folder),
         "candidate_digest": target.candidate.digest,
-        **_WORK[action](asked, client),
+        **_WORK[action](asked),
     }
 
 
-def _target(
-    deployment: Deployment,
-    action: str,
-    running: Running | None,
-    connection_id: str,
-    cluster_id: str,
-    run_id: str | None,
+def _moved(
+    deployment: Deployment, running: Running | None, connection_id: str, cluster_id: str, run_id: str | None
 ) -> tuple[ApprovedPlan, str]:
-    if action != ROLL_BACK:
-        if running is None:
-            raise _skip(
-                f"No rebalance runs on cluster {cluster_id} ({connection_id}): nobody holds its lock. Nothing was "
-                "changed. A run that waits for approval is ended by rejecting it; one that has ended, by roll_back."
-            )
-        return running.plan, running.holder.run
+    """The run to roll back."""
     if running is not None:
         raise ClusterNotReadyError(
-            f"Run {running.holder.run} holds cluster {cluster_id}. Nothing was changed. Stop or cancel it, and roll "
-            "back when it has given the cluster back."
+            f"Run {running.holder.run} holds cluster {cluster_id}. Nothing was changed. Stop or cancel it. Roll back "
+            "when it has given the cluster back."
         )
     moved = find_moved(deployment, connection_id, run_id)
     if moved is None:
-        which = f"Run {run_id}" if run_id else "No run"
-        raise _skip(
-            f"{which} has moved {'nothing' if run_id else 'anything'} on {connection_id}: nothing to roll back."
-        )
+        which = f"Run {run_id} has moved nothing" if run_id else "No run has moved anything"
+        raise _skip(f"{which} on {connection_id}, so there is nothing to roll back. Nothing was changed.")
     return moved, f"{REBALANCE_DAG}/{moved.snapshot['run_id']}"
 
 
-def _check_same_cluster(target: ApprovedPlan, cluster_id: str) -> None:
-    if target.snapshot["cluster_id"] != cluster_id:
-        raise ClusterNotReadyError(
-            f"The connection now leads to cluster {cluster_id}, the run was on {target.snapshot['cluster_id']}. "
-            "Nothing was changed. Correct the connection."
-        )
-
-
-def _stop(asked: _Asked, client: KazooClient) -> dict[str, Any]:
+def _stop(asked: _Asked) -> dict[str, Any]:
     batches = asked.target.candidate.batches
-    noted = asked_for(asked.target.folder, client)
+    noted = asked_for(asked.target.folder, asked.client)
     return {
-        "remaining": remaining(batches, position(batches, asked.view, noted)),
-        "cannot_restore": list(STOP_CANNOT_RESTORE),
+        "remaining": cancel_fates.remaining(batches, position(batches, asked.view, noted)),
+        "cannot_restore": list(cancel_fates.STOP_CANNOT_RESTORE),
     }
 
 
-def _cancel_now(asked: _Asked, client: KazooClient) -> dict[str, Any]:
+def _cancel_now(asked: _Asked) -> dict[str, Any]:
     _need_policy(asked.policy, asked.connection.connection_id)
     check_same_cluster(asked.connection, asked.view)
     moves = asked.target.candidate.moves
     way = CancelWay.API if running_reassignments.can_cancel(asked.connection.kafka) else CancelWay.ZNODE
     held = _sizes(asked, moves)
-    steps = plan_cancel(moves, asked.view, way, held, asked=asked_for(asked.target.folder, client))
+    steps = plan_cancel(moves, asked.view, way, held, asked=asked_for(asked.target.folder, asked.client))
     open_moves = tuple(step.move for step in steps if step.fate not in (Fate.DONE, Fate.CHANGED))
     plan = CancelPlan(asked.run, asked.view.cluster_id, asked.target.candidate.digest, way, open_moves)
     return {
@@ -197,11 +180,11 @@ def _cancel_now(asked: _Asked, client: KazooClient) -> dict[str, Any]:
         "consent": plan.consent,
         "sizes_known": held is not None,
         "steps": [_step_document(step, asked.view) for step in steps],
-        "cannot_restore": list(CANCEL_CANNOT_RESTORE),
+        "cannot_restore": list(cancel_fates.CANCEL_CANNOT_RESTORE),
     }
 
 
-def _step_document(step: CancelStep, view: ClusterView) -> dict[str, Any]:
+def _step_document(step: cancel_fates.CancelStep, view: ClusterView) -> dict[str, Any]:
     partition = view.partitions.get(step.move.topic_partition)
     return {
         "partition": str(step.move.topic_partition),
@@ -215,14 +198,14 @@ def _step_document(step: CancelStep, view: ClusterView) -> dict[str, Any]:
     }
 
 
-def _set_throttle(asked: _Asked, client: KazooClient) -> dict[str, Any]:
+def _set_throttle(asked: _Asked) -> dict[str, Any]:
     rate = asked.params.get("throttle_bytes_per_second")
     if rate is None:
-        raise SettingsError("set_throttle needs throttle_bytes_per_second. Nothing was changed. Say the rate.")
-    rate = int(rate)  # a JSON schema takes 3000000.0 for an integer
+        raise SettingsError("set_throttle needs throttle_bytes_per_second. Nothing was changed. Give the rate.")
+    rate = int(rate)  # for a JSON schema 3000000.0 is an integer too
     problem = _need_policy(asked.policy, asked.connection.connection_id).throttle_problem(rate)
     if problem is not None:
-        raise PolicyError(f"The rate cannot be set: {problem}. Nothing was changed. Ask for one within it.")
+        raise PolicyError(f"The rate cannot be set: {problem}. Nothing was changed. Ask for a rate within the limits.")
     approved = asked.target.throttle_bytes_per_second
     return {
         "bytes_per_second": rate,
@@ -232,27 +215,27 @@ def _set_throttle(asked: _Asked, client: KazooClient) -> dict[str, Any]:
     }
 
 
-def _roll_back(asked: _Asked, client: KazooClient) -> dict[str, Any]:
+def _roll_back(asked: _Asked) -> dict[str, Any]:
     moves = asked.target.candidate.moves
-    then = asked.target.tables.baseline.topics
-    recorded = {topic: identity.czxid for topic, identity in then.items()}
+    before = asked.target.tables.baseline.topics
+    recorded = {topic: identity.czxid for topic, identity in before.items()}
     back = plan_roll_back(moves, asked.view, recorded, _sizes(asked, moves))
     if not back.moves:
         why = f" {'; '.join(back.left_out[:5])}." if back.left_out else ""
         raise _skip(
-            f"{asked.run}: {back.unchanged} of {len(moves)} partitions have the lists recorded before it, so there is "
-            f"nothing to roll back.{why}"
+            f"{asked.run}: {back.unchanged} of {len(moves)} partitions have the lists recorded before the run, so "
+            f"there is nothing to roll back. Nothing was changed.{why}"
         )
     return {
         "partitions": len(back.moves),
         "bytes": back.bytes_to_copy,
         "unchanged": back.unchanged,
         "left_out": list(back.left_out),
-        "cannot_restore": [*ROLL_BACK_CANNOT_RESTORE, *back.left_out],
+        "cannot_restore": [*cancel_fates.ROLL_BACK_CANNOT_RESTORE, *back.left_out],
         "conf": {
             "kafka_conn_id": asked.params["kafka_conn_id"],
             "plan": back.plan,
-            "candidates": [],  # nothing but the way back is to be judged and offered
+            "candidates": [],  # the run judges and offers only the way back
             "internal_topics": any(move.topic_partition.topic in INTERNAL_TOPICS for move in back.moves),
             "reason": f"Way back from {asked.run}" + (f": {r}" if (r := asked.params.get("reason")) else ""),
         },
@@ -260,12 +243,12 @@ def _roll_back(asked: _Asked, client: KazooClient) -> dict[str, Any]:
 
 
 def _sizes(asked: _Asked, moves: tuple[Move, ...]) -> ReplicaBytes | None:
-    """Bytes by broker, of those that are up; None where they cannot be had: then nobody knows, and it says so."""
+    """The replicas' bytes on the brokers that are up; None if they cannot be read, and cancel.json says so."""
     wanted = sorted(set(asked.view.brokers) & brokers_touched(moves))
     try:
         return replica_sizes.read_log_dirs(asked.connection.kafka, wanted).replicas
     except ReadError as unread:
-        log.warning("What is thrown away cannot be told: %s", unread)
+        log.warning("The bytes that a cancel throws away are unknown: %s", unread)
         return None
 
 
@@ -273,7 +256,7 @@ def _need_policy(policy: Policy | None, connection_id: str) -> Policy:
     if policy is None:
         raise PolicyError(
             f"There is no policy file for the connection {connection_id!r}, so nobody may approve. "
-            "Nothing was changed. Put it back as it was."
+            "Nothing was changed. Put the file back."
         )
     return policy
 

@@ -1,4 +1,4 @@
-"""`set_throttle` and `raise_throttle`: copies of the running rebalance get another rate, within seconds."""
+"""`set_throttle` and `raise_throttle`: give the copies of the running rebalance another rate, within seconds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AskedRate:
-    """What an approval of a rate is given for."""
+    """What a person approves with a rate."""
 
     run: str
     candidate_digest: str
@@ -33,11 +33,10 @@ class AskedRate:
 
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> AskedRate:
-        """As cancel.json has it."""
+        """From cancel.json."""
         return cls(*(written[field.name] for field in fields(cls)))
 
     def name(self) -> str:
-        """For people."""
         return f"The throttle of {self.run}"
 
     @property
@@ -46,20 +45,20 @@ class AskedRate:
 
 
 def set_throttle(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
-    """A rate that is not above the approved one."""
+    """Sets a rate up to the approved one. It needs no approval."""
     written, target = target_run.read_request(inputs, run_folder)
     inputs.deployment.check_policy_unchanged(written["connection_id"], written["policy_digest"])
     approved = target_run.plan_of(target, written).throttle_bytes_per_second
     if written["bytes_per_second"] > approved:
         raise ApprovalError(
-            f"{written['bytes_per_second']} bytes/s is above the {approved} bytes/s that {written['run']} was approved "
-            "with. Nothing was changed. Start a new run of kafka_rebalance_cancel, which asks for an approval."
+            f"{written['bytes_per_second']} bytes/s is above the approved {approved} bytes/s of {written['run']}. "
+            "Nothing was changed. Start a new run of kafka_rebalance_cancel, which asks for an approval."
         )
     return _change_rate(inputs, written, target, by=target_run.who(inputs.run))
 
 
 def raise_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
-    """A rate above the one that the run was approved with, which a person has approved by itself."""
+    """Sets a rate above the approved one. A person has approved this rate."""
     approved = read_approved_request(inputs, decision, json_files.CANCEL, AskedRate.of, AskedRate.name)
     check_may_begin(inputs.deployment, approved)
     target = open_run_folder(inputs.deployment, approved.written["target_folder"])

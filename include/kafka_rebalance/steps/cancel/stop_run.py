@@ -1,4 +1,4 @@
-"""`stop`: the running rebalance requests no further batch."""
+"""`stop`: lets the running rebalance request no further batch."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ log = logging.getLogger(__name__)
 
 
 def stop_run(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
-    """Returns what remains undone, as seen when this was requested."""
+    """Returns what remains undone, as `request` has seen it."""
     written, target = target_run.read_request(inputs, run_folder)
     with open_client(inputs.deployment.read_connection(written["connection_id"]).zookeeper) as client:
         if said := target_run.ended(inputs, client, written["run"], written["candidate_digest"]):
             return said
         asked = ask_stop(target, target_run.who(inputs.run))
-        # After that: a worker that read control.json before it, and is about to request a batch, no longer can.
+        # Only now: a worker that has read the old control.json can no longer request a batch.
         cluster_lock.raise_fence(client)
-    log.info("%s stops after the batch under way, as %s asked", written["run"], asked.stop_after_batch)
+    log.info("%s stops after the current batch. %s asked for it.", written["run"], asked.stop_after_batch)
     return {"run": written["run"], **written["remaining"]}

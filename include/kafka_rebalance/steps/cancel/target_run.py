@@ -1,4 +1,4 @@
-"""The run that a request of `kafka_rebalance_cancel` is about."""
+"""The run that `kafka_rebalance_cancel` stops, cancels or throttles."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ log = logging.getLogger(__name__)
 
 
 def read_request(inputs: StepInputs, run_folder: str) -> tuple[dict[str, Any], RunFolder]:
-    """cancel.json, and the folder of the run that it is about."""
+    """cancel.json, and the folder of the target run."""
     written = json_files.read_json(open_own_folder(inputs.deployment, run_folder, inputs.run), json_files.CANCEL)
     return written, open_run_folder(inputs.deployment, written["target_folder"])
 
 
 def plan_of(target: RunFolder, written: Mapping[str, Any]) -> ApprovedPlan:
-    """What that run was approved to do."""
+    """The approved plan of the target run."""
     plan = approved_in(target, written["candidate_digest"])
     if plan is None:
         raise ExecutionError(
-            f"{target} no longer holds what {written['run']} was approved to do. Nothing was changed. Start a new run "
+            f"{target} no longer holds the approved plan of {written['run']}. Nothing was changed. Start a new run "
             "of kafka_rebalance_cancel."
         )
     return plan
 
 
 def ended(inputs: StepInputs, client: KazooClient, run: str, digest: str) -> dict[str, Any] | None:
-    """What a task gives where that run has ended meanwhile; None: it goes on. Raises LockHeldError."""
+    """The task's result if that run has ended meanwhile; None if it goes on. Raises LockHeldError."""
     if still_running(inputs.deployment, client, run, digest):
         return None
-    log.warning("%s has ended meanwhile and holds nothing: there is nothing to do. Nothing was changed.", run)
+    log.warning("%s has ended meanwhile, so there is nothing to do. Nothing was changed.", run)
     return {"run": run, "ended": True}
 
 
 def who(started: StartedRun) -> str:
-    """Who asks, as the run's page names them."""
+    """The name under which the run's page shows who asks."""
     return started.started_by or f"{started.dag_id}/{started.run_id}"

@@ -1,4 +1,4 @@
-"""`verify`: whether lists are whole and throttles put back after a cancelling, and which partition is where."""
+"""`verify`: checks lists and throttles after a cancel, and reports where each partition is."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from kafka_rebalance.zookeeper.client import open_client
 
 log = logging.getLogger(__name__)
 
-RELEASE_SECONDS = 300.0  # for the cancelled run to notice, and to put its throttles back
+RELEASE_SECONDS = 300.0  # until the cancelled run has noticed it and put its throttles back
 _SHOWN = 20
 
 Ends = dict[str, list[TopicPartition]]
 
 
 def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
-    """Raises VerificationError where the end is not that."""
+    """Raises VerificationError if a check fails."""
     approved = read_approved_cancel(inputs, decision)
     target = plan_of(open_run_folder(inputs.deployment, approved.written["target_folder"]), approved.written)
     ends: Ends = {}

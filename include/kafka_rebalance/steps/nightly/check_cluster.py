@@ -1,4 +1,4 @@
-"""The nightly look at one cluster: how far from balance, and whether that is worth a proposal. Never writes to it."""
+"""The nightly check of one cluster: is it past its limit, and is a rebalance proposed? Never writes to the cluster."""
 
 from __future__ import annotations
 
@@ -14,17 +14,10 @@ from kafka_rebalance.documents.controller import controller_document
 from kafka_rebalance.documents.segments import ClusterSegments
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
-from kafka_rebalance.planning.tables.history_table import (
-    HISTORY,
-    SAMPLES_SCHEMA,
-    existing_partitions,
-    planned_with,
-    write_history,
-)
+from kafka_rebalance.planning.tables import history_table
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
@@ -34,7 +27,7 @@ from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.nightly.how_uneven import scores_of_the_rest, unread_words, verdict
 from kafka_rebalance.steps.nightly.which_job import Wanted, which_job
-from kafka_rebalance.steps.nightly.why_not_propose import proposal_of, why_not
+from kafka_rebalance.steps.nightly.why_not_propose import CheckedCluster, proposal_of, why_not
 from kafka_rebalance.steps.run import requester
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, metric_rows, read_snapshot
 from kafka_rebalance.steps.run.snapshot_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
@@ -46,66 +39,57 @@ from kafka_rebalance.zookeeper.client import open_client
 log = logging.getLogger(__name__)
 
 FINDINGS_LOGGED = 20
-AWAY_DAYS = 28.0  # of earlier checks, which tell since when a broker is away
+AWAY_DAYS = 28.0  # earlier checks so old still tell since when a broker has been away
 
 
 def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
-    """Snapshot, score, audit, verdict. Leaves snapshot and verdict.json in a run's folder, and rows in the ledger."""
-    policy = inputs.deployment.read_policy(connection_id)
-    settings = Settings()
-    folder, _ = create_run_folder(inputs.deployment, connection_id, inputs.run)
-    connection = inputs.deployment.read_connection(connection_id)
+    """Snapshot, scores, audit and verdict. Leaves snapshot and verdict.json in the run's folder, and ledger rows."""
+    deployment, run_id, settings = inputs.deployment, inputs.run.run_id, Settings()
+    policy = deployment.read_policy(connection_id)
+    folder, _ = create_run_folder(deployment, connection_id, inputs.run)
+    connection = deployment.read_connection(connection_id)
     try:
         taken = read_snapshot(connection, settings, of_the_rest=True)
     except ClusterNotReadyError:
         _skip_while_held(connection)
         raise
-    digest = write_snapshot(folder / json_files.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
+    snapshot = folder / json_files.SNAPSHOT_FOLDER
+    digest = write_snapshot(snapshot, taken.brokers, taken.partitions)
     now = datetime.now(UTC)
-    problem = _with_history(
-        inputs.deployment,
-        read_problem(folder / json_files.SNAPSHOT_FOLDER, settings),
-        folder,
-        connection_id,
-        taken,
-        now,
-    )
+    problem = _with_history(deployment, read_problem(snapshot, settings), folder, connection_id, taken, now)
     found = scores_of_the_rest(problem, taken)
     broken = int(violations(rack_rule(problem), problem.replicas).sum())
     audit = audit_snapshot(taken)
     measured = verdict(found, broken, policy)
-    checks = _nights_in_a_row(ledger_rows.read(inputs.deployment, "balance", connection_id, AWAY_DAYS, now=now))
+    checks = _nights_in_a_row(ledger_rows.read(deployment, "balance", connection_id, AWAY_DAYS, now=now))
     wanted = which_job(problem, measured["limit"], policy, taken, checks, now)
     if broken and wanted.params.get("job") == "elect":
-        wanted = Wanted({})  # an election repairs no rack
+        wanted = Wanted({})  # an election does not repair racks
     measured["past_limit"] |= wanted.called_for
     measured["text"] = "; ".join(filter(None, [measured["text"], wanted.text, *unread_words(taken)]))
     measured["brokers_away"] = list(taken.away.brokers)
     measured["brokers_unread"] = list(taken.unread.log_dirs)
     measured["is_whole"] = taken.away.is_empty and taken.unread.is_empty
+    checked = CheckedCluster(deployment, connection_id, problem, policy, taken.configs["lock_holder"], now)
     result = {
         "connection_id": connection_id,
         "cluster_id": taken.view.cluster_id,
         **measured,
-        **_proposal(
-            inputs.deployment, connection_id, problem, measured, wanted, policy, taken.configs["lock_holder"], now
-        ),
+        **_proposal(checked, measured, wanted),
         "segment_errors": audit.errors,
         "segment_warnings": audit.warnings,
     }
     if result["propose"]:
         conf = {"kafka_conn_id": connection_id, "reason": result["text"], **wanted.params}
         result["conf"] = requester.hand_on(folder, conf, inputs.run)
-        result["proposal"] = proposal_of(inputs.run.run_id, connection_id)
+        result["proposal"] = proposal_of(run_id, connection_id)
     controller = controller_document(taken.view, taken.controller)
     segments = shortened(audit, FINDINGS_KEPT)
     written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat()}
     json_files.write_json(folder, VERDICT, written, source_digest=digest)
-    ledger_rows.append(inputs.deployment, "metrics", connection_id, inputs.run.run_id, now, metric_rows(taken))
-    ledger_rows.append(
-        inputs.deployment, "balance", connection_id, inputs.run.run_id, now, [_balance_row(result, inputs.run.run_id)]
-    )
-    ledger_rows.append(inputs.deployment, "audits", connection_id, inputs.run.run_id, now, audit_rows(audit))
+    rows = {"metrics": metric_rows(taken), "balance": [_balance_row(result, run_id)], "audits": audit_rows(audit)}
+    for table, added in rows.items():
+        ledger_rows.append(deployment, table, connection_id, run_id, now, added)
     log.info("%s: %s", connection_id, result["text"])
     _log_audit(connection_id, audit)
     return result
@@ -114,63 +98,49 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
 def _with_history(
     deployment: Deployment, problem: Problem, folder: RunFolder, connection_id: str, taken: Snapshot, now: datetime
 ) -> Problem:
-    """With bytes in from the ledger's samples, this night's among them; they stay unknown where those are too few."""
+    """Adds bytes in from the ledger's samples and this night's. With too few samples they stay unknown."""
     snapshot = folder / json_files.SNAPSHOT_FOLDER
     known = ledger_rows.read_columns(deployment, "metrics", connection_id, DAYS, now=now)
     tonight = [{"observed_at": now, **row} for row in metric_rows(taken)]
-    samples = pa.concat_tables([known.table, pa.Table.from_pylist(tonight, schema=SAMPLES_SCHEMA)])
-    existing = existing_partitions(problem, snapshot).drop_columns("lifetime_ms")
+    samples = pa.concat_tables([known.table, pa.Table.from_pylist(tonight, schema=history_table.SAMPLES_SCHEMA)])
+    existing = history_table.existing_partitions(problem, snapshot).drop_columns("lifetime_ms")
     existing = existing.append_column("lifetime_ms", pa.nulls(len(existing), pa.int64()))  # it looks at rates alone
     rows = aggregated(samples, existing)
-    content = write_history(folder, rows, known.files + 1, known.unreadable)
-    return planned_with(problem, snapshot, content, HISTORY)
+    content = history_table.write_history(folder, rows, known.files + 1, known.unreadable)
+    return history_table.planned_with(problem, snapshot, content, history_table.HISTORY)
 
 
 def _nights_in_a_row(found: ledger_rows.Found) -> list[dict[str, Any]]:
-    """Earlier checks, newest first, back to the first day of which something cannot be read: nobody knows what that
-    check has found.
-    """
+    """The earlier checks, newest first. They end at the first day with an unreadable file, whose result is unknown."""
     unreadable = max((name.partition("/")[0] for name in found.unreadable), default="")
     return [row for row in found.rows if f"day={row['observed_at']:%Y-%m-%d}" > unreadable]
 
 
 def _skip_while_held(connection: ClusterConnection) -> None:
-    """Ends the check as skipped where a run holds the cluster: that it moves is not a failure of the night."""
+    """Skips the check if a run holds the cluster: a cluster that moves is no failure of the check."""
     with open_client(connection.zookeeper) as client:
         holder = cluster_lock.read(client)
     if holder is not None:
         raise NothingToDoError(
-            f"{connection.connection_id} is not checked: {holder.name} holds it, and what moves is not measured."
+            f"{connection.connection_id} is not checked: {holder.name} holds it, and the check measures no moving cluster."
         )
 
 
-def _proposal(
-    deployment: Deployment,
-    connection_id: str,
-    problem: Problem,
-    measured: Mapping[str, Any],
-    wanted: Wanted,
-    policy: Policy | None,
-    holder: str | None,
-    now: datetime,
-) -> dict[str, Any]:
-    """`propose`: whether a rebalance is started; `text` says why, or why not although the cluster is past its limit."""
-    if not measured["past_limit"] or policy is None:
+def _proposal(checked: CheckedCluster, measured: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
+    """`propose`: whether the check starts a rebalance. `text` says why, or why not if the cluster is past its limit."""
+    if not measured["past_limit"] or checked.policy is None:
         return {"propose": False, "not_proposed": None}
-    if wanted.refused:
-        said = f"no rebalance is proposed: {wanted.refused}"
-        return {"propose": False, "not_proposed": wanted.refused, "text": f"{measured['text']}; {said}"}
-    reason, more = why_not(deployment, connection_id, problem, measured, wanted.params, policy, holder, now)
-    said = f"no rebalance is proposed: {reason}" if reason else more
-    return {
-        "propose": reason is None,
-        "not_proposed": reason,
-        "text": f"{measured['text']}; {said}" if said else measured["text"],
-    }
+    reason, said = wanted.refused or None, ""
+    if reason is None:
+        reason, said = why_not(checked, checked.policy, measured, wanted.params)
+    if reason:
+        said = f"no rebalance is proposed: {reason}"
+    text = f"{measured['text']}; {said}" if said else measured["text"]
+    return {"propose": reason is None, "not_proposed": reason, "text": text}
 
 
 def _balance_row(result: Mapping[str, Any], run_id: str) -> dict[str, Any]:
-    """The verdict's figures; the skew of a resource that is not known is null."""
+    """The verdict's figures. The skew of an unknown resource is null."""
     same = ("imbalance", "resource", "rack_violations", "limit", "past_limit", "brokers_away", "brokers_unread")
     return {
         "run_id": run_id,

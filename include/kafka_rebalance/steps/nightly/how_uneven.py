@@ -1,4 +1,4 @@
-"""How far a cluster is from balance, by what could be measured of it, and whether that is past its policy's limit."""
+"""How far the measured part of a cluster is from balance, and whether this is past its policy's limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORDS: dict[str, str] = {
 
 
 def skew(found: Mapping[str, Score]) -> dict[str, float]:
-    """How far the worst broker is off its share, as a share of it, of the resources that the check is about."""
+    """How far the worst broker is off its share, as a part of it, for each resource of the check."""
     return {
         metric: round(max(s.max_over_mean - 1, 1 - s.min_over_mean), 4)
         for metric, s in found.items()
@@ -34,10 +34,10 @@ def skew(found: Mapping[str, Score]) -> dict[str, float]:
 
 
 def verdict(found: dict[str, Score], rack_violations: int, policy: Policy | None) -> dict[str, Any]:
-    """What the scores mean under this policy: `past_limit` is whether one is called for, `text` says why.
+    """What the scores mean under this policy. `past_limit` says whether a rebalance is needed, and `text` says why.
 
-    `imbalance` is how far the broker farthest from its share is from it, as a share of it, in the worst resource.
-    Without a policy nothing could be approved, so nothing is proposed.
+    `imbalance` is the skew of the worst resource. Without a policy nobody could approve a rebalance, so the check
+    proposes none.
     """
     off = skew(found)
     worst = max(off, key=lambda metric: off[metric])
@@ -45,8 +45,7 @@ def verdict(found: dict[str, Score], rack_violations: int, policy: Policy | None
     unbalanced = off[worst] > limit or rack_violations > 0
     text = (
         f"{WORDS[worst]} are {share_in_words(off[worst])} off their share on the worst broker, the limit is "
-        f"{share_in_words(limit)}; "
-        f"{format_count(rack_violations, 'rack violation', 'rack violations')}"
+        f"{share_in_words(limit)}; {format_count(rack_violations, 'rack violation', 'rack violations')}"
     )
     if unbalanced and policy is None:
         text += "; read-only, since there is no policy file, so no rebalance is proposed"
@@ -62,10 +61,10 @@ def verdict(found: dict[str, Score], rack_violations: int, policy: Policy | None
 
 
 def scores_of_the_rest(problem: Problem, taken: Snapshot) -> dict[str, Score]:
-    """The brokers that tell their log dirs, compared among themselves: nobody knows the capacity of the others.
+    """Compares the brokers that report their log dirs with each other: the capacity of the others is unknown.
 
-    Without the resources that are counted in bytes where the size of a partition is unknown: disk where one of these
-    brokers has a replica of it, bytes in anyway, since those of other partitions are estimated from all sizes.
+    If the size of a partition is unknown, bytes in are left out, because they are estimated from all sizes. Disk is
+    left out too if one of these brokers has a replica of the partition.
     """
     silent = np.isin(problem.brokers, taken.unread.log_dirs)
     rest = replace(problem, leaving=problem.leaving | silent)
@@ -76,11 +75,11 @@ def scores_of_the_rest(problem: Problem, taken: Snapshot) -> dict[str, Score]:
 
 
 def unread_words(taken: Snapshot) -> tuple[str, ...]:
-    """What could not be read, by name, and which figures that leaves out."""
+    """Names what could not be read, and the figures that are missing because of it."""
     unread: Unread = taken.unread
     said = []
     if unread.log_dirs:
-        said.append(f"broker {some(unread.log_dirs)} does not tell its log dirs: the others are measured, without it")
+        said.append(f"broker {some(unread.log_dirs)} does not tell its log dirs: only the others are measured")
     if unread.configs:
         said.append(f"broker {some(unread.configs)} does not tell its configs")
     if unread.sizes:

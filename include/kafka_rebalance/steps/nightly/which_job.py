@@ -1,4 +1,4 @@
-"""Which job the nightly check proposes: what takes the place of a broker that is away, elections, or balance."""
+"""Which job the nightly check proposes: replace or drain a broker that is away, elect leaders, or balance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_PLAN_LEADERLESS = "no plan is made while partitions have no leader"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`params` of the rebalance beside the cluster, none of them for `balance`; `called_for` whatever the balance."""
+    """`params` of the rebalance beside the cluster; `balance` has none. `called_for`: needed at any balance."""
 
     params: Mapping[str, Any]
     text: str = ""
@@ -41,7 +41,7 @@ def which_job(
     checks: Sequence[Mapping[str, Any]],
     now: datetime,
 ) -> Wanted:
-    """`checks` are the ledger's rows of earlier nights, newest first."""
+    """`checks` are the ledger's rows of earlier nights, the newest first."""
     wanted = Wanted({}) if taken.away.is_empty else _for_away(problem, policy, taken.away, checks, now)
     if not taken.unread.is_empty:
         return replace(wanted, refused=wanted.refused or _NO_PLAN_UNREAD)

@@ -1,23 +1,18 @@
-"""Whether the nightly check proposes a rebalance of a cluster past its limit, or one is open, rejected or no help."""
+"""Whether the nightly check proposes a rebalance of a cluster past its limit. If not, it says why."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.approval_rules import REJECT
-from kafka_rebalance.execution.nightly.after_rejection import (
-    AGAIN_AFTER,
-    ClusterState,
-    RejectedState,
-    again,
-    changed_since,
-    not_again,
-)
+from kafka_rebalance.execution.nightly import after_rejection
+from kafka_rebalance.execution.nightly.after_rejection import AGAIN_AFTER, ClusterState, RejectedState
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import REFUSE, Settings
 from kafka_rebalance.planning.evenness.hot_spots import Reach, reach
@@ -36,50 +31,64 @@ from kafka_rebalance.steps.run_folder import folder_of_run, newest_attempt
 log = logging.getLogger(__name__)
 
 _DAY_SECONDS = 86_400
-_QUEUED_DAYS = 31  # that a Dag may be paused, and what a check has started waits
+_QUEUED_DAYS = 31  # so long a Dag may be paused while a run that a check has started waits
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCluster:
+    """What a nightly check knows about its cluster. `holder` is the run that holds the cluster's lock."""
+
+    deployment: Deployment
+    connection_id: str
+    problem: Problem
+    policy: Policy | None
+    holder: str | None
+    now: datetime
+
+    def rows(self, table: str, days: float) -> list[dict[str, Any]]:
+        """Raises StorageError if the ledger cannot be read."""
+        return ledger_rows.read(self.deployment, table, self.connection_id, days, now=self.now).rows
 
 
 def why_not(
-    deployment: Deployment,
-    connection_id: str,
-    problem: Problem,
-    result: Mapping[str, Any],
-    params: Mapping[str, Any],
-    policy: Policy,
-    holder: str | None,
-    now: datetime,
+    checked: CheckedCluster, policy: Policy, result: Mapping[str, Any], params: Mapping[str, Any]
 ) -> tuple[str | None, str]:
-    """Why nothing is proposed for a cluster past its limit, or None; and what else its approver should know.
+    """Why the check proposes nothing for a cluster past its limit, or None; and what else the approver should know.
 
-    `params` are those of the rebalance, none of them to balance the whole cluster.
-
-    `holder` is the run that holds the cluster's lock. Raises StorageError where the ledger cannot be read.
+    `params` are those of the rebalance; there are none if it balances the whole cluster. Raises StorageError if the
+    ledger cannot be read.
     """
-    if holder is not None:
-        return f"the run {holder} holds the cluster", ""
-    without_rack = problem.brokers[rackless(problem)].tolist()
+    reason = _obstacle(checked, policy, result, params)
+    rejection = _rejection(checked, params) if reason is None else None
+    if rejection is None:
+        return reason, ""
+    seen = _seen(checked.problem, policy.digest)
+    changes = after_rejection.changed_since(rejection, seen, checked.now, policy.imbalance_limit, WORDS)
+    if changes:
+        return None, after_rejection.again(rejection, changes)
+    return after_rejection.not_again(rejection), ""
+
+
+def _obstacle(
+    checked: CheckedCluster, policy: Policy, result: Mapping[str, Any], params: Mapping[str, Any]
+) -> str | None:
+    if checked.holder is not None:
+        return f"the run {checked.holder} holds the cluster"
+    without_rack = checked.problem.brokers[rackless(checked.problem)].tolist()
     if without_rack and policy.rackless_brokers == REFUSE:
         ids = ", ".join(map(str, without_rack))
-        return (
-            f"broker {ids} has no rack though others have one: set broker.rack, or rackless_brokers in the policy",
-            "",
-        )
-    helpless = None if params else cannot_help(problem, result)
+        return f"broker {ids} has no rack though others have one: set broker.rack, or rackless_brokers in the policy"
+    helpless = None if params else cannot_help(checked.problem, result)
     if helpless is not None:
-        return helpless, ""
-    open_run = _open_run(deployment, connection_id, policy, now)
+        return helpless
+    open_run = _open_run(checked, policy)
     if open_run is not None:
-        return f"the run {open_run} of {REBALANCE_DAG} is open; answer or end it first", ""
-    rejection = _rejection(deployment, connection_id, params, now)
-    if rejection is None:
-        return None, ""
-    seen = _seen(problem, policy.digest)
-    changes = changed_since(rejection, seen, now, policy.imbalance_limit, WORDS)
-    return (None, again(rejection, changes)) if changes else (not_again(rejection), "")
+        return f"the run {open_run} of {REBALANCE_DAG} is open; answer or end it first"
+    return None
 
 
 def cannot_help(problem: Problem, result: Mapping[str, Any]) -> str | None:
-    """Why no rebalance could bring the cluster below its limit, and what would help; None where one could."""
+    """Why no rebalance can bring the cluster below its limit, and what would help; None if one can."""
     limit = result["limit"]
     past = [resource for resource, off in result["skew"].items() if off > limit]
     if result["rack_violations"] or not past:
@@ -93,14 +102,13 @@ def cannot_help(problem: Problem, result: Mapping[str, Any]) -> str | None:
 def _helpless(resource: str, found: Reach) -> str:
     if not found.hot_spots:
         return (
-            f"{WORDS[resource]} are as even as racks and the sizes of single partitions let them be; brokers in the "
-            "racks that have fewer, or more partitions, would help"
+            f"{WORDS[resource]} are as even as racks and the sizes of single partitions allow. More partitions would "
+            "help, or more brokers in the racks that have fewer"
         )
     spot = found.hot_spots[0]
     more = f" (and {len(found.hot_spots) - 1} more like it)" if len(found.hot_spots) > 1 else ""
     remedy = {
-        "disk": "More partitions (kafka_topics, alter) spread what is written from then on; a shorter retention "
-        "shrinks it",
+        "disk": "More partitions (kafka_topics, alter) spread new records. A shorter retention shrinks the partition",
         "bytes_in": "More partitions (kafka_topics, alter), or keys that spread better, would help",
     }.get(resource, "More partitions would help, or fewer brokers")
     return (
@@ -110,37 +118,34 @@ def _helpless(resource: str, found: Reach) -> str:
 
 
 def proposal_of(check_run_id: str, connection_id: str) -> str:
-    """The run id of the rebalance that this check starts: one name, so that a retry of its task starts no second."""
+    """The run id of the rebalance that this check starts. A retry uses the same name, so it starts no second run."""
     return f"proposed__{check_run_id}__{connection_id}"
 
 
-def _open_run(deployment: Deployment, connection_id: str, policy: Policy, now: datetime) -> str | None:
-    """A rebalance of this cluster that is not over, by Airflow's word: one that has a plan, or that a check has started
-    and that still waits in the queue or is being planned.
+def _open_run(checked: CheckedCluster, policy: Policy) -> str | None:
+    """A rebalance of this cluster that Airflow says is not over. It has a plan, or a check has started it and it still
+    waits in the queue or is being planned.
     """
     days = policy.approval_expires_after_seconds / _DAY_SECONDS + AGAIN_AFTER.days
-    planned = [row["run_id"] for row in ledger_rows.read(deployment, "plans", connection_id, days, now=now).rows]
-    checked = ledger_rows.read(deployment, "balance", connection_id, max(days, _QUEUED_DAYS), now=now).rows
-    started = [proposal_of(row["run_id"], connection_id) for row in checked if row["past_limit"] and row["run_id"]]
-    open_ones = (
-        run_id
-        for run_id in dict.fromkeys(planned + started)
-        if run_id and deployment.other_runs.is_active(REBALANCE_DAG, run_id)
-    )
-    return next(open_ones, None)
+    planned = [row["run_id"] for row in checked.rows("plans", days)]
+    started = [
+        proposal_of(row["run_id"], checked.connection_id)
+        for row in checked.rows("balance", max(days, _QUEUED_DAYS))
+        if row["past_limit"] and row["run_id"]
+    ]
+    is_active = checked.deployment.other_runs.is_active
+    return next((run for run in dict.fromkeys(planned + started) if run and is_active(REBALANCE_DAG, run)), None)
 
 
-def _rejection(
-    deployment: Deployment, connection_id: str, params: Mapping[str, Any], now: datetime
-) -> RejectedState | None:
-    """The last answer to a rebalance of the whole cluster with these params, if that was a rejection; of other jobs it
-    says nothing.
+def _rejection(checked: CheckedCluster, params: Mapping[str, Any]) -> RejectedState | None:
+    """The last answer to a rebalance of the whole cluster with these params, if it was a rejection. Answers about other
+    jobs do not count.
     """
-    for row in ledger_rows.read(deployment, "decisions", connection_id, AGAIN_AFTER.days + 1, now=now).rows:
+    for row in checked.rows("decisions", AGAIN_AFTER.days + 1):
         if row["dag_id"] != REBALANCE_DAG or row["choice"] is None or row["run_id"] is None:
             continue
         try:
-            folder = newest_attempt(folder_of_run(deployment, connection_id, row["run_id"]))
+            folder = newest_attempt(folder_of_run(checked.deployment, checked.connection_id, row["run_id"]))
             if folder is None:
                 continue
             written = json_files.read_json(folder, json_files.SNAPSHOT)
@@ -151,7 +156,7 @@ def _rejection(
             by = decider(json_files.read_json_if_there(folder, json_files.DECISION)) or row["by"] or "somebody"
             problem = read_problem(folder / json_files.SNAPSHOT_FOLDER, Settings())
         except (RebalanceError, OSError, KeyError) as unreadable:
-            log.warning("Run %s was answered, but its folder cannot be read: %s", row["run_id"], unreadable)
+            log.warning("Run %s has an answer, but its folder cannot be read: %s", row["run_id"], unreadable)
             continue
         seen = _seen(problem, written.get("policy_digest"))
         at = row["at"] or row["observed_at"]
@@ -160,7 +165,7 @@ def _rejection(
 
 
 def _is_of_everything(settings: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
-    """Whether the run was to do the same with the whole cluster, as the nightly check's are."""
+    """Whether the run was for the same job on the whole cluster, like the runs of the nightly check."""
     default = Settings()
     same = ("drain", "replace") if params else ()
     return (

@@ -26,15 +26,7 @@ from kafka_rebalance.steps.run_folder import file_name
 from kafka_rebalance.steps.throttle.lease_files import StoredLease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.urls import answer_url, base_path, overview_url, run_page_url, run_url, static_url
-from kafka_rebalance.workflow.web.run_records import (
-    CheckRecord,
-    RebalanceRecord,
-    RequestRecord,
-    open_requests,
-    read_variable,
-    rebalances,
-    recent_checks,
-)
+from kafka_rebalance.workflow.web import run_records
 
 CHECK_TASK = "cluster.check"
 RUNS_READ, RUNS_SHOWN, CHECKS_READ = 300, 3, 14
@@ -59,7 +51,7 @@ def overview_page(session: Session, asking: Collection[str]) -> HTMLResponse:
 
 def requests_tag(session: Session, asking: Collection[str]) -> str:
     """A text that changes when a request is made or answered. Pages ask often, so it reads only Airflow's database."""
-    asked = sorted(f"{one.created_at} {one.dag_id} {one.run_id}" for one in open_requests(session, asking))
+    asked = sorted(f"{one.created_at} {one.dag_id} {one.run_id}" for one in run_records.open_requests(session, asking))
     return sha256("\n".join(asked).encode()).hexdigest()
 
 
@@ -68,19 +60,19 @@ def read_overview(session: Session, asking: Collection[str], patience_seconds: f
     now = datetime.now(UTC)
     problems: list[str] = []
     nobody: bool | frozenset[str] = False
-    names: list[str] = _or_problem(lambda: fleet(read_variable(CLUSTERS)), problems, list[str]())
-    frozen = _or_problem(lambda: freeze.frozen_clusters(read_variable(freeze.VARIABLE)), problems, nobody)
-    runs: dict[str, list[RebalanceRecord]] = {}
-    for run in rebalances(session, REBALANCE_DAG, RUNS_READ):
+    names: list[str] = _or_problem(lambda: fleet(run_records.read_variable(CLUSTERS)), problems, list[str]())
+    frozen = _or_problem(lambda: freeze.frozen_clusters(run_records.read_variable(freeze.VARIABLE)), problems, nobody)
+    runs: dict[str, list[run_records.RebalanceRecord]] = {}
+    for run in run_records.rebalances(session, REBALANCE_DAG, RUNS_READ):
         asked = run.conf.get("kafka_conn_id")
         of_asked = file_name(asked) if isinstance(asked, str) else ""
         runs.setdefault(_connection_of(run.folder) or of_asked, []).append(run)
-    requests: dict[str, list[RequestRecord]] = {}
-    open_now = open_requests(session, {REBALANCE_DAG, *asking})
+    requests: dict[str, list[run_records.RequestRecord]] = {}
+    open_now = run_records.open_requests(session, {REBALANCE_DAG, *asking})
     waiting = frozenset((one.dag_id, one.run_id) for one in open_now)
     for request in (one for one in open_now if one.dag_id in asking):
         requests.setdefault(_connection_of(request.folder), []).append(request)
-    checks = recent_checks(session, CHECK_DAG, CHECK_TASK, CHECKS_READ)
+    checks = run_records.recent_checks(session, CHECK_DAG, CHECK_TASK, CHECKS_READ)
     deployment = airflow_deployment()
     stored = read_leases(deployment, patience_seconds / 2, problems)
     to_read = [
@@ -135,13 +127,13 @@ def _connection_of(folder: str | None) -> str:
     return parts[-3] if len(parts) > 3 else ""
 
 
-def _run(record: RebalanceRecord) -> Run:
+def _run(record: run_records.RebalanceRecord) -> Run:
     """As Airflow has it."""
     link = Link("Report", run_page_url(record.dag_id, record.run_id), inside=True)
     return Run(record.run_after, RunState.PLANNING, record.state, link)
 
 
-def _check_run(connection_id: str, checks: Sequence[CheckRecord]) -> CheckRun | None:
+def _check_run(connection_id: str, checks: Sequence[run_records.CheckRecord]) -> CheckRun | None:
     for check in checks:
         if connection_id in check.tasks:
             index, state = check.tasks[connection_id]
@@ -150,7 +142,7 @@ def _check_run(connection_id: str, checks: Sequence[CheckRecord]) -> CheckRun | 
     return None
 
 
-def _approval(request: RequestRecord) -> Approval:
+def _approval(request: run_records.RequestRecord) -> Approval:
     url = answer_url(request.dag_id, request.run_id, request.task_id)
     return Approval(request.subject, request.created_at, request.people, Link("Answer it", url))
 

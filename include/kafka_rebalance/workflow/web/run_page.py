@@ -25,19 +25,7 @@ from kafka_rebalance.steps.rebalance.read_report import read_reassignment, read_
 from kafka_rebalance.steps.run_folder import RunFolder, check_shared, file_name, open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.urls import drift_url, run_page_url, static_url
-from kafka_rebalance.workflow.web.run_records import (
-    FOLDER_KEY,
-    NONCE_KEY,
-    SNAPSHOT_TASK,
-    DagRun,
-    has_open_request,
-    is_paused,
-    is_rebalance,
-    read_pushed,
-    read_run,
-    read_variable,
-    rebalances,
-)
+from kafka_rebalance.workflow.web import run_records
 
 log = logging.getLogger(__name__)
 
@@ -103,13 +91,13 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
 def holds(session: Session, dag_id: str, connection_id: str) -> tuple[str, ...]:
     """What keeps the run from going on, and what to do."""
     said = []
-    if is_paused(session, dag_id):
+    if run_records.is_paused(session, dag_id):
         said.append(
             f"The Dag {dag_id} is paused. Airflow starts none of its tasks: it requests no next batch and does not "
             "remove the throttle. Unpause the Dag."
         )
     try:
-        frozen = frozen_clusters(read_variable(VARIABLE))
+        frozen = frozen_clusters(run_records.read_variable(VARIABLE))
     except SettingsError as unusable:
         return (*said, str(unusable))
     if frozen is True or (frozen and connection_id in frozen):
@@ -120,10 +108,10 @@ def holds(session: Session, dag_id: str, connection_id: str) -> tuple[str, ...]:
     return tuple(said)
 
 
-def superseded_by(session: Session, dag_run: DagRun, folder: RunFolder) -> str:
+def superseded_by(session: Session, dag_run: run_records.DagRun, folder: RunFolder) -> str:
     """Names the newer run of the same cluster that has planned or moved since; empty if there is none."""
     waiting = ""
-    for newer in rebalances(session, dag_run.dag_id, NEWER_READ, after=dag_run.id):
+    for newer in run_records.rebalances(session, dag_run.dag_id, NEWER_READ, after=dag_run.id):
         try:
             other = open_run_folder(airflow_deployment(), newer.folder) if newer.folder else None
             if other is None or other.parent.parent != folder.parent.parent:
@@ -165,13 +153,13 @@ def drift_page(dag_id: str, run_id: str, request: Request, session: Session) -> 
     )
 
 
-def _asked_of_airflow(dag_run: DagRun, session: Session) -> tuple[bool, bool]:
+def _asked_of_airflow(dag_run: run_records.DagRun, session: Session) -> tuple[bool, bool]:
     """Whether the run is not over, and whether it waits for an answer."""
     is_active = str(dag_run.state) in ACTIVE_STATES
-    return is_active, is_active and has_open_request(session, dag_run)
+    return is_active, is_active and run_records.has_open_request(session, dag_run)
 
 
-def _past_comparing(folder: RunFolder, dag_run: DagRun, session: Session) -> str:
+def _past_comparing(folder: RunFolder, dag_run: run_records.DagRun, session: Session) -> str:
     """Why the plan is no longer compared with the cluster; empty while it may still be written."""
     is_active, is_asked = _asked_of_airflow(dag_run, session)
     state = read_run_state(folder, is_active=is_active, has_open_request=is_asked)
@@ -214,21 +202,22 @@ def download(name: str) -> dict[str, str]:
     return {"Content-Disposition": f'attachment; filename="{file_name(name)}"'}
 
 
-def open_folder(dag_id: str, run_id: str, session: Session, not_yet: int = 404) -> tuple[RunFolder, DagRun]:
+def open_folder(dag_id: str, run_id: str, session: Session, not_yet: int = 404) -> tuple[RunFolder, run_records.DagRun]:
     """The run's folder and the run. Raises NotServed, and ArtifactError if its snapshot.json cannot be used.
 
     `not_yet`: the status of an answer for a run without a snapshot.
     """
-    dag_run = read_run(session, dag_id, run_id)
+    dag_run = run_records.read_run(session, dag_id, run_id)
     if dag_run is None:
         raise NotServed(404, "Unknown Dag run", f"There is no run {run_id} of the Dag {dag_id}.")
-    url, nonce = (read_pushed(session, dag_run, key) for key in (FOLDER_KEY, NONCE_KEY))
+    url = run_records.read_pushed(session, dag_run, run_records.FOLDER_KEY)
+    nonce = run_records.read_pushed(session, dag_run, run_records.NONCE_KEY)
     if url is None or nonce is None:
-        if is_rebalance(session, dag_run):
+        if run_records.is_rebalance(session, dag_run):
             raise NotServed(
                 not_yet,
                 "No snapshot yet",
-                f"The task {SNAPSHOT_TASK} has not written this run's folder. The run is {dag_run.state}. "
+                f"The task {run_records.SNAPSHOT_TASK} has not written this run's folder. The run is {dag_run.state}. "
                 "Reload the page when the task is done. If it failed, read its log.",
             )
         raise NotServed(
