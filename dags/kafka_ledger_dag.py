@@ -22,10 +22,8 @@ LEDGER = "{{ ti.xcom_pull(task_ids='locate', key='ledger') }}"
 PACKAGE = "{{ ti.xcom_pull(task_ids='locate', key='package') }}"
 
 
-def check_located(context: Any) -> None:
-    from kafka_rebalance.steps.ledger.ledger_rows import check_located
-
-    run_step(check_located, context["dag_run"], context["task"])
+def check_arguments(context: Any) -> None:
+    run_step("kafka_rebalance.steps.ledger.ledger_rows.check_located", context["dag_run"], context["task"])
 
 
 @dag(
@@ -41,9 +39,7 @@ def check_located(context: Any) -> None:
 def ledger() -> None:
     @task
     def locate(dag_run: Any = None, ti: Any = None) -> None:
-        from kafka_rebalance.steps.ledger.ledger_rows import locate
-
-        run_step(locate, dag_run, ti=ti)
+        run_step("kafka_rebalance.steps.ledger.ledger_rows.locate", dag_run, ti=ti)
 
     located = locate()
     compacted = SparkSubmitOperator(
@@ -52,7 +48,7 @@ def ledger() -> None:
         py_files=PACKAGE,
         application_args=["--ledger", LEDGER],
         name="kafka_rebalance ledger",
-        pre_execute=check_located,
+        pre_execute=check_arguments,
     )
     XComArg(located.operator) >> compacted
 

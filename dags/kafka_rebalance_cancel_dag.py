@@ -36,9 +36,7 @@ APPROVAL = "kafka_rebalance.steps.cancel.ask_for_approval.CancelApproval"
 def rebalance_cancel() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.cancel import request as work
-
-        return run_step(work.request, dag_run, params, ti=ti)
+        return run_step("kafka_rebalance.steps.cancel.request.request", dag_run, params, ti=ti)
 
     @task.branch
     def route(asked: dict[str, Any]) -> str:
@@ -47,39 +45,27 @@ def rebalance_cancel() -> None:
 
     @task(retries=2)
     def stop(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.cancel import stop_run as work
-
-        return run_step(work.stop_run, dag_run, run_folder)
+        return run_step("kafka_rebalance.steps.cancel.stop_run.stop_run", dag_run, run_folder)
 
     @task(retries=2)
     def set_throttle(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.cancel import set_throttle as work
-
-        return run_step(work.set_throttle, dag_run, run_folder)
+        return run_step("kafka_rebalance.steps.cancel.set_throttle.set_throttle", dag_run, run_folder)
 
     @task(retries=2)
     def raise_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.cancel import set_throttle as work
-
-        return run_step(work.raise_throttle, dag_run, decision)
+        return run_step("kafka_rebalance.steps.cancel.set_throttle.raise_throttle", dag_run, decision)
 
     @task(retries=5, retry_exponential_backoff=2, max_retry_delay=timedelta(minutes=5))
     def cancel(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.cancel import cancel_now as work
-
-        return run_step(work.cancel_now, dag_run, decision)
+        return run_step("kafka_rebalance.steps.cancel.cancel_now.cancel_now", dag_run, decision)
 
     @task(retries=3)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        from kafka_rebalance.steps.cancel import verify as work
-
-        return run_step(work.verify, dag_run, decision)
+        return run_step("kafka_rebalance.steps.cancel.verify.verify", dag_run, decision)
 
     @task(retries=3)
     def elect_controller(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.cancel import elect_controller as work
-
-        return run_step(work.elect_controller, dag_run, decision)
+        return run_step("kafka_rebalance.steps.cancel.elect_controller.elect_controller", dag_run, decision)
 
     asked = request()
     run_folder = XComArg(asked.operator, key="run_folder")

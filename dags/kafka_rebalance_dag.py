@@ -33,10 +33,9 @@ METRICS = "{{ ti.xcom_pull(task_ids='snapshot', key='metrics') }}"
 AFTER_APPROVAL = "all_done_min_one_success"
 
 
-def check_not_begun(context: Any) -> None:
-    from kafka_rebalance.steps.rebalance.check_spark_arguments import check_spark_arguments
-
-    run_step(check_spark_arguments, context["dag_run"], context["task"])
+def check_arguments(context: Any) -> None:
+    check = "kafka_rebalance.steps.rebalance.check_spark_arguments.check_spark_arguments"
+    run_step(check, context["dag_run"], context["task"])
 
 
 @dag(
@@ -53,15 +52,11 @@ def check_not_begun(context: Any) -> None:
 def rebalance() -> None:
     @task(retries=2)
     def snapshot(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
-
-        return run_step(take_snapshot, dag_run, params, ti=ti)
+        return run_step("kafka_rebalance.steps.rebalance.take_snapshot.take_snapshot", dag_run, params, ti=ti)
 
     @task
     def render_report(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.rebalance.render_report import render_report
-
-        return run_step(render_report, dag_run, run_folder)
+        return run_step("kafka_rebalance.steps.rebalance.render_report.render_report", dag_run, run_folder)
 
     # The retries take over two hours: ZooKeeper may be away, and copies in flight may end. The janitor keeps the lease.
     @task(
@@ -71,33 +66,23 @@ def rebalance() -> None:
         max_retry_delay=timedelta(minutes=5),
     )
     def release_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.throttle.release_throttle import release_throttle
-
-        return run_step(release_throttle, dag_run, decision)
+        return run_step("kafka_rebalance.steps.throttle.release_throttle.release_throttle", dag_run, decision)
 
     @task(retries=2)
     def elect_leaders(decision: dict[str, Any], dag_run: Any = None) -> list[str]:
-        from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
-
-        return run_step(elect_leaders, dag_run, decision)
+        return run_step("kafka_rebalance.steps.rebalance.elect_leaders.elect_leaders", dag_run, decision)
 
     @task(retries=3, trigger_rule=AFTER_APPROVAL)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        from kafka_rebalance.steps.rebalance import verify
-
-        return run_step(verify.verify, dag_run, decision)
+        return run_step("kafka_rebalance.steps.rebalance.verify.verify", dag_run, decision)
 
     @task
     def check_verified(dag_run: Any = None) -> None:
-        from kafka_rebalance.steps.rebalance import verify
-
-        run_step(verify.check_verified, dag_run)
+        run_step("kafka_rebalance.steps.rebalance.verify.check_verified", dag_run)
 
     @task(trigger_rule=AFTER_APPROVAL, on_success_callback=Notice(FINISHED))
     def record(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.rebalance.record import record
-
-        return run_step(record, dag_run, decision)
+        return run_step("kafka_rebalance.steps.rebalance.record.record", dag_run, decision)
 
     taken = snapshot()
     run_folder = XComArg(taken.operator, key="run_folder")
@@ -107,21 +92,15 @@ def rebalance() -> None:
         application=str(JOB),
         py_files=f"{RUN_FOLDER}/kafka_rebalance.zip",
         application_args=[
-            "--snapshot",
-            f"{RUN_FOLDER}/snapshot",
-            "--out",
-            RUN_FOLDER,
-            "--settings",
-            f"{RUN_FOLDER}/settings.json",
-            "--metrics",
-            METRICS,
-            "--expect-nonce",
-            NONCE,
-            "--expect-run",
-            RUN,
+            *("--snapshot", f"{RUN_FOLDER}/snapshot"),
+            *("--out", RUN_FOLDER),
+            *("--settings", f"{RUN_FOLDER}/settings.json"),
+            *("--metrics", METRICS),
+            *("--expect-nonce", NONCE),
+            *("--expect-run", RUN),
         ],
         name="kafka_rebalance plan",
-        pre_execute=check_not_begun,
+        pre_execute=check_arguments,
         retries=1,
     )
     reported = render_report(run_folder)

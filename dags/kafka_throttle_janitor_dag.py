@@ -56,9 +56,9 @@ def throttle_janitor() -> None:
 
     @task(map_index_template="{{ task.op_kwargs['connection_id'] }}")
     def tend(connection_id: str, params: Any = None, dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.janitor import look_after_cluster
-
-        return run_step(look_after_cluster.look_after_cluster, dag_run, connection_id, params)
+        return run_step(
+            "kafka_rebalance.steps.janitor.look_after_cluster.look_after_cluster", dag_run, connection_id, params
+        )
 
     tend.expand(connection_id=clusters())
 

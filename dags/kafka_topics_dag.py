@@ -41,9 +41,7 @@ RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not from an XCom: people ca
 def topics() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.topics import request as work
-
-        return run_step(work.request, dag_run, params, ti=ti)
+        return run_step("kafka_rebalance.steps.topics.request.request", dag_run, params, ti=ti)
 
     @task.branch
     def route(asked: dict[str, Any]) -> str | None:
@@ -52,21 +50,15 @@ def topics() -> None:
 
     @task(retries=2, trigger_rule="none_failed_min_one_success")  # with or without a sample of keys
     def forecast(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.topics import forecast_keys as work
-
-        return run_step(work.forecast, dag_run, run_folder)
+        return run_step("kafka_rebalance.steps.topics.forecast_keys.forecast", dag_run, run_folder)
 
     @task(retries=2)
     def write(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.steps.topics import write_change as work
-
-        return run_step(work.write_change, dag_run, decision)
+        return run_step("kafka_rebalance.steps.topics.write_change.write_change", dag_run, decision)
 
     @task(retries=2)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        from kafka_rebalance.steps.topics import verify as work
-
-        return run_step(work.verify, dag_run, decision)
+        return run_step("kafka_rebalance.steps.topics.verify.verify", dag_run, decision)
 
     asked = request()
     run_folder = XComArg(asked.operator, key="run_folder")
@@ -78,14 +70,10 @@ def topics() -> None:
         application=str(JOB),
         py_files=f"{RUN_FOLDER}/kafka_rebalance.zip",
         application_args=[
-            "--sample",
-            f"{RUN_FOLDER}/sample.json",
-            "--out",
-            RUN_FOLDER,
-            "--expect-nonce",
-            NONCE,
-            "--expect-run",
-            RUN,
+            *("--sample", f"{RUN_FOLDER}/sample.json"),
+            *("--out", RUN_FOLDER),
+            *("--expect-nonce", NONCE),
+            *("--expect-run", RUN),
         ],
         name="kafka_rebalance keys",
     )

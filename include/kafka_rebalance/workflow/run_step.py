@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
 from airflow.providers.standard.exceptions import HITLTimeoutError
@@ -39,9 +40,16 @@ def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @fails_without_retry
-def run_step(step: Callable[..., R], dag_run: Any, *arguments: Any, ti: Any = None) -> R:
+def run_step(step: Callable[..., R] | str, dag_run: Any, *arguments: Any, ti: Any = None) -> R:
     """Runs a step as a task of a Dag, with the Dag's `arguments`. Only with `ti` can the step push XComs."""
-    return step(step_inputs(dag_run, ti), *arguments)
+    run: Callable[..., R] = by_path(step) if isinstance(step, str) else step
+    return run(step_inputs(dag_run, ti), *arguments)
+
+
+def by_path(path: str) -> Any:
+    """The object with this dotted path. Dags name steps by path, so that a step's heavy imports load with its task."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)
 
 
 def step_inputs(dag_run: Any, ti: Any = None) -> StepInputs:

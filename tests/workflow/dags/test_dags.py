@@ -19,6 +19,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.steps.cancel.request import APPROVE_RATE, NEXT
 from kafka_rebalance.steps.rebalance.take_snapshot import PARAMS_OUTSIDE_SETTINGS
 from kafka_rebalance.workflow.params.rebalance_form import REBALANCE_PARAMS
+from kafka_rebalance.workflow.run_step import by_path
 from support.airflow.airflow_home import REPOSITORY
 
 CHAIN = {  # task: what comes directly before it
@@ -46,6 +47,13 @@ def dags() -> dict[str, DAG]:
 @pytest.fixture(scope="module")
 def rebalance(dags: dict[str, DAG]) -> DAG:
     return dags["kafka_rebalance"]
+
+
+def test_every_step_that_a_dag_names_is_there() -> None:
+    text = "".join(file.read_text() for file in (REPOSITORY / "dags").glob("*.py"))
+    paths = re.findall(r'"(kafka_rebalance\.steps\.[\w.]+)"', text)
+    assert len(paths) >= 20
+    assert all(callable(by_path(path)) for path in paths)
 
 
 def test_every_dag_is_read_without_an_error(dags: dict[str, DAG]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from airflow.providers.standard.operators.hitl import HITLOperator
@@ -16,7 +15,7 @@ from kafka_rebalance.steps import approval_request
 from kafka_rebalance.steps.approval_request import EndsHere, Form, Question, RunLinks
 from kafka_rebalance.workflow import urls
 from kafka_rebalance.workflow.notices import WAITS, Notice
-from kafka_rebalance.workflow.run_step import run_step
+from kafka_rebalance.workflow.run_step import by_path, run_step
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -42,7 +41,7 @@ class ApprovalOperator(HITLOperator, SkipMixin):
 
     def execute(self, context: Context) -> Any:
         run = context["dag_run"].dag_id, context["dag_run"].run_id
-        page, picture = f"{urls.run_url(*run)}/plugin/rebalance", urls.picture_url(*run)
+        page, picture = f"{urls.run_url(*run)}/plugin/rebalance", f"{urls.run_page_url(*run)}/{urls.PICTURE}"
         found = self._call(approval_request.ask, context, RunLinks(urls.with_host(page), urls.with_host(picture)))
         if found is None:
             return
@@ -75,9 +74,7 @@ class ApprovalOperator(HITLOperator, SkipMixin):
         return super().execute_complete(context, event)
 
     def _call(self, step: Callable[..., T], context: Context, *arguments: Any) -> T:
-        module, _, name = self.approval.rpartition(".")
-        approval = getattr(import_module(module), name)()
-        given = approval, self.run_folder, self.nonce, *arguments
+        given = by_path(self.approval)(), self.run_folder, self.nonce, *arguments
         return run_step(step, context["dag_run"], *given, ti=context.get("ti"))
 
     def _show(self, form: Form) -> None:
