@@ -249,7 +249,7 @@ def test_a_lease_that_cannot_be_read_is_an_alert_and_nothing_is_touched(
     lease_file(tmp_path / "runs").write_text("{")
     cluster.fake.delete("/kafka_rebalance/lease")  # the other copy
     before = cluster.tree()
-    with pytest.raises(UnwatchedError, match=r"is not JSON .* touches nothing"):
+    with pytest.raises(UnwatchedError, match=r"is not JSON .* leaves this cluster"):
         tend()
     assert cluster.tree() == before
 

@@ -84,7 +84,7 @@ def test_what_changed_since_it_was_ticked_is_not_cleaned(littered: SimulatedClus
     littered.fake.put_json("/config/topics/half", {"version": 1, "config": {"retention.ms": "2"}})
     before = littered.tree()
     for name in (throttle, config):
-        with pytest.raises(AirflowFailException, match=r"is not there, or has changed since"):
+        with pytest.raises(AirflowFailException, match=r"does not exist, or has changed since"):
             tend("uma", clean=[name])
     assert littered.tree() == before
 

@@ -1,1 +1,1 @@
-"""The Dag kafka_throttle_janitor: what runs have left behind, and who takes it off."""
+"""The Dag kafka_throttle_janitor: finds and removes what runs have left behind."""

@@ -1,7 +1,8 @@
-"""The custodian of throttles and locks whose run is gone, one cluster at a time.
+"""Takes care of throttles and locks whose run is gone, one cluster at a time.
 
-Each look takes care of the cluster's lease and lock; now and then, and whenever a person asks for something, the whole
-cluster is swept for what nobody holds. What was found is in `runs_url / janitor / <connection>.json`.
+Each look takes care of the cluster's lease and lock. Every ten minutes, and when a person asks for something, the
+janitor also sweeps the whole cluster for throttles, configs and replicas that no run holds. The result is in
+`runs_url / janitor / <connection>.json`.
 """
 
 from __future__ import annotations
@@ -35,33 +36,34 @@ from kafka_rebalance.zookeeper.client import open_client
 
 log = logging.getLogger(__name__)
 
-# While copies are in flight a look comes every 10 s until the next minute's task starts, so that silence is noticed
-# within a minute.
+# While copies are in flight, the janitor looks every 10 s until the next minute's task starts. So it notices a silent
+# follower within a minute.
 WATCH_SECONDS, LOOK_SECONDS = 45.0, 10.0
 SWEEP_SECONDS = 600.0
-REMIND_SECONDS = 1800.0  # the same alert fails the task again after this
+REMIND_SECONDS = 1800.0  # after this time the same alert fails the task again
 
 
 def clusters(deployment: Deployment, variable: Any, kafka_conn_id: str | None) -> list[str]:
-    """The connections to look at: the one asked for, else those of the Variable, of every open lease, and of every lock
-    that a run noted before it took it.
+    """The connections to look at: the requested one, or those of the Variable, of all open leases and of all locks.
+
+    A run notes its lock below `runs_url` before it takes it.
     """
     if kafka_conn_id:
         return [kafka_conn_id]
     found = fleet(variable)
     for stored in lease_files.stored(deployment):
         if stored.lease is None:
-            log.error("%s cannot be read, nothing of it is touched: %s", stored.name, stored.problem)
+            log.error("The lease %s cannot be read, so the janitor leaves it alone: %s", stored.name, stored.problem)
         elif stored.lease.connection_id and stored.lease.released_at is None:
             found.append(stored.lease.connection_id)
-    found += noted_connections(deployment)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([*found, *noted_connections(deployment)]))
 
 
 def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Looks after one cluster and returns its report. Raises UnwatchedError where somebody has to look, once for each
-    trouble and again every half hour, and LockHeldError where a lock was to be broken and was not; what was found is
-    written down before that.
+    """Looks after one cluster and returns its report, which it writes before it raises.
+
+    Raises UnwatchedError if a person has to act: once for each alert, and again every half hour. Raises LockHeldError
+    if a person wanted a lock broken and it was not.
     """
     asked = read_asked(inputs, connection_id, params)
     deployment = inputs.deployment
@@ -84,7 +86,8 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
                 look.warnings += found.unread
                 findings = [asdict(one) for one in found.findings if one.id not in cleaned]
             swept_at = now_text()
-    raised = _raised(look, before.get("raised", {}))
+    raised_before = before.get("raised", {})
+    raised = {key: now_text() for key in look.alerts if _is_due(raised_before.get(key), REMIND_SECONDS)}
     report = {
         "connection_id": connection_id,
         "cluster_id": look.cluster_id,
@@ -97,7 +100,7 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
         "findings": findings,
         "cleaned": cleaned,
         "swept_at": swept_at,
-        "raised": {**{key: at for key, at in before.get("raised", {}).items() if key in look.alerts}, **raised},
+        "raised": {key: at for key, at in {**raised_before, **raised}.items() if key in look.alerts},
     }
     _write_report(deployment, connection_id, report)
     _log(connection_id, report)
@@ -111,7 +114,7 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
 
 
 def _watch(deployment: Deployment, client: KazooClient, asked: Asked, followed: Sighting | None) -> Look:
-    """One look, and while copies are in flight further ones until the next task takes over; the last of them."""
+    """Looks once; while copies are in flight, until the next task takes over. Returns the last look."""
     until = time.monotonic() + WATCH_SECONDS
     while True:
         look = look_after_lease(deployment, client, asked, followed)
@@ -122,7 +125,7 @@ def _watch(deployment: Deployment, client: KazooClient, asked: Asked, followed: 
 
 
 def _is_due(at: object, seconds: float) -> bool:
-    """Whether so long has passed since; also where that is no time, or one of a clock that was ahead."""
+    """Whether so many seconds have passed since `at`. True too if `at` is not a time, or lies in the future."""
     try:
         passed = (datetime.now(UTC) - datetime.fromisoformat(str(at))).total_seconds()
     except (ValueError, TypeError):
@@ -130,13 +133,8 @@ def _is_due(at: object, seconds: float) -> bool:
     return not 0 <= passed < seconds
 
 
-def _raised(look: Look, before: Mapping[str, str]) -> dict[str, str]:
-    """The alerts that fail the task now, with the time."""
-    return {key: now_text() for key in look.alerts if _is_due(before.get(key), REMIND_SECONDS)}
-
-
 def read_report(deployment: Deployment, connection_id: str) -> dict[str, Any]:
-    """What the janitor wrote last; nothing where it has not, or where that cannot be read."""
+    """The janitor's last report; empty if there is none, or if it cannot be read."""
     folder = deployment.runs_root / json_files.JANITOR
     try:
         return json_files.read_json(folder, f"{file_name(connection_id)}.json")
@@ -145,13 +143,15 @@ def read_report(deployment: Deployment, connection_id: str) -> dict[str, Any]:
 
 
 def _swept_before(report: Mapping[str, Any]) -> tuple[list[dict[str, Any]], object]:
-    """The findings of the last sweep and its time; no time where they cannot be read, so that a sweep is due."""
+    """The findings of the last sweep and its time. If they cannot be read, there is no time, so a sweep is due."""
     try:
         findings = [dict(found) for found in report.get("findings", ())]
         for found in findings:
             UnheldFinding.from_mapping(found)
     except (KeyError, TypeError, ValueError) as unreadable:
-        log.warning("The findings of the last sweep cannot be read (%r): the cluster is swept again.", unreadable)
+        log.warning(
+            "The findings of the last sweep cannot be read (%r). The janitor sweeps the cluster again.", unreadable
+        )
         return [], None
     return findings, report.get("swept_at")
 

@@ -1,4 +1,4 @@
-"""One look at a cluster's lease and lock: what a run left that is gone is put back. Decisions: `execution.janitor`."""
+"""One look at a cluster's lease and lock. It puts back the throttle of a lost run. Rules: `execution.janitor`."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Look:
-    """What one look at a cluster's lease and lock found and did."""
+    """What one look found and did."""
 
     cluster_id: str
     copying: int = 0
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    alerts: dict[str, str] = field(default_factory=dict)  # what stays the same about it -> its text
+    alerts: dict[str, str] = field(default_factory=dict)  # {key that stays the same from look to look: text}
     holder: str | None = None
-    followed: Sighting | None = None  # the signs of whoever follows the lease's run
-    not_broken: str | None = None  # why the lock that a person wanted broken is still there
+    followed: Sighting | None = None  # the signs of the follower of the lease's run
+    not_broken: str | None = None  # why a lock that a person wanted broken still exists
 
 
 def look_after_lease(
@@ -61,12 +61,12 @@ def look_after_lease(
     asked: Asked = Asked(),  # noqa: B008  an immutable value
     followed: Sighting | None = None,
 ) -> Look:
-    """Takes care of the cluster's lease, and of the lock of a run that is over. `followed`: of the last look."""
+    """Takes care of the cluster's lease, and of the lock of a run that is over. `followed` is from the last look."""
     look = _look_after(deployment, client, asked, followed)
     if asked.break_lock is not None and look.holder is not None:
         why = [*look.lines, *look.alerts.values()][-1]
         if not asked.breaks(*look.holder.split(" of ", 1)):
-            why = f"break_lock names {asked.break_lock!r}. Give the owner exactly as named here, if its run is over."
+            why = f"break_lock names {asked.break_lock!r}. If the run is over, give the owner exactly as named here."
         look.not_broken = f"The cluster is held by {look.holder}. The lock was not broken: {why}"
         look.warnings.append(look.not_broken)
     return look
@@ -80,14 +80,16 @@ def _look_after(deployment: Deployment, client: KazooClient, asked: Asked, follo
     try:
         lease = kept.read_open()
     except (StorageError, FormatVersionError) as unreadable:
-        look.alerts["lease"] = f"{unreadable} The janitor touches nothing of this cluster's throttle and lock."
+        look.alerts["lease"] = f"{unreadable} The janitor leaves this cluster's throttle and lock alone."
         return look
     except ArtifactError as unreadable:
         if not _set_damaged_aside(kept, asked, look, holder, unreadable):
             return look
-        lease = kept.read_open()  # an earlier one that can be read
+        lease = kept.read_open()  # an earlier lease that can be read
     if lease is not None and _is_elsewhere(kept, lease, asked):
-        look.lines.append(f"the throttle is held by run {lease.run} of another Airflow ({lease.owner}): left to it")
+        look.lines.append(
+            f"run {lease.run} of another Airflow ({lease.owner}) holds the throttle, so the janitor leaves it alone"
+        )
     elif lease is None or _tend_lease(kept, lease, asked, look):
         look.holder = _tend_lock(kept, asked, look)
     return look
@@ -96,31 +98,34 @@ def _look_after(deployment: Deployment, client: KazooClient, asked: Asked, follo
 def _set_damaged_aside(
     kept: ClusterLease, asked: Asked, look: Look, holder: cluster_lock.LockOwner | None, why: ArtifactError
 ) -> bool:
-    """A lease that nothing tells of any more stops nobody for good: whoever breaks the lock by name says that its run
-    is over, and where nobody holds the cluster no run goes on. Not while anything is in motion.
+    """Sets aside a lease of which no copy can be read, so that it does not block the cluster for ever.
+
+    It needs a cluster without a lock, or a person who breaks the lock by name and so says that the run is over.
+    Nothing may be in motion.
     """
     whole = read_cluster_view(kept.client)
     if whole.reassignments is not None or whole.moving:
-        look.alerts["lease"] = f"{why} It is kept while a reassignment is in motion."
+        look.alerts["lease"] = f"{why} The janitor keeps it while a reassignment is in motion."
         return False
     if holder is not None and not asked.breaks(holder.run, holder.owner):
         look.alerts["lease"] = (
-            f"{why} The janitor touches nothing of this cluster's throttle and lock. If run {holder.name} is over, "
-            f"start kafka_throttle_janitor with break_lock '{holder.name}': it sets the damaged lease aside and gives "
-            "the lock back, and lists what is left of the throttle to be ticked."
+            f"{why} The janitor leaves this cluster's throttle and lock alone. If run {holder.name} is over, "
+            f"start kafka_throttle_janitor with break_lock '{holder.name}'. It sets the damaged lease aside, gives "
+            "the lock back, and lists the rest of the throttle as findings that you can clean."
         )
         return False
     taken = kept.set_damaged_aside()
     look.warnings.append(
-        f"A lease that could not be read was set aside ({', '.join(taken)}): {why} Tick what is left of its throttle "
-        "in the findings of the next sweep."
+        f"An unreadable lease was set aside ({', '.join(taken)}): {why} Clean the rest of its throttle by the findings "
+        "of the next sweep."
     )
     return True
 
 
 def _is_elsewhere(kept: ClusterLease, lease: ThrottleLease, asked: Asked) -> bool:
-    """Whether another Airflow took it, which has the run's folder and its own janitor; unless a person says that the
-    run is over.
+    """Whether the lease is of another Airflow, which has the run's folder and its own janitor.
+
+    Not if a person breaks its lock, and so says that the run is over.
     """
     theirs = not is_same_airflow(lease.owner, this_airflow(kept.deployment)) and not kept.has_file(lease)
     return theirs and not asked.breaks(lease.run, lease.owner)
@@ -131,7 +136,7 @@ def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Lo
     client = kept.client
     view = read_cluster_view(client, lease.topics)
     copying = copying_of(lease, view)
-    # Whoever breaks its lock by name says that the run is over.
+    # A person who breaks its lock by name says that the run is over.
     said = asked.breaks(lease.run, lease.owner)
     standing = AirflowState.GONE if said else read_standing(kept.deployment, lease.run, lease.owner)
     decided = custody(lease, standing, copying, _silent_seconds(kept.deployment, lease, look))
@@ -146,8 +151,8 @@ def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Lo
             look.alerts[f"{lease.run} waits"] = waits
             _suspend(kept, lease, look)
         if lease.suspended_at is not None:
-            return False  # nothing of it has to be in force
-        wanted = wanted_for(lease, copying & view.moving)  # what is over and catches up need not be listed
+            return False  # no throttle needs to be in force
+        wanted = wanted_for(lease, copying & view.moving)  # replicas that only catch up need not be listed
         if found := lifted(wanted, lease.own_rates, read_configs(client, wanted)):
             look.alerts[f"{lease.run} throttle lifted"] = f"Run {lease.run}: {lifted_text(found)}"
         return False
@@ -164,7 +169,7 @@ def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Lo
 
 
 def _slowed_catch_up(client: KazooClient, lease: ThrottleLease, view: ClusterView) -> tuple[str, ...]:
-    """By what is set now: the lists are those of the batch under way."""
+    """Uses the lists that are set now: they are those of the current batch."""
     if not slowed_catch_up(lease, view):
         return ()
     set_now: dict[str, dict[str, str]] = {}
@@ -182,9 +187,9 @@ def _suspend(kept: ClusterLease, lease: ThrottleLease, look: Look) -> None:
 
 
 def _tend_lock(kept: ClusterLease, asked: Asked, look: Look) -> str | None:
-    """Who holds the cluster afterwards. A lock is given back where its run is known to be over and nothing moves."""
+    """Gives the lock back if its run is known to be over and nothing moves. Returns who holds the cluster then."""
     client = kept.client
-    fence = cluster_lock.read_fence(client)  # before Airflow is asked: a run that is cleared goes on under a later one
+    fence = cluster_lock.read_fence(client)  # read before Airflow is asked: a cleared run goes on under a later fence
     holder = cluster_lock.read(client)
     if holder is None:
         if asked.break_lock is not None:
@@ -202,21 +207,21 @@ def _tend_lock(kept: ClusterLease, asked: Asked, look: Look) -> str | None:
     try:
         cluster_lock.release(client, holder, fence=fence)
     except LockLostError:
-        look.lines.append(f"the lock of {holder.name} is kept: somebody goes on with that run")
+        look.lines.append(f"the lock of {holder.name} is kept: the run goes on")
         return holder.name
     look.lines.append(f"the lock of {holder.name} was given back ({f'by {asked.by}' if by_name else standing})")
     return None
 
 
 def _silent_seconds(deployment: Deployment, lease: ThrottleLease, look: Look) -> float:
-    """Since the run took its throttle, requested a batch, or looked at one."""
+    """The time since the run took its throttle, requested a batch, or looked at one."""
     signs = (lease.taken_at, *_signs(deployment, lease))
     look.followed = sighted(look.followed, signs, datetime.now(UTC), UNWATCHED_SECONDS)
     return look.followed.silent_seconds
 
 
 def _signs(deployment: Deployment, lease: ThrottleLease) -> list[Any]:
-    """What the run's folder tells; nothing where it is gone or cannot be read."""
+    """The times in the run's folder; none if it is gone or cannot be read."""
     signs: list[Any] = []
     try:
         folder = open_run_folder(deployment, lease.run_folder)
@@ -226,5 +231,5 @@ def _signs(deployment: Deployment, lease: ThrottleLease) -> list[Any]:
         if progress is not None:
             signs.append(progress["updated_at"])
     except (RebalanceError, OSError, KeyError, TypeError) as unreadable:
-        log.warning("run %s: its folder does not tell when it was last followed (%s)", lease.run, unreadable)
+        log.warning("run %s: its folder does not show when it was last followed (%s)", lease.run, unreadable)
     return signs

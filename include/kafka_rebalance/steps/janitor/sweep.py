@@ -1,4 +1,4 @@
-"""The janitor's sweep of a whole cluster for what nobody holds, and the cleaning of what a person ticked."""
+"""Sweeps a whole cluster for throttles, configs and replicas that no run holds. Cleans what a person names."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ from typing import Any
 
 from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.errors import InputError, PolicyError, ReadError, SettingsError
-from kafka_rebalance.execution.janitor.unheld_findings import (
-    UnheldFinding,
-    listed_behind,
-    orphaned_configs,
-    stray_replicas,
-    unheld_throttles,
-)
+from kafka_rebalance.execution.janitor import unheld_findings
+from kafka_rebalance.execution.janitor.unheld_findings import UnheldFinding
 from kafka_rebalance.kafka.throttles import LIST_KEYS
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
@@ -33,14 +28,14 @@ from kafka_rebalance.zookeeper.znodes.paths import DEFAULT_ENTITY
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a person wants done beside the ordinary look: findings to clean, a lock to break."""
+    """What a person asks for beside the ordinary look: findings to clean, a lock to break."""
 
     clean: tuple[str, ...] = ()
     break_lock: str | None = None
     by: str = ""
 
     def breaks(self, run: str, owner: str) -> bool:
-        """Whether the lock of this run is to be broken. Its lease may name another address of the same Airflow."""
+        """Whether a person wants this run's lock broken. Its lease may name another address of the same Airflow."""
         named, _, of = (self.break_lock or "").rpartition(" of ")
         return is_same_run(named, of, run, owner)
 
@@ -50,7 +45,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What was found, and what could not be read and is therefore not judged; as of `fence`."""
+    """The findings as of `fence`, and what could not be read and so was not judged."""
 
     fence: cluster_lock.Fence
     findings: tuple[UnheldFinding, ...]
@@ -60,30 +55,30 @@ class Swept:
 
 
 def read_asked(inputs: StepInputs, connection_id: str, params: Mapping[str, Any]) -> Asked:
-    """What the run's params ask for. Raises PolicyError unless an approver of the cluster's policy asks."""
+    """Reads the run's params. Raises PolicyError unless an approver of the cluster's policy asks."""
     asked = Asked(tuple(params.get("clean") or ()), params.get("break_lock") or None, inputs.run.started_by or "")
     if not asked:
         return asked
     if not params.get("kafka_conn_id"):
-        raise SettingsError("clean and break_lock are for one cluster: name it in kafka_conn_id. Nothing was changed.")
+        raise SettingsError("clean and break_lock need one cluster. Nothing was changed. Name it in kafka_conn_id.")
     policy = inputs.deployment.read_policy(connection_id)
     names = {person.name for person in policy.approvers} if policy is not None else set()
     if asked.by not in names:
         raise PolicyError(
-            f"{asked.by or 'Nobody that Airflow names'} may not clean {connection_id} or break its lock: approvers of "
-            f"its policy are {', '.join(sorted(names)) or 'none, as there is no policy file'}. Nothing was changed. "
-            "Let one of them start the run."
+            f"{asked.by or 'An unknown user'} may not clean {connection_id} or break its lock: the approvers of "
+            f"its policy are {', '.join(sorted(names)) or 'none, because there is no policy file'}. Nothing was "
+            "changed. Let one of them start the run."
         )
     return asked
 
 
 def sweep(kept: ClusterLease, connection: ClusterConnection, *, to_clean: bool = False) -> Swept:
-    """Everything that nobody holds. Raises ReadError where ZooKeeper cannot be read; writes nothing.
+    """Finds everything that no run holds. Raises ReadError if ZooKeeper cannot be read.
 
-    But for the fence, where something is `to_clean`: on a cluster that nobody ever held there is none to go by.
+    It writes nothing, except the fence if something is `to_clean`: a cluster that no run ever held has no fence yet.
     """
     client = kept.client
-    # First: who throttles after this is not among what is found.
+    # The fence comes first, so a run that throttles later is not among the findings.
     fence = cluster_lock.raise_fence(client) if to_clean else cluster_lock.read_fence(client)
     before = read_cluster_view(client)
     lease = kept.read_open()
@@ -93,30 +88,32 @@ def sweep(kept: ClusterLease, connection: ClusterConnection, *, to_clean: bool =
     numbered = [f"brokers/{name}" for name in brokers if name != DEFAULT_ENTITY and name not in strange]
     configs = read_configs(client, [*(f"topics/{name}" for name in topics), *numbered])
     orphans = read_orphaned_configs(client)
-    unread = [f"/config/brokers/{name!r} names no broker, so it was not looked at. Remove it." for name in strange]
+    unread = [f"/config/brokers/{name!r} names no broker, so the sweep left it out. Remove it." for name in strange]
     held: Mapping[TopicPartition, Collection[int]] = {}
     try:
         held = replica_sizes.read_log_dirs(connection.kafka, sorted(before.brokers)).replicas
     except ReadError as away:
-        unread.append(f"Replica directories were not looked at: {away}")
+        unread.append(f"The sweep left out replica directories: {away}")
     after = read_cluster_view(client)
     findings = (
-        *unheld_throttles(configs, lease, holder.name if holder else None),
-        *orphaned_configs(orphans, after),
-        *stray_replicas(held, before, after),
+        *unheld_findings.unheld_throttles(configs, lease, holder.name if holder else None),
+        *unheld_findings.orphaned_configs(orphans, after),
+        *unheld_findings.stray_replicas(held, before, after),
     )
     return Swept(fence, findings, configs, after, tuple(unread))
 
 
 def clean(kept: ClusterLease, connection_id: str, asked: Asked, swept: Swept) -> list[str]:
-    """Cleans the findings that were ticked; returns their ids. Raises InputError for one that must not be cleaned,
-    before anything is changed, LockLostError where a run has begun since the sweep, since the throttle may be its own,
-    and ConfigChangedError where somebody has given it another value since.
+    """Cleans the findings that a person named; returns their ids.
+
+    Raises InputError for a finding that must not be cleaned, before it changes anything. Raises LockLostError if a run
+    has begun since the sweep, because the throttle may be its own. Raises ConfigChangedError if somebody has changed
+    the value since.
     """
     by_id = {finding.id: finding for finding in swept.findings}
     problems = [problem for name in asked.clean if (problem := _problem(name, by_id.get(name), swept)) is not None]
     if problems:
-        raise InputError(f"Nothing was cleaned: {'; '.join(problems)}. Tick what the newest report shows.")
+        raise InputError(f"Nothing was cleaned: {'; '.join(problems)}. Name findings of the newest report.")
     for name in asked.clean:
         finding = by_id[name]
         if finding.key:
@@ -130,13 +127,13 @@ def clean(kept: ClusterLease, connection_id: str, asked: Asked, swept: Swept) ->
 
 def _problem(name: str, finding: UnheldFinding | None, swept: Swept) -> str | None:
     if finding is None:
-        return f"{name!r} is not there, or has changed since"
+        return f"{name!r} does not exist, or has changed since"
     if not finding.can_be_cleaned:
         return f"{name!r} is not for this Dag to clean. {finding.remedy}"
     if finding.key and (swept.view.reassignments is not None or swept.view.moving):
-        return f"{name!r}: a reassignment is in motion, and its copies may be throttled by it"
+        return f"{name!r}: a reassignment is in motion, and this throttle may limit its copies"
     if finding.key in LIST_KEYS:
-        behind = listed_behind(finding, swept.configs[finding.entity][finding.key], swept.view)
+        behind = unheld_findings.listed_behind(finding, swept.configs[finding.entity][finding.key], swept.view)
         if behind:
             return f"{name!r}: replicas of {', '.join(behind[:5])} are outside the ISR and would catch up unthrottled"
     return None

@@ -122,7 +122,7 @@ def _skip_while_held(connection: ClusterConnection) -> None:
         holder = cluster_lock.read(client)
     if holder is not None:
         raise NothingToDoError(
-            f"{connection.connection_id} is not checked: {holder.name} holds it, and the check measures no moving cluster."
+            f"{connection.connection_id} is not checked: {holder.name} holds it, and its moves would spoil the figures."
         )
 
 
