@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -44,12 +44,14 @@ class _WatchingTrigger(BaseTrigger):
             self.log.warning("These arguments are of another version and are ignored: %s", ", ".join(sorted(unknown)))
         self.connection_id, self.run_folder = connection_id, run_folder
         self.poll_seconds, self.slowest_poll_seconds = poll_seconds, slowest_poll_seconds
+        self._now: Callable[[], float] = time.time
 
     def _watcher(self, connection: ClusterConnection) -> Watcher:
         raise NotImplementedError
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        connection = await self._connection()
+        # The synchronous way to a connection would block the triggerer's loop.
+        connection = cluster_connection(await KafkaClusterHook.aget_connection(self.connection_id))
         watcher = await asyncio.to_thread(self._watcher, connection)
         try:
             while True:
@@ -61,16 +63,8 @@ class _WatchingTrigger(BaseTrigger):
         finally:
             await asyncio.to_thread(watcher.close)
 
-    async def _connection(self) -> ClusterConnection:
-        """Reads the connection without blocking the triggerer's loop."""
-        return cluster_connection(await KafkaClusterHook.aget_connection(self.connection_id))
-
     def _folder(self) -> RunFolder:
         return open_run_folder(airflow_deployment(), self.run_folder)
-
-    def _now(self) -> float:
-        """Seconds of the wall clock."""
-        return time.time()
 
     def _serialize(self, *names: str) -> tuple[str, dict[str, Any]]:
         path = f"{type(self).__module__}.{type(self).__qualname__}"
@@ -97,10 +91,7 @@ class BatchTrigger(_WatchingTrigger):
         self.candidate = candidate
         self.batch = batch
         self.stall_seconds = stall_seconds
-        self._clock = SteadyClock()
-
-    def _now(self) -> float:
-        return self._clock()
+        self._now = SteadyClock()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return self._serialize("candidate", "batch", "stall_seconds")

@@ -29,14 +29,6 @@ def run_page_url(dag_id: str, run_id: str) -> str:
     return f"{base_path()}{MOUNT}/run/{quote(dag_id, safe='')}/{quote(run_id, safe='')}"
 
 
-def drift_url(dag_id: str, run_id: str) -> str:
-    return f"{run_page_url(dag_id, run_id)}/drift"
-
-
-def picture_url(dag_id: str, run_id: str) -> str:
-    return f"{run_page_url(dag_id, run_id)}/{PICTURE}"
-
-
 def with_host(url: str) -> str:
     """One of these addresses for readers outside Airflow: with the host, if the base URL has one."""
     base = urlsplit(conf.get("api", "base_url", fallback=""))

@@ -354,7 +354,7 @@ def test_no_order_is_restored_beside_another_run_that_has_taken_the_cluster(
 ) -> None:
     begin(run, cluster)
     canceller.approved()
-    requests, real = len(cluster.requests), cancel_now.out_of_order
+    requests, real = len(cluster.requests), cancel_now.cancel_fates.out_of_order
 
     def taken(moves: Any, view: Any) -> Any:
         found = real(moves, view)
@@ -363,7 +363,7 @@ def test_no_order_is_restored_beside_another_run_that_has_taken_the_cluster(
             cluster.fake.put_json("/kafka_rebalance/run", {**holder, "run": "kafka_rebalance/other"})
         return found
 
-    monkeypatch.setattr(cancel_now, "out_of_order", taken)
+    monkeypatch.setattr(cancel_now.cancel_fates, "out_of_order", taken)
     with pytest.raises(AirflowFailException, match=r"Run kafka_rebalance/other of .* now holds the cluster"):
         canceller.cancel()
     assert len(cluster.requests) == requests

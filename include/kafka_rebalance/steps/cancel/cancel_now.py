@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -11,14 +11,8 @@ from kazoo.client import KazooClient
 from kafka_rebalance.admin import running_reassignments
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError
-from kafka_rebalance.execution.cancel.cancel_fates import (
-    CancelPlan,
-    CancelWay,
-    Fate,
-    has_fate,
-    out_of_order,
-    plan_cancel,
-)
+from kafka_rebalance.execution.cancel import cancel_fates
+from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, CancelWay, Fate
 from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -92,20 +86,26 @@ def _take_back(
     for _ in looks(SETTLE_SECONDS, LOOK_SECONDS):
         view = _view(client, plan)
         asked = asked_for(target, client)
-        steps = plan_cancel(plan.moves, view, plan.way, asked=asked)
-        blocked = has_fate(steps, Fate.BLOCKED)
-        flying = has_fate(steps, Fate.BACK)
-        going = has_fate(steps, Fate.ENDING, Fate.RETURNING)
+        steps = cancel_fates.plan_cancel(plan.moves, view, plan.way, asked=asked)
+        blocked = cancel_fates.has_fate(steps, Fate.BLOCKED)
+        flying = cancel_fates.has_fate(steps, Fate.BACK)
+        going = cancel_fates.has_fate(steps, Fate.ENDING, Fate.RETURNING)
         if blocked and not (flying and plan.way is CancelWay.API):
             raise ExecutionError(
                 f"{len(blocked)} partitions cannot be taken back: "
                 f"{'; '.join(f'{step.move.topic_partition} {step.note}' for step in blocked[:10])}. {len(cancelled)} "
                 "others were taken back. The run requests no further batch. Clear this task when the reason is gone."
             )
-        waits = plan.way is CancelWay.ZNODE and has_fate(steps, Fate.ENDING)
+        waits = plan.way is CancelWay.ZNODE and cancel_fates.has_fate(steps, Fate.ENDING)
         if flying and not waits:
-            cancelled |= _cancel_in_flight(client, connection, approved, [step.move for step in flying], asked)
-        order = out_of_order(plan.moves, view) if not flying and view.reassignments is None else ()
+            if plan.way is CancelWay.API:
+                partitions = {step.move.topic_partition for step in flying}
+                cancelled |= set(running_reassignments.cancel_reassignments(connection.kafka, partitions))
+            else:
+                back = ask_for_original_lists(client, plan, approved.decision[CONSENT], asked)
+                log.info("Requested the original lists of %d partitions. Another broker becomes controller.", len(back))
+                cancelled |= {move.topic_partition for move in back}
+        order = cancel_fates.out_of_order(plan.moves, view) if not flying and view.reassignments is None else ()
         if order and not {move.topic_partition for move in order} <= reordered:
             # This copies nothing: each list keeps its brokers. The fence keeps it from writing beside another run.
             fence = cluster_lock.read_fence(client)
@@ -124,21 +124,6 @@ def _take_back(
 
 def _view(client: KazooClient, plan: CancelPlan) -> ClusterView:
     return read_view_of(client, {move.topic_partition.topic for move in plan.moves}, plan.cluster_id)
-
-
-def _cancel_in_flight(
-    client: KazooClient,
-    connection: ClusterConnection,
-    approved: ApprovedRequest[CancelPlan],
-    moves: Sequence[Move],
-    asked: Collection[int],
-) -> set[TopicPartition]:
-    partitions = {move.topic_partition for move in moves}
-    if approved.plan.way is CancelWay.API:
-        return set(running_reassignments.cancel_reassignments(connection.kafka, partitions))
-    back = ask_for_original_lists(client, approved.plan, approved.decision[CONSENT], asked)
-    log.info("Requested the original lists of %d partitions. Another broker becomes controller.", len(back))
-    return {move.topic_partition for move in back}
 
 
 def _stays_disordered(move: Move, view: ClusterView) -> bool:

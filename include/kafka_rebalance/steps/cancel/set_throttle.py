@@ -36,9 +36,6 @@ class AskedRate:
         """From cancel.json."""
         return cls(*(written[field.name] for field in fields(cls)))
 
-    def name(self) -> str:
-        return f"The throttle of {self.run}"
-
     @property
     def digest(self) -> str:
         return digest_of([self.run, self.candidate_digest, self.cluster_id, self.bytes_per_second])
@@ -59,7 +56,9 @@ def set_throttle(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
 
 def raise_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
     """Sets a rate above the approved one. A person has approved this rate."""
-    approved = read_approved_request(inputs, decision, json_files.CANCEL, AskedRate.of, AskedRate.name)
+    approved = read_approved_request(
+        inputs, decision, json_files.CANCEL, AskedRate.of, lambda rate: f"The throttle of {rate.run}"
+    )
     check_may_begin(inputs.deployment, approved)
     target = open_run_folder(inputs.deployment, approved.written["target_folder"])
     return _change_rate(inputs, approved.written, target, by=decider(approved.decision) or "somebody")

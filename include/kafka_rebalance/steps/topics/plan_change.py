@@ -11,16 +11,10 @@ from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, SettingsEr
 from kafka_rebalance.execution.topics.house_rules import MIN_INSYNC_REPLICAS, TopicChange, house_problems
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.forecast.disk_use import BrokerCost, broker_costs, disk_problems, expected_replica_bytes
+from kafka_rebalance.kafka import topics as kafka_rules
 from kafka_rebalance.kafka.assignment import add_partitions, assign_replicas, brokers_with_racks
 from kafka_rebalance.kafka.segment_roll import effective_roll_settings
 from kafka_rebalance.kafka.topic_configs import check_topic_config_names, check_topic_configs
-from kafka_rebalance.kafka.topics import (
-    check_added_replicas,
-    check_assigned_brokers,
-    check_deletable,
-    check_more_partitions,
-    check_new_topic,
-)
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import topic_identities
 from kafka_rebalance.model.policy import Policy
@@ -124,8 +118,8 @@ def _creation(given: _Given) -> TopicChange:
         given.open_brokers, partitions, factor, racks=racks, rng=random.Random()
     )
     existing = {tp.topic for tp in cluster.view.partitions}
-    check_new_topic(request.topic, assignment, request.configs, existing=existing, version=version)
-    check_assigned_brokers(assignment, cluster.view.brokers)
+    kafka_rules.check_new_topic(request.topic, assignment, request.configs, existing=existing, version=version)
+    kafka_rules.check_assigned_brokers(assignment, cluster.view.brokers)
     if request.replica_assignment is None and request.assignment == "room":
         assignment = _with_room(given, racks is not None, range(partitions), factor, request.configs)
     return TopicChange(
@@ -166,17 +160,8 @@ def _alteration(given: _Given) -> TopicChange:
         **{key: None for key in request.delete_configs if key in configs},
         **{key: value for key, value in request.configs.items() if configs.get(key) != value},
     }
-    change = TopicChange(
-        action="alter",
-        topic=topic,
-        cluster_id=cluster.view.cluster_id,
-        kafka_version=version,
-        partitions_before=len(existing),
-        replication_factor=min(map(len, existing.values()), default=0),  # every config must suit the shortest list
-        configs_before=configs,
-        config_changes=dict(sorted(changes.items())),
-        identity=topic_identities(cluster.view.partitions)[topic],
-    )
+    shortest = min(map(len, existing.values()), default=0)  # every config must suit the shortest list
+    change = dataclasses.replace(_present(topic, cluster, shortest), config_changes=dict(sorted(changes.items())))
     if not request.adds_partitions:
         return change
     _check_at_rest(topic, cluster)
@@ -189,7 +174,7 @@ def _added(
     """The new partitions of an existing topic."""
     request, manual = given.request, given.request.replica_assignment
     total = request.partitions if request.partitions is not None else len(manual or {})
-    check_more_partitions(request.topic, existing, total)
+    kafka_rules.check_more_partitions(request.topic, existing, total)
     if manual is not None:
         if len(manual) != total:
             raise SettingsError(
@@ -197,7 +182,7 @@ def _added(
                 "written. List every partition of the topic, also the existing ones."
             )
         added = {partition: held for partition, held in manual.items() if partition >= len(existing)}
-        check_added_replicas(request.topic, existing, added, sorted(given.cluster.view.brokers))
+        kafka_rules.check_added_replicas(request.topic, existing, added, sorted(given.cluster.view.brokers))
         return added
     racks = given.racks()
     assigned = add_partitions(request.topic, existing, total, given.open_brokers, racks=racks)
@@ -207,21 +192,25 @@ def _added(
 
 
 def _deletion(topic: str, cluster: TopicCluster) -> TopicChange:
-    check_deletable(topic)
+    kafka_rules.check_deletable(topic)
     _check_at_rest(topic, cluster)
     if cluster.effective_value(DELETE_ENABLED) != "true":
         raise ClusterNotReadyError(
             f"{DELETE_ENABLED} is not true on every broker, so the controller would remove the request and keep topic "
             f"{topic}. Nothing was written. Set it to true on the brokers first."
         )
-    existing = cluster.assignment(topic)
+    return dataclasses.replace(_present(topic, cluster, len(cluster.assignment(topic).get(0, ()))), action="delete")
+
+
+def _present(topic: str, cluster: TopicCluster, replication_factor: int) -> TopicChange:
+    """The topic as it is: an alteration that changes nothing yet."""
     return TopicChange(
-        action="delete",
+        action="alter",
         topic=topic,
         cluster_id=cluster.view.cluster_id,
         kafka_version=cluster.kafka_version,
-        partitions_before=len(existing),
-        replication_factor=len(existing.get(0, ())),
+        partitions_before=len(cluster.assignment(topic)),
+        replication_factor=replication_factor,
         configs_before=cluster.topic_configs.get(topic, {}),
         identity=topic_identities(cluster.view.partitions)[topic],
     )

@@ -24,13 +24,7 @@ from kafka_rebalance.report.page import REQUESTS, STATIC, read_static, warm_up
 from kafka_rebalance.steps.clusters import CANCEL_DAG, REBALANCE_DAG, TOPICS_DAG
 from kafka_rebalance.steps.read_in_time import Reads
 from kafka_rebalance.workflow.urls import MOUNT, PICTURE
-from kafka_rebalance.workflow.web.candidate_pages import (
-    brokers_table,
-    candidate_page,
-    moves_page,
-    plot_file,
-    table_file,
-)
+from kafka_rebalance.workflow.web import candidate_pages
 from kafka_rebalance.workflow.web.clusters_page import overview_page, requests_tag
 from kafka_rebalance.workflow.web.run_page import drift_page, reassignment_file, run_page, run_picture
 
@@ -70,11 +64,11 @@ PAGES_OF_A_RUN: dict[str, Page] = {
     "/reassignments/{name}": reassignment_file,
     "/drift": drift_page,
     f"/{PICTURE}": run_picture,
-    "/tables/{name}": table_file,
-    "/plot": plot_file,
-    "/moves": moves_page,
-    "/brokers": brokers_table,
-    "/candidate": candidate_page,
+    "/tables/{name}": candidate_pages.table_file,
+    "/plot": candidate_pages.plot_file,
+    "/moves": candidate_pages.moves_page,
+    "/brokers": candidate_pages.brokers_table,
+    "/candidate": candidate_pages.candidate_page,
     "": run_page,
 }
 

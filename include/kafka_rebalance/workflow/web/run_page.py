@@ -24,7 +24,7 @@ from kafka_rebalance.steps.rebalance.plan_tables import begin_to_read
 from kafka_rebalance.steps.rebalance.read_report import read_reassignment, read_report
 from kafka_rebalance.steps.run_folder import RunFolder, check_shared, file_name, open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.urls import drift_url, run_page_url, static_url
+from kafka_rebalance.workflow.urls import run_page_url, static_url
 from kafka_rebalance.workflow.web import run_records
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
         static_url=static_url(),
         run_url=run_page_url(dag_id, run_id),
         is_live=is_active and (state.changes_by_itself or state.waits_for_people),
-        drift_url=drift_url(dag_id, run_id) if is_active and state.may_be_written else None,
+        drift_url=f"{run_page_url(dag_id, run_id)}/drift" if is_active and state.may_be_written else None,
         now=datetime.now(UTC),
         holds=holds(session, dag_id, report.connection_id) if is_active else (),
         superseded=superseded_by(session, dag_run, folder) if is_active and state.is_before_writes else "",
@@ -145,7 +145,7 @@ def drift_page(dag_id: str, run_id: str, request: Request, session: Session) -> 
         render_drift(
             _within(folder, found) if isinstance(found, str) else found,
             static_url=static_url(),
-            drift_url=drift_url(dag_id, run_id),
+            drift_url=f"{run_page_url(dag_id, run_id)}/drift",
             run_url=run_page_url(dag_id, run_id),
             patience_seconds=PATIENCE_SECONDS,
             past=past,
