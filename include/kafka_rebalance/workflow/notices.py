@@ -117,11 +117,15 @@ def message_of(event: str, context: Mapping[str, Any]) -> Message | None:
         event = EXPIRED
     if event == FAILED and task.task_id == LAST_TASK and isinstance(cause, VerificationError):
         return None  # the failure of `verify` was sent already
-    connection_id = _connection_id(context)
+    asked = (getattr(task, "op_kwargs", None) or {}).get("connection_id")  # of a mapped task
+    connection_id = str(asked or (context.get("params") or {}).get("kafka_conn_id") or "(all clusters)")
     heading, text = _words(event, context)
     subject = " ".join(f"Kafka {connection_id}: {heading}".split())
     text = str(redact(text))[:LONGEST_TEXT]
-    link = _link(event, dag_run, task.task_id)
+    run = dag_run.dag_id, dag_run.run_id
+    answered_at = answer_url(*run, task.task_id)
+    shown_at = f"{run_url(*run)}/plugin/rebalance" if dag_run.dag_id == REBALANCE_DAG else run_url(*run)
+    link = with_host(answered_at if event == WAITS else shown_at)
     page = f'<p>{html.escape(text)}</p><p><a href="{html.escape(link)}">{html.escape(link)}</a></p>'
     return Message(event, connection_id, subject, text, link, page)
 
@@ -145,12 +149,6 @@ def _words(event: str, context: Mapping[str, Any]) -> tuple[str, str]:
     return f"{what} failed in {task.task_id}", str(exception)
 
 
-def _connection_id(context: Mapping[str, Any]) -> str:
-    """From the mapped task or the run's params."""
-    asked = (getattr(context["task"], "op_kwargs", None) or {}).get("connection_id")
-    return str(asked or (context.get("params") or {}).get("kafka_conn_id") or "(all clusters)")
-
-
 def _waits(task: Any) -> str:
     people = ", ".join(person["name"] or person["id"] for person in task.assigned_users or ())
     until = ""
@@ -172,10 +170,3 @@ def _finished(context: Mapping[str, Any]) -> str:
         f"{format_count(row['partitions'], 'partition', 'partitions')}, {format_bytes(row['copied_bytes'])} "
         f"copied{time}{against}. Every check of the verification passed."
     )
-
-
-def _link(event: str, dag_run: Any, task_id: str) -> str:
-    if event == WAITS:
-        return with_host(answer_url(dag_run.dag_id, dag_run.run_id, task_id))
-    run = with_host(run_url(dag_run.dag_id, dag_run.run_id))
-    return f"{run}/plugin/rebalance" if dag_run.dag_id == REBALANCE_DAG else run

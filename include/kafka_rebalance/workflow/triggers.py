@@ -19,7 +19,7 @@ from kafka_rebalance.steps.clock import SteadyClock
 from kafka_rebalance.steps.reassignment.batch_seen import Watcher, look_once
 from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
 from kafka_rebalance.steps.reassignment.wait_for_batch import Waiter
-from kafka_rebalance.steps.run_folder import RunFolder, open_run_folder
+from kafka_rebalance.steps.run_folder import open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import KafkaClusterHook
 
@@ -63,9 +63,6 @@ class _WatchingTrigger(BaseTrigger):
         finally:
             await asyncio.to_thread(watcher.close)
 
-    def _folder(self) -> RunFolder:
-        return open_run_folder(airflow_deployment(), self.run_folder)
-
     def _serialize(self, *names: str) -> tuple[str, dict[str, Any]]:
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         every = ("connection_id", "run_folder", "poll_seconds", "slowest_poll_seconds", *names)
@@ -97,7 +94,8 @@ class BatchTrigger(_WatchingTrigger):
         return self._serialize("candidate", "batch", "stall_seconds")
 
     def _watcher(self, connection: ClusterConnection) -> Watcher:
-        return BatchFollower(connection, self._folder(), self.candidate, self.batch, self.stall_seconds)
+        folder = open_run_folder(airflow_deployment(), self.run_folder)
+        return BatchFollower(connection, folder, self.candidate, self.batch, self.stall_seconds)
 
 
 class PauseTrigger(_WatchingTrigger):
@@ -128,4 +126,4 @@ class PauseTrigger(_WatchingTrigger):
 
     def _watcher(self, connection: ClusterConnection) -> Watcher:
         wait = Wait.from_arguments(self.connection_id, self.run_folder, self.pause, self.not_before, self.until)
-        return Waiter(connection, self._folder(), wait)
+        return Waiter(connection, open_run_folder(airflow_deployment(), self.run_folder), wait)

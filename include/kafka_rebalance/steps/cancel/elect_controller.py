@@ -37,8 +37,6 @@ LOOK_SECONDS = 0.5
 
 
 class Result(StrEnum):
-    """What became of the request."""
-
     CLEARED = "cleared"  # it is gone
     TAKEN_UP = "taken up"  # the next controller moves its partitions
     REMAINS = "remains"

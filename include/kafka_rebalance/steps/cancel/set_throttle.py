@@ -31,11 +31,6 @@ class AskedRate:
     cluster_id: str
     bytes_per_second: int
 
-    @classmethod
-    def of(cls, written: Mapping[str, Any]) -> AskedRate:
-        """From cancel.json."""
-        return cls(*(written[field.name] for field in fields(cls)))
-
     @property
     def digest(self) -> str:
         return digest_of([self.run, self.candidate_digest, self.cluster_id, self.bytes_per_second])
@@ -57,7 +52,11 @@ def set_throttle(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
 def raise_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
     """Sets a rate above the approved one. A person has approved this rate."""
     approved = read_approved_request(
-        inputs, decision, json_files.CANCEL, AskedRate.of, lambda rate: f"The throttle of {rate.run}"
+        inputs,
+        decision,
+        json_files.CANCEL,
+        lambda written: AskedRate(*(written[field.name] for field in fields(AskedRate))),
+        lambda rate: f"The throttle of {rate.run}",
     )
     check_may_begin(inputs.deployment, approved)
     target = open_run_folder(inputs.deployment, approved.written["target_folder"])

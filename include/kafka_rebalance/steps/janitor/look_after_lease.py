@@ -149,7 +149,11 @@ def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Lo
     if not decided.put_back:
         if not copying and (waits := waits_long(kept.deployment, lease)) is not None:
             look.alerts[f"{lease.run} waits"] = waits
-            _suspend(kept, lease, look)
+            try:
+                if suspend(kept, lease):
+                    look.lines.append(f"run {lease.run}: its throttle is put back until its next batch")
+            except ClusterNotReadyError as migrated:
+                look.alerts[f"{lease.run} migrated"] = str(migrated)
         if lease.suspended_at is not None:
             return False  # no throttle needs to be in force
         wanted = wanted_for(lease, copying & view.moving)  # replicas that only catch up need not be listed
@@ -176,14 +180,6 @@ def _slowed_catch_up(client: KazooClient, lease: ThrottleLease, view: ClusterVie
     for entity, key, value in throttle_now(lease.wanted, read_configs(client, lease.wanted)):
         set_now.setdefault(entity, {})[key] = value
     return slowed_catch_up(replace(lease, wanted=set_now), view)
-
-
-def _suspend(kept: ClusterLease, lease: ThrottleLease, look: Look) -> None:
-    try:
-        if suspend(kept, lease):
-            look.lines.append(f"run {lease.run}: its throttle is put back until its next batch")
-    except ClusterNotReadyError as migrated:
-        look.alerts[f"{lease.run} migrated"] = str(migrated)
 
 
 def _tend_lock(kept: ClusterLease, asked: Asked, look: Look) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -72,10 +73,9 @@ def _for_away(
         return Wanted({}, text, refused=_NO_PLAN_AWAY if away.brokers else _NO_PLAN_LEADERLESS)
     if away.deletions:
         return Wanted({}, text, refused=_NO_PLAN_DELETIONS)
-    if policy is None:
-        return Wanted({}, text, refused=_NO_PLAN_AWAY)
-    gone = [b for b, at in since.items() if (now - at).total_seconds() >= policy.broker_away_after_seconds]
-    if not gone:
+    patience = policy.broker_away_after_seconds if policy else math.inf
+    gone = [broker for broker, at in since.items() if (now - at).total_seconds() >= patience]
+    if policy is None or not gone:
         return Wanted({}, text, refused=_NO_PLAN_AWAY)
     holds = set(problem.replicas[problem.replicas >= 0].tolist())
     empty = [

@@ -82,9 +82,7 @@ def _obstacle(
     if helpless is not None:
         return helpless
     open_run = _open_run(checked, policy)
-    if open_run is not None:
-        return f"the run {open_run} of {REBALANCE_DAG} is open; answer or end it first"
-    return None
+    return open_run and f"the run {open_run} of {REBALANCE_DAG} is open; answer or end it first"
 
 
 def cannot_help(problem: Problem, result: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.requests.key_sample import SAMPLE_FILE
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.execution.topics.house_rules import TopicChange
-from kafka_rebalance.forecast.consumer_shares import GroupForecast, forecast_groups
+from kafka_rebalance.forecast.consumer_shares import forecast_groups
 from kafka_rebalance.forecast.moved_keys import forecast_keys
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.consumer_groups import ConsumerGroup
@@ -51,22 +51,14 @@ def build(folder: RunFolder, change: TopicChange, connection: ClusterConnection)
     why = {} if sample is not None else {"not_sampled": json_files.read_json(folder, NOT_SAMPLED)["why"]}
     keys = forecast_keys(change.topic, before, after, sample, **why)
     found, unread = _groups(connection, change.topic, before)
-    groups = None if found is None else _forecast_groups(connection, change, found)
-    return {
-        "keys": keys.to_mapping(),
-        "groups": None if groups is None else [group.to_mapping() for group in groups],
-        "groups_unread": unread,
-    }
-
-
-def _forecast_groups(
-    connection: ClusterConnection, change: TopicChange, groups: tuple[ConsumerGroup, ...]
-) -> tuple[GroupForecast, ...]:
-    subscribed = {topic for group in groups for member in group.members for topic in member.topics} | {change.topic}
-    with open_client(connection.zookeeper) as client:
-        assignments = read_assignments(client, subscribed)
-    partitions = {topic: len(assignment.partitions) for topic, assignment in assignments.items()}
-    return forecast_groups(change.topic, change.partitions_after, groups, partitions)
+    groups: list[dict[str, Any]] | None = None
+    if found is not None:
+        subscribed = {topic for group in found for member in group.members for topic in member.topics}
+        with open_client(connection.zookeeper) as client:
+            assignments = read_assignments(client, subscribed | {change.topic})
+        partitions = {topic: len(assignment.partitions) for topic, assignment in assignments.items()}
+        groups = [group.to_mapping() for group in forecast_groups(change.topic, after, found, partitions)]
+    return {"keys": keys.to_mapping(), "groups": groups, "groups_unread": unread}
 
 
 def _groups(

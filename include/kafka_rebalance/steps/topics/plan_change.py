@@ -194,7 +194,7 @@ def _added(
 def _deletion(topic: str, cluster: TopicCluster) -> TopicChange:
     kafka_rules.check_deletable(topic)
     _check_at_rest(topic, cluster)
-    if cluster.effective_value(DELETE_ENABLED) != "true":
+    if {values[DELETE_ENABLED].value for values in cluster.effective.values() if DELETE_ENABLED in values} != {"true"}:
         raise ClusterNotReadyError(
             f"{DELETE_ENABLED} is not true on every broker, so the controller would remove the request and keep topic "
             f"{topic}. Nothing was written. Set it to true on the brokers first."

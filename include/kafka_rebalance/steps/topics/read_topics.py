@@ -50,11 +50,6 @@ class TopicCluster:
             )
         return found.value
 
-    def effective_value(self, key: str) -> str | None:
-        """A setting of the brokers, as text; None if the registered brokers differ, or if it is not set."""
-        found = {values[key].value for values in self.effective.values() if key in values}
-        return found.pop() if len(found) == 1 else None
-
     def assignment(self, topic: str) -> dict[int, tuple[int, ...]]:
         """{partition: replicas} of the topic; empty if it does not exist."""
         return {tp.partition: p.replicas for tp, p in sorted(self.view.partitions.items()) if tp.topic == topic}

@@ -17,7 +17,6 @@ from kafka_rebalance.steps.inputs import SparkArguments, StepInputs
 from kafka_rebalance.steps.run_folder import RunFolder, check_submitted, open_own_folder
 
 NOT_SAMPLED = "not_sampled.json"
-_HOUR_MS = 3_600_000
 
 
 def prepare_sample(
@@ -26,7 +25,7 @@ def prepare_sample(
     """Writes sample.json and the package for the keys job; False if there is nothing to read."""
     if not asked.sample_rows:
         return go_without(folder, "no sample was asked for")
-    not_before_ms = now_ms - asked.sample_hours * _HOUR_MS
+    not_before_ms = now_ms - asked.sample_hours * 3_600_000
     ranges = read_offset_ranges(
         connection.kafka,
         change.topic,

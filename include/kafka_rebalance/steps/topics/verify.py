@@ -30,14 +30,8 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     with open_client(inputs.deployment.read_connection(approved.connection_id).zookeeper) as client:
         checks = settled(lambda: _checks(client, approved.plan), SETTLE_SECONDS)
     summary = write_checks(approved.folder, checks, approved.plan.digest)
-    ledger_rows.append(
-        inputs.deployment,
-        "topics",
-        approved.connection_id,
-        inputs.run.run_id,
-        datetime.now(UTC),
-        [_row(approved, inputs.run, summary.passed)],
-    )
+    row, now = _row(approved, inputs.run, summary.passed), datetime.now(UTC)
+    ledger_rows.append(inputs.deployment, "topics", approved.connection_id, inputs.run.run_id, now, [row])
     check_passed(summary)
     return {"checks": len(checks), "warnings": len(summary.warnings)}
 

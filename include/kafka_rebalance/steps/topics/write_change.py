@@ -59,7 +59,9 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
         try:
             _check_may_begin(inputs, client, approved)
             if change.action == "delete":
-                return _delete(client, change, fence)
+                assert change.identity is not None
+                deleted = topic_writes.delete_topic(client, change.topic, expected=change.identity, fence=fence)
+                return {"written": str(deleted)}
             return _expand(client, change, registered, fence)
         finally:
             cluster_lock.release(client, owner)
@@ -125,11 +127,6 @@ def _set_configs(client: KazooClient, change: TopicChange) -> dict[str, Any]:
         client, change.topic, change.config_changes, version=change.kafka_version, expected=change.identity
     )
     return {"written": "created", "configs": len(change.config_changes)}
-
-
-def _delete(client: KazooClient, change: TopicChange, fence: cluster_lock.Fence) -> dict[str, Any]:
-    assert change.identity is not None
-    return {"written": str(topic_writes.delete_topic(client, change.topic, expected=change.identity, fence=fence))}
 
 
 def _configs(client: KazooClient, topic: str) -> dict[str, str]:

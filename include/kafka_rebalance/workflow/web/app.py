@@ -7,8 +7,8 @@ these imports with the installed version.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable
 from typing import Annotated
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
@@ -16,7 +16,6 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
-from sqlalchemy.orm import Session
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -24,9 +23,8 @@ from kafka_rebalance.report.page import REQUESTS, STATIC, read_static, warm_up
 from kafka_rebalance.steps.clusters import CANCEL_DAG, REBALANCE_DAG, TOPICS_DAG
 from kafka_rebalance.steps.read_in_time import Reads
 from kafka_rebalance.workflow.urls import MOUNT, PICTURE
-from kafka_rebalance.workflow.web import candidate_pages
+from kafka_rebalance.workflow.web import candidate_pages, run_page
 from kafka_rebalance.workflow.web.clusters_page import overview_page, requests_tag
-from kafka_rebalance.workflow.web.run_page import drift_page, reassignment_file, run_page, run_picture
 
 __all__ = ["HEADERS", "MOUNT", "create_app"]
 
@@ -47,29 +45,25 @@ HEADERS = {
 def readable_requests(request: Request, user: GetUserDep) -> list[str]:
     """Our Dags whose approval requests the user may read, by the rule by which Airflow itself shows them."""
 
-    def may_read(dag_id: str) -> bool:
-        try:
+    allowed = []
+    for dag_id in (REBALANCE_DAG, CANCEL_DAG, TOPICS_DAG):
+        with contextlib.suppress(HTTPException):
             requires_access_dag("GET", DagAccessEntity.HITL_DETAIL, dag_id)(request, user)
-        except HTTPException:
-            return False
-        return True
+            allowed.append(dag_id)
+    return allowed
 
-    return [dag_id for dag_id in (REBALANCE_DAG, CANCEL_DAG, TOPICS_DAG) if may_read(dag_id)]
-
-
-Page = Callable[[str, str, Request, Session], Response]
 
 # Below /run/<Dag id>/<run id>. The run's own page comes last, because a run id may hold slashes.
-PAGES_OF_A_RUN: dict[str, Page] = {
-    "/reassignments/{name}": reassignment_file,
-    "/drift": drift_page,
-    f"/{PICTURE}": run_picture,
+PAGES_OF_A_RUN: dict[str, run_page.Page] = {
+    "/reassignments/{name}": run_page.reassignment_file,
+    "/drift": run_page.drift_page,
+    f"/{PICTURE}": run_page.run_picture,
     "/tables/{name}": candidate_pages.table_file,
     "/plot": candidate_pages.plot_file,
     "/moves": candidate_pages.moves_page,
     "/brokers": candidate_pages.brokers_table,
     "/candidate": candidate_pages.candidate_page,
-    "": run_page,
+    "": run_page.run_page,
 }
 
 
@@ -81,7 +75,7 @@ def create_app() -> FastAPI:
         requires_access_dag("GET", access_entity=DagAccessEntity.XCOM, param_dag_id=REBALANCE_DAG)
     )
 
-    def add_page(path: str, page: Page) -> None:
+    def add_page(path: str, page: run_page.Page) -> None:
         @app.get(f"/run/{{dag_id}}/{{run_id:path}}{path}", dependencies=[may_read_run])
         def answer(dag_id: str, run_id: str, request: Request, session: SessionDep) -> Response:
             return page(dag_id, run_id, request, session)
