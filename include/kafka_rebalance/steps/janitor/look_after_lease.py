@@ -156,7 +156,7 @@ def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Lo
                 look.alerts[f"{lease.run} migrated"] = str(migrated)
         if lease.suspended_at is not None:
             return False  # no throttle needs to be in force
-        wanted = wanted_for(lease, copying & view.moving)  # replicas that only catch up need not be listed
+        wanted = wanted_for(lease, copying & view.moving)  # a finished move that still catches up need not be listed
         if found := lifted(wanted, lease.own_rates, read_configs(client, wanted)):
             look.alerts[f"{lease.run} throttle lifted"] = f"Run {lease.run}: {lifted_text(found)}"
         return False

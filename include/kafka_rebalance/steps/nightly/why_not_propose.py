@@ -110,8 +110,8 @@ def _helpless(resource: str, found: Reach) -> str:
         "bytes_in": "More partitions (kafka_topics, alter), or keys that spread better, would help",
     }.get(resource, "More partitions would help, or fewer brokers")
     return (
-        f"of {WORDS[resource]}, {spot.topic}-{spot.partition} alone{more} is {spot.share:.2f} times what a broker "
-        f"should carry, wherever it lies. {remedy}"
+        f"{spot.topic}-{spot.partition} alone{more} has {spot.share:.2f} times a broker's share of {WORDS[resource]}, "
+        f"on any broker. {remedy}"
     )
 
 
