@@ -205,7 +205,7 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     check_page(browser, "tab-during")
     after = wait_for_text(browser, "Done and verified", seconds=240)
     assert run.wait_for_end(timeout=60) == "success", run.failures()
-    assert "Promised and kept" in after
+    assert "Predicted and actual" in after
     assert "kafka_spark" in after
     assert "orders" in after
     check_page(browser, "tab-after")

@@ -367,12 +367,12 @@ def test_every_candidate_that_moves_something_links_to_its_plan_and_its_way_back
 def test_a_run_that_started_from_a_plan_says_so() -> None:
     given = samples.snapshot()
     given["settings"]["plan"] = '{"version":1,"partitions":[]}'
-    assert "a plan in Kafka's JSON: the candidate given" in Outline(page(snapshot=given, **PLAN)).text
+    assert "a plan in Kafka's JSON, shown as the candidate given" in Outline(page(snapshot=given, **PLAN)).text
     assert "Started from" not in page(**PLAN)
 
 
 def test_how_many_replicas_crowd_a_broker_is_said_where_the_plan_says_so() -> None:
-    assert "12 → 9 beyond their topic's even spread and one" in " ".join(Outline(page(**PLAN)).text.split())
+    assert "12 → 9 beyond the even share of their topic plus one" in " ".join(Outline(page(**PLAN)).text.split())
     plan = samples.proposals()
     for candidate in plan["candidates"]:
         del candidate["crowded_replicas_before"]

@@ -79,7 +79,7 @@ def test_why_there_is_no_decision_is_said_of_a_run_that_goes_on_and_of_one_that_
 
 def test_what_follows_the_last_batch_is_said() -> None:
     done = samples.progress(state="done", partitions_done=34)
-    said = "All batches are in place; leaders, throttle and verification follow."
+    said = "All batches are in place. The run now removes the throttle, elects leaders and verifies the end."
     assert said in text(**UNDER_WAY | {"progress": done})
     assert said not in text(**UNDER_WAY)
 

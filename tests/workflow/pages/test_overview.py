@@ -203,7 +203,7 @@ def test_what_the_janitor_found_is_shown_with_what_to_do_and_the_id_that_it_take
     assert "the janitor found something" in words(page)
     assert "broker 3 has one. Stop it. " in words(page)
     assert "replica:3:orders-1" not in page
-    assert "a config is left. Tick it. For clean : config:old:7" in words(page)
+    assert "a config is left. Tick it. Value for clean : config:old:7" in words(page)
 
 
 def also_asked(dag_id: str, subject: str, connection: str = CLUSTER) -> Run:
@@ -353,7 +353,7 @@ def test_a_file_of_the_ledger_that_cannot_be_read_is_said_and_the_others_are_dra
     written.write_bytes(b"no parquet")
     page = get(URL).text
     assert "1 files of the ledger cannot be read" in words(page)
-    assert "over 2 checks; dashed: the limit, 20 %" in words(page)
+    assert "over 2 checks. The dashed line is the limit, 20 %" in words(page)
     (points,) = re.findall(r'<polyline class="skew" points="([^"]+)"', page)
     assert len(points.split()) == 2
     assert "Bytes on disk: 31 %" in page.replace("\N{NO-BREAK SPACE}", " "), "the numbers are there as text, too"

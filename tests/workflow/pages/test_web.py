@@ -178,7 +178,7 @@ def test_what_the_cluster_names_itself_is_escaped(get: Any) -> None:
 def test_the_page_asks_for_news_while_something_runs_or_somebody_is_to_answer(get: Any) -> None:
     run = Run().ready()
     waiting(run)
-    assert 'data-seconds="15" data-note="Changes by itself once it is answered."' in get(run.url).text
+    assert 'data-seconds="15" data-note="Updates by itself once somebody answers."' in get(run.url).text
     assert "refresh.js" in get(run.url).text
     write_json(run.folder, DECISION, samples.decision())
     write_json(run.folder, "batches.json", samples.batches())

@@ -205,14 +205,14 @@ def test_the_overview_tells_that_an_approval_is_asked_for_and_loads_nothing_by_i
     monkeypatch.setattr(page, "ANSWER_SECONDS", 1)
     look_as(browser, 390, dark=True)
     browser.get(f"{served}/kafka-rebalance/clusters")
-    assert "asked for or answered since" not in seen(browser)
+    assert "asked for an approval or answered one since" not in seen(browser)
     waiting(run_at("waiting", RUNS / "orders-prod" / uuid.uuid4().hex / "1"))
-    wait_until(browser, lambda: "asked for or answered since" in seen(browser), "nobody is told")
+    wait_until(browser, lambda: "asked for an approval or answered one since" in seen(browser), "nobody is told")
     assert "Waits for approval since" not in seen(browser)
     keep_picture(browser, "overview-asked")
     browser.find_element(By.LINK_TEXT, "Show it").click()
     wait_until(browser, lambda: "Waits for approval since" in seen(browser), "the link leads elsewhere")
-    assert "asked for or answered since" not in seen(browser)
+    assert "asked for an approval or answered one since" not in seen(browser)
     assert console_errors(browser) == []
 
 
@@ -249,7 +249,7 @@ def test_a_refresh_takes_nothing_away_from_who_reads(
     select = "getSelection().selectAllChildren(arguments[0])"
     browser.execute_script(select, browser.find_element(By.XPATH, "//p[text()='Something new is wrong.']"))
     note(partitions_done=19)
-    wait_until(browser, lambda: "while text is selected" in seen(browser), "a selection does not hold the update")
+    wait_until(browser, lambda: "while you have text selected" in seen(browser), "a selection does not hold the update")
     assert browser.execute_script("return getSelection().toString()") == "Something new is wrong."
     browser.execute_script("getSelection().removeAllRanges()")
     wait_until(browser, lambda: "Partitions in place: 19 of 34" in seen(browser), "the page is not refreshed again")
@@ -257,7 +257,7 @@ def test_a_refresh_takes_nothing_away_from_who_reads(
 
     json_files.write_json(run.folder, json_files.VERIFICATION, samples.verification(passed=True))
     wait_until(browser, lambda: "Done and verified" in seen(browser), "the end does not show")
-    assert "Promised and kept" in seen(browser)
+    assert "Predicted and actual" in seen(browser)
     assert "Updates every" not in seen(browser)
     assert console_errors(browser) == []
 
@@ -302,7 +302,7 @@ def test_an_answer_shows_on_a_page_that_is_left_open_and_takes_nothing_away(
     waiting(run)
     look_as(browser, 1280)
     browser.get(f"{served}{run.url}")
-    wait_until(browser, lambda: "Changes by itself once it is answered." in seen(browser), "the page does not ask")
+    wait_until(browser, lambda: "Updates by itself once somebody answers." in seen(browser), "the page does not ask")
     moves = browser.find_element(By.CSS_SELECTOR, "details.more[data-load*='/moves?']")
     open_part(browser, moves)
     search = moves.find_element(By.CSS_SELECTOR, "input[type=search]")
@@ -338,9 +338,9 @@ def test_an_answer_for_another_plan_than_the_one_that_is_read_is_told_and_linked
         look_as(browser, width, dark=dark)
         keep_picture(browser, f"answered-light-{width}")
         assert overflow(browser) <= 0
-    browser.find_element(By.LINK_TEXT, "Show it as it is now").click()
+    browser.find_element(By.LINK_TEXT, "Show the run as it is now").click()
     wait_until(browser, lambda: "Light: brokers and moves" in opened_parts(browser), "the link leads elsewhere")
-    assert "no longer the one that the run is about" not in seen(browser)
+    assert "The run now has another plan than this page shows" not in seen(browser)
     assert console_errors(browser) == []
 
 
@@ -382,7 +382,9 @@ def test_moves_are_searched_sorted_and_paged_by_clicks(
     wait_until(browser, lambda: "page 2 of 4" in part.text.replace("\N{NO-BREAK SPACE}", " "), "the page is not turned")
     assert not {row[0] for row in rows()} & {row[0] for row in first}
     focused = "return document.activeElement.getAttribute('aria-label')"
-    assert browser.execute_script(focused) == "Moves found of balanced", "who turns pages goes on reading the table"
+    assert browser.execute_script(focused) == "Moves found of balanced", (
+        "after a change of page, the reader goes on in the table"
+    )
 
     part.find_element(By.CSS_SELECTOR, "select[name=sort] option[value=batch]").click()
     search = part.find_element(By.CSS_SELECTOR, "input[type=search]")
@@ -395,5 +397,5 @@ def test_moves_are_searched_sorted_and_paged_by_clicks(
     assert browser.execute_script("return document.activeElement.value") == "leaders of broker", "one goes on typing"
     browser.switch_to.active_element.send_keys(Keys.CONTROL, "a")
     browser.switch_to.active_element.send_keys("no such topic", Keys.ENTER)
-    wait_until(browser, lambda: "No move has all of these words." in part.text, "something is found of nothing")
+    wait_until(browser, lambda: "No move contains all of these words." in part.text, "something is found of nothing")
     assert console_errors(browser) == []

@@ -27,7 +27,7 @@ class DriftReport:
     candidates: tuple[CandidateDrift, ...]
     in_the_way: tuple[str, ...]
     states_read: bool  # False: too many partitions, so leaders and in-sync replicas were not read
-    aside: tuple[str, ...] = ()  # offered candidates that were not compared: the others have too many moves already
+    aside: tuple[str, ...] = ()  # offered candidates that were not compared: all together have too many moves
 
     @property
     def age_seconds(self) -> float:

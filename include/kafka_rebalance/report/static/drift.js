@@ -1,8 +1,8 @@
-// Fills the part "drift" with how the cluster has changed since the snapshot. Nothing else of the page waits for it; the
-// link in it asks once more, and works without this script as well.
+// Fills the part "drift" with the changes in the cluster since the snapshot. Nothing else on the page waits for it. The
+// link in it asks again, and works without this script as well.
 "use strict";
 (() => {
-  const part = () => document.getElementById("drift"); // null once refresh.js found nothing left to compare
+  const part = () => document.getElementById("drift"); // null once refresh.js has found nothing to compare
   const url = part().dataset.url;
   let left = 6;
 
@@ -28,11 +28,11 @@
     try {
       answer = await fetch(url, { cache: "no-store", credentials: "same-origin" });
     } catch {
-      return say("The connection to Airflow is lost, so what has changed since the snapshot is not known.");
+      return say("The connection to Airflow is lost, so this page does not know what has changed since the snapshot.");
     }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("drift");
-    if (!fresh) return say(`Airflow answered ${answer.status}, so what has changed since the snapshot is not known.`);
+    if (!fresh) return say(`Airflow answered ${answer.status}, so this page does not know what has changed since the snapshot.`);
     if (!part()) return;
     part().replaceChildren(...[...fresh.childNodes].map((node) => document.adoptNode(node)));
     left -= 1;

@@ -1,5 +1,5 @@
-// In Airflow the page is in an iframe that may not navigate the window around it, so a link to a page of Airflow's own
-// would open inside the frame. It is clicked in the window's document instead; both are of one origin.
+// In Airflow, the page is in an iframe that may not navigate the window around it. A link to one of Airflow's own pages
+// would open inside the frame. So this script clicks it in the window's document instead, which has the same origin.
 "use strict";
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-airflow]");

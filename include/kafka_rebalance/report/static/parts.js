@@ -1,8 +1,8 @@
-// Fetches a part of the page when its <details> is opened, and keeps searches, groups and pages inside it. Without this
-// script, and on a part's own page, the same links and forms open pages.
+// Fetches a part of the page when the reader opens its <details>, and keeps searches, groups and pages inside it.
+// Without this script, and on a part's own page, the same links and forms open pages.
 "use strict";
 (() => {
-  const asked = new WeakMap(); // place: the request that it waits for
+  const asked = new WeakMap(); // place: its pending request
 
   const show = async (place, url, again) => {
     asked.get(place)?.abort();
@@ -24,7 +24,7 @@
       place.prepend(note);
     }
     place.removeAttribute("aria-busy");
-    // Who searches goes on typing, who turns pages goes on reading the table.
+    // After a search the reader goes on typing; after a change of page, the reader goes on in the table.
     if (again) place.querySelector(again)?.focus({ preventScroll: true });
     place.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
   };

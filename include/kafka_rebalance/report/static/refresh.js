@@ -1,26 +1,25 @@
-// Keeps a page that is left open up to date: the progress of a reassignment, and an answer that somebody has given. Only
-// what differs is changed, in the elements that are there: scroll, focus, what is open, what was fetched and what is
-// selected stay with the reader. A page that has come to be about another plan is not made a different one under the
-// reader's hands: where the run stands is told, and a link leads to the rest.
+// Keeps an open page up to date: the progress of a reassignment, and an answer that somebody has given. It changes only
+// what differs, in the existing elements. So the reader keeps scroll, focus, open and fetched parts, and the selection.
+// If the run is now about another plan, the script updates only the state of the run, and a link leads to the rest.
 "use strict";
 (() => {
   const live = () => document.getElementById("live");
   const about = live().dataset.about;
-  let known = ""; // of the page as it is shown here: unchanged, it is not sent again
-  let timer = 0; // 0: the page is being asked for, or nothing will change any more
+  let known = ""; // the tag of the page as shown: the server does not send the same page again
+  let timer = 0; // 0: a request is pending, or nothing will change any more
 
   const say = (text) => {
     const note = document.getElementById("refresh-note");
     if (note && note.textContent !== text) note.textContent = text;
   };
 
-  // Somebody is about to copy a name: text that changes under a selection would take it away.
+  // The reader may be about to copy a name. Text that changes under a selection would remove it.
   const isSelecting = () => {
     const selection = document.getSelection();
     return selection && !selection.isCollapsed && live().contains(selection.anchorNode);
   };
 
-  // Of these, this page's script or the reader has made what they are.
+  // The content of these nodes comes from a script of this page, or from the reader.
   const isTheirOwn = (node) => node.id === "refresh-note" || node.id === "drift" || node.dataset.loaded === "yes";
 
   const mend = (old, fresh) => {
@@ -39,8 +38,8 @@
     mendChildren(old, fresh);
   };
 
-  // Blocks are told apart by what they are called, so that an anomaly or a section that comes or goes does not turn
-  // what follows it into something else; rows, items and texts by their place.
+  // Blocks are matched by name, so that a finding or a section that appears or disappears does not change the blocks
+  // after it. Rows, items and texts are matched by place.
   const key = (node) => {
     if (node.nodeType !== Node.ELEMENT_NODE) return String(node.nodeType);
     if (node.id) return `${node.nodeName} #${node.id}`;
@@ -49,7 +48,7 @@
     return `${node.nodeName} ${node.getAttribute("aria-label") || node.className} ${title}`;
   };
 
-  // The child from `next` on that becomes `wanted`; null where there is none before one that is kept for later.
+  // The child from `next` on that becomes `wanted`; null if there is none before a child that is kept for later.
   const counterpart = (next, wanted, kept) => {
     for (let node = next; node; node = node.nextSibling) {
       if (key(node) === key(wanted)) return node;
@@ -89,8 +88,8 @@
     line.className = "ask";
     line.setAttribute("role", "status");
     link.href = window.location.pathname + window.location.search;
-    link.textContent = "Show it as it is now";
-    line.append("The plan on this page is no longer the one that the run is about. ", link);
+    link.textContent = "Show the run as it is now";
+    line.append("The run now has another plan than this page shows. ", link);
     document.querySelector("main").prepend(line);
   };
 
@@ -102,18 +101,18 @@
       const headers = known ? { "If-None-Match": known } : {};
       answer = await fetch(window.location.href, { cache: "no-store", credentials: "same-origin", headers });
     } catch {
-      say("The connection to Airflow is lost; this is not up to date. Trying again.");
+      say("The connection to Airflow is lost. This page is not up to date; it tries again.");
       return again();
     }
     if (answer.status === 401 || answer.status === 403) {
-      return say("You are no longer logged in; this is not up to date. Reload the page after logging in.");
+      return say("You are no longer logged in. This page is not up to date. Log in and reload it.");
     }
     if (answer.status === 304) {
       say(live().dataset.note);
       return again();
     }
     if (!answer.ok) {
-      say(`Airflow answered ${answer.status}; this is not up to date. Trying again.`);
+      say(`Airflow answered ${answer.status}. This page is not up to date; it tries again.`);
       return again();
     }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -123,13 +122,13 @@
       return again();
     }
     if (isSelecting()) {
-      say("Waits with the update while text is selected here.");
+      say("The page does not update while you have text selected here.");
       return again();
     }
     if (fresh.dataset.about === about) {
       mend(document.querySelector("main"), page.querySelector("main"));
     } else if (!about) {
-      return window.location.reload(); // there was no plan yet to read in
+      return window.location.reload(); // the page showed no plan yet
     } else {
       for (const part of ["standing", "live"]) mend(document.getElementById(part), page.getElementById(part));
       offerTheRest();

@@ -1,5 +1,5 @@
-// Tells whoever has the fleet's page open that an approval was asked for or answered since it was made. Only that is
-// asked for, of Airflow's database: the page itself reads the folders of every cluster, and is loaded by a click.
+// Tells a reader of the clusters' page that somebody has asked for an approval or answered one since. It asks only for
+// that, from Airflow's database. The page itself reads the folders of every cluster, so only a click loads it again.
 "use strict";
 (() => {
   const line = document.getElementById("newer");
@@ -10,7 +10,7 @@
         const answer = await fetch(line.dataset.url, { cache: "no-store", credentials: "same-origin" });
         if (answer.ok) line.hidden = (await answer.text()) === line.dataset.known;
       } catch {
-        // Airflow is away: what is shown stays as it is, and says of when it is.
+        // Airflow does not answer: the page stays as it is, and shows its time.
       }
     }
     again();

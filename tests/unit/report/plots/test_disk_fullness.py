@@ -66,7 +66,7 @@ def test_the_page_sums_the_moves_up_and_says_what_no_plan_stays_below() -> None:
     page = render_file(report())
     assert "21 moves take broker 1 from 91 % to 54 % of its disk" in page
     assert "no plan within 10 % copies less than 281 GiB (2 % above the bound)" in page
-    assert "What the racks force: rack rack-1 has 2 of 6 brokers" in page
+    assert "Limits by the racks: rack rack-1 has 2 of 6 brokers" in page
 
 
 def test_what_comes_from_a_folder_is_escaped_in_groups_and_racks() -> None:

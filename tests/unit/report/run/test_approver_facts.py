@@ -290,7 +290,7 @@ def test_page_and_request_say_what_has_changed_since_the_last_rejection() -> Non
         "Since the last rejection",
         "“Not before the sale”",
         "31 % of the moves are the same",
-        "Broker 6 came",
+        "Broker 6 was added",
     ):
         assert words in page, words
     gone = report(rejection=samples.rejection(then=None, same_moves=None))

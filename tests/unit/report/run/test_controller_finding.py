@@ -24,7 +24,7 @@ def section(controller: dict[str, Any]) -> str:
         "<dt>Broker</dt><dd>2 on kafka-2.orders.example</dd>",
         ">2026-04-19 03:10:44 UTC</time>",
         "<dt>Epoch</dt><dd>41</dd>",
-        "settled: epoch 41 in both of two reads, registered in the session that elected it",
+        "settled: two reads found epoch 41, and the controller is registered in the session that elected it",
         "<dt>Migration to KRaft</dt><dd>none</dd>",
         "<dt>Reassignments queued</dt><dd>none</dd>",
         "<dt>Preferred elections queued</dt><dd>none</dd>",

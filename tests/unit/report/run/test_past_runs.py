@@ -68,7 +68,7 @@ def test_the_last_runs_are_told_predicted_against_actual_and_nothing_of_theirs_i
             ["day=2026-04-01/cut.parquet of the ledger's outcomes cannot be read"],
         )
     )
-    assert "The newest 2 before this one, predicted against actual" in page
+    assert "The newest 2 before this one, predicted and actual" in page
     section = page[page.index("Last runs here</h2>") :]
     for text in ("30\N{NO-BREAK SPACE}min", "40\N{NO-BREAK SPACE}min", "as approved", "not as approved", "unknown"):
         assert text in section
@@ -81,7 +81,7 @@ def test_the_last_runs_are_told_predicted_against_actual_and_nothing_of_theirs_i
 
 
 def test_without_an_earlier_run_the_page_says_so_and_without_the_document_it_is_silent() -> None:
-    assert "No rebalance of this cluster has a record" in render_file(report([], []))
+    assert "This cluster has no recorded rebalance" in render_file(report([], []))
     silent = build_report(samples.snapshot(), proposals=samples.proposals(), moves=samples.all_moves())
     assert "Last runs" not in render_file(silent)
     assert "finishes in" not in approval_body(silent)
