@@ -21,7 +21,7 @@ from kafka_rebalance.model.settings import (
     Settings,
     globs,
     integer,
-    number,
+    number_reader,
     one_of,
     plain_values,
     read_values,
@@ -174,7 +174,7 @@ def _ids(value: Any) -> tuple[int, ...]:
     return tuple(sorted(set(value)))
 
 
-_fraction = number("above 0 and at most 1", lambda share: 0 < share <= 1)
+_fraction = number_reader("above 0 and at most 1", lambda share: 0 < share <= 1)
 _READERS: dict[str, Callable[[Any], Any]] = {
     "approvers": _approvers,
     "requester_may_approve": _flag,
@@ -197,7 +197,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "approval_expires_after_seconds": integer(1, YEAR_SECONDS),
     "long_pause_seconds": integer(1, YEAR_SECONDS),
     "on_conflict": one_of((STOP, LEAVE_OUT)),
-    "growth_limit": number("from 0 to 100, as in 0.25 for a quarter more", lambda share: 0 <= share <= 100),
+    "growth_limit": number_reader("from 0 to 100, as in 0.25 for a quarter more", lambda share: 0 <= share <= 100),
     "beside_cruise_control": _flag,
     "prefer": one_of(PREFERENCES),
     "less_even_plan": one_of(LESS_EVEN_PLANS),

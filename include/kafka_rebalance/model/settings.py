@@ -156,7 +156,7 @@ def integer(least: int, most: int = _LARGEST_LONG) -> Callable[[Any], int]:
     return read
 
 
-def number(allowed: str, is_allowed: Callable[[float], bool]) -> Callable[[Any], float]:
+def number_reader(allowed: str, is_allowed: Callable[[float], bool]) -> Callable[[Any], float]:
     """A reader of one number; `allowed` says in words what `is_allowed` tests."""
 
     def read(value: Any) -> float:
@@ -233,7 +233,7 @@ def _plan(value: Any) -> str:
     return value
 
 
-_share = number("above 0 and below 1", lambda share: 0 < share < 1)
+_share = number_reader("above 0 and below 1", lambda share: 0 < share < 1)
 _READERS: dict[str, Callable[[Any], Any]] = {
     "job": one_of(JOBS),
     "tolerance": _share,
@@ -260,6 +260,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "partitions_per_batch": integer(1),
     "leader_changes_per_batch": integer(1),
     "throttle_bytes_per_second": _optional(integer(1)),
-    "disk_headroom": number("from 0 to below 1", lambda share: 0 <= share < 1),
+    "disk_headroom": number_reader("from 0 to below 1", lambda share: 0 <= share < 1),
     "policy_digest": _optional(_text),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict
 
-from kafka_rebalance.execution.follow.broker_traffic import Flow, by_broker, kept, planned, seen
+from kafka_rebalance.execution.follow.broker_traffic import Flow, by_broker, planned, recent_samples, seen
 from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
@@ -58,9 +58,9 @@ def test_what_was_dropped_has_copied_nothing() -> None:
 
 
 def test_brokers_come_by_what_is_left_with_the_rate_of_the_last_minute() -> None:
-    samples = kept([], 0.0, Flow(Counter({3: 900}), Counter({1: 900})))
+    samples = recent_samples([], 0.0, Flow(Counter({3: 900}), Counter({1: 900})))
     for now, amount in ((30.0, 0), (80.0, 600), (90.0, 1200)):
-        samples = kept(samples, now, Flow(Counter({3: amount}), Counter({1: amount})))
+        samples = recent_samples(samples, now, Flow(Counter({3: amount}), Counter({1: amount})))
     assert [sample.seconds for sample in samples] == [30.0, 80.0, 90.0]
     flow = samples[-1].flow
     found = by_broker(
@@ -87,8 +87,8 @@ def test_brokers_come_by_what_is_left_with_the_rate_of_the_last_minute() -> None
 def test_bytes_that_fall_are_no_negative_rate() -> None:
     flow = Flow(Counter({3: 900}), Counter({1: 900}))
     less = Flow(Counter({3: 1}), Counter({1: 1}))
-    samples = kept(kept([], 0.0, flow), 10.0, less)
+    samples = recent_samples(recent_samples([], 0.0, flow), 10.0, less)
     (sender, receiver) = by_broker(NOTHING, NOTHING, less, flow, samples)
     assert (sender.sent_per_second, receiver.received_per_second) == (0.0, 0.0)
-    assert kept([], 0.0, flow)[0].seconds == 0.0
+    assert recent_samples([], 0.0, flow)[0].seconds == 0.0
     assert by_broker(NOTHING, NOTHING, less, flow, samples[:1])[0].sent_per_second is None

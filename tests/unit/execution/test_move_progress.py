@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.execution.follow.batch_eta import Rate, Sample, rate_and_eta
 from kafka_rebalance.execution.follow.move_progress import (
+    MovesProgress,
     Phase,
-    Progress,
     add_up,
     is_complete,
     partition_progress,
@@ -25,7 +25,7 @@ MOVE = move(A, [1, 2], [2, 3])
 LISTED = {A: [2, 3]}
 
 
-def summarise(moves: Any, now: Any, sizes: Any = None, *, requested_through: Any = 10**6) -> Progress:
+def summarise(moves: Any, now: Any, sizes: Any = None, *, requested_through: Any = 10**6) -> MovesProgress:
     """All moves together; those of batches after `requested_through` were not requested."""
     return add_up([partition_progress(one, now, sizes, requested=one.batch <= requested_through) for one in moves])
 

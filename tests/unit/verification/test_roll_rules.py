@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.verification.segments.roll_rules import RULES, TopicData, effective_retention_ms, span
-from kafka_rebalance.verification.segments.segment_finding import kept
+from kafka_rebalance.verification.segments.segment_finding import first_findings
 from kafka_rebalance.verification.segments.settings_audit import audit_cluster
 from support.documents.segment_configs import DAY, DYNAMIC, DYNAMIC_DEFAULT, MIB, STATIC, configs, placed, reported
 
@@ -209,7 +209,7 @@ def test_topics_and_brokers_with_the_same_fault_are_told_once_and_errors_come_fi
     error, warning = findings(topics)
     assert (error.rule, len(error.topics), error.brokers) == ("index_full_at_once", 30, (1, 2))
     assert (warning.rule, warning.severity) == ("retention_below_a_segment", "warning")
-    (document,) = kept([error], 1)
+    (document,) = first_findings([error], 1)
     assert (len(document.topics), document.topic_count) == (20, 30)
     assert str(error).startswith("topic t00, t01, t02 and 27 more, broker 1, 2: segment.index.bytes is 20")
 

@@ -142,7 +142,7 @@ def test_who_stops_and_who_cancels_at_once_both_get_what_they_asked(
     canceller.approved()
     second.approved()
     stopper.stop()
-    freeze(monkeypatch, cancel_now, "plan_cancel", second.cancel)
+    freeze(monkeypatch, cancel_now.cancel_fates, "plan_cancel", second.cancel)
     canceller.cancel()
     assert lists(cluster) == BEFORE
     asked = read_control(run.folder)

@@ -382,9 +382,7 @@ def test_moves_are_searched_sorted_and_paged_by_clicks(
     wait_until(browser, lambda: "page 2 of 4" in part.text.replace("\N{NO-BREAK SPACE}", " "), "the page is not turned")
     assert not {row[0] for row in rows()} & {row[0] for row in first}
     focused = "return document.activeElement.getAttribute('aria-label')"
-    assert browser.execute_script(focused) == "Moves found of balanced", (
-        "after a change of page, the reader goes on in the table"
-    )
+    assert browser.execute_script(focused) == "Moves found of balanced", "the reader goes on in the table"
 
     part.find_element(By.CSS_SELECTOR, "select[name=sort] option[value=batch]").click()
     search = part.find_element(By.CSS_SELECTOR, "input[type=search]")

@@ -77,7 +77,7 @@ def test_the_throttle_of_a_run_that_is_gone_stays_until_its_last_copy_is_in_sync
         tend()
     assert cluster.throttles() == held
     assert LOCK in cluster.fake.znodes
-    assert look_after_cluster.read_report(airflow_deployment(), CONNECTION)["alerts"]
+    assert look_after_cluster.read_janitor_report(airflow_deployment(), CONNECTION)["alerts"]
     while REASSIGN in cluster.fake.znodes:
         cluster.step()
         tend()  # the alert was given
@@ -107,7 +107,7 @@ def test_an_alert_of_a_clock_that_was_ahead_is_given_again(
     airflow.states["one"] = "failed"
     with pytest.raises(UnwatchedError):
         tend()
-    report = look_after_cluster.read_report(airflow_deployment(), CONNECTION)
+    report = look_after_cluster.read_janitor_report(airflow_deployment(), CONNECTION)
     ahead = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     look_after_cluster._write_report(
         airflow_deployment(), CONNECTION, {"raised": dict.fromkeys(report["raised"], ahead)}
@@ -293,7 +293,10 @@ def test_a_lock_that_is_not_broken_since_its_copies_go_on_is_said_every_time(
     for _ in range(2):
         with pytest.raises(AirflowFailException, match=r"LockHeldError: .* not broken: Nobody follows the copies of"):
             tend("uma", break_lock=tend()["lock"])
-    assert "The lock was not broken" in look_after_cluster.read_report(airflow_deployment(), CONNECTION)["warnings"][-1]
+    assert (
+        "The lock was not broken"
+        in look_after_cluster.read_janitor_report(airflow_deployment(), CONNECTION)["warnings"][-1]
+    )
     assert cluster.throttles() == held
 
 

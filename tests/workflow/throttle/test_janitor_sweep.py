@@ -111,7 +111,7 @@ def test_a_config_that_names_no_broker_is_told_and_holds_up_nothing(
     found = {one["id"] for one in tend()["findings"]}
     for name in ("foo", "-1", "\u0663"):
         littered.fake.put_json(f"/config/brokers/{name}", {"version": 1, "config": {LEADER_RATE: "1"}})
-    swept = look_after_cluster.read_report(airflow_deployment(), CONNECTION) | {"swept_at": None}
+    swept = look_after_cluster.read_janitor_report(airflow_deployment(), CONNECTION) | {"swept_at": None}
     swept.pop("format_version")
     look_after_cluster._write_report(airflow_deployment(), CONNECTION, swept)
     report = tend()
@@ -139,5 +139,5 @@ def test_findings_of_a_later_version_are_told_and_kept(
 
 def test_findings_that_cannot_be_read_are_swept_again(littered: SimulatedCluster, airflow: Airflow) -> None:
     found = tend()["findings"]
-    written(look_after_cluster.read_report(airflow_deployment(), CONNECTION), lambda one: {"id": one["id"]})
+    written(look_after_cluster.read_janitor_report(airflow_deployment(), CONNECTION), lambda one: {"id": one["id"]})
     assert tend()["findings"] == found

@@ -50,7 +50,7 @@ class PartitionProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class MovesProgress:
     """Many moves now. `dead_targets`: target broker that is not registered -> partitions that wait for it."""
 
     partitions_done: int
@@ -180,7 +180,7 @@ def _bytes(move: Move, partition: PartitionView | None, by_broker: Mapping[int, 
     return copied, one * len(move.added)
 
 
-def add_up(each: Sequence[PartitionProgress]) -> Progress:
+def add_up(each: Sequence[PartitionProgress]) -> MovesProgress:
     waiting = Counter(broker for one in each for broker in one.dead_targets)
     anomalies = {
         f"broker {broker} is not registered": f"Broker {broker} is not registered, and {count} "
@@ -193,7 +193,7 @@ def add_up(each: Sequence[PartitionProgress]) -> Progress:
         if one.anomaly is not None
     }
     phases = Counter(one.phase for one in each)
-    return Progress(
+    return MovesProgress(
         partitions_done=phases[Phase.DONE],
         partitions_total=len(each),
         bytes_copied=sum(one.bytes_copied for one in each),
@@ -206,7 +206,7 @@ def add_up(each: Sequence[PartitionProgress]) -> Progress:
     )
 
 
-def progress_line(progress: Progress, bytes_per_second: float | None, eta_seconds: float | None) -> str:
+def progress_line(progress: MovesProgress, bytes_per_second: float | None, eta_seconds: float | None) -> str:
     """`3/12 partitions, 114 MiB of 381 MiB, 9.54 MiB/s, about 28 s left`: one line for the log."""
     parts = [f"{progress.partitions_done}/{progress.partitions_total} partitions"]
     if progress.bytes_total:

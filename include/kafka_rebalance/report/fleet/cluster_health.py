@@ -88,7 +88,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Approval:
+class OpenRequest:
     subject: str
     at: datetime | None
     people: tuple[str, ...]
@@ -138,7 +138,7 @@ class Cluster:
     check_run: CheckRun | None = None
     trends: tuple[Trend, ...] = ()
     runs: tuple[Run, ...] = ()
-    approvals: tuple[Approval, ...] = ()
+    approvals: tuple[OpenRequest, ...] = ()
     lease: Lease | None = None
     janitor: Janitor | None = None
     is_frozen: bool = False

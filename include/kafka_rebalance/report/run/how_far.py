@@ -21,7 +21,7 @@ _MOMENTS = ("taken_at", "handed_over_at", "suspended_at", "released_at")
 
 
 @dataclass(frozen=True, slots=True)
-class RateChange:
+class RateSet:
     """Somebody changed the rate while the run went on."""
 
     bytes_per_second: float
@@ -36,7 +36,7 @@ class Throttle:
     bytes_per_second: float  # now
     wanted: Mapping[str, Any]  # configs by entity
     first_bytes_per_second: float | None = None  # if somebody changed it since
-    rate_changes: tuple[RateChange, ...] = ()
+    rate_changes: tuple[RateSet, ...] = ()
     taken_at: Time | None = None
     handed_over_at: Time | None = None
     suspended_at: Time | None = None  # until the next batch, after a long wait

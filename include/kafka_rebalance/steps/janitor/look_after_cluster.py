@@ -67,7 +67,7 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
     """
     asked = read_asked(inputs, connection_id, params)
     deployment = inputs.deployment
-    before = read_report(deployment, connection_id)
+    before = read_janitor_report(deployment, connection_id)
     connection = deployment.read_connection(connection_id)
     with open_client(connection.zookeeper) as client:
         look = _watch(deployment, client, asked, Sighting.from_mapping(before.get("followed")))
@@ -133,7 +133,7 @@ def _is_due(at: object, seconds: float) -> bool:
     return not 0 <= passed < seconds
 
 
-def read_report(deployment: Deployment, connection_id: str) -> dict[str, Any]:
+def read_janitor_report(deployment: Deployment, connection_id: str) -> dict[str, Any]:
     """The janitor's last report; empty if there is none, or if it cannot be read."""
     folder = deployment.runs_root / json_files.JANITOR
     try:

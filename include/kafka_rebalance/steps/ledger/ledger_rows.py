@@ -40,7 +40,7 @@ class Found(NamedTuple):
     unreadable: tuple[str, ...]  # files that cannot be read and gave no row: `day=<date>/<file>`
 
 
-class Columns(NamedTuple):
+class LedgerColumns(NamedTuple):
     """The same in Arrow, for tables with a row for each partition."""
 
     table: pa.Table  # in any order
@@ -95,7 +95,7 @@ def check_located(inputs: StepInputs, submit: SparkArguments) -> None:
 
 def read_columns(
     deployment: Deployment, table: str, connection_id: str, days: float, *, now: datetime | None = None
-) -> Columns:
+) -> LedgerColumns:
     """As `read`, without a Python object for each row."""
     oldest = (now or datetime.now(UTC)) - timedelta(days=days)
     folder, schema = folder_of(deployment, table, connection_id), TABLES[table]
@@ -108,7 +108,7 @@ def read_columns(
             unreadable += [f"{day}/{name}" for name in broken]
     whole = pa.concat_tables([schema.empty_table(), *found])
     recent = whole.filter(pc.greater_equal(whole["observed_at"], pa.scalar(oldest, schema.field("observed_at").type)))
-    return Columns(recent, len(found), tuple(unreadable))
+    return LedgerColumns(recent, len(found), tuple(unreadable))
 
 
 def read(deployment: Deployment, table: str, connection_id: str, days: float, *, now: datetime | None = None) -> Found:

@@ -32,7 +32,7 @@ from kafka_rebalance.steps.run import requester
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, metric_rows, read_snapshot
 from kafka_rebalance.steps.run.snapshot_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
 from kafka_rebalance.steps.run_folder import RunFolder, create_run_folder
-from kafka_rebalance.verification.segments.settings_audit import shortened
+from kafka_rebalance.verification.segments.settings_audit import with_first_findings
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 
@@ -84,7 +84,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
         result["conf"] = requester.hand_on(folder, conf, inputs.run)
         result["proposal"] = proposal_of(run_id, connection_id)
     controller = controller_document(taken.view, taken.controller)
-    segments = shortened(audit, FINDINGS_KEPT)
+    segments = with_first_findings(audit, FINDINGS_KEPT)
     written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat()}
     json_files.write_json(folder, VERDICT, written, source_digest=digest)
     rows = {"metrics": metric_rows(taken), "balance": [_balance_row(result, run_id)], "audits": audit_rows(audit)}

@@ -17,9 +17,9 @@ from kafka_rebalance.execution.follow.batch_eta import Rate, Sample, rate_and_et
 from kafka_rebalance.execution.follow.events import Happenings, events_after
 from kafka_rebalance.execution.follow.failed_log_dirs import failed_log_dirs
 from kafka_rebalance.execution.follow.move_progress import (
+    MovesProgress,
     PartitionProgress,
     Phase,
-    Progress,
     add_up,
     partition_progress,
     progress_line,
@@ -133,7 +133,7 @@ class BatchFollower(Watcher):
             self._fullest = max(filter(None, (fullest, self._fullest)), key=lambda one: one[1], default=None)
         self._happenings = events_after(self._happenings, now, progress_notes.wrong(progress, odd))
         flows = broker_traffic.seen(each, known)
-        self._flows = broker_traffic.kept(self._flows, now, flows.copied)
+        self._flows = broker_traffic.recent_samples(self._flows, now, flows.copied)
         unwritten = progress_notes.write_progress(
             self.folder,
             self._followed,
@@ -249,7 +249,7 @@ class BatchFollower(Watcher):
             self.planned_seconds = max(self.planned_seconds, now)
 
     def _verdict(
-        self, progress: Progress, seen: Movement, silent: frozenset[int], odd: Mapping[progress_notes.Subject, str]
+        self, progress: MovesProgress, seen: Movement, silent: frozenset[int], odd: Mapping[progress_notes.Subject, str]
     ) -> tuple[str, str]:
         if progress.finished:
             self._complete_looks += 1
@@ -291,7 +291,9 @@ class BatchFollower(Watcher):
             "copies then go on by themselves. Then clear this task."
         )
 
-    def _say(self, progress: Progress, odd: Mapping[progress_notes.Subject, str], say: Callable[[str], object]) -> None:
+    def _say(
+        self, progress: MovesProgress, odd: Mapping[progress_notes.Subject, str], say: Callable[[str], object]
+    ) -> None:
         line = progress_line(progress, self._rate.bytes_per_second, self._rate.eta_seconds)
         if line != self._last_line:
             say(f"batch {self.batch.number} of {self._followed.batches}: {line}")

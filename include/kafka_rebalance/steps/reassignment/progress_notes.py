@@ -21,7 +21,7 @@ from kafka_rebalance.execution.follow.batch_eta import Rate
 from kafka_rebalance.execution.follow.batch_finding import FindingKind
 from kafka_rebalance.execution.follow.broker_traffic import TrafficSeen
 from kafka_rebalance.execution.follow.events import Event, Happenings, events_after
-from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase, Progress
+from kafka_rebalance.execution.follow.move_progress import MovesProgress, PartitionProgress, Phase
 from kafka_rebalance.execution.follow.stalled_copies import Movement, Pair
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.reassignment.batch_file import Followed
@@ -34,7 +34,7 @@ WAITING, UNREADABLE = "the next batch waits", "the cluster cannot be read"  # sh
 Subject: TypeAlias = TopicPartition | Pair | FindingKind  # of a finding
 
 
-def wrong(progress: Progress, odd: Mapping[Subject, str]) -> dict[str, str]:
+def wrong(progress: MovesProgress, odd: Mapping[Subject, str]) -> dict[str, str]:
     """{short: text} of the findings, of which people are told at their beginning and at their end."""
     late = {f"{about} is late" if isinstance(about, TopicPartition) else str(about): odd[about] for about in odd}
     return dict(islice({**progress.anomalies, **late}.items(), ANOMALIES_SHOWN))
@@ -43,7 +43,7 @@ def wrong(progress: Progress, odd: Mapping[Subject, str]) -> dict[str, str]:
 def write_progress(
     folder: RunFolder,
     one: Followed,
-    progress: Progress,
+    progress: MovesProgress,
     rate: Rate,
     *,
     state: str,

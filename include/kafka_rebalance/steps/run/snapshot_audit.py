@@ -19,7 +19,7 @@ from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.next_roll import expected_rolls
 from kafka_rebalance.verification.segments.open_files import Placed, files_now
-from kafka_rebalance.verification.segments.settings_audit import audit_cluster, audit_moves, shortened
+from kafka_rebalance.verification.segments.settings_audit import audit_cluster, audit_moves, with_first_findings
 
 FINDINGS_KEPT, ROLLS_KEPT = 100, 20  # of each list in a document; all are counted
 
@@ -44,7 +44,7 @@ def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | Non
         for one in proposals["candidates"]
     }
     rolls = None if written is None else expected_rolls(placed, written, configs, ROLLS_KEPT)
-    cluster = plain(shortened(audit_cluster(placed, configs), FINDINGS_KEPT))
+    cluster = plain(with_first_findings(audit_cluster(placed, configs), FINDINGS_KEPT))
     report = SegmentReport(**cluster, candidates=candidates, rolls=rolls)
     SEGMENTS_FILE.write(folder, report, source_digest=digest_of(proposals))
 

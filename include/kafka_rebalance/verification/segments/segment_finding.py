@@ -33,7 +33,7 @@ def segment_finding(
     return SegmentFinding(rule, severity, topics, len(topics), brokers, text, source, remedy, words)
 
 
-def kept(findings: Sequence[SegmentFinding], most: int) -> tuple[SegmentFinding, ...]:
+def first_findings(findings: Sequence[SegmentFinding], most: int) -> tuple[SegmentFinding, ...]:
     """What a document holds of them: the first findings, each with its first topics."""
     return tuple(replace(finding, topics=finding.topics[:TOPICS_KEPT]) for finding in findings[:most])
 

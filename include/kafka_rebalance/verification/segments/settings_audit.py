@@ -20,7 +20,12 @@ from kafka_rebalance.model.finding import listed
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.open_files import Placed, files_now, files_of_moves, too_many_maps
 from kafka_rebalance.verification.segments.roll_rules import TopicData, broken_rules
-from kafka_rebalance.verification.segments.segment_finding import findings_in_order, grouped, kept, segment_finding
+from kafka_rebalance.verification.segments.segment_finding import (
+    findings_in_order,
+    first_findings,
+    grouped,
+    segment_finding,
+)
 from kafka_rebalance.verification.segments.unloadable_configs import UNLOADABLE, stored_findings, throttles_left
 
 Settings = dict[tuple[str, int], EffectiveRollSettings]  # by topic and broker
@@ -62,9 +67,9 @@ def audit_cluster(placed: Sequence[Placed], configs: ClusterConfigs) -> ClusterS
     return ClusterSegments(*looked_at, errors, len(findings) - errors, findings_in_order(findings))
 
 
-def shortened(audit: ClusterSegments, most: int) -> ClusterSegments:
+def with_first_findings(audit: ClusterSegments, most: int) -> ClusterSegments:
     """For a document: no more than `most` of the findings; the figures count all."""
-    return dataclasses.replace(audit, findings=kept(audit.findings, most))
+    return dataclasses.replace(audit, findings=first_findings(audit.findings, most))
 
 
 def audit_moves(
@@ -77,7 +82,9 @@ def audit_moves(
     files = files_of_moves(now, moves, configs)
     stops = copies_stopped(moves, configs)
     findings = findings_in_order((*_rolls_otherwise(moves, configs), *too_many_maps(files)))
-    return CandidateSegments(kept(stops, most), len(stops), kept(findings, most), len(findings), files)
+    return CandidateSegments(
+        first_findings(stops, most), len(stops), first_findings(findings, most), len(findings), files
+    )
 
 
 def copies_stopped(moves: Sequence[Move], configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:

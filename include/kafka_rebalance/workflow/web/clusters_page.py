@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.report.fleet import cluster_health as report
-from kafka_rebalance.report.fleet.cluster_health import Approval, CheckRun, Lease, Link, Overview, Run
+from kafka_rebalance.report.fleet.cluster_health import CheckRun, Lease, Link, OpenRequest, Overview, Run
 from kafka_rebalance.report.page import render_overview
 from kafka_rebalance.report.run_state import RunState
 from kafka_rebalance.steps import freeze
@@ -142,9 +142,9 @@ def _check_run(connection_id: str, checks: Sequence[run_records.CheckRecord]) ->
     return None
 
 
-def _approval(request: run_records.RequestRecord) -> Approval:
+def _approval(request: run_records.RequestRecord) -> OpenRequest:
     url = answer_url(request.dag_id, request.run_id, request.task_id)
-    return Approval(request.subject, request.created_at, request.people, Link("Answer it", url))
+    return OpenRequest(request.subject, request.created_at, request.people, Link("Answer it", url))
 
 
 def _lease(connection_id: str, stored: Sequence[StoredLease] | None, run_ids: Collection[str]) -> Lease | None:

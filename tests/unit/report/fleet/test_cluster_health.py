@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafka_rebalance.report.fleet.cluster_health import Approval, Cluster, Janitor, Link, NightlyCheck, Run
+from kafka_rebalance.report.fleet.cluster_health import Cluster, Janitor, Link, NightlyCheck, OpenRequest, Run
 from kafka_rebalance.report.run_state import RunState, Tone
 
 NOW = datetime(2026, 5, 3, 15, 0, tzinfo=UTC)
@@ -14,7 +14,7 @@ LINK = Link("Report", "/report")
 CHECK = NightlyCheck(NOW, "even", False, 0, 0, (), "broker 1")
 
 
-def cluster(state: RunState, approvals: tuple[Approval, ...] = ()) -> Cluster:
+def cluster(state: RunState, approvals: tuple[OpenRequest, ...] = ()) -> Cluster:
     """Well but for its last run."""
     runs = (Run(NOW, state, "running", LINK),)
     return Cluster("prod", NOW, check=CHECK, runs=runs, approvals=approvals, janitor=Janitor(NOW))
@@ -28,5 +28,5 @@ def test_a_cluster_is_as_its_last_run_is(state: RunState) -> None:
 
 
 def test_a_run_that_waits_is_named_once() -> None:
-    asked = cluster(RunState.WAITING, (Approval("Approve?", NOW, (), LINK),))
+    asked = cluster(RunState.WAITING, (OpenRequest("Approve?", NOW, (), LINK),))
     assert asked.health == "Waits for approval"
