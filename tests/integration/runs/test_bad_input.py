@@ -165,5 +165,5 @@ def test_a_chroot_that_does_not_exist(snapshot: Callable[..., str], running: Loc
 def test_a_run_folder_that_cannot_be_written(snapshot: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     text = snapshot(runs=tmp_path / "file" / "runs")
-    assert "cannot be listed" in text
+    assert "cannot be read" in text
     assert "changed nothing in the cluster" in text

@@ -71,7 +71,7 @@ class Cell:
 GO_ON = ("clear hold_throttle",)
 KEEP = ("mark approve success",)
 ASK = ("answer",)
-HELD = "This run holds the cluster with the plan"
+HELD = "This run is executing its approved plan"
 STARTED = "were already started, so it is not made again"
 NOT_MOVED = "checks failed; first replicas of"
 THROTTLED = "still the rate of this run"
@@ -313,7 +313,7 @@ def test_with_a_file_of_an_unknown_major_version_the_batch_in_flight_ends_and_no
     assert plane.go_on() == "failed"
     assert "has format_version 7" in " ".join(plane.said.values())
     if name == json_files.LEASES:
-        with pytest.raises(UnwatchedError, match="touches nothing"):
+        with pytest.raises(UnwatchedError, match="leaves this cluster's throttle and lock alone"):
             tend()
         rewrite(plane, name, format_version=1)  # by the version that is deployed again
     plane.janitor()

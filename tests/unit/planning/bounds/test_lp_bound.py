@@ -62,7 +62,8 @@ def test_no_plan_stays_below_the_bound(data: st.DataObject, job: str, cluster: t
     assert simple is not None
     assert found.bytes <= moved
     assert found.bytes <= found.reachable + 1
-    assert found.bytes >= simple * (1 - 1e-6) - 1
+    # Where the program has no plan, not even a fractional one, its prices may prove less: the larger bound counts.
+    assert found.bytes >= simple * (1 - 1e-6) - 1 or found.reachable == np.inf
     sharper = with_sharper_bound(problem, plan).candidate
     assert simple <= (sharper.summary["moved_bytes_bound"] or 0) <= moved
     assert sharper.digest == plan.candidate.digest
