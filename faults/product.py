@@ -180,10 +180,6 @@ def approve_plan(state: State) -> dict[str, Any]:
     }
 
 
-def _hold_throttle(state: State) -> HoldThrottleOperator:
-    return HoldThrottleOperator(task_id="hold_throttle", decision=state["decision"])
-
-
 def _operator(state: State) -> ReassignOperator:
     return ReassignOperator(
         task_id="reassign",
@@ -222,7 +218,9 @@ def tend(state: State) -> dict[str, Any]:
 STEPS: dict[str, Callable[[State], Any]] = {
     "read_retries": read_retries,
     "approve_plan": approve_plan,
-    "hold_throttle": lambda state: _hold_throttle(state).execute(_context(state)),
+    "hold_throttle": lambda state: HoldThrottleOperator(task_id="hold_throttle", decision=state["decision"]).execute(
+        _context(state)
+    ),
     "reassign": lambda state: _operator(state).execute(_context(state)),
     "resume": lambda state: getattr(_operator(state), state["method"])(_context(state), state["event"]),
     "follow": follow,
