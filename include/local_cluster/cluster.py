@@ -22,7 +22,7 @@ from local_cluster.jvms.server_settings import broker_properties
 from local_cluster.kraft_mode import KraftMode
 from local_cluster.machine.ports import accepts_connections, free_port
 from local_cluster.machine.processes import Guard, ProcessId
-from local_cluster.mode import Mode, Registry, check_placed
+from local_cluster.mode import Mode, check_placed
 from local_cluster.records import produce_records
 from local_cluster.zookeeper_mode import ZooKeeperMode
 
@@ -189,7 +189,7 @@ class LocalCluster:
         self._check_broker(broker, running=True)
         self._layout.stop_broker(broker)
         with self._mode.open(self.bootstrap_servers) as registry:
-            self._wait(f"broker {broker} has left the cluster", lambda: self._has_left(registry, broker))
+            self._wait(f"broker {broker} has left the cluster", lambda: registry.has_left(broker))
 
     def kill_broker(self, broker: int) -> None:
         """kill -9. The broker stays registered until its session ends (4 s)."""
@@ -349,16 +349,10 @@ class LocalCluster:
         properties = self._properties(brokers)
         self._mode.join(self._layout, properties)
         self._layout.start_brokers(properties)
-        self._wait(f"{self._mode.name} take connections", self._mode.is_up, brokers)
+        self._wait(f"{self._mode.name} answers", self._mode.is_up, brokers)
         with self._mode.open(self.bootstrap_servers) as registry:
-            joined = f"brokers {sorted(brokers)} are registered"
-            self._wait(joined, lambda: registry.read_registered().issuperset(brokers), brokers)
-            self._wait("there is a controller", lambda: registry.read_controller() is not None, brokers)
-
-    @staticmethod
-    def _has_left(registry: Registry, broker: int) -> bool:
-        registered, controller = registry.read_registered(), registry.read_controller()
-        return broker not in registered and controller != broker and (controller is not None or not registered)
+            joined = f"brokers {sorted(brokers)} are registered, and there is a controller"
+            self._wait(joined, lambda: registry.have_joined(brokers), brokers)
 
     def _wait(self, what: str, holds: Callable[[], bool], brokers: Collection[int] = ()) -> None:
         give_up = time.monotonic() + WAIT_SECONDS

@@ -9,7 +9,7 @@ from typing import Any
 
 from local_cluster.errors import LocalClusterError
 from local_cluster.jvms.server_settings import kraft_settings
-from local_cluster.machine.ports import accepts_connections, free_port
+from local_cluster.machine.ports import accepts_connections, free_ports
 from local_cluster.mode import Layout, Properties, Replicas
 
 FIRST_CONTROLLER = 101  # the node ids of a quorum of its own
@@ -32,7 +32,7 @@ class KraftMode:
 
     @property
     def name(self) -> str:
-        return "The controllers"
+        return "the quorum of controllers"
 
     @property
     def ports(self) -> Collection[int]:
@@ -48,10 +48,7 @@ class KraftMode:
             nodes = range(FIRST_CONTROLLER, FIRST_CONTROLLER + self._own)
         else:
             nodes = range(1, min(_COMBINED, len(brokers)) + 1)
-        taken: list[int] = []
-        for _ in nodes:
-            taken.append(free_port(taken))
-        self.controller_ports = dict(zip(nodes, taken, strict=True))
+        self.controller_ports = dict(zip(nodes, free_ports(len(nodes)), strict=True))
 
     def settings(self, broker: int, port: int | None, folder: Path) -> Properties:
         return kraft_settings(broker, port, self.controller_ports, folder / f"metadata-{broker}")
@@ -59,12 +56,12 @@ class KraftMode:
     def start(self, layout: Layout, folder: Path, brokers: Mapping[int, Properties]) -> None:
         """Format everybody's folders, and start the quorum where it has nodes of its own."""
         alone = {node: self.controller_properties(node, folder) for node in self.quorum}
-        layout.format_storage(self.cluster_id, {**alone, **brokers})
+        self.join(layout, {**alone, **brokers})
         if alone:
             layout.start_brokers(alone)
 
     def join(self, layout: Layout, brokers: Mapping[int, Properties]) -> None:
-        """Format the folders of brokers that were added."""
+        """Format the folders of nodes that are new."""
         new = {broker: values for broker, values in brokers.items() if not Path(values["metadata.log.dir"]).exists()}
         if new:
             layout.format_storage(self.cluster_id, new)
@@ -102,9 +99,12 @@ class KraftRegistry:
             return frozenset()
         return frozenset(node.id for node in described.nodes)
 
-    def read_controller(self) -> int | None:
-        """Any live broker: each forwards to the controller, whose own id no client is told."""
-        return min(self.read_registered(), default=None)
+    def have_joined(self, brokers: Collection[int]) -> bool:
+        """A broker has a session only while there is a controller, whose id no client is told."""
+        return self.read_registered().issuperset(brokers)
+
+    def has_left(self, broker: int) -> bool:
+        return broker not in self.read_registered()
 
     def create_topic(self, topic: str, replicas: Replicas, config: Mapping[str, str]) -> None:
         from confluent_kafka import KafkaError, KafkaException

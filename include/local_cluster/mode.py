@@ -20,8 +20,11 @@ class Registry(Protocol):
     def read_registered(self) -> frozenset[int]:
         """The brokers that have a session."""
 
-    def read_controller(self) -> int | None:
-        """None while there is no controller."""
+    def have_joined(self, brokers: Collection[int]) -> bool:
+        """Whether all of them have a session, and there is a controller."""
+
+    def has_left(self, broker: int) -> bool:
+        """Whether it has no session any more, and another broker is controller where brokers are left."""
 
     def create_topic(self, topic: str, replicas: Replicas, config: Mapping[str, str]) -> None:
         """Returns before the topic has leaders."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from local_cluster import zookeeper_topics
 from local_cluster.jvms.server_settings import Peer, zookeeper_settings
-from local_cluster.machine.ports import accepts_connections, free_port
+from local_cluster.machine.ports import accepts_connections, free_ports
 from local_cluster.mode import Layout, Properties, Replicas
 
 
@@ -33,9 +33,7 @@ class ZooKeeperMode:
         return ",".join(f"127.0.0.1:{port}" for port in self.server_ports.values())
 
     def plan(self, brokers: Collection[int]) -> None:
-        taken: list[int] = []
-        for _ in range(3 * self._servers):
-            taken.append(free_port(taken))
+        taken = free_ports(3 * self._servers)
         numbers = range(1, self._servers + 1)
         self.server_ports = dict(zip(numbers, taken, strict=False))
         peers = (Peer(*taken[at : at + 2]) for at in range(self._servers, len(taken), 2))
@@ -71,8 +69,12 @@ class ZooKeeperRegistry:
     def read_registered(self) -> frozenset[int]:
         return zookeeper_topics.read_registered(self._client)
 
-    def read_controller(self) -> int | None:
-        return zookeeper_topics.read_controller(self._client)
+    def have_joined(self, brokers: Collection[int]) -> bool:
+        return self.read_registered().issuperset(brokers) and zookeeper_topics.read_controller(self._client) is not None
+
+    def has_left(self, broker: int) -> bool:
+        registered, controller = self.read_registered(), zookeeper_topics.read_controller(self._client)
+        return broker not in registered and controller != broker and (controller is not None or not registered)
 
     def create_topic(self, topic: str, replicas: Replicas, config: Mapping[str, str]) -> None:
         zookeeper_topics.write_topic(self._client, topic, replicas, config)

@@ -15,7 +15,7 @@ from local_cluster.jvms.runtime import Runtime
 from local_cluster.jvms.server_settings import broker_properties, kraft_settings, zookeeper_settings
 from local_cluster.machine.cache import cache_folder, only_one_process
 from local_cluster.machine.java import find_java
-from local_cluster.machine.ports import free_port
+from local_cluster.machine.ports import free_ports
 from local_cluster.machine.processes import Guard
 
 
@@ -62,7 +62,7 @@ def _train(runtime: Runtime, folder: Path, archive: Path, *, with_zookeeper: boo
     try:
         recorder = replace(runtime, options=(f"-XX:ArchiveClassesAtExit={draft}", "-XX:+BytecodeVerificationRemote"))
         jvm = OneJvm(folder, recorder, guard)
-        first, broker = free_port(), free_port()
+        first, broker = free_ports(2)
         if with_zookeeper:
             registry = zookeeper_settings(1, f"127.0.0.1:{first}")
         else:

@@ -10,7 +10,6 @@ from local_cluster.errors import LocalClusterError
 from local_cluster.jvms.gateway import MAIN, open_gateway
 from local_cluster.jvms.runtime import Runtime
 from local_cluster.jvms.server_settings import ZOOKEEPER_TICK_MS, Peer, write_properties
-from local_cluster.jvms.storage_format import format_storage
 from local_cluster.machine.processes import Guard, Process, last_lines, start_process
 
 
@@ -39,8 +38,14 @@ class OneJvm:
         connections.startup(server)
 
     def format_storage(self, cluster_id: str, properties: Mapping[int, Mapping[str, str]]) -> None:
-        configs = [write_properties(self._folder / f"node-{node}.properties", one) for node, one in properties.items()]
-        format_storage(self._gateway, cluster_id, configs)
+        """Make the folders that these server.properties name part of the cluster, as kafka-storage.sh does."""
+        jvm = self._gateway.jvm
+        for node, values in properties.items():
+            config = write_properties(self._folder / f"node-{node}.properties", values)
+            words = self._array(jvm.java.lang.String, ["format", "-t", cluster_id, "-c", str(config)])
+            code = jvm.kafka.tools.StorageTool.execute(words, jvm.java.lang.System.err)
+            if code:
+                raise LocalClusterError(f"{config} could not be formatted: kafka-storage ended with {code}.")
 
     def start_brokers(self, properties: Mapping[int, Mapping[str, str]]) -> None:
         # A py4j call blocks its thread. py4j gives each Python thread its own thread in the JVM.
@@ -118,10 +123,14 @@ class OneJvm:
                 arguments.append(getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$"))
             else:
                 arguments.append(jvm.org.apache.kafka.common.utils.Time.SYSTEM)
-        array = self._gateway.new_array(jvm.java.lang.Object, len(arguments))
-        for index, argument in enumerate(arguments):
-            array[index] = argument
-        return constructor.newInstance(array)
+        return constructor.newInstance(self._array(jvm.java.lang.Object, arguments))
+
+    def _array(self, of: Any, items: list[Any]) -> Any:
+        """A Java array."""
+        array = self._gateway.new_array(of, len(items))
+        for index, item in enumerate(items):
+            array[index] = item
+        return array
 
 
 def _shared(server: str, number: signal.Signals) -> LocalClusterError:

@@ -27,6 +27,14 @@ def free_port(taken: Collection[int] = ()) -> int:
     )
 
 
+def free_ports(count: int) -> list[int]:
+    """So many different ports on which nobody listens."""
+    found: list[int] = []
+    while len(found) < count:
+        found.append(free_port(found))
+    return found
+
+
 def accepts_connections(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):
