@@ -93,11 +93,12 @@ class KraftRegistry:
     def read_registered(self) -> frozenset[int]:
         from confluent_kafka import KafkaException
 
+        # Metadata, not an admin request: librdkafka may end the whole process when the answer to one of those comes
+        # after its time (its issue 4605), and servers that start are slow.
         try:
-            described = self._admin.describe_cluster(request_timeout=_LOOK_SECONDS).result()
+            return frozenset(self._admin.list_topics(timeout=_LOOK_SECONDS).brokers)
         except KafkaException:  # no broker answers yet
             return frozenset()
-        return frozenset(node.id for node in described.nodes)
 
     def have_joined(self, brokers: Collection[int]) -> bool:
         """A broker has a session only while there is a controller, whose id no client is told."""

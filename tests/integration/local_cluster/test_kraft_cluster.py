@@ -19,7 +19,7 @@ def live(cluster: LocalCluster) -> set[int]:
     addresses = cluster.bootstrap_servers.split(",")
     servers = ",".join(addresses[sorted(cluster.brokers).index(broker)] for broker in running)
     admin = AdminClient({"bootstrap.servers": servers, "broker.address.family": "v4", "log_level": 0})
-    return {node.id for node in admin.describe_cluster().result().nodes}
+    return set(admin.list_topics(timeout=10).brokers)
 
 
 def replicas(cluster: LocalCluster, topic: str) -> dict[int, list[int]]:
