@@ -8,10 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.protocol.admin import DescribeLogDirsRequest
 
-from kafka_rebalance.admin.clients import open_kafka_python
+from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_answer, open_wire
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
@@ -67,12 +66,11 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int], *, of_the_re
     replicas: dict[TopicPartition, dict[int, int]] = {}
     paths: dict[TopicPartition, dict[int, str]] = {}
     log_dirs: dict[int, tuple[LogDir, ...]] = {}
-    with open_kafka_python(kafka) as client:
-        asked = _every_partition(client)
+    with open_wire(kafka) as wire:
         failed: ReadError | None = None
         for broker in brokers:
             try:
-                answers = _describe(client, broker, asked)
+                answers = _describe(wire, broker, None)
                 log_dirs[broker] = tuple(_log_dir(broker, answer) for answer in answers)
             except ReadError as silent:
                 if not of_the_rest:
@@ -102,68 +100,51 @@ def read_replica_sizes(
     asked: dict[str, list[int]] = {}
     for topic, partition in partitions:
         asked.setdefault(topic, []).append(partition)
-    with suppress(ReadError), open_kafka_python(kafka) as client:
+    with suppress(ReadError), open_wire(kafka) as wire:
         for broker in sorted(brokers):
             with suppress(ReadError):
-                answers = _describe(client, broker, asked)
+                answers = _describe(wire, broker, asked)
                 for topic_partition, size_bytes, _ in _replicas(answers):
                     replicas.setdefault(topic_partition, {})[broker] = size_bytes
                 if (fraction := _fraction_in_use(answers)) is not None:
                     fractions[broker] = fraction
-                if failed := tuple(one["log_dir"] for one in answers if one["error_code"] == _STORAGE_ERROR):
+                if failed := tuple(one.log_dir for one in answers if one.error_code == _STORAGE_ERROR):
                     offline[broker] = failed
                 silent.discard(broker)
     return Metered(replicas, frozenset(silent), fractions, offline)
 
 
-def _every_partition(client: KafkaAdminClient) -> dict[str, list[int]]:
-    # Without partitions, the client would do this again for each broker.
-    try:
-        topics = client.describe_topics()
-    except (KafkaError, OSError) as failed:
-        raise ReadError(
-            f"The brokers do not list their topics ({type(failed).__name__}). "
-            "Check that the brokers are up and that the Kafka user may describe topics."
-        ) from failed
-    return {topic["name"]: [one["partition_index"] for one in topic["partitions"]] for topic in topics}
+def _describe(wire: Wire, broker: int, asked: Mapping[str, Sequence[int]] | None) -> Sequence[Any]:
+    """The broker's log directories, with these replicas; None: with all."""
+    topic = DescribeLogDirsRequest.DescribableLogDirTopic
+    topics = None if asked is None else [topic(topic=name, partitions=list(each)) for name, each in asked.items()]
+    # A broker that is away stays silent for this look: whoever asks has others to ask.
+    answer = wire.read(DescribeLogDirsRequest(topics=topics), broker, repeat_seconds=0)
+    check_answer(f"Broker {broker}: its log directories", DESCRIBE_CLUSTER, getattr(answer, "error_code", 0))
+    if not answer.results:
+        # Below 3.4 Kafka gives an unauthorised user an empty list instead of an error (KafkaApis).
+        raise ReadError(f"Broker {broker} reports no log directory. Grant the Kafka user {DESCRIBE_CLUSTER}.")
+    return list(answer.results)
 
 
-def _describe(client: KafkaAdminClient, broker: int, asked: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
-    # One request for each broker, so that an error can name the broker.
-    try:
-        answers = client.describe_log_dirs(asked, brokers=[broker])
-    except (KafkaError, OSError) as failed:
+def _log_dir(broker: int, answer: Any) -> LogDir:
+    if answer.error_code not in (0, _STORAGE_ERROR):
         raise ReadError(
-            f"Broker {broker} does not tell its log directories ({type(failed).__name__}). "
-            "Check that the broker is up and that the Kafka user may describe the cluster."
-        ) from failed
-    log_dirs = [log_dir for answer in answers for log_dir in answer["log_dirs"]]
-    if not log_dirs:
-        # Kafka gives an unauthorised user an empty list instead of an error (KafkaApis).
-        raise ReadError(
-            f"Broker {broker} reports no log directory. Grant the Kafka user Describe on the cluster resource."
-        )
-    return log_dirs
-
-
-def _log_dir(broker: int, answer: Mapping[str, Any]) -> LogDir:
-    if answer["error_code"] not in (0, _STORAGE_ERROR):
-        raise ReadError(
-            f"Broker {broker}, log directory {answer['log_dir']}: error {answer['error_code']} of the Kafka protocol. "
+            f"Broker {broker}, log directory {answer.log_dir}: error {answer.error_code} of the Kafka protocol. "
             "Read that broker's log."
         )
     return LogDir(
-        path=answer["log_dir"],
-        total_bytes=_known(answer.get("total_bytes")),
-        usable_bytes=_known(answer.get("usable_bytes")),
-        replicas=sum(len(topic["partitions"]) for topic in answer.get("topics") or ()),
-        online=answer["error_code"] == 0,
+        path=answer.log_dir,
+        total_bytes=_known(answer.total_bytes),
+        usable_bytes=_known(answer.usable_bytes),
+        replicas=sum(len(topic.partitions) for topic in answer.topics),
+        online=answer.error_code == 0,
     )
 
 
-def _fraction_in_use(answers: Sequence[Mapping[str, Any]]) -> float | None:
+def _fraction_in_use(answers: Sequence[Any]) -> float | None:
     """The share in use of all the broker's log directories together; None if the size of one is unknown."""
-    dirs = [(_known(answer.get("total_bytes")), _known(answer.get("usable_bytes"))) for answer in answers]
+    dirs = [(_known(answer.total_bytes), _known(answer.usable_bytes)) for answer in answers]
     total = sum(size or 0 for size, _ in dirs)
     if not total or any(size is None or usable is None for size, usable in dirs):
         return None
@@ -174,14 +155,10 @@ def _known(size: int | None) -> int | None:
     return None if size is None or size < 0 else size
 
 
-def _replicas(answers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[TopicPartition, int, str]]:
+def _replicas(answers: Sequence[Any]) -> Iterator[tuple[TopicPartition, int, str]]:
     """(partition, bytes, log directory)"""
     for answer in answers:
-        for topic in answer.get("topics") or ():
-            for one in topic["partitions"]:
-                if not one["is_future_key"]:
-                    yield (
-                        TopicPartition(topic["name"], one["partition_index"]),
-                        one["partition_size"],
-                        answer["log_dir"],
-                    )
+        for topic in answer.topics:
+            for one in topic.partitions:
+                if not one.is_future_key:
+                    yield TopicPartition(topic.name, one.partition_index), one.partition_size, answer.log_dir

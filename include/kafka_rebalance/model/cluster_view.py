@@ -29,7 +29,10 @@ class BrokerRegistration:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """`/controller` and `/controller_epoch`. `kraft_epoch` >= 0: a KRaft controller has the cluster (3.4+)."""
+    """`/controller` and `/controller_epoch`. `kraft_epoch` >= 0: a KRaft controller has the cluster (3.4+).
+
+    Without ZooKeeper it is the quorum's leader with its epoch, and `since_ms` is unknown.
+    """
 
     broker: int
     epoch: int
@@ -51,11 +54,14 @@ class SettledController:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What ZooKeeper says at one moment, read after a `sync`.
+    """What ZooKeeper says at one moment, read after a `sync`; or what controllers and brokers say, without ZooKeeper.
 
     `reassignments` and `elections` are None if the znode does not exist. An empty znode is not the same: it still
     blocks every further request. `requested_gone`: requested partitions that do not exist, or whose topic is newer than
     the request. `requested_again`: those of them that exist again.
+
+    `voters`: the quorum's nodes; empty with ZooKeeper. Without it there is no request znode, and Kafka tells nobody
+    which topics it is deleting.
     """
 
     cluster_id: str
@@ -67,6 +73,7 @@ class ClusterView:
     deletions: frozenset[str]
     requested_gone: frozenset[TopicPartition] = frozenset()
     requested_again: frozenset[TopicPartition] = frozenset()
+    voters: frozenset[int] = frozenset()
 
     @property
     def moving(self) -> frozenset[TopicPartition]:

@@ -10,15 +10,13 @@ from typing import Any, Protocol
 from kafka_rebalance.errors import ConnectionSettingsError
 from kafka_rebalance.model.finding import listed
 
-CONNECTION_TYPE = "kafka_zookeeper"
-EXTRAS = (
-    "bootstrap_servers",
-    "expected_cluster_id",
-    "kafka_secret_config",
-    "zookeeper_secret_config",
-    "broker_capacities",
-    "session_timeout_seconds",
-)
+WITH_ZOOKEEPER, WITH_ADMIN_API = CONNECTION_TYPES = "kafka_zookeeper", "kafka_admin_api"
+_EXTRAS = ("expected_cluster_id", "kafka_secret_config", "broker_capacities")
+EXTRAS = {
+    WITH_ZOOKEEPER: ("bootstrap_servers", *_EXTRAS, "zookeeper_secret_config", "session_timeout_seconds"),
+    WITH_ADMIN_API: _EXTRAS,
+}
+_SOME_BROKERS = "it must hold host:port of some brokers, separated by commas"
 _CAPACITIES = ("disk_bytes", "nic_in_bytes_per_second", "nic_out_bytes_per_second")
 _BEYOND_ANY_BROKER = 2**63  # bytes, or bytes a second; Python's JSON parser accepts Infinity and NaN, too
 _LONGEST_SESSION = 3600  # seconds
@@ -55,13 +53,27 @@ class BrokerCapacity:
 
 @dataclass(frozen=True, slots=True)
 class ClusterConnection:
-    """One Airflow connection of type `kafka_zookeeper`."""
+    """One Airflow connection: to a cluster with ZooKeeper, or through Kafka's Admin API to one without."""
 
     connection_id: str
-    zookeeper: ZooKeeperConnection
+    its_zookeeper: ZooKeeperConnection | None
     kafka: KafkaConnection
     expected_cluster_id: str | None = None
     capacities: Mapping[int, BrokerCapacity] = field(default_factory=dict)
+
+    @property
+    def has_zookeeper(self) -> bool:
+        return self.its_zookeeper is not None
+
+    @property
+    def zookeeper(self) -> ZooKeeperConnection:
+        """Raises ConnectionSettingsError if the cluster has none."""
+        if self.its_zookeeper is None:
+            raise ConnectionSettingsError(
+                f"The connection {self.connection_id!r} is for a cluster without ZooKeeper, and this needs ZooKeeper. "
+                "Nothing was written. Without ZooKeeper, a cluster can be planned for and checked, but not changed."
+            )
+        return self.its_zookeeper
 
 
 class ConnectionFields(Protocol):
@@ -84,23 +96,45 @@ def cluster_connection(connection: ConnectionFields) -> ClusterConnection:
     if not isinstance(extra, Mapping):
         problems.append("extra is not a JSON object")
         extra = {}
-    unknown = sorted(set(extra) - set(EXTRAS))
+    if connection.conn_type not in CONNECTION_TYPES:
+        problems.append(f"its type is {connection.conn_type!r}, not {' or '.join(map(repr, CONNECTION_TYPES))}")
+    fields = EXTRAS.get(connection.conn_type, EXTRAS[WITH_ZOOKEEPER])
+    unknown = sorted(set(extra) - set(fields))
     if unknown:
-        problems.append(f"extra has unknown fields {listed(unknown)}; fields are {listed(EXTRAS)}")
-    if connection.conn_type != CONNECTION_TYPE:
-        problems.append(f"its type is {connection.conn_type!r}, not {CONNECTION_TYPE!r}")
-    hosts = _hosts(connection)
-    if not hosts:
-        problems.append("host is empty: it must hold ZooKeeper's connect string, as in zk1:2181,zk2:2181/kafka")
-    bootstrap, expected = (_text(extra, field, problems) for field in ("bootstrap_servers", "expected_cluster_id"))
-    if not bootstrap:
-        problems.append(
-            "extra field bootstrap_servers is empty: it must hold host:port of some brokers, separated by commas"
-        )
+        problems.append(f"extra has unknown fields {listed(unknown)}; fields are {listed(fields)}")
+    read_addresses = _without_zookeeper if connection.conn_type == WITH_ADMIN_API else _with_zookeeper
+    zookeeper, bootstrap = read_addresses(connection, extra, problems)
+    expected = _text(extra, "expected_cluster_id", problems)
     security = _object(extra, "kafka_secret_config", problems)
     wrong = sorted(key for key, value in security.items() if not isinstance(value, (str, int, float)))
     if wrong:
         problems.append(f"kafka_secret_config: {listed(wrong)} must be a text, a number, true or false")
+    capacities = _capacities(_object(extra, "broker_capacities", problems), problems)
+    if problems:
+        raise ConnectionSettingsError(
+            f"The connection {connection.conn_id!r} cannot be used: {'; '.join(problems)}. "
+            "Nothing was read or written. Correct it under Admin, Connections."
+        )
+    # librdkafka takes texts: `true`, not `True`.
+    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in security.items()}
+    return ClusterConnection(
+        connection_id=connection.conn_id,
+        its_zookeeper=zookeeper,
+        kafka=KafkaConnection(bootstrap, texts),
+        expected_cluster_id=expected or None,
+        capacities=capacities,
+    )
+
+
+def _with_zookeeper(
+    connection: ConnectionFields, extra: Mapping[str, Any], problems: list[str]
+) -> tuple[ZooKeeperConnection, str]:
+    """(ZooKeeper, bootstrap servers)"""
+    hosts, bootstrap = _host(connection), _text(extra, "bootstrap_servers", problems)
+    if not hosts:
+        problems.append("host is empty: it must hold ZooKeeper's connect string, as in zk1:2181,zk2:2181/kafka")
+    if not bootstrap:
+        problems.append(f"extra field bootstrap_servers is empty: {_SOME_BROKERS}")
     tls = _object(extra, "zookeeper_secret_config", problems)
     unknown = sorted(set(tls) - set(_TLS_KEYS))
     if unknown:
@@ -108,7 +142,6 @@ def cluster_connection(connection: ConnectionFields) -> ClusterConnection:
     wrong = sorted(key for key in _TLS_FLAGS if not isinstance(tls.get(key, False), bool))
     if wrong:
         problems.append(f"zookeeper_secret_config: {listed(wrong)} must be true or false")
-    capacities = _capacities(_object(extra, "broker_capacities", problems), problems)
     timeout = extra.get("session_timeout_seconds")
     timeout = 10 if timeout in (None, "") else timeout
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= _LONGEST_SESSION:
@@ -116,27 +149,24 @@ def cluster_connection(connection: ConnectionFields) -> ClusterConnection:
         timeout = 10
     if bool(connection.login) != bool(connection.password):
         problems.append("login and password (ZooKeeper's digest user) must be given together")
-    if problems:
-        raise ConnectionSettingsError(
-            f"The connection {connection.conn_id!r} cannot be used: {'; '.join(problems)}. "
-            "Nothing was read or written. Correct it under Admin, Connections."
-        )
     sasl = {}
     if connection.login and connection.password:
         sasl = {"mechanism": "DIGEST-MD5", "username": connection.login, "password": connection.password}
-    # librdkafka takes texts: `true`, not `True`.
-    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in security.items()}
-    return ClusterConnection(
-        connection_id=connection.conn_id,
-        zookeeper=ZooKeeperConnection(hosts, sasl, tls, float(timeout)),
-        kafka=KafkaConnection(bootstrap, texts),
-        expected_cluster_id=expected or None,
-        capacities=capacities,
-    )
+    return ZooKeeperConnection(hosts, sasl, tls, float(timeout)), bootstrap
 
 
-def _hosts(connection: ConnectionFields) -> str:
-    """ZooKeeper's connect string. Airflow splits off port and path in connections given as URIs, but not as JSON."""
+def _without_zookeeper(connection: ConnectionFields, extra: Mapping[str, Any], problems: list[str]) -> tuple[None, str]:
+    """(no ZooKeeper, bootstrap servers)"""
+    bootstrap = _host(connection)
+    if not bootstrap:
+        problems.append(f"host is empty: {_SOME_BROKERS}")
+    if connection.login or connection.password:
+        problems.append("login and password are not used here: kafka_secret_config holds the user of Kafka")
+    return None, bootstrap
+
+
+def _host(connection: ConnectionFields) -> str:
+    """The host, with its port and path. Airflow splits these off in connections given as URIs, but not as JSON."""
     host = (connection.host or "").strip()
     if host and connection.port and ":" not in host:
         host = f"{host}:{connection.port}"

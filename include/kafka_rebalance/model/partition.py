@@ -42,18 +42,20 @@ class PartitionState:
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
-    controller_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """One partition as it is now in ZooKeeper. Checks, progress and verification decide on this."""
+    """One partition as it is now. Checks, progress and verification decide on this.
+
+    Without ZooKeeper there are no znode versions and no zxids: these are None.
+    """
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
     removing: tuple[int, ...]
-    topic_znode_version: int
-    topic_czxid: int
+    topic_znode_version: int | None
+    topic_czxid: int | None
     topic_id: str | None
     state: PartitionState | None  # None: the controller has not yet created the state
     marks_moves: bool = False  # see TopicAssignment

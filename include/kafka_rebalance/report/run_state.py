@@ -74,7 +74,7 @@ class RunFacts:
     is_active: bool = True  # Airflow has it queued or running
     has_open_request: bool | None = None  # None: nobody asked Airflow. Then a request counts as open
     has_plan: bool = False
-    is_writable: bool = True  # the cluster has a policy
+    is_writable: bool = True  # the cluster has a policy and ZooKeeper
     moves: Moves = Moves.SOMETHING
     answer: RequestAnswer | None = None
     batches: int = 0  # in batches.json, which notes a batch before it is requested
@@ -105,7 +105,7 @@ class RunState(Enum):
     PLANNED = "planned, no request is open", "Planned; no approval request is open now", Tone.CALM, (), _ASKED
     READ_ONLY = (
         "read-only",
-        "Read-only: this cluster has no policy file, so nothing can be approved or executed",
+        "Read-only: this cluster has no policy file, or no ZooKeeper, so nothing can be approved or executed",
         Tone.CALM,
         (),
         "Nobody can decide: this cluster is read-only.",
@@ -282,7 +282,8 @@ def run_facts(
         is_active=is_active,
         has_open_request=has_open_request,
         has_plan=bool(plan),
-        is_writable=snapshot is None or snapshot.get("policy") is not None,
+        is_writable=snapshot is None
+        or (snapshot.get("policy") is not None and bool(snapshot.get("has_zookeeper", True))),
         moves=_moves(plan, stopped) if plan else Moves.SOMETHING,
         answer=answer,
         batches=0 if batches is None else len(BATCHES_FILE.decode(batches).batches),

@@ -1,17 +1,17 @@
-"""Reads the Airflow connection of a cluster (type `kafka_zookeeper`)."""
+"""Reads the Airflow connection of a cluster, of either type."""
 
 from __future__ import annotations
 
 from airflow.sdk import BaseHook
 
 from kafka_rebalance.errors import ConnectionSettingsError
-from kafka_rebalance.model.connection import CONNECTION_TYPE, ClusterConnection, cluster_connection
+from kafka_rebalance.model.connection import WITH_ADMIN_API, WITH_ZOOKEEPER, ClusterConnection, cluster_connection
 
 
 class KafkaClusterHook(BaseHook):
     conn_name_attr = "kafka_conn_id"
     default_conn_name = "kafka_default"
-    conn_type = CONNECTION_TYPE
+    conn_type = WITH_ZOOKEEPER
     hook_name = "Kafka (ZooKeeper mode)"
 
     def __init__(self, kafka_conn_id: str = default_conn_name) -> None:
@@ -21,6 +21,11 @@ class KafkaClusterHook(BaseHook):
     def get_conn(self) -> ClusterConnection:
         """Raises ConnectionSettingsError, which names the connection and each wrong field."""
         return cluster_connection(self.get_connection(self.kafka_conn_id))
+
+
+class AdminApiHook(KafkaClusterHook):
+    conn_type = WITH_ADMIN_API
+    hook_name = "Kafka (Admin API)"
 
 
 def read_connection(connection_id: str) -> ClusterConnection:
@@ -33,6 +38,7 @@ def read_connection(connection_id: str) -> ClusterConnection:
         if "isn't defined" not in str(missing) and "not found" not in str(missing).lower():
             raise
         raise ConnectionSettingsError(
-            f"There is no Airflow connection {connection_id!r}. Nothing was read or written. Create one of type "
-            "kafka_zookeeper under Admin, Connections. Its host is ZooKeeper's connect string with the chroot."
+            f"There is no Airflow connection {connection_id!r}. Nothing was read or written. Create one under "
+            "Admin, Connections: of type kafka_zookeeper, whose host is ZooKeeper's connect string with the chroot, or "
+            "for a cluster without ZooKeeper of type kafka_admin_api, whose host holds the bootstrap servers."
         ) from None

@@ -1,26 +1,27 @@
-"""The connection form of a cluster. Every Airflow process reads this at its start, so it imports nothing heavy."""
+"""The connection forms of a cluster. Every Airflow process reads this at its start, so it imports nothing heavy."""
 
 from __future__ import annotations
 
 from typing import Any
 
-CONNECTION_TYPE = "kafka_zookeeper"
+WITH_ZOOKEEPER, WITH_ADMIN_API = "kafka_zookeeper", "kafka_admin_api"
+_SOME_BROKERS = "host:port of some brokers, separated by commas."
 _SECURITY_EXAMPLE = '{"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "…"}'
 _CAPACITIES_EXAMPLE = '{"1": {"disk_bytes": 4000000000000, "nic_in_bytes_per_second": 1250000000}}'
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The entry point `apache_airflow_provider`. It is metadata, so the form needs neither the hook nor its clients.
+    """The entry point `apache_airflow_provider`. It is metadata, so the forms need neither a hook nor its clients.
 
-    The form's fields are those that `KafkaClusterHook` reads. The keys follow Airflow's `provider_info.schema.json`.
+    The forms' fields are those that the hooks read. The keys follow Airflow's `provider_info.schema.json`.
     """
     return {
         "package-name": "kafka-rebalance",
         "name": "Kafka rebalance",
-        "description": "Rebalances ZooKeeper-mode Kafka clusters after a person's approval.",
+        "description": "Rebalances Kafka clusters after a person's approval.",
         "connection-types": [
             {
-                "connection-type": CONNECTION_TYPE,
+                "connection-type": WITH_ZOOKEEPER,
                 "hook-name": "Kafka (ZooKeeper mode)",
                 "hook-class-name": "kafka_rebalance.workflow.hooks.KafkaClusterHook",
                 "ui-field-behaviour": {
@@ -33,25 +34,12 @@ def get_provider_info() -> dict[str, Any]:
                     "placeholders": {"host": "zk1:2181,zk2:2181,zk3:2181/kafka"},
                 },
                 "conn-fields": {
-                    "bootstrap_servers": _text("Bootstrap servers", "host:port of some brokers, separated by commas."),
-                    "expected_cluster_id": _text(
-                        "Expected cluster id",
-                        "If given, a run refuses a cluster with another id. This protects against a wrong address.",
-                    ),
-                    "kafka_secret_config": _text(
-                        "Kafka security (JSON)",
-                        "Settings of librdkafka: security.protocol, sasl.*, ssl.*. For example: " + _SECURITY_EXAMPLE,
-                        secret=True,
-                    ),
+                    "bootstrap_servers": _text("Bootstrap servers", _SOME_BROKERS),
+                    **_kafka_fields(),
                     "zookeeper_secret_config": _text(
                         "ZooKeeper TLS (JSON)",
                         "use_ssl, verify_certs, ca, certfile, keyfile, keyfile_password, check_hostname.",
                         secret=True,
-                    ),
-                    "broker_capacities": _text(
-                        "Broker capacities (JSON)",
-                        "By broker id: disk_bytes, nic_in_bytes_per_second, nic_out_bytes_per_second. Without them "
-                        "brokers count as equal, and headroom is unknown. For example: " + _CAPACITIES_EXAMPLE,
                     ),
                     "session_timeout_seconds": {
                         "label": "ZooKeeper session timeout (s)",
@@ -59,8 +47,39 @@ def get_provider_info() -> dict[str, Any]:
                         "schema": {"type": ["number", "null"], "default": 10, "minimum": 1, "maximum": 3600},
                     },
                 },
-            }
+            },
+            {
+                "connection-type": WITH_ADMIN_API,
+                "hook-name": "Kafka (Admin API)",
+                "hook-class-name": "kafka_rebalance.workflow.hooks.AdminApiHook",
+                "ui-field-behaviour": {
+                    "hidden-fields": ["schema", "port", "login", "password", "extra"],
+                    "relabeling": {"host": "Bootstrap servers"},
+                    "placeholders": {"host": "broker1:9092,broker2:9092"},
+                },
+                "conn-fields": _kafka_fields(),
+            },
         ],
+    }
+
+
+def _kafka_fields() -> dict[str, Any]:
+    """The fields of both types."""
+    return {
+        "expected_cluster_id": _text(
+            "Expected cluster id",
+            "If given, a run refuses a cluster with another id. This protects against a wrong address.",
+        ),
+        "kafka_secret_config": _text(
+            "Kafka security (JSON)",
+            "Settings of librdkafka: security.protocol, sasl.*, ssl.*. For example: " + _SECURITY_EXAMPLE,
+            secret=True,
+        ),
+        "broker_capacities": _text(
+            "Broker capacities (JSON)",
+            "By broker id: disk_bytes, nic_in_bytes_per_second, nic_out_bytes_per_second. Without them "
+            "brokers count as equal, and headroom is unknown. For example: " + _CAPACITIES_EXAMPLE,
+        ),
     }
 
 

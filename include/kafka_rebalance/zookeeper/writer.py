@@ -121,7 +121,7 @@ def _unchanged(
     for topic, partition in known.items():
         path = paths.topic_path(topic)
         room -= CHECK_BYTES + len((client.chroot + path).encode())
-        if partition is not None and room >= 0:
+        if partition is not None and partition.topic_znode_version is not None and room >= 0:
             unchanged[path] = partition.topic_znode_version
     return unchanged
 

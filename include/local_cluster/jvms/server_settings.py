@@ -83,7 +83,8 @@ def broker_properties(
 ) -> dict[str, str]:
     """A broker's server.properties. `registry` are those of the mode: how it finds ZooKeeper, or the controllers.
 
-    `{data}`, `{id}` and `{port}` in `overrides` are replaced by the broker's own.
+    `{data}`, `{id}` and `{port}` in `overrides` are replaced by the broker's own, `{was}` by the property's value, and
+    `{next_port}` by the port after its own, for one more listener on another loopback address.
     """
     replicas = str(min(3, brokers))
     properties = {
@@ -114,7 +115,7 @@ def broker_properties(
         properties["broker.rack"] = rack
     for key, value in overrides.items():
         own = value.replace("{data}", str(data)).replace("{id}", str(broker)).replace("{port}", str(port))
-        properties[key] = own
+        properties[key] = own.replace("{was}", properties.get(key, "")).replace("{next_port}", str(port + 1))
     return properties
 
 

@@ -11,7 +11,7 @@ class ReassignPartitions:
 
     def __init__(self, classes: KafkaClasses, cluster: LocalCluster) -> None:
         self._classes = classes
-        if cluster.version.startswith("3."):
+        if cluster.version >= "3":
             self._class = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
             self._where = ["--bootstrap-server", cluster.bootstrap_servers]
         else:

@@ -48,7 +48,7 @@ def partition(
     if leader is None:
         leader = in_sync[0] if in_sync else -1
     marks = bool(adding or removing or topic_id) if marks is None else marks
-    state = PartitionState(leader, 0, in_sync, 1)
+    state = PartitionState(leader, 0, in_sync)
     return PartitionView(tuple(replicas), tuple(adding), tuple(removing), version, czxid, topic_id, state, marks)
 
 

@@ -49,7 +49,8 @@ def clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
                 row["bytes_in_per_second"] = draw(st.one_of(st.none(), st.floats(0, 1e6)))
                 row["bytes_out_per_second"] = draw(st.floats(0, 1e6))
             row["isr"] = draw(st.sampled_from([None, [], replicas, replicas[1:], [*replicas[:1], 99]]))
-            row["leader"] = draw(st.sampled_from([None, -1, 99, *replicas[:1] * 4, *replicas]))
+            in_sync = [broker for broker in replicas if not row["isr"] or broker in row["isr"]]  # as a leader always is
+            row["leader"] = draw(st.sampled_from([None, -1, 99, *in_sync[:1] * 4, *in_sync]))
             row["excluded"] = draw(st.sampled_from([None, False, False, False, True]))
             partitions.append(row)
     return brokers, partitions

@@ -49,17 +49,21 @@ def set_up_airflow(
     monkeypatch: pytest.MonkeyPatch, folder: Path, cluster: LocalCluster, connection_id: str, policy: str
 ) -> None:
     """The cluster's Airflow connection, its policy, and a folder for runs."""
-    connection = {
-        "conn_type": "kafka_zookeeper",
-        "host": cluster.zookeeper,
-        "extra": {"bootstrap_servers": cluster.bootstrap_servers},
-    }
+    connection = connection_fields(cluster)
     monkeypatch.setenv(f"AIRFLOW_CONN_{connection_id.upper()}", json.dumps(connection))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
     monkeypatch.setattr("kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0.1)
     (folder / "policies").mkdir(exist_ok=True)
     (folder / "policies" / f"{connection_id}.yaml").write_text(policy)
+
+
+def connection_fields(cluster: LocalCluster) -> dict[str, Any]:
+    """The Airflow connection of a cluster, with ZooKeeper or without."""
+    if cluster.kraft:
+        return {"conn_type": "kafka_admin_api", "host": cluster.bootstrap_servers}
+    extra = {"bootstrap_servers": cluster.bootstrap_servers}
+    return {"conn_type": "kafka_zookeeper", "host": cluster.zookeeper, "extra": extra}
 
 
 def open_lease(cluster_id: str) -> ThrottleLease | None:

@@ -44,6 +44,7 @@ Tree = dict[str, tuple[bytes, int]]
 class SimulatedCluster:
     """Looks like a `LocalCluster` to an `InProcessRun`. `step()` lets the controller do its next stage."""
 
+    kraft = False
     zookeeper = "simulated:2181"
     bootstrap_servers = "simulated:9092"
 

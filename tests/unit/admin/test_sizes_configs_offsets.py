@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from kafka.errors import NodeNotReadyError
 from kafka_rebalance.admin import cluster_id, effective_configs, replica_sizes
 from kafka_rebalance.admin import offsets as metadata
 from kafka_rebalance.admin.replica_sizes import LogDir
+from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection
@@ -35,17 +37,18 @@ def settled(value: Any = None, error: Any = None) -> Any:
 
 
 def log_dir(path: Any = "/data", *, error: Any = 0, **fields: Any) -> Any:
-    return {"error_code": error, "log_dir": path, "topics": [], **fields}
+    told = {"error_code": error, "log_dir": path, "topics": [], "total_bytes": -1, "usable_bytes": -1, **fields}
+    return SimpleNamespace(**told)
 
 
 def topic(name: Any, *partitions: Any) -> Any:
-    return {
-        "name": name,
-        "partitions": [
-            {"partition_index": index, "partition_size": size, "offset_lag": 0, "is_future_key": future}
+    return SimpleNamespace(
+        name=name,
+        partitions=[
+            SimpleNamespace(partition_index=index, partition_size=size, offset_lag=0, is_future_key=future)
             for index, size, future in partitions
         ],
-    }
+    )
 
 
 @pytest.fixture
@@ -53,21 +56,17 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What each broker answers; an exception is raised."""
     by_broker = {}
 
-    class Client:
-        def describe_topics(self) -> Any:
-            return []
-
-        def describe_log_dirs(self, asked: Any, brokers: Any) -> Any:
-            (broker,) = brokers
+    class Manager:
+        def run(self, send: Any, request: Any, broker: int) -> Any:
             if isinstance(by_broker[broker], Exception):
                 raise by_broker[broker]
-            return [{"broker": broker, "log_dirs": by_broker[broker]}]
+            return SimpleNamespace(error_code=0, results=by_broker[broker])
 
     @contextmanager
     def opened(kafka: Any) -> Any:
-        yield Client()
+        yield Wire(kafka, SimpleNamespace(_manager=Manager()))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(replica_sizes, "open_kafka_python", opened)
+    monkeypatch.setattr(replica_sizes, "open_wire", opened)
     return by_broker
 
 

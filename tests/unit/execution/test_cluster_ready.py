@@ -45,8 +45,8 @@ def test_each_condition_that_forbids_a_plan_is_found(wrong: Any, subject: str, w
 @pytest.mark.parametrize(
     ("states", "subject", "words"),
     [
-        ({"t-0": partition([4, 1, 2], [1, 2], adding=[4])}, "topic znodes", "being added or removed (t-0)"),
-        ({"t-0": partition([1, 2], removing=[2])}, "topic znodes", "being added or removed (t-0)"),
+        ({"t-0": partition([4, 1, 2], [1, 2], adding=[4])}, "reassignments", "being added or removed (t-0)"),
+        ({"t-0": partition([1, 2], removing=[2])}, "reassignments", "being added or removed (t-0)"),
         ({"t-0": partition([1, 2], leader=-1)}, "1 partition without a live leader", "t-0"),
         ({"t-0": partition([1, 2], leader=9)}, "1 partition without a live leader", "t-0"),
         ({"t-0": dataclasses.replace(partition([1]), state=None)}, "1 partition without a live leader", "t-0"),

@@ -50,7 +50,7 @@ def znode(
         1,
         10,
         found.topic_id,
-        PartitionState(in_sync[0], 0, in_sync, 1),
+        PartitionState(in_sync[0], 0, in_sync),
         found.marks_moves,
     )
 

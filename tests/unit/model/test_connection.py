@@ -96,3 +96,36 @@ def test_an_error_about_secrets_does_not_quote_them() -> None:
             connection(host="", password=SECRET, extra={"kafka_secret_config": f'{{"sasl.password": "{SECRET}"'})
         )
     assert SECRET not in str(caught.value)
+
+
+def without_zookeeper(**changes: Any) -> SimpleNamespace:
+    fields = {"conn_type": "kafka_admin_api", "host": "b1:9092,b2:9092", "extra_dejson": changes.pop("extra", {})}
+    return connection(**fields | changes)
+
+
+def test_a_cluster_without_zookeeper_has_bootstrap_servers_alone() -> None:
+    given = {"kafka_secret_config": {"security.protocol": "SSL"}, "expected_cluster_id": "4L6g3nShT-eMCtK--X86sw"}
+    got = cluster_connection(without_zookeeper(extra=given))
+    assert not got.has_zookeeper
+    assert (got.kafka.bootstrap_servers, got.kafka.security) == ("b1:9092,b2:9092", {"security.protocol": "SSL"})
+    assert got.expected_cluster_id == "4L6g3nShT-eMCtK--X86sw"
+    with pytest.raises(
+        ConnectionSettingsError, match=r"'prod' is for a cluster without ZooKeeper.*Nothing was written"
+    ):
+        _ = got.zookeeper
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"host": ""}, "host is empty: it must hold host:port of some brokers"),
+        ({"extra": {"bootstrap_servers": "b1:9092"}}, "unknown fields bootstrap_servers"),
+        ({"extra": {"zookeeper_secret_config": {}}}, "unknown fields zookeeper_secret_config"),
+        ({"login": "rebalancer", "password": SECRET}, "login and password are not used here"),
+    ],
+)
+def test_what_is_wrong_without_zookeeper_is_named(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConnectionSettingsError) as caught:
+        cluster_connection(without_zookeeper(**changes))
+    assert named in str(caught.value)
+    assert SECRET not in str(caught.value)

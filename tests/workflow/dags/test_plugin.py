@@ -11,8 +11,8 @@ import pytest
 from airflow import plugins_manager
 
 from kafka_rebalance.model.connection import EXTRAS
-from kafka_rebalance.workflow.hooks import KafkaClusterHook
-from kafka_rebalance.workflow.provider_info import CONNECTION_TYPE, get_provider_info
+from kafka_rebalance.workflow.hooks import AdminApiHook, KafkaClusterHook
+from kafka_rebalance.workflow.provider_info import get_provider_info
 from support.airflow.airflow_home import REPOSITORY
 
 
@@ -99,30 +99,44 @@ def test_a_task_that_loads_the_plugin_does_not_pay_for_the_web_app(loaded_behind
     assert loaded_behind_a_prefix["heavy"] == []
 
 
-def test_airflow_shows_the_connection_type_with_its_form() -> None:
+both_hooks = pytest.mark.parametrize(
+    ("hook", "host"), [(KafkaClusterHook, "ZooKeeper connect string"), (AdminApiHook, "Bootstrap servers")]
+)
+
+
+@both_hooks
+def test_airflow_shows_the_connection_type_with_its_form(hook: type[KafkaClusterHook], host: str) -> None:
     # What the connection form of the UI asks for (GET /ui/connections/hook_meta).
     from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
 
-    (shown,) = [hook for hook in HookMetaService.hook_meta_data() if hook.connection_type == CONNECTION_TYPE]
-    assert shown.hook_name == KafkaClusterHook.hook_name
+    forms = {one.connection_type: one for one in HookMetaService.hook_meta_data()}
+    shown = forms[hook.conn_type]
+    assert shown.hook_name == hook.hook_name
     fields = shown.standard_fields
-    assert fields.host.title == "ZooKeeper connect string"
+    assert fields.host.title == host
     assert fields.port.hidden
     assert fields.url_schema.hidden
-    assert set(shown.extra_fields) == set(EXTRAS)
+    assert fields.login.hidden == (hook is AdminApiHook)
+    assert set(shown.extra_fields) == set(EXTRAS[hook.conn_type])
 
 
-def test_the_form_has_exactly_the_fields_that_the_hook_reads() -> None:
-    (form,) = get_provider_info()["connection-types"]
-    assert set(form["conn-fields"]) == set(EXTRAS)
-    assert form["connection-type"] == KafkaClusterHook.conn_type
-    assert form["hook-class-name"] == f"{KafkaClusterHook.__module__}.{KafkaClusterHook.__qualname__}"
+@both_hooks
+def test_the_form_has_exactly_the_fields_that_the_hook_reads(hook: type[KafkaClusterHook], host: str) -> None:
+    form = form_of(hook)
+    assert set(form["conn-fields"]) == set(EXTRAS[hook.conn_type])
+    assert form["hook-class-name"] == f"{hook.__module__}.{hook.__qualname__}"
 
 
-def test_the_form_masks_what_can_hold_a_password() -> None:
-    (form,) = get_provider_info()["connection-types"]
+@both_hooks
+def test_the_form_masks_what_can_hold_a_password(hook: type[KafkaClusterHook], host: str) -> None:
+    form = form_of(hook)
     masked = {name for name, field in form["conn-fields"].items() if field["schema"].get("format") == "password"}
-    assert masked == {"kafka_secret_config", "zookeeper_secret_config"}
+    assert masked == {"kafka_secret_config", "zookeeper_secret_config"} & set(EXTRAS[hook.conn_type])
+
+
+def form_of(hook: type[KafkaClusterHook]) -> dict[str, Any]:
+    (form,) = [one for one in get_provider_info()["connection-types"] if one["connection-type"] == hook.conn_type]
+    return dict(form)
 
 
 def test_the_provider_info_follows_airflows_schema() -> None:

@@ -27,7 +27,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeZooKeeper:
     def open_fake(connection: ZooKeeperConnection) -> Iterator[FakeZooKeeper]:
         yield cluster
 
-    monkeypatch.setattr(cluster_snapshot, "open_client", open_fake)
+    monkeypatch.setattr("kafka_rebalance.cluster.open_reader.open_client", open_fake)
     monkeypatch.setattr(cluster_snapshot, "STORM_PAUSE_SECONDS", 0)
     return cluster
 
@@ -107,7 +107,7 @@ def test_a_broker_that_is_down_may_be_the_one_that_is_drained(
     def ask_brokers(*_: object) -> None:
         raise GuardsPassed
 
-    monkeypatch.setattr(cluster_snapshot, "check_same_cluster", ask_brokers)
+    monkeypatch.setattr("kafka_rebalance.cluster.same_cluster.check_same_cluster", ask_brokers)
     with pytest.raises(GuardsPassed):
         cluster_snapshot.read_snapshot(CONNECTION, Settings(job="drain", drain=(3,)))
     assert "broker 3" in str(refused(fake, Settings(job="drain", drain=(4,))))

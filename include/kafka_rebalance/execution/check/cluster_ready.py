@@ -62,7 +62,7 @@ def _controller(view: ClusterView) -> Iterable[Finding]:
             f"a KRaft controller owns the cluster (epoch {controller.kraft_epoch}): somebody migrates it off ZooKeeper",
             "Use Kafka's own reassignment API until the migration is over",
         )
-    elif controller.broker not in view.brokers:
+    elif controller.broker not in view.brokers.keys() | view.voters:
         yield Finding(
             f"controller {controller.broker}",
             "it is not a registered broker",
@@ -86,11 +86,11 @@ def _reassignments(view: ClusterView) -> Iterable[Finding]:
 
 
 def moving_by_api(partitions: Iterable[TopicPartition]) -> Iterable[Finding]:
-    """The finding about partitions to which their topics' znodes say replicas are added, or removed (2.4+)."""
+    """The finding about partitions to which Kafka adds replicas, or from which it removes some (2.4+)."""
     moving = sorted(partitions)
     if moving:
         yield Finding(
-            "topic znodes",
+            "reassignments",
             f"replicas are being added or removed ({some(moving)})",
             "Wait for its end, or cancel it with the tool that started it",
         )

@@ -9,6 +9,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import running_reassignments
+from kafka_rebalance.cluster.same_cluster import check_same_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.execution.cancel import cancel_fates
@@ -26,7 +27,7 @@ from kafka_rebalance.steps.run import stop_requests
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin, decider, read_approved_request
 from kafka_rebalance.steps.run.asked_batches import asked_for
 from kafka_rebalance.steps.run.running_rebalance import still_running
-from kafka_rebalance.steps.run.same_cluster import check_same_cluster, read_view_of
+from kafka_rebalance.steps.run.same_cluster import read_view_of
 from kafka_rebalance.steps.run_folder import open_run_folder
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client

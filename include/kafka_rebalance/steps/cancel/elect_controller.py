@@ -13,6 +13,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.cluster.same_cluster import check_same_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, NothingToDoError
 from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, entry_states
@@ -23,7 +24,7 @@ from kafka_rebalance.steps.cancel.actions import CONSENT
 from kafka_rebalance.steps.clock import looks
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import check_may_begin, read_approved_request
-from kafka_rebalance.steps.run.same_cluster import check_same_cluster, read_view_of
+from kafka_rebalance.steps.run.same_cluster import read_view_of
 from kafka_rebalance.zookeeper import controller_deletion
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable

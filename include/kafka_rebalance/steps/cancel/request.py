@@ -10,6 +10,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import replica_sizes, running_reassignments
+from kafka_rebalance.cluster.same_cluster import check_same_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import write_whole
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError, PolicyError, ReadError, SettingsError
@@ -35,7 +36,6 @@ from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.run.asked_batches import asked_for
 from kafka_rebalance.steps.run.requester import hand_on
 from kafka_rebalance.steps.run.running_rebalance import Running, find_moved, find_running
-from kafka_rebalance.steps.run.same_cluster import check_same_cluster
 from kafka_rebalance.steps.run_folder import create_run_folder
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view

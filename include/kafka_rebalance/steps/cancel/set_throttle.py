@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from kafka_rebalance.cluster.same_cluster import check_same_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.steps.cancel import target_run
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import check_may_begin, decider, read_approved_request
-from kafka_rebalance.steps.run.same_cluster import check_same_cluster
 from kafka_rebalance.steps.run_folder import RunFolder, open_run_folder
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.zookeeper.client import open_client

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafka_rebalance.cluster.open_reader import open_reader
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.controller import controller_document
 from kafka_rebalance.documents.segments import ClusterSegments
@@ -33,8 +34,6 @@ from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, metric_rows, re
 from kafka_rebalance.steps.run.snapshot_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
 from kafka_rebalance.steps.run_folder import RunFolder, create_run_folder
 from kafka_rebalance.verification.segments.settings_audit import with_first_findings
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.client import open_client
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +69,9 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     measured["brokers_away"] = list(taken.away.brokers)
     measured["brokers_unread"] = list(taken.unread.log_dirs)
     measured["is_whole"] = taken.away.is_empty and taken.unread.is_empty
-    checked = CheckedCluster(deployment, connection_id, problem, policy, taken.configs["lock_holder"], now)
+    checked = CheckedCluster(
+        deployment, connection_id, problem, policy, taken.configs["lock_holder"], connection.has_zookeeper, now
+    )
     result = {
         "connection_id": connection_id,
         "cluster_id": taken.view.cluster_id,
@@ -118,8 +119,8 @@ def _nights_in_a_row(found: ledger_rows.Found) -> list[dict[str, Any]]:
 
 def _skip_while_held(connection: ClusterConnection) -> None:
     """Skips the check if a run holds the cluster: a cluster that moves is no failure of the check."""
-    with open_client(connection.zookeeper) as client:
-        holder = cluster_lock.read(client)
+    with open_reader(connection) as reader:
+        holder = reader.read_lock()
     if holder is not None:
         raise NothingToDoError(
             f"{connection.connection_id} is not checked: {holder.name} holds it, and its moves would spoil the figures."

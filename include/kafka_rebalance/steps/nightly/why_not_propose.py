@@ -43,6 +43,7 @@ class CheckedCluster:
     problem: Problem
     policy: Policy | None
     holder: str | None
+    has_zookeeper: bool
     now: datetime
 
     def rows(self, table: str, days: float) -> list[dict[str, Any]]:
@@ -72,6 +73,8 @@ def why_not(
 def _obstacle(
     checked: CheckedCluster, policy: Policy, result: Mapping[str, Any], params: Mapping[str, Any]
 ) -> str | None:
+    if not checked.has_zookeeper:
+        return "the cluster has no ZooKeeper, and a run writes only to ZooKeeper"
     if checked.holder is not None:
         return f"the run {checked.holder} holds the cluster"
     without_rack = checked.problem.brokers[rackless(checked.problem)].tolist()

@@ -39,13 +39,19 @@ class CandidateApproval(Approval):
             for c in proposals["candidates"]
             if c["name"] in digests
         )
+        nothing = None if moving or stopped else "No candidate moves anything. Nothing was written."
+        if not snapshot.get("has_zookeeper", True):
+            nothing = (
+                "Read-only: this cluster has no ZooKeeper, and a run writes only to ZooKeeper. Nothing was written. "
+                "The report shows the plan, and each candidate's file for kafka-reassign-partitions.sh."
+            )
         return Offer(
             connection_id=snapshot["connection_id"],
             policy_digest=snapshot["policy_digest"],
             digests={name: digests[name] for name in on_buttons(digests, proposals.get("ranking", ()))},
             source_digest=digest_of(proposals),
             asked=snapshot,
-            nothing=None if moving or stopped else "No candidate moves anything. Nothing was written.",
+            nothing=nothing,
             refused=None if moving or not stopped else _refusal(stopped),
         )
 

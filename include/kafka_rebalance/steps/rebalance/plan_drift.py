@@ -1,7 +1,7 @@
 """Compares the cluster now with the plan that waits, for the run's page before the first write.
 
-The web server reads ZooKeeper here, so it reads little: one read at a time for a run, AT_ONCE for all runs. It keeps an
-answer for KEPT_SECONDS, and nobody waits longer than PATIENCE_SECONDS.
+The web server reads the cluster here, so it reads little: one read at a time for a run, AT_ONCE for all runs. It keeps
+an answer for KEPT_SECONDS, and nobody waits longer than PATIENCE_SECONDS.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from kafka_rebalance.cluster.open_reader import open_reader
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.approval_rules import OFFERED, REJECT
@@ -23,8 +24,6 @@ from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.read_in_time import Reads, TooManyReads
 from kafka_rebalance.steps.run.snapshot_tables import SnapshotTables
 from kafka_rebalance.steps.run_folder import RunFolder
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +59,7 @@ def _answer(deployment: Deployment, folder: RunFolder) -> Answer:
 
 
 def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
-    """Compares the approved candidate, or each that is offered, with ZooKeeper. Raises RebalanceError.
+    """Compares the approved candidate, or each that is offered, with the cluster. Raises RebalanceError.
 
     It asks no broker: the checks before the first write tell whether partitions have grown.
     """
@@ -72,8 +71,8 @@ def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
     states_read = len(then.partitions) <= STATES_READ
     settings = snapshot["settings"]
     connection = deployment.read_connection(str(snapshot["connection_id"]))
-    with open_client(connection.zookeeper) as client:
-        view = read_cluster_view(client, topics, known=None if states_read else _states(then))
+    with open_reader(connection) as reader:
+        view = reader.read_view(topics, known=None if states_read else _states(then))
     in_the_way = readiness_findings(
         view,
         expected_cluster_id=snapshot["cluster_id"],
@@ -112,7 +111,7 @@ def _states(then: Baseline) -> dict[TopicPartition, PartitionState | None]:
     return {
         tp: None
         if partition.leader is None or partition.isr is None
-        else PartitionState(partition.leader, 0, tuple(sorted(partition.isr)), 0)
+        else PartitionState(partition.leader, 0, tuple(sorted(partition.isr)))
         for tp, partition in then.partitions.items()
     }
 

@@ -12,6 +12,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import api_versions, replica_sizes, running_reassignments
 from kafka_rebalance.admin import effective_configs as broker_configs
+from kafka_rebalance.cluster.same_cluster import check_same_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ClusterNotReadyError
@@ -52,7 +53,6 @@ from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.run.disks_now import came_back_empty, disks_now, leader_sizes
 from kafka_rebalance.steps.run.left_out_moves import leave_out
-from kafka_rebalance.steps.run.same_cluster import check_same_cluster
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import read_children
 from kafka_rebalance.zookeeper.reader import read_assignments, read_topic_configs

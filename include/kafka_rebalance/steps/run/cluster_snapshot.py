@@ -11,6 +11,7 @@ from typing import Any
 from kafka_rebalance.admin import effective_configs as broker_configs
 from kafka_rebalance.admin import offsets as metadata
 from kafka_rebalance.admin import replica_sizes as sizes
+from kafka_rebalance.cluster.open_reader import open_reader
 from kafka_rebalance.errors import KafkaRuleError, ReadError, SettingsError
 from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
 from kafka_rebalance.execution.check.enough_in_sync import MIN_INSYNC_REPLICAS
@@ -22,17 +23,8 @@ from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.steps.run.same_cluster import check_same_cluster
 from kafka_rebalance.steps.run.snapshot_tables import partition_of
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import (
-    read_broker_configs,
-    read_cluster_view,
-    read_topic_configs,
-)
-from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +69,7 @@ class Snapshot:
 def read_snapshot(
     connection: ClusterConnection, settings: Settings, *, internal_topics: bool = False, of_the_rest: bool = False
 ) -> Snapshot:
-    """Reads ZooKeeper and the brokers, after the guards have passed.
+    """Reads the cluster and its brokers, after the guards have passed.
 
     `of_the_rest`: without brokers that are away and what they hold, partitions without a leader, and topics that are
     being deleted. What registered brokers do not tell is `unread`. If a leader does not tell a partition's size, the
@@ -86,9 +78,10 @@ def read_snapshot(
     Raises ClusterNotReadyError if nobody should plan on the cluster now, ReadError, and SettingsError if the settings
     name brokers or topics that do not exist.
     """
-    with open_client(connection.zookeeper) as client:
-        controller = check_controller_stable(client, lambda: time.sleep(STORM_PAUSE_SECONDS))
-        view = read_cluster_view(client)
+    with open_reader(connection) as reader:
+        controller = reader.check_controller_stable(lambda: time.sleep(STORM_PAUSE_SECONDS))
+        view = reader.read_view()
+        reader.check_is_whole(view)
         view, away = without_away(view) if of_the_rest else (view, Away())
         log.info("%s: %d brokers, %d partitions", view.cluster_id, len(view.brokers), len(view.partitions))
         refuse(
@@ -101,17 +94,18 @@ def read_snapshot(
         )
         check_names(settings, view)
         topics = sorted({tp.topic for tp in view.partitions})
-        topic_configs = read_topic_configs(client, topics)
-        dynamic = read_broker_configs(client, sorted(view.brokers))
-        holder = cluster_lock.read(client)
-    check_same_cluster(connection, view)
-    # Start offsets before sizes: this request waits for leaders that ZooKeeper has but brokers do not know yet, and
-    # which have no log until then. End offsets after sizes: too many records make an append look small, never large.
-    kafka, ids = connection.kafka, sorted(view.brokers)
-    first_offsets = metadata.read_start_offsets(kafka, sorted(view.partitions), of_the_rest=of_the_rest)
-    disks = sizes.read_log_dirs(kafka, ids, of_the_rest=of_the_rest)
-    offsets = metadata.read_end_offsets(kafka, sorted(view.partitions), of_the_rest=of_the_rest)
-    effective = broker_configs.read_effective_configs(kafka, ids, of_the_rest=of_the_rest)
+        topic_configs = reader.read_topic_configs(topics)
+        dynamic = reader.read_broker_configs(sorted(view.brokers))
+        holder = reader.read_lock()
+        reader.check_same_cluster(view)
+        # Start offsets before sizes: this request waits for leaders that the view has but brokers do not know yet, and
+        # which have no log until then. End offsets after sizes: too many records make an append look small, never
+        # large.
+        kafka, ids = connection.kafka, sorted(view.brokers)
+        first_offsets = metadata.read_start_offsets(kafka, sorted(view.partitions), of_the_rest=of_the_rest)
+        disks = sizes.read_log_dirs(kafka, ids, of_the_rest=of_the_rest)
+        offsets = metadata.read_end_offsets(kafka, sorted(view.partitions), of_the_rest=of_the_rest)
+        effective = broker_configs.read_effective_configs(kafka, ids, of_the_rest=of_the_rest)
     partitions = partition_rows(view, disks, topic_configs, effective, internal_topics=internal_topics)
     if of_the_rest:
         partitions = [_with_size_in_sync(row, disks) for row in partitions]

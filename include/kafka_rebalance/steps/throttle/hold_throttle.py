@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from kafka_rebalance.cluster.same_cluster import check_same_cluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import LockLostError, ReadError, StoppedError
 from kafka_rebalance.execution.check.batch_wait import Wait
@@ -33,7 +34,6 @@ from kafka_rebalance.steps.run.checks_before_write import (
     check_plan_within_policy,
 )
 from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, take_lock
-from kafka_rebalance.steps.run.same_cluster import check_same_cluster
 from kafka_rebalance.steps.run.segment_configs_now import check_copies_safe
 from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.run_folder import check_newest_attempt

@@ -12,6 +12,7 @@ from typing import Any
 
 from kafka_rebalance.admin import effective_configs as broker_configs
 from kafka_rebalance.admin import replica_sizes
+from kafka_rebalance.cluster.same_cluster import check_same_cluster
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError, SettingsError
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -19,7 +20,6 @@ from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.run import cluster_snapshot
-from kafka_rebalance.steps.run.same_cluster import check_same_cluster
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view, read_topic_configs
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable

@@ -8,12 +8,13 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.cluster.same_cluster import check_same_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.execution.topics.house_rules import TopicChange, check_still
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin, read_approved_request
 from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, take_lock
-from kafka_rebalance.steps.run.same_cluster import check_same_cluster, read_view_of
+from kafka_rebalance.steps.run.same_cluster import read_view_of
 from kafka_rebalance.steps.topics.request import failing_as_kafka_topics
 from kafka_rebalance.zookeeper import cluster_lock, topic_writes
 from kafka_rebalance.zookeeper.client import open_client

@@ -126,5 +126,4 @@ def decode_partition_state(data: bytes | None, topic_partition: TopicPartition |
         leader=max(leader, -1),
         leader_epoch=json_integer(path, "leader_epoch", fields.get("leader_epoch")),
         isr=parse_brokers(path, "isr", fields.get("isr")),
-        controller_epoch=json_integer(path, "controller_epoch", fields.get("controller_epoch")),
     )

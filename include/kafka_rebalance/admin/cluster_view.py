@@ -1,0 +1,188 @@
+"""Reads a cluster without ZooKeeper: brokers, quorum, and partitions with what is in motion.
+
+A broker answers from its own copy of the metadata, which is behind the controller's: by 0.3 seconds at most when the
+cluster is quiet, by more than 10 while brokers create thousands of logs. So two brokers must agree. The list of what is
+in motion comes from the controller itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from kafka.errors import IncompatibleBrokerVersion
+from kafka.protocol.admin import (
+    DescribeClusterRequest,
+    DescribeQuorumRequest,
+    ListPartitionReassignmentsRequest,
+)
+from kafka.protocol.metadata import MetadataRequest
+
+from kafka_rebalance.admin.clients import REQUEST_SECONDS
+from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_answer
+from kafka_rebalance.errors import ClusterNotReadyError, ConnectionSettingsError, ReadError
+from kafka_rebalance.model.cluster_view import (
+    BrokerRegistration,
+    ClusterView,
+    Controller,
+    Endpoint,
+    SettledController,
+)
+from kafka_rebalance.model.partition import PartitionState, PartitionView, TopicPartition
+
+EPOCHS_OF_A_STORM = 3  # an ordinary failover between the two reads adds one, a vote that was split adds more
+_AGREE_SECONDS, _PAUSE_SECONDS = 30.0, 0.2
+_METADATA_TOPIC = "__cluster_metadata"
+_DESCRIBE_TOPICS = "Describe on all topics"
+_UNKNOWN_TOPIC = 3
+_NO_LEADER = 5  # LEADER_NOT_AVAILABLE: the partition has none now
+_OFFLINE_REPLICA = 9  # REPLICA_NOT_AVAILABLE: no error of the partition
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    leader: int
+    epoch: int
+    voters: frozenset[int]
+
+
+def read_view(wire: Wire, topics: Collection[str] | None = None) -> ClusterView:
+    """The cluster now, with all topics or those named; a topic that does not exist is absent. Raises ReadError."""
+    quorum = read_quorum(wire)
+    cluster_id, brokers, controller = _read_brokers(wire)
+    # Before the partitions: if a move is no longer listed, their lists and ISRs show its end.
+    moves = _read_moves(wire, controller)
+    partitions = _read_agreed(wire, sorted(brokers), topics)
+    return ClusterView(
+        cluster_id=cluster_id,
+        controller=Controller(quorum.leader, quorum.epoch),
+        brokers=brokers,
+        partitions={tp: _in_motion(partition, moves.get(tp)) for tp, partition in partitions.items()},
+        reassignments=None,
+        elections=None,
+        deletions=frozenset(),
+        voters=quorum.voters,
+    )
+
+
+def check_quorum_stable(wire: Wire, pause: Callable[[], None]) -> SettledController:
+    """The quorum's leader, read twice with `pause` between. Raises ClusterNotReadyError, ReadError."""
+    before = read_quorum(wire)
+    pause()
+    after = read_quorum(wire)
+    if after.epoch - before.epoch > EPOCHS_OF_A_STORM:
+        raise ClusterNotReadyError(
+            f"The quorum's epoch grew from {before.epoch} to {after.epoch} between two reads: the controllers elect "
+            "one leader after the other. Nothing was written. See the controllers' logs."
+        )
+    return SettledController(Controller(after.leader, after.epoch), (before.epoch, after.epoch))
+
+
+def read_quorum(wire: Wire) -> Quorum:
+    """Raises ConnectionSettingsError for a cluster with ZooKeeper, ClusterNotReadyError without a leader, ReadError."""
+    data = DescribeQuorumRequest.TopicData
+    one = data.PartitionData(partition_index=0)
+    try:
+        answer = wire.read(DescribeQuorumRequest(topics=[data(topic_name=_METADATA_TOPIC, partitions=[one])]))
+    except IncompatibleBrokerVersion as old:
+        raise ConnectionSettingsError(
+            "This cluster has no quorum of controllers: it has ZooKeeper, or is below Kafka 3.3. Nothing was read or "
+            "written. Use a connection of type kafka_zookeeper."
+        ) from old
+    check_answer("The quorum of controllers", DESCRIBE_CLUSTER, answer.error_code)
+    found = answer.topics[0].partitions[0]
+    check_answer("The quorum of controllers", DESCRIBE_CLUSTER, found.error_code)
+    if found.leader_id < 0:
+        raise ClusterNotReadyError(
+            "The quorum of controllers has no leader. Nothing was written. Try again when it has elected one."
+        )
+    return Quorum(found.leader_id, found.leader_epoch, frozenset(voter.replica_id for voter in found.current_voters))
+
+
+def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration], int]:
+    """(cluster id, live brokers, the one that takes requests to the controller)
+
+    A fenced broker has no session, as one without a znode has none.
+    """
+    answer = wire.read(DescribeClusterRequest(include_fenced_brokers=True))
+    check_answer("The list of brokers", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
+    live = [broker for broker in answer.brokers if not getattr(broker, "is_fenced", False)]
+    registered = {
+        broker.broker_id: BrokerRegistration(broker.broker_id, (Endpoint(broker.host, broker.port),), broker.rack)
+        for broker in sorted(live, key=lambda one: one.broker_id)
+    }
+    return answer.cluster_id, registered, answer.controller_id
+
+
+def _read_moves(wire: Wire, controller: int) -> dict[TopicPartition, Any]:
+    answer = wire.read(
+        ListPartitionReassignmentsRequest(timeout_ms=int(REQUEST_SECONDS * 1000), topics=None), controller
+    )
+    check_answer("The list of reassignments", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
+    return {TopicPartition(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
+
+
+def _in_motion(partition: PartitionView, move: Any) -> PartitionView:
+    if move is None:
+        return partition
+    return replace(
+        partition,
+        replicas=tuple(move.replicas),
+        adding=tuple(move.adding_replicas),
+        removing=tuple(move.removing_replicas),
+    )
+
+
+def _read_agreed(
+    wire: Wire, brokers: Sequence[int], topics: Collection[str] | None
+) -> Mapping[TopicPartition, PartitionView]:
+    """The partitions as two brokers tell them, or as the only broker does. Raises ReadError if they never agree."""
+    first, *others = brokers
+    if not others:
+        return _read_partitions(wire, first, topics)
+    give_up = time.monotonic() + _AGREE_SECONDS
+    while (told := _read_partitions(wire, first, topics)) != _read_partitions(wire, others[-1], topics):
+        if time.monotonic() > give_up:
+            raise ReadError(
+                f"Brokers {first} and {others[-1]} tell different partitions, leaders or in-sync replicas for "
+                f"{_AGREE_SECONDS:.0f} s. Nothing was written. Try again when the cluster is quiet; if it stays, one "
+                "of them does not hear from the controllers, see its log."
+            )
+        time.sleep(_PAUSE_SECONDS)
+    return told
+
+
+def _read_partitions(wire: Wire, broker: int, topics: Collection[str] | None) -> dict[TopicPartition, PartitionView]:
+    """The partitions as this broker knows them. Topics that the user may not describe are absent."""
+    named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
+    answer = wire.read(MetadataRequest(topics=named, allow_auto_topic_creation=False), broker)
+    found: dict[TopicPartition, PartitionView] = {}
+    for topic in answer.topics:
+        if topic.error_code == _UNKNOWN_TOPIC:
+            continue
+        check_answer(f"Topic {topic.name}", _DESCRIBE_TOPICS, topic.error_code)
+        for one in topic.partitions:
+            if one.error_code not in (_NO_LEADER, _OFFLINE_REPLICA):
+                check_answer(f"Partition {topic.name}-{one.partition_index}", _DESCRIBE_TOPICS, one.error_code)
+            found[TopicPartition(topic.name, one.partition_index)] = PartitionView(
+                replicas=tuple(one.replica_nodes),
+                adding=(),
+                removing=(),
+                topic_znode_version=None,
+                topic_czxid=None,
+                topic_id=_topic_id(topic.topic_id),
+                state=PartitionState(one.leader_id, one.leader_epoch, tuple(one.isr_nodes)),
+                marks_moves=True,
+            )
+    return found
+
+
+def _topic_id(told: UUID | None) -> str | None:
+    """As Kafka writes it (`org.apache.kafka.common.Uuid`). None below 2.8, whose topics have none."""
+    if told is None or not told.int:
+        return None
+    return base64.urlsafe_b64encode(told.bytes).decode().rstrip("=")

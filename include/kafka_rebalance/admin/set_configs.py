@@ -1,0 +1,58 @@
+"""Configs that somebody has set: on topics, on single brokers, and on all brokers. Without defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from kafka.protocol.admin import DescribeConfigsRequest
+
+from kafka_rebalance.admin.wire import Wire, check_answer
+
+ALL_BROKERS = -1  # stands for the default of all brokers, whose resource has no name
+_TOPIC, _BROKER = 2, 4  # ConfigResource.Type
+_SET_ON_TOPIC, _SET_ON_BROKER, _SET_ON_ALL_BROKERS = 1, 2, 3  # DescribeConfigsResponse.ConfigSource
+_AT_ONCE = 500  # topics in one request; a topic has about 35 configs
+
+
+def read_topic_configs(wire: Wire, topics: Collection[str]) -> dict[str, dict[str, str]]:
+    """The configs that are set on each topic. Raises ReadError naming the topic."""
+    names, found = sorted(topics), dict[str, dict[str, str]]()
+    for start in range(0, len(names), _AT_ONCE):
+        found |= dict(_asked(wire, _TOPIC, names[start : start + _AT_ONCE], {_SET_ON_TOPIC}, None))
+    return found
+
+
+def read_broker_configs(wire: Wire, brokers: Collection[int]) -> dict[int, dict[str, str]]:
+    """The configs that are set on each of these live brokers, and as broker -1 those of all brokers. Raises ReadError.
+
+    A broker answers for itself alone. Secrets are absent.
+    """
+    found = {
+        broker: dict(_asked(wire, _BROKER, [str(broker)], {_SET_ON_BROKER}, broker))[str(broker)] for broker in brokers
+    }
+    return {**found, ALL_BROKERS: dict(_asked(wire, _BROKER, [""], {_SET_ON_ALL_BROKERS}, None))[""]}
+
+
+def _asked(
+    wire: Wire, kind: int, names: Collection[str], sources: Collection[int], broker: int | None
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """(name, configs from these sources) of each resource."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    wanted = [resource(resource_type=kind, resource_name=name, configuration_keys=None) for name in names]
+    answer = wire.read(
+        DescribeConfigsRequest(resources=wanted, include_synonyms=False, include_documentation=False), broker
+    )
+    for result in answer.results:
+        if kind == _TOPIC:
+            what, needs = f"topic {result.resource_name}", "DescribeConfigs on all topics"
+        else:
+            what, needs = f"broker {result.resource_name or 'default'}", "DescribeConfigs on the cluster"
+        check_answer(f"The configs of {what}", needs, result.error_code, result.error_message)
+        yield (
+            result.resource_name,
+            {
+                one.name: one.value
+                for one in sorted(result.configs, key=lambda one: one.name)
+                if one.config_source in sources and one.value is not None
+            },
+        )

@@ -1,0 +1,92 @@
+"""Requests of Kafka's protocol, sent as kafka-python's own classes.
+
+kafka-python's methods hide what these answers tell: texts of errors, the error of a whole answer, and silence of a
+broker. They also keep a dead controller for ever.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka.errors import (
+    IncompatibleBrokerVersion,
+    KafkaConnectionError,
+    KafkaError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+    UnknownBrokerIdError,
+    for_code,
+)
+
+from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_kafka_python, unreachable
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.connection import KafkaConnection
+
+# After these, the same read may succeed: the client chose a broker that has just gone, or has not connected yet.
+_AWAY = (KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, UnknownBrokerIdError)
+_PAUSE_SECONDS = 0.2
+_NOT_AUTHORIZED = (29, 30, 31)  # TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED
+DESCRIBE_CLUSTER = "Describe on the cluster"
+
+
+class Wire:
+    """One open client."""
+
+    def __init__(self, kafka: KafkaConnection, client: KafkaAdminClient) -> None:
+        self._kafka = kafka
+        self._manager = client._manager
+
+    def read(self, request: Any, broker: int | None = None, *, repeat_seconds: float = REQUEST_SECONDS) -> Any:
+        """The answer of this broker, or of any one. The request is repeated if nobody answers, so it must only read.
+
+        Raises ReadError, and IncompatibleBrokerVersion if the brokers do not know this request.
+        """
+        give_up = time.monotonic() + repeat_seconds
+        while True:
+            try:
+                return self._manager.run(self._send, request, broker)
+            except _AWAY as away:
+                if time.monotonic() >= give_up:
+                    raise self._silent(broker, away) from away
+                self._manager.cluster.request_update()  # the brokers it knows are those of its first look
+                time.sleep(_PAUSE_SECONDS)
+            except IncompatibleBrokerVersion:
+                raise
+            except (KafkaError, OSError) as failed:
+                raise self._silent(broker, failed) from failed
+
+    async def _send(self, request: Any, broker: int | None) -> Any:
+        return await self._manager.send(request, node_id=broker)
+
+    def _silent(self, broker: int | None, cause: BaseException) -> ReadError:
+        if broker is None:
+            return unreachable(self._kafka, cause)
+        return ReadError(
+            f"Broker {broker} of Kafka {self._kafka.bootstrap_servers} cannot be read ({type(cause).__name__}). Check "
+            "that the broker is up and that this host can reach it."
+        )
+
+
+@contextmanager
+def open_wire(kafka: KafkaConnection) -> Iterator[Wire]:
+    """Raises ReadError, ConnectionSettingsError."""
+    with open_kafka_python(kafka) as client:
+        yield Wire(kafka, client)
+
+
+def check_answer(what: str, needs: str, code: int, text: str | None = None) -> None:
+    """Raises ReadError if the answer has an error.
+
+    `what` names the subject: `The list of brokers`. `needs` is the permission: `Describe on the cluster`.
+    """
+    if not code:
+        return
+    remedy = "Try again. If it stays, read the logs of the brokers and controllers"
+    if code in _NOT_AUTHORIZED:
+        remedy = f"Grant the Kafka user {needs}"
+    said = f"{for_code(code).__name__}: {text}" if text else for_code(code).__name__
+    raise ReadError(f"{what} cannot be read ({said}). Nothing was written. {remedy}.")

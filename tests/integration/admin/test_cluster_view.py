@@ -1,0 +1,230 @@
+"""What is read of a cluster through Kafka's Admin API, held against ZooKeeper, and against brokers without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+)
+from confluent_kafka.admin import ResourceType as AclResource
+from kafka import TopicPartition as KafkaTopicPartition
+
+from kafka_rebalance.admin import cluster_view
+from kafka_rebalance.admin.clients import open_kafka_python
+from kafka_rebalance.admin.cluster_view import Quorum, read_view
+from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs
+from kafka_rebalance.admin.wire import open_wire
+from kafka_rebalance.errors import ConnectionSettingsError, ReadError
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
+from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.steps.run.cluster_snapshot import read_snapshot
+from kafka_rebalance.zookeeper import reader
+from kafka_rebalance.zookeeper.client import open_client
+from local_cluster import LocalCluster
+from local_cluster.jars.locked_jars import KRAFT_VERSIONS
+from support.waiting import wait
+
+WITHOUT_DESCRIBE_CLUSTER_REQUEST = "2.0.1"  # it came with 2.8 (KIP-700)
+# Beside the listener of brokers and tests, one for the user `reader`, who may do what rules permit, and nothing else.
+WITH_A_READER = {
+    "listeners": "{was},CLIENT://127.0.0.2:{next_port}",
+    "listener.security.protocol.map": "{was},CLIENT:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.client.plain.sasl.jaas.config": (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_reader="secret";'
+    ),
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+AS_READER = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "reader",
+    "sasl.password": "secret",
+}
+
+
+def permission(kind: AclResource, name: str, operation: AclOperation) -> AclBinding:
+    return AclBinding(kind, name, ResourcePatternType.LITERAL, "User:reader", "*", operation, AclPermissionType.ALLOW)
+
+
+CLUSTER = (AclResource.BROKER, "kafka-cluster")  # librdkafka's name of the resource type Cluster
+PERMISSIONS = {
+    "Describe on all topics": permission(AclResource.TOPIC, "*", AclOperation.DESCRIBE),
+    "DescribeConfigs on all topics": permission(AclResource.TOPIC, "*", AclOperation.DESCRIBE_CONFIGS),
+    "Describe on the cluster": permission(*CLUSTER, AclOperation.DESCRIBE),
+    "DescribeConfigs on the cluster": permission(*CLUSTER, AclOperation.DESCRIBE_CONFIGS),
+}
+
+
+def view_of(cluster: LocalCluster) -> ClusterView:
+    with open_wire(KafkaConnection(cluster.bootstrap_servers)) as wire:
+        return read_view(wire)
+
+
+# --- held against ZooKeeper ---
+
+
+def test_partitions_and_configs_are_those_of_zookeeper(
+    cluster: LocalCluster, fresh_topic_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if cluster.version == WITHOUT_DESCRIBE_CLUSTER_REQUEST:
+        pytest.skip("the Admin API is read from Kafka 3.9 on, and compared from 2.8 on")
+    topics = [fresh_topic_name(), fresh_topic_name()]
+    cluster.create_topic(
+        topics[0], {0: (2, 1, 4), 1: (3, 2, 1)}, config={"retention.ms": "5000", "segment.bytes": "9999"}
+    )
+    cluster.create_topic(topics[1], {0: (4,)})
+    monkeypatch.setattr(cluster_view, "read_quorum", lambda wire: Quorum(1, 1, frozenset({1})))  # there is none
+    kafka, zookeeper = KafkaConnection(cluster.bootstrap_servers), ZooKeeperConnection(cluster.zookeeper)
+    with open_wire(kafka) as wire, open_client(zookeeper) as client:
+
+        def both() -> tuple[ClusterView, ClusterView]:
+            return read_view(wire, topics), reader.read_cluster_view(client, topics)
+
+        def same(one: PartitionView) -> PartitionView:
+            """Without what ZooKeeper alone has; the ISR is in no particular order."""
+            assert one.state is not None
+            state = replace(one.state, isr=tuple(sorted(one.isr)))
+            return replace(one, topic_znode_version=None, topic_czxid=None, state=state, marks_moves=True)
+
+        def agree() -> bool:
+            by_api, known = both()
+            return {tp: same(p) for tp, p in by_api.partitions.items()} == {
+                tp: same(p) for tp, p in known.partitions.items()
+            }
+
+        wait("brokers have heard of the topics", agree)
+        by_api, known = both()
+        assert len(by_api.partitions) == 3
+        assert (by_api.cluster_id, by_api.racks) == (known.cluster_id, known.racks)
+        assert read_topic_configs(wire, topics) == reader.read_topic_configs(client, topics)
+        assert read_broker_configs(wire, [1, 2]) == reader.read_broker_configs(client, [1, 2])
+
+
+def test_a_cluster_with_zookeeper_is_refused(cluster: LocalCluster) -> None:
+    with pytest.raises(ConnectionSettingsError, match=r"no quorum of controllers.*kafka_zookeeper"):
+        view_of(cluster)
+
+
+# --- without ZooKeeper ---
+
+
+@pytest.fixture(scope="module", params=KRAFT_VERSIONS)
+def kraft(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    with LocalCluster(request.param, brokers=3, racks=3, kraft=True, broker_config=WITH_A_READER) as running:
+        running.create_topic("orders", {0: (3, 1), 1: (2, 3)})
+        running.create_topic("payments", {0: (1, 2)})
+        wait("all brokers know the topics", lambda: len(view_of(running).partitions) == 3)
+        yield running
+
+
+def test_a_view_has_live_brokers_the_quorum_and_every_list_in_order(kraft: LocalCluster) -> None:
+    found = view_of(kraft)
+    assert found.racks == {1: "rack-0", 2: "rack-1", 3: "rack-2"}
+    assert found.voters == {1, 2, 3}
+    assert found.controller is not None
+    assert found.controller.broker in found.voters
+    assert [one.replicas for _, one in sorted(found.partitions.items())] == [(3, 1), (2, 3), (1, 2)]
+    assert not found.moving
+    kraft.stop_broker(3)
+    try:
+        wait("broker 3 has left", lambda: set(view_of(kraft).brokers) == {1, 2})
+        assert [one.leader for _, one in sorted(view_of(kraft).partitions.items())] == [1, 2, 1]
+    finally:
+        kraft.start_broker(3)
+
+
+def test_a_partition_in_motion_is_told_with_its_target(kraft: LocalCluster) -> None:
+    """To a broker that is down, so that the move does not end."""
+    kraft.stop_broker(3)
+    moved = TopicPartition("payments", 0)
+    try:
+        wait("broker 3 has left", lambda: set(view_of(kraft).brokers) == {1, 2})
+        with open_kafka_python(KafkaConnection(kraft.bootstrap_servers)) as client:
+            client.alter_partition_reassignments({KafkaTopicPartition(*moved): [2, 3]})
+            wait("the move is listed", lambda: moved in view_of(kraft).moving)
+            found = view_of(kraft).partitions[moved]
+            assert (found.target, found.origin) == ((2, 3), (2, 1))
+            assert (found.adding, found.removing) == ((3,), (1,))
+            client.alter_partition_reassignments({KafkaTopicPartition(*moved): None})
+    finally:
+        kraft.start_broker(3)
+    wait("the move is cancelled", lambda: not view_of(kraft).moving)
+
+
+# --- permissions ---
+
+
+@pytest.fixture
+def reader_of(kraft: LocalCluster) -> Iterator[Callable[[frozenset[AclBinding]], ClusterConnection]]:
+    """The connection of a user with these permissions alone."""
+    admin = AdminClient({"bootstrap.servers": kraft.bootstrap_servers, "log_level": 0})
+    every = AclBindingFilter(
+        AclResource.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+
+    def permit(permissions: frozenset[AclBinding]) -> ClusterConnection:
+        for answer in admin.create_acls(list(permissions)).values():
+            answer.result(30)
+        wait("the rules are known", lambda: len(admin.describe_acls(every).result(30)) == len(permissions))
+        ports = [int(server.rpartition(":")[2]) for server in kraft.bootstrap_servers.split(",")]
+        servers = ",".join(f"127.0.0.2:{port + 1}" for port in ports)
+        return ClusterConnection("kafka_us", None, KafkaConnection(servers, AS_READER))
+
+    yield permit
+    for answer in admin.delete_acls([every]).values():
+        answer.result(30)
+
+
+def test_four_permissions_are_enough_to_take_a_snapshot(
+    kraft: LocalCluster, reader_of: Callable[[frozenset[AclBinding]], ClusterConnection]
+) -> None:
+    connection = reader_of(frozenset(PERMISSIONS.values()))
+    taken = read_snapshot(connection, Settings())
+    assert {tp.topic for tp in taken.view.partitions} == {"orders", "payments"}
+    assert set(taken.end_offsets) == set(taken.view.partitions)
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (
+            "Describe on all topics",
+            r"hold 2 topics that they do not list.*orders, payments.*Describe on all topics",
+        ),
+        ("DescribeConfigs on all topics", r"configs of topic orders cannot be read.*DescribeConfigs on all topics"),
+        ("Describe on the cluster", r"quorum of controllers cannot be read.*Describe on the cluster"),
+        ("DescribeConfigs on the cluster", r"configs of broker 1 cannot be read.*DescribeConfigs on the cluster"),
+    ],
+)
+def test_a_missing_permission_is_named(
+    kraft: LocalCluster,
+    reader_of: Callable[[frozenset[AclBinding]], ClusterConnection],
+    missing: str,
+    said: str,
+) -> None:
+    connection = reader_of(frozenset(rule for name, rule in PERMISSIONS.items() if name != missing))
+    with pytest.raises(ReadError, match=said):
+        read_snapshot(connection, Settings())
+
+
+def test_a_topic_that_the_user_may_not_describe_makes_no_smaller_cluster(
+    kraft: LocalCluster, reader_of: Callable[[frozenset[AclBinding]], ClusterConnection]
+) -> None:
+    without = {name: rule for name, rule in PERMISSIONS.items() if name != "Describe on all topics"}
+    one = permission(AclResource.TOPIC, "orders", AclOperation.DESCRIBE)
+    connection = reader_of(frozenset([*without.values(), one]))
+    with pytest.raises(ReadError, match=r"hold 1 topics that they do not list.*payments.*Grant"):
+        read_snapshot(connection, Settings())
