@@ -9,16 +9,18 @@ from kafka.protocol.admin import DescribeConfigsRequest
 from kafka_rebalance.admin.wire import Wire, check_answer
 
 ALL_BROKERS = -1  # stands for the default of all brokers, whose resource has no name
-_TOPIC, _BROKER = 2, 4  # ConfigResource.Type
+TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _SET_ON_TOPIC, _SET_ON_BROKER, _SET_ON_ALL_BROKERS = 1, 2, 3  # DescribeConfigsResponse.ConfigSource
+_UNKNOWN_TOPIC = 3
 _AT_ONCE = 500  # topics in one request; a topic has about 35 configs
 
 
 def read_topic_configs(wire: Wire, topics: Collection[str]) -> dict[str, dict[str, str]]:
-    """The configs that are set on each topic. Raises ReadError naming the topic."""
-    names, found = sorted(topics), dict[str, dict[str, str]]()
+    """The configs that are set on each topic; one that does not exist has none. Raises ReadError naming the topic."""
+    names = sorted(topics)
+    found: dict[str, dict[str, str]] = {name: {} for name in names}
     for start in range(0, len(names), _AT_ONCE):
-        found |= dict(_asked(wire, _TOPIC, names[start : start + _AT_ONCE], {_SET_ON_TOPIC}, None))
+        found |= dict(_asked(wire, TOPIC, names[start : start + _AT_ONCE], {_SET_ON_TOPIC}, None))
     return found
 
 
@@ -43,7 +45,9 @@ def _asked(
         DescribeConfigsRequest(resources=wanted, include_synonyms=False, include_documentation=False), broker
     )
     for result in answer.results:
-        if kind == _TOPIC:
+        if kind == TOPIC and result.error_code == _UNKNOWN_TOPIC:
+            continue
+        if kind == TOPIC:
             what, needs = f"topic {result.resource_name}", "DescribeConfigs on all topics"
         else:
             what, needs = f"broker {result.resource_name or 'default'}", "DescribeConfigs on the cluster"

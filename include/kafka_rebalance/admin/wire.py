@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -24,6 +24,7 @@ from kafka.errors import (
 
 from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_kafka_python, unreachable
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
 
 # After these, the same read may succeed: the client chose a broker that has just gone, or has not connected yet.
@@ -52,12 +53,29 @@ class Wire:
             except _AWAY as away:
                 if time.monotonic() >= give_up:
                     raise self._silent(broker, away) from away
-                self._manager.cluster.request_update()  # the brokers it knows are those of its first look
                 time.sleep(_PAUSE_SECONDS)
+                with suppress(KafkaError, OSError):
+                    self._manager.run(self._manager.cluster.refresh_metadata)  # it knows the brokers of its first look
             except IncompatibleBrokerVersion:
                 raise
             except (KafkaError, OSError) as failed:
                 raise self._silent(broker, failed) from failed
+
+    def write(self, request: Any, what: str, kind: Kind, subject: str) -> Any:
+        """The answer of any broker, which forwards the request to the controller. It is sent once.
+
+        `what` names the change in errors: `the creation of topic orders`. Raises ReadError if nobody answers: then the
+        outcome is unknown, and the next try of the task has to look first.
+        """
+        try:
+            return self._manager.run(self._send, request, None)
+        except (KafkaError, OSError) as failed:
+            note(kind, subject, is_certain=False)
+            raise ReadError(
+                f"Kafka {self._kafka.bootstrap_servers} did not answer the request for {what} "
+                f"({type(failed).__name__}), so whether it was carried out is unknown. Clear this task: it looks "
+                "first, and asks again only for what is missing."
+            ) from failed
 
     async def _send(self, request: Any, broker: int | None) -> Any:
         return await self._manager.send(request, node_id=broker)

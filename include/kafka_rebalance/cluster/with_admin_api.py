@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kafka_rebalance.admin import set_configs
+from kafka_rebalance.admin import set_configs, topic_changes
 from kafka_rebalance.admin.cluster_view import check_quorum_stable, read_view
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.execution.topics.house_rules import TopicChange
+from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
+from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import listed
-from kafka_rebalance.model.partition import PartitionState, TopicPartition
-from kafka_rebalance.zookeeper.cluster_lock import LockOwner
+from kafka_rebalance.model.partition import PartitionState, TopicIdentity, TopicPartition
+from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence, LockOwner
 
 
-class AdminApiReader:
-    """See `ClusterReader`."""
+class AdminApiCluster:
+    """See `Cluster`."""
 
     def __init__(self, kafka: KafkaConnection, wire: Wire) -> None:
         self._kafka = kafka
         self._wire = wire
+
+    @property
+    def topics(self) -> AdminApiTopics:
+        return AdminApiTopics(self._wire)
 
     def check_controller_stable(self, pause: Callable[[], None]) -> SettledController:
         return check_quorum_stable(self._wire, pause)
@@ -55,5 +62,55 @@ class AdminApiReader:
         return set_configs.read_broker_configs(self._wire, brokers)
 
     def read_lock(self) -> LockOwner | None:
-        """None: without ZooKeeper a run writes nothing, so it takes no lock."""
+        """None: without ZooKeeper no run moves replicas, so nothing has to be kept from meeting its moves."""
         return None
+
+    def acquire(self, owner: LockOwner) -> Fence:
+        return NO_FENCE
+
+    def release(self, owner: LockOwner) -> None: ...
+
+
+class AdminApiTopics:
+    """See `TopicWriter`. Kafka itself checks each change, so `version` is not needed."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def check_accepted(self, change: TopicChange) -> None:
+        topic_changes.check_accepted(self._wire, change)
+
+    def create(
+        self,
+        topic: str,
+        assignment: Mapping[int, Sequence[int]],
+        configs: Mapping[str, str],
+        *,
+        version: str | None,
+        registered: Collection[int],
+    ) -> Created:
+        return Created(topic_changes.create_topic(self._wire, topic, assignment, configs, registered=registered))
+
+    def expand(
+        self,
+        topic: str,
+        added: Mapping[int, Sequence[int]],
+        *,
+        expected: TopicIdentity,
+        registered: Collection[int],
+        fence: Fence,
+    ) -> None:
+        topic_changes.add_partitions(self._wire, topic, added, expected=expected, registered=registered)
+
+    def set_configs(
+        self, topic: str, changes: Mapping[str, str | None], *, version: str | None, expected: TopicIdentity
+    ) -> None:
+        topic_changes.change_configs(self._wire, topic, changes, expected=expected)
+
+    def delete(self, topic: str, *, expected: TopicIdentity, fence: Fence) -> Outcome:
+        return topic_changes.delete_topic(self._wire, topic, expected=expected)
+
+    def read_deletion(self, topic: str, *, expected: TopicIdentity) -> Deletion:
+        """Kafka tells nobody which topics it is about to delete: a topic is there, or it is not."""
+        left = topic_changes.is_there(self._wire, topic, expected)
+        return Deletion(marked=False, topic_left=left, config_left=False)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kazoo.client import KazooClient
 
 from kafka_rebalance.cluster import same_cluster
+from kafka_rebalance.execution.topics.house_rules import TopicChange
+from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
+from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.partition import PartitionState, TopicPartition
-from kafka_rebalance.zookeeper import cluster_lock, reader
+from kafka_rebalance.model.partition import PartitionState, TopicIdentity, TopicPartition
+from kafka_rebalance.zookeeper import cluster_lock, reader, topic_writes
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 
 
-class ZooKeeperReader:
-    """See `ClusterReader`."""
+class ZooKeeperCluster:
+    """See `Cluster`."""
 
     def __init__(self, connection: ClusterConnection, client: KazooClient) -> None:
         self._connection = connection
         self._client = client
+
+    @property
+    def topics(self) -> ZooKeeperTopics:
+        return ZooKeeperTopics(self._client)
 
     def check_controller_stable(self, pause: Callable[[], None]) -> SettledController:
         return check_controller_stable(self._client, pause)
@@ -46,3 +53,58 @@ class ZooKeeperReader:
 
     def read_lock(self) -> cluster_lock.LockOwner | None:
         return cluster_lock.read(self._client)
+
+    def acquire(self, owner: cluster_lock.LockOwner) -> cluster_lock.Fence:
+        return cluster_lock.acquire(self._client, owner)
+
+    def release(self, owner: cluster_lock.LockOwner) -> None:
+        cluster_lock.release(self._client, owner)
+
+
+class ZooKeeperTopics:
+    """See `TopicWriter`."""
+
+    def __init__(self, client: KazooClient) -> None:
+        self._client = client
+
+    def check_accepted(self, change: TopicChange) -> None:
+        """No server checks what is written to ZooKeeper, so this project's copy of Kafka's rules has done so."""
+
+    def create(
+        self,
+        topic: str,
+        assignment: Mapping[int, Sequence[int]],
+        configs: Mapping[str, str],
+        *,
+        version: str | None,
+        registered: Collection[int],
+    ) -> Created:
+        assert version is not None
+        return topic_writes.create_topic(
+            self._client, topic, assignment, configs, version=version, registered=registered
+        )
+
+    def expand(
+        self,
+        topic: str,
+        added: Mapping[int, Sequence[int]],
+        *,
+        expected: TopicIdentity,
+        registered: Collection[int],
+        fence: cluster_lock.Fence,
+    ) -> None:
+        topic_writes.write_more_partitions(
+            self._client, topic, added, expected=expected, registered=registered, fence=fence
+        )
+
+    def set_configs(
+        self, topic: str, changes: Mapping[str, str | None], *, version: str | None, expected: TopicIdentity
+    ) -> None:
+        assert version is not None
+        topic_writes.set_topic_configs(self._client, topic, changes, version=version, expected=expected)
+
+    def delete(self, topic: str, *, expected: TopicIdentity, fence: cluster_lock.Fence) -> Outcome:
+        return topic_writes.delete_topic(self._client, topic, expected=expected, fence=fence)
+
+    def read_deletion(self, topic: str, *, expected: TopicIdentity) -> Deletion:
+        return topic_writes.read_deletion(self._client, topic, expected=expected)

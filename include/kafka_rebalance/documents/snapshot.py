@@ -42,7 +42,7 @@ class SnapshotTaken:
     controller: Mapping[str, Any] | None = None  # see `documents.controller`
     window: AskedWindow | None = None
     automatic_elections: AutomaticElections | None = None
-    has_zookeeper: bool = True  # without it the cluster is read-only
+    has_zookeeper: bool = True  # without it no run moves replicas
 
 
 SNAPSHOT_FILE = JsonFile(SNAPSHOT, SnapshotTaken)

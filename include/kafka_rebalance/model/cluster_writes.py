@@ -26,6 +26,11 @@ class Kind(StrEnum):
     CONTROLLER = "controller"
 
 
+class Outcome(StrEnum):
+    CREATED = "created"
+    ALREADY_THERE = "already_there"  # an earlier attempt of ours made it; the controller may have taken it up since
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterWrite:
     """One change. `is_certain` False: the connection was lost during the write."""

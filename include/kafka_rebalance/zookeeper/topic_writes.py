@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import KafkaRuleError, StaleProposalError, WriteError
+from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.kafka.topic_configs import check_topic_configs
 from kafka_rebalance.kafka.topics import (
     check_added_replicas,
@@ -25,12 +26,12 @@ from kafka_rebalance.kafka.topics import (
     check_more_partitions,
     check_new_topic,
 )
+from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence
 from kafka_rebalance.zookeeper.config_writes import add_config
 from kafka_rebalance.zookeeper.settled_controller import check_not_migrating
-from kafka_rebalance.zookeeper.writer import Outcome
 from kafka_rebalance.zookeeper.znode_writes import acl_like, add_checks, commit, repeat
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassignment
@@ -42,21 +43,6 @@ from kafka_rebalance.zookeeper.znodes.topic_assignment import (
     encode_added_partitions,
     encode_topic,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Created:
-    outcome: Outcome
-    orphaned_config: Mapping[str, str] | None = None  # a tool's crash had left it without a topic; it was replaced
-
-
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """How far a deletion is. It ends when assignment, config and marker of the topic are all gone."""
-
-    marked: bool
-    topic_left: bool
-    config_left: bool
 
 
 @dataclass(frozen=True, slots=True)

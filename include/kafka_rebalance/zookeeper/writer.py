@@ -8,7 +8,6 @@ leaves half of its work in a harmful condition.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from enum import StrEnum
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
@@ -19,6 +18,7 @@ from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import AnyView
+from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.replica_list import replica_list_problem
 from kafka_rebalance.zookeeper.client import LOST, exists, read_znodes, sync
@@ -35,11 +35,6 @@ from kafka_rebalance.zookeeper.znodes.controller_requests import (
 
 CHECK_BYTES = 17  # of a check in a transaction, without its path: type, flag, error, the path's length, version
 REQUEST_MARGIN_BYTES = 4096  # for the rest of a request's transaction: path, ACL, fence
-
-
-class Outcome(StrEnum):
-    CREATED = "created"
-    ALREADY_THERE = "already_there"  # an earlier attempt of ours made it; the controller may have taken it up since
 
 
 def create_reassignment(

@@ -164,6 +164,20 @@ def test_a_partition_in_motion_is_told_with_its_target(kraft: LocalCluster) -> N
     wait("the move is cancelled", lambda: not view_of(kraft).moving)
 
 
+def test_a_broker_that_comes_after_the_clients_first_look_is_read(kraft: LocalCluster) -> None:
+    """The client keeps the brokers of its first look for five minutes."""
+    kraft.stop_broker(3)
+    try:
+        wait("broker 3 has left", lambda: set(view_of(kraft).brokers) == {1, 2})
+        with open_wire(KafkaConnection(kraft.bootstrap_servers)) as wire:
+            assert set(read_view(wire).brokers) == {1, 2}
+            kraft.start_broker(3)
+            wait("broker 3 is back", lambda: set(read_view(wire).brokers) == {1, 2, 3})
+    finally:
+        if not kraft.is_running(3):
+            kraft.start_broker(3)
+
+
 # --- permissions ---
 
 

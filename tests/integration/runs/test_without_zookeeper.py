@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.admin.cluster_view import read_view
 from kafka_rebalance.admin.wire import open_wire
@@ -26,6 +27,7 @@ from local_cluster.jars.locked_jars import KRAFT_VERSIONS
 from support.kafka.kafka_classes import KafkaClasses
 from support.kafka.reassign_tool import ReassignPartitions
 from support.runs.rebalance_run import CONNECTION, InProcessRun
+from support.runs.topic_run import TopicRun
 from support.waiting import wait
 
 UNEVEN = {0: (1, 2), 1: (1, 2), 2: (2, 1), 3: (1, 2)}  # of brokers 1 to 4
@@ -94,3 +96,80 @@ def test_the_nightly_check_measures_the_cluster_and_proposes_nothing(run: InProc
 def test_the_janitor_has_nothing_to_look_after(run: InProcessRun) -> None:
     with pytest.raises(AirflowSkipException, match="has no ZooKeeper"):
         run_step(look_after_cluster, run.dag_run, CONNECTION, {})
+
+
+# --- kafka_topics ---
+
+
+def described(cluster: LocalCluster, folder: Path, monkeypatch: pytest.MonkeyPatch, topic: str) -> list[dict[str, Any]]:
+    asked = TopicRun(folder, cluster, monkeypatch)
+    asked.request(action="describe", topic=topic)
+    return list(json_files.read_json(asked.folder, json_files.TOPICS)["topics"])
+
+
+def test_a_topic_lives_from_creation_to_deletion(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def carry_out(**params: Any) -> dict[str, Any]:
+        return TopicRun(tmp_path, cluster, monkeypatch).carry_out(topic="payments", **params)
+
+    made = carry_out(action="create", partitions=4, replication_factor=2, config=["retention.ms=60000"])
+    assert made["passed"]
+    (entry,) = described(cluster, tmp_path, monkeypatch, "payments")
+    assert (entry["partition_count"], entry["replication_factor"]) == (4, 2)
+    assert entry["configs"] == {"retention.ms": "60000"}
+
+    more = {"partitions": 7, "config": ["cleanup.policy=compact"], "delete_config": ["retention.ms"]}
+    assert carry_out(action="alter", **more)["passed"]
+    (entry,) = described(cluster, tmp_path, monkeypatch, "payments")
+    assert (entry["partition_count"], entry["configs"]) == (7, {"cleanup.policy": "compact"})
+    assert all(len(partition["isr"]) == 2 for partition in entry["partitions"])
+
+    assert carry_out(action="delete")["passed"]
+    assert described(cluster, tmp_path, monkeypatch, "payments") == []
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"config": ["retention.ms=a week"]}, "a week"),
+        ({"config": ["no.such.config=1"]}, "no.such.config"),
+        ({"replication_factor": 9}, "larger than available brokers"),
+    ],
+)
+def test_what_kafka_would_refuse_is_refused_before_anybody_is_asked(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, params: dict[str, Any], said: str
+) -> None:
+    run = TopicRun(tmp_path, cluster, monkeypatch)
+    given = {"partitions": 2, "replication_factor": 2, **params}
+    with pytest.raises(AirflowFailException, match=said):
+        run.request(action="create", topic="refused", **given)
+    assert described(cluster, tmp_path, monkeypatch, "refused") == []
+
+
+def test_a_change_is_written_once_and_only_to_the_topic_that_was_shown(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make() -> TopicRun:
+        return TopicRun(tmp_path, cluster, monkeypatch)
+
+    created = make()
+    created.request(action="create", topic="twice", partitions=2, replication_factor=2)
+    created.ask()
+    assert created.write()["written"] == "created"
+    wait("all know the topic", lambda: bool(described(cluster, tmp_path, monkeypatch, "twice")))
+    assert created.write()["written"] == "already_there"
+
+    grows, deletes = make(), make()
+    grows.request(action="alter", topic="twice", partitions=5)
+    deletes.request(action="delete", topic="twice")
+    for run, choice in ((grows, "alter"), (deletes, "delete")):
+        run.answer(choice)
+    assert make().carry_out(action="delete", topic="twice")["passed"]
+    assert make().carry_out(action="create", topic="twice", partitions=2, replication_factor=2)["passed"]
+    with pytest.raises(AirflowFailException, match="deleted and made again"):
+        grows.write()
+    assert deletes.write()["written"] == "already_there", "the topic of the request is gone"
+    (entry,) = described(cluster, tmp_path, monkeypatch, "twice")
+    assert entry["partition_count"] == 2
+    assert make().carry_out(action="delete", topic="twice")["passed"]

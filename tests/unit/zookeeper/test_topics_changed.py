@@ -15,6 +15,7 @@ from kafka_rebalance.errors import (
     StaleProposalError,
     WriteError,
 )
+from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.zookeeper.topic_writes import (
     Deletion,
@@ -23,7 +24,6 @@ from kafka_rebalance.zookeeper.topic_writes import (
     set_topic_configs,
     write_more_partitions,
 )
-from kafka_rebalance.zookeeper.writer import Outcome
 from support.zookeeper.fake_zookeeper import REASSIGN, SimulatedController, fake_cluster
 from support.zookeeper.topic_changes import (
     BROKERS,

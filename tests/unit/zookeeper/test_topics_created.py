@@ -15,8 +15,9 @@ from kafka_rebalance.errors import (
     StaleProposalError,
     WriteError,
 )
-from kafka_rebalance.zookeeper.topic_writes import Created, read_unfinished
-from kafka_rebalance.zookeeper.writer import Outcome
+from kafka_rebalance.execution.topics.topic_writes import Created
+from kafka_rebalance.model.cluster_writes import Outcome
+from kafka_rebalance.zookeeper.topic_writes import read_unfinished
 from support.zookeeper.fake_zookeeper import fake_cluster
 from support.zookeeper.topic_changes import CONFIG, NEW, TOPIC, create, expand, identity, mark, put
 

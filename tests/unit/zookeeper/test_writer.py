@@ -10,10 +10,11 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from kafka_rebalance.errors import ApprovalError, CorruptZnodeError, WriteError
 from kafka_rebalance.model.candidate import Batch
+from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper import writer
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.writer import Outcome, create_election, create_reassignment
+from kafka_rebalance.zookeeper.writer import create_election, create_reassignment
 from support.kafka.small_clusters import move
 from support.zookeeper.fake_zookeeper import ELECTION, REASSIGN, SimulatedController, fake_cluster, put_topic
 

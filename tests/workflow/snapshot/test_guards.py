@@ -27,7 +27,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeZooKeeper:
     def open_fake(connection: ZooKeeperConnection) -> Iterator[FakeZooKeeper]:
         yield cluster
 
-    monkeypatch.setattr("kafka_rebalance.cluster.open_reader.open_client", open_fake)
+    monkeypatch.setattr("kafka_rebalance.cluster.open_cluster.open_client", open_fake)
     monkeypatch.setattr(cluster_snapshot, "STORM_PAUSE_SECONDS", 0)
     return cluster
 

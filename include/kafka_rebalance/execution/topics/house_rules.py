@@ -27,7 +27,7 @@ class TopicChange:
     action: str
     topic: str
     cluster_id: str
-    kafka_version: str  # of the inter-broker protocol: decides what Kafka accepts and writes
+    kafka_version: str | None  # of the inter-broker protocol: decides what Kafka accepts. None: Kafka checks it itself
     new_partitions: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # broker ids, preferred leader first
     partitions_before: int = 0
     replication_factor: int = 0

@@ -70,7 +70,9 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
     before = read_janitor_report(deployment, connection_id)
     connection = deployment.read_connection(connection_id)
     if not connection.has_zookeeper:
-        raise NothingToDoError(f"{connection_id} has no ZooKeeper: no run writes there, so nothing can be left behind.")
+        raise NothingToDoError(
+            f"{connection_id} has no ZooKeeper: no run moves replicas there, so no throttle or lock is left behind."
+        )
     with open_client(connection.zookeeper) as client:
         look = _watch(deployment, client, asked, Sighting.from_mapping(before.get("followed")))
         findings, swept_at = _swept_before(before)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_rebalance.cluster.open_reader import open_reader
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.controller import controller_document
 from kafka_rebalance.documents.segments import ClusterSegments
@@ -119,7 +119,7 @@ def _nights_in_a_row(found: ledger_rows.Found) -> list[dict[str, Any]]:
 
 def _skip_while_held(connection: ClusterConnection) -> None:
     """Skips the check if a run holds the cluster: a cluster that moves is no failure of the check."""
-    with open_reader(connection) as reader:
+    with open_cluster(connection) as reader:
         holder = reader.read_lock()
     if holder is not None:
         raise NothingToDoError(

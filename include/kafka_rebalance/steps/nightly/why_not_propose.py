@@ -74,7 +74,7 @@ def _obstacle(
     checked: CheckedCluster, policy: Policy, result: Mapping[str, Any], params: Mapping[str, Any]
 ) -> str | None:
     if not checked.has_zookeeper:
-        return "the cluster has no ZooKeeper, and a run writes only to ZooKeeper"
+        return "the cluster has no ZooKeeper, and a run moves replicas only with ZooKeeper"
     if checked.holder is not None:
         return f"the run {checked.holder} holds the cluster"
     without_rack = checked.problem.brokers[rackless(checked.problem)].tolist()

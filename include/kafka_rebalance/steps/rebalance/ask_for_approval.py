@@ -42,7 +42,7 @@ class CandidateApproval(Approval):
         nothing = None if moving or stopped else "No candidate moves anything. Nothing was written."
         if not snapshot.get("has_zookeeper", True):
             nothing = (
-                "Read-only: this cluster has no ZooKeeper, and a run writes only to ZooKeeper. Nothing was written. "
+                "This cluster has no ZooKeeper, and a run moves replicas only with ZooKeeper. Nothing was written. "
                 "The report shows the plan, and each candidate's file for kafka-reassign-partitions.sh."
             )
         return Offer(

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from kafka_rebalance.cluster.open_reader import open_reader
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.approval_rules import OFFERED, REJECT
@@ -71,7 +71,7 @@ def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
     states_read = len(then.partitions) <= STATES_READ
     settings = snapshot["settings"]
     connection = deployment.read_connection(str(snapshot["connection_id"]))
-    with open_reader(connection) as reader:
+    with open_cluster(connection) as reader:
         view = reader.read_view(topics, known=None if states_read else _states(then))
     in_the_way = readiness_findings(
         view,

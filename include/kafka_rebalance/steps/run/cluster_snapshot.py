@@ -11,7 +11,7 @@ from typing import Any
 from kafka_rebalance.admin import effective_configs as broker_configs
 from kafka_rebalance.admin import offsets as metadata
 from kafka_rebalance.admin import replica_sizes as sizes
-from kafka_rebalance.cluster.open_reader import open_reader
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import KafkaRuleError, ReadError, SettingsError
 from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
 from kafka_rebalance.execution.check.enough_in_sync import MIN_INSYNC_REPLICAS
@@ -78,7 +78,7 @@ def read_snapshot(
     Raises ClusterNotReadyError if nobody should plan on the cluster now, ReadError, and SettingsError if the settings
     name brokers or topics that do not exist.
     """
-    with open_reader(connection) as reader:
+    with open_cluster(connection) as reader:
         controller = reader.check_controller_stable(lambda: time.sleep(STORM_PAUSE_SECONDS))
         view = reader.read_view()
         reader.check_is_whole(view)

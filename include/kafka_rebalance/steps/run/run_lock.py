@@ -54,11 +54,16 @@ def lock_owner(deployment: Deployment, digest: str, started: RunName) -> LockOwn
 
 def take_lock(deployment: Deployment, client: KazooClient, connection_id: str, owner: LockOwner) -> cluster_lock.Fence:
     """Notes the lock, then takes it. Raises StorageError, and what `cluster_lock.acquire` raises."""
+    note_lock(deployment, connection_id, owner)
+    return cluster_lock.acquire(client, owner)
+
+
+def note_lock(deployment: Deployment, connection_id: str, owner: LockOwner) -> None:
+    """Notes that this run is about to take the cluster. Raises StorageError."""
     folder = deployment.runs_root / json_files.LOCKS
     make_folder(folder)
     noted = {"connection_id": connection_id, "run": owner.run, "noted_at": datetime.now(UTC).isoformat()}
     json_files.write_json(folder, _note(connection_id, owner), noted)
-    return cluster_lock.acquire(client, owner)
 
 
 def forget_lock(deployment: Deployment, connection_id: str, owner: LockOwner) -> None:

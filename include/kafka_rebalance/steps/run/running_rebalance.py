@@ -81,7 +81,7 @@ def still_running(deployment: Deployment, client: KazooClient, run: str, digest:
 def held_digest(inputs: StepInputs, connection: ClusterConnection) -> str | None:
     """The digest under which this run holds the cluster; None if it does not hold it."""
     if not connection.has_zookeeper:
-        return None  # a run writes nothing there, so it holds nothing
+        return None  # no run moves replicas there, so none holds the cluster
     with open_client(connection.zookeeper) as client:
         holder = cluster_lock.read(client)
     this_run = lock_owner(inputs.deployment, "-", inputs.run)

@@ -14,9 +14,14 @@ from kafka_rebalance.zookeeper.reader import read_cluster_view
 def read_view_of(client: KazooClient, topics: Collection[str], approved_cluster_id: str) -> ClusterView:
     """ZooKeeper's view of these topics. Raises ClusterNotReadyError if the connection now leads to another cluster."""
     view = read_cluster_view(client, topics)
+    check_approved_cluster(view, approved_cluster_id)
+    return view
+
+
+def check_approved_cluster(view: ClusterView, approved_cluster_id: str) -> None:
+    """Raises ClusterNotReadyError if this is another cluster than the approved one."""
     if view.cluster_id != approved_cluster_id:
         raise ClusterNotReadyError(
             f"This is cluster {view.cluster_id}, the approval is for {approved_cluster_id}. Nothing was written. "
             "Correct the connection."
         )
-    return view

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import Any
 
 from kafka_rebalance.admin.group_members import read_groups
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.requests.key_sample import SAMPLE_FILE
 from kafka_rebalance.errors import ReadError
@@ -18,8 +20,6 @@ from kafka_rebalance.report.requests.topic_change import forecast_lines
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run_folder import RunFolder, open_own_folder
 from kafka_rebalance.steps.topics.sample_keys import NOT_SAMPLED
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_assignments
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +54,9 @@ def build(folder: RunFolder, change: TopicChange, connection: ClusterConnection)
     groups: list[dict[str, Any]] | None = None
     if found is not None:
         subscribed = {topic for group in found for member in group.members for topic in member.topics}
-        with open_client(connection.zookeeper) as client:
-            assignments = read_assignments(client, subscribed | {change.topic})
-        partitions = {topic: len(assignment.partitions) for topic, assignment in assignments.items()}
+        with open_cluster(connection) as cluster:
+            view = cluster.read_view(subscribed | {change.topic})
+        partitions = Counter(tp.topic for tp in view.partitions)
         groups = [group.to_mapping() for group in forecast_groups(change.topic, after, found, partitions)]
     return {"keys": keys.to_mapping(), "groups": groups, "groups_unread": unread}
 

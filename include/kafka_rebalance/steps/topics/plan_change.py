@@ -105,7 +105,7 @@ def plan_change(
 def _creation(given: _Given) -> TopicChange:
     request, cluster = given.request, given.cluster
     version = cluster.kafka_version
-    check_topic_configs(request.configs, version=version)
+    _check_configs(request.configs, version)
     if request.topic in cluster.view.deletions:
         raise ClusterNotReadyError(
             f"Topic {request.topic} is being deleted (/admin/delete_topics). Nothing was written. Wait until it is "
@@ -118,7 +118,8 @@ def _creation(given: _Given) -> TopicChange:
         given.open_brokers, partitions, factor, racks=racks, rng=random.Random()
     )
     existing = {tp.topic for tp in cluster.view.partitions}
-    kafka_rules.check_new_topic(request.topic, assignment, request.configs, existing=existing, version=version)
+    kafka_rules.check_topic_name(request.topic, existing=existing)
+    kafka_rules.check_assignment(assignment)
     kafka_rules.check_assigned_brokers(assignment, cluster.view.brokers)
     if request.replica_assignment is None and request.assignment == "room":
         assignment = _with_room(given, racks is not None, range(partitions), factor, request.configs)
@@ -131,6 +132,12 @@ def _creation(given: _Given) -> TopicChange:
         replication_factor=len(assignment[0]),
         config_changes=dict(request.configs),
     )
+
+
+def _check_configs(configs: Mapping[str, str], version: str | None) -> None:
+    """Raises KafkaRuleError. Without ZooKeeper, Kafka checks them when it is asked whether it accepts the change."""
+    if version is not None:
+        check_topic_configs(configs, version=version)
 
 
 def _with_room(
@@ -151,11 +158,12 @@ def _with_room(
 def _alteration(given: _Given) -> TopicChange:
     request, cluster = given.request, given.cluster
     topic, version = request.topic, cluster.kafka_version
-    check_topic_configs(request.configs, version=version)
+    _check_configs(request.configs, version)
     existing = cluster.assignment(topic)
     configs = cluster.topic_configs.get(topic, {})
     # A config that is set may be removed, even if this Kafka does not know it. A key that is neither is a typing error.
-    check_topic_config_names([key for key in request.delete_configs if key not in configs], version=version)
+    if version is not None:
+        check_topic_config_names([key for key in request.delete_configs if key not in configs], version=version)
     changes: dict[str, str | None] = {
         **{key: None for key in request.delete_configs if key in configs},
         **{key: value for key, value in request.configs.items() if configs.get(key) != value},
@@ -255,7 +263,8 @@ def _costs(given: _Given, change: TopicChange) -> tuple[tuple[BrokerCost, ...], 
 
 def _replica_bytes(given: _Given, configs: Mapping[str, str], partitions: int) -> int | None:
     controller, effective = given.cluster.view.controller, given.cluster.effective
-    found = effective_roll_settings(configs, effective[controller.broker if controller else min(effective)])
+    told = controller.broker if controller and controller.broker in effective else min(effective)
+    found = effective_roll_settings(configs, effective[told])
     return expected_replica_bytes(
         given.request.bytes_in_per_second,
         partitions,

@@ -1,4 +1,4 @@
-"""Reads a cluster for `kafka_topics`: ZooKeeper, sizes and effective configs, also while brokers are down."""
+"""Reads a cluster for `kafka_topics`: partitions, sizes and configs, also while brokers are down."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka_rebalance.admin import effective_configs as broker_configs
 from kafka_rebalance.admin import replica_sizes
-from kafka_rebalance.cluster.same_cluster import check_same_cluster
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError, SettingsError
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -20,9 +20,6 @@ from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.run import cluster_snapshot
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_cluster_view, read_topic_configs
-from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +34,13 @@ class TopicCluster:
     topic_configs: Mapping[str, Mapping[str, str]]  # of the requested topics
     effective: Mapping[int, Mapping[str, ConfigValue]]
     disks: replica_sizes.BrokerDisks
+    has_zookeeper: bool = True
 
     @property
-    def kafka_version(self) -> str:
-        """The protocol version between controller and brokers, such as `2.8-IV1`."""
+    def kafka_version(self) -> str | None:
+        """The protocol version between controller and brokers, such as `2.8-IV1`. None: Kafka checks changes itself."""
+        if not self.has_zookeeper:
+            return None
         controller = self.view.controller
         found = self.effective.get(controller.broker, {}).get(PROTOCOL_VERSION) if controller else None
         if found is None or found.value is None:
@@ -65,17 +65,18 @@ def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> 
 
     Raises ReadError, and ClusterNotReadyError for an election storm or a KRaft migration.
     """
-    with open_client(connection.zookeeper) as client:
+    with open_cluster(connection) as reader:
         if not request.is_read_only:
-            check_controller_stable(client, lambda: time.sleep(cluster_snapshot.STORM_PAUSE_SECONDS))
-        view = read_cluster_view(client)
+            reader.check_controller_stable(lambda: time.sleep(cluster_snapshot.STORM_PAUSE_SECONDS))
+        view = reader.read_view()
         asked = selected_topics(request, view) if request.is_read_only else [request.topic]
-        topic_configs = read_topic_configs(client, asked)
-    check_same_cluster(connection, view)
+        topic_configs = reader.read_topic_configs(asked)
+        reader.check_same_cluster(view)
+        reader.check_is_whole(view)
     if connection.expected_cluster_id not in (None, view.cluster_id):
         raise ClusterNotReadyError(
             f"This is cluster {view.cluster_id}, but the connection expects {connection.expected_cluster_id}. Nothing "
-            "was written. Correct the ZooKeeper hosts and chroot, or expected_cluster_id, of the connection."
+            "was written. Correct the address, or expected_cluster_id, of the connection."
         )
     brokers = sorted(view.brokers)
     return TopicCluster(
@@ -83,6 +84,7 @@ def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> 
         topic_configs=topic_configs,
         effective=broker_configs.read_effective_configs(connection.kafka, brokers),
         disks=replica_sizes.read_log_dirs(connection.kafka, brokers),
+        has_zookeeper=connection.has_zookeeper,
     )
 
 

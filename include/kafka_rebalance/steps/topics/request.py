@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import KafkaRuleError, PolicyError
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
@@ -58,6 +59,8 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     if planned is None or planned.change.changes_nothing:
         log.info("%s: there is nothing to %s. Nothing was written.", asked.topic, asked.action)
         return {"next": END, "changed": False}
+    with open_cluster(connection) as reached:
+        reached.topics.check_accepted(planned.change)
     written = _document(asked, planned, cluster, inputs.run, params)
     written.update(connection_id=connection_id, policy_digest=policy.digest, nonce=nonce)
     if planned.change.action != "create":

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import Cluster
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
@@ -17,9 +17,6 @@ from kafka_rebalance.steps.settled_checks import check_passed, settled, write_ch
 from kafka_rebalance.steps.topics.write_change import read_approved_change
 from kafka_rebalance.verification.check_result import Check
 from kafka_rebalance.verification.topic_as_approved import check_configs, check_deleted, check_new_partitions
-from kafka_rebalance.zookeeper import topic_writes
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_cluster_view, read_topic_configs
 
 SETTLE_SECONDS = 300.0  # until partitions have leaders, or the topic is gone; a healthy cluster takes one or two
 
@@ -27,8 +24,8 @@ SETTLE_SECONDS = 300.0  # until partitions have leaders, or the topic is gone; a
 def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     """Raises VerificationError if the change is not complete."""
     approved = read_approved_change(inputs, decision)
-    with open_client(inputs.deployment.read_connection(approved.connection_id).zookeeper) as client:
-        checks = settled(lambda: _checks(client, approved.plan), SETTLE_SECONDS)
+    with open_cluster(inputs.deployment.read_connection(approved.connection_id)) as cluster:
+        checks = settled(lambda: _checks(cluster, approved.plan), SETTLE_SECONDS)
     summary = write_checks(approved.folder, checks, approved.plan.digest)
     row, now = _row(approved, inputs.run, summary.passed), datetime.now(UTC)
     ledger_rows.append(inputs.deployment, "topics", approved.connection_id, inputs.run.run_id, now, [row])
@@ -36,16 +33,16 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     return {"checks": len(checks), "warnings": len(summary.warnings)}
 
 
-def _checks(client: KazooClient, change: TopicChange) -> tuple[Check, ...]:
-    view = read_cluster_view(client, [change.topic])
+def _checks(cluster: Cluster, change: TopicChange) -> tuple[Check, ...]:
+    view = cluster.read_view([change.topic])
     if change.action == "delete":
         assert change.identity is not None
-        deletion = topic_writes.read_deletion(client, change.topic, expected=change.identity)
+        deletion = cluster.topics.read_deletion(change.topic, expected=change.identity)
         return check_deleted(change.topic, view, **dataclasses.asdict(deletion))
     partitions: tuple[Check, ...] = ()
     if change.new_partitions:
         partitions = check_new_partitions(change.topic, change.new_partitions, change.partitions_after, view)
-    configs = read_topic_configs(client, [change.topic]).get(change.topic, {})
+    configs = cluster.read_topic_configs([change.topic]).get(change.topic, {})
     return (*partitions, *check_configs(change.topic, change.config_changes, configs))
 
 

@@ -6,20 +6,17 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from kazoo.client import KazooClient
-
-from kafka_rebalance.cluster.same_cluster import check_same_cluster
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import Cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.execution.topics.house_rules import TopicChange, check_still
+from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin, read_approved_request
-from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, take_lock
-from kafka_rebalance.steps.run.same_cluster import read_view_of
+from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, note_lock
+from kafka_rebalance.steps.run.same_cluster import check_approved_cluster
 from kafka_rebalance.steps.topics.request import failing_as_kafka_topics
-from kafka_rebalance.zookeeper import cluster_lock, topic_writes
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_assignments, read_topic_configs
-from kafka_rebalance.zookeeper.writer import Outcome
+from kafka_rebalance.zookeeper.cluster_lock import Fence
 
 log = logging.getLogger(__name__)
 
@@ -43,57 +40,57 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
     inputs.deployment.check_not_frozen(approved.connection_id)
     inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
     connection = inputs.deployment.read_connection(approved.connection_id)
-    with open_client(connection.zookeeper) as client:
-        view = read_view_of(client, [change.topic], change.cluster_id)
-        check_same_cluster(connection, view)
+    with open_cluster(connection) as cluster:
+        view = cluster.read_view([change.topic])
+        check_approved_cluster(view, change.cluster_id)
+        cluster.check_same_cluster(view)
         registered = tuple(view.brokers)
         if change.action == "create":
-            _check_may_begin(inputs, client, approved)
-            return _create(client, change, registered)
+            _check_may_begin(inputs, cluster, approved)
+            return _create(cluster, change, registered)
         if change.action == "alter" and not change.new_partitions:
-            _check_may_begin(inputs, client, approved)
-            check_still(change, configs_now=_configs(client, change.topic), registered=registered)
-            return _set_configs(client, change)
+            _check_may_begin(inputs, cluster, approved)
+            check_still(change, configs_now=_configs(cluster, change.topic), registered=registered)
+            return _set_configs(cluster, change)
         # A rebalance that holds the cluster may be about to move this topic, by replica lists that people approved.
         owner = lock_owner(inputs.deployment, change.digest, inputs.run)
-        fence = take_lock(inputs.deployment, client, approved.connection_id, owner)
+        note_lock(inputs.deployment, approved.connection_id, owner)
+        fence = cluster.acquire(owner)
         try:
-            _check_may_begin(inputs, client, approved)
+            _check_may_begin(inputs, cluster, approved)
             if change.action == "delete":
                 assert change.identity is not None
-                deleted = topic_writes.delete_topic(client, change.topic, expected=change.identity, fence=fence)
+                deleted = cluster.topics.delete(change.topic, expected=change.identity, fence=fence)
                 return {"written": str(deleted)}
-            return _expand(client, change, registered, fence)
+            return _expand(cluster, change, registered, fence)
         finally:
-            cluster_lock.release(client, owner)
+            cluster.release(owner)
             forget_lock(inputs.deployment, approved.connection_id, owner)
 
 
-def _check_may_begin(inputs: StepInputs, client: KazooClient, approved: ApprovedRequest[TopicChange]) -> None:
+def _check_may_begin(inputs: StepInputs, cluster: Cluster, approved: ApprovedRequest[TopicChange]) -> None:
     """Does not refuse an old approval if its change is already written, so that a retry succeeds."""
-    if not _is_written(client, approved.plan):
+    if not _is_written(cluster, approved.plan):
         check_may_begin(inputs.deployment, approved)
 
 
-def _is_written(client: KazooClient, change: TopicChange) -> bool:
-    """Whether the approved change is in ZooKeeper. An expansion may still lack its configs."""
+def _is_written(cluster: Cluster, change: TopicChange) -> bool:
+    """Whether the approved change is in the cluster. An expansion may still lack its configs."""
     if change.identity is None:
         return False
     if change.action == "delete":
-        deletion = topic_writes.read_deletion(client, change.topic, expected=change.identity)
+        deletion = cluster.topics.read_deletion(change.topic, expected=change.identity)
         return deletion.marked or not deletion.topic_left
     if change.new_partitions:
-        found = read_assignments(client, [change.topic]).get(change.topic)
-        stored = found.partitions if found is not None else {}
-        return all(stored.get(partition) == held for partition, held in change.new_partitions.items())
-    now = _configs(client, change.topic)
+        return _has_partitions(cluster, change)
+    now = _configs(cluster, change.topic)
     return all(now.get(key) == value for key, value in change.config_changes.items())
 
 
-def _create(client: KazooClient, change: TopicChange, registered: tuple[int, ...]) -> dict[str, Any]:
+def _create(cluster: Cluster, change: TopicChange, registered: tuple[int, ...]) -> dict[str, Any]:
     configs = {key: value for key, value in change.config_changes.items() if value is not None}
-    created = topic_writes.create_topic(
-        client, change.topic, change.new_partitions, configs, version=change.kafka_version, registered=registered
+    created = cluster.topics.create(
+        change.topic, change.new_partitions, configs, version=change.kafka_version, registered=registered
     )
     if created.orphaned_config is not None:
         log.warning(
@@ -106,29 +103,31 @@ def _create(client: KazooClient, change: TopicChange, registered: tuple[int, ...
     return {"written": str(created.outcome), "partitions": len(change.new_partitions)}
 
 
-def _expand(
-    client: KazooClient, change: TopicChange, registered: tuple[int, ...], fence: cluster_lock.Fence
-) -> dict[str, Any]:
+def _expand(cluster: Cluster, change: TopicChange, registered: tuple[int, ...], fence: Fence) -> dict[str, Any]:
     assert change.identity is not None
-    configs_now = _configs(client, change.topic)
-    done = topic_writes.read_unfinished(client, change.topic, change.new_partitions, expected=change.identity) == {}
-    if not done:
-        check_still(change, configs_now=configs_now, registered=registered)
-    topic_writes.write_more_partitions(
-        client, change.topic, change.new_partitions, expected=change.identity, registered=registered, fence=fence
+    if not _has_partitions(cluster, change):
+        check_still(change, configs_now=_configs(cluster, change.topic), registered=registered)
+    cluster.topics.expand(
+        change.topic, change.new_partitions, expected=change.identity, registered=registered, fence=fence
     )
     if change.config_changes:
-        _set_configs(client, change)
+        _set_configs(cluster, change)
     return {"written": "created", "partitions": len(change.new_partitions), "configs": len(change.config_changes)}
 
 
-def _set_configs(client: KazooClient, change: TopicChange) -> dict[str, Any]:
+def _set_configs(cluster: Cluster, change: TopicChange) -> dict[str, Any]:
     assert change.identity is not None
-    topic_writes.set_topic_configs(
-        client, change.topic, change.config_changes, version=change.kafka_version, expected=change.identity
+    cluster.topics.set_configs(
+        change.topic, change.config_changes, version=change.kafka_version, expected=change.identity
     )
     return {"written": "created", "configs": len(change.config_changes)}
 
 
-def _configs(client: KazooClient, topic: str) -> dict[str, str]:
-    return read_topic_configs(client, [topic]).get(topic, {})
+def _has_partitions(cluster: Cluster, change: TopicChange) -> bool:
+    """Whether the topic has the approved new partitions, with these lists."""
+    stored = {tp.partition: one.replicas for tp, one in cluster.read_view([change.topic]).partitions.items()}
+    return all(stored.get(partition) == held for partition, held in change.new_partitions.items())
+
+
+def _configs(cluster: Cluster, topic: str) -> dict[str, str]:
+    return cluster.read_topic_configs([topic]).get(topic, {})

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kafka_rebalance.admin.wire import open_wire
-from kafka_rebalance.cluster.reader import ClusterReader
-from kafka_rebalance.cluster.with_admin_api import AdminApiReader
-from kafka_rebalance.cluster.with_zookeeper import ZooKeeperReader
+from kafka_rebalance.cluster.protocols import Cluster
+from kafka_rebalance.cluster.with_admin_api import AdminApiCluster
+from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.zookeeper.client import open_client
 
 
 @contextmanager
-def open_reader(connection: ClusterConnection) -> Iterator[ClusterReader]:
+def open_cluster(connection: ClusterConnection) -> Iterator[Cluster]:
     """Raises ReadError, ConnectionSettingsError."""
     if connection.has_zookeeper:
         with open_client(connection.zookeeper) as client:
-            yield ZooKeeperReader(connection, client)
+            yield ZooKeeperCluster(connection, client)
     else:
         with open_wire(connection.kafka) as wire:
-            yield AdminApiReader(connection.kafka, wire)
+            yield AdminApiCluster(connection.kafka, wire)

@@ -1,0 +1,217 @@
+"""Creates, expands, configures and deletes topics by requests to the controller, which checks them all.
+
+Only a deletion names the topic's id. The other requests go by name, so the id is compared just before: a topic that
+somebody deletes and makes again within these milliseconds would get the change.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from kafka.errors import for_code
+from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    IncrementalAlterConfigsRequest,
+)
+
+from kafka_rebalance.admin.clients import REQUEST_SECONDS
+from kafka_rebalance.admin.cluster_view import read_view
+from kafka_rebalance.admin.set_configs import TOPIC, read_topic_configs
+from kafka_rebalance.admin.wire import Wire
+from kafka_rebalance.errors import KafkaRuleError, StaleProposalError, WriteError
+from kafka_rebalance.execution.topics.house_rules import TopicChange
+from kafka_rebalance.kafka.topics import (
+    check_added_replicas,
+    check_assigned_brokers,
+    check_deletable,
+    check_more_partitions,
+    check_topic_name,
+)
+from kafka_rebalance.model.cluster_writes import Kind, Outcome, note
+from kafka_rebalance.model.partition import PartitionView, TopicIdentity
+
+_TIMEOUT_MS = int(REQUEST_SECONDS * 1000)
+_SET, _DELETE = 0, 1  # AlterConfigOp.OpType
+_UNKNOWN_TOPIC_ID = 100
+# Codes by which Kafka refuses a change that it has understood: name, existing topic, numbers, lists, config, policy, a
+# topic in motion.
+_RULES_BROKEN = (17, 36, 37, 38, 39, 40, 42, 44, 60)
+
+
+def check_accepted(wire: Wire, change: TopicChange) -> None:
+    """Raises KafkaRuleError with Kafka's own text if it would refuse the change. Nothing is written."""
+    topic = change.topic
+    if change.action == "create":
+        configs = {key: value for key, value in change.config_changes.items() if value is not None}
+        answer = wire.read(_creation(topic, change.new_partitions, configs, validate_only=True))
+        _check(f"the creation of topic {topic}", answer.topics[0])
+        return
+    if change.new_partitions:
+        answer = wire.read(_expansion(topic, change.partitions_after, change.new_partitions, validate_only=True))
+        _check(f"the expansion of topic {topic}", answer.results[0])
+    if change.config_changes:
+        answer = wire.read(_new_configs(topic, change.config_changes, validate_only=True))
+        _check(f"the change of the configs of topic {topic}", answer.responses[0])
+
+
+def create_topic(
+    wire: Wire,
+    topic: str,
+    assignment: Mapping[int, Sequence[int]],
+    configs: Mapping[str, str],
+    *,
+    registered: Collection[int],
+) -> Outcome:
+    """See `TopicWriter.create`."""
+    check_topic_name(topic, existing=())
+    check_assigned_brokers(assignment, registered)
+    there = _partitions(wire, topic)
+    if there:
+        wanted = {partition: tuple(replicas) for partition, replicas in assignment.items()}
+        same = {partition: one.replicas for partition, one in there.items()} == wanted
+        if same and read_topic_configs(wire, [topic])[topic] == configs:
+            return Outcome.ALREADY_THERE
+        raise KafkaRuleError(f"Topic '{topic}' already exists.", "Nothing was written. Take another name.")
+    what = f"the creation of topic {topic}"
+    answer = wire.write(_creation(topic, assignment, configs, validate_only=False), what, Kind.TOPIC, topic)
+    _check(what, answer.topics[0])
+    note(Kind.TOPIC, topic)
+    return Outcome.CREATED
+
+
+def add_partitions(
+    wire: Wire,
+    topic: str,
+    added: Mapping[int, Sequence[int]],
+    *,
+    expected: TopicIdentity,
+    registered: Collection[int],
+) -> None:
+    """See `TopicWriter.expand`. Kafka refuses it if the topic has another number of partitions by then."""
+    there = _same_topic(wire, topic, expected)
+    lists = {partition: one.replicas for partition, one in there.items()}
+    wanted = {partition: tuple(replicas) for partition, replicas in added.items()}
+    if wanted.items() <= lists.items():
+        return
+    if moving := sorted(partition for partition, one in there.items() if one.in_motion):
+        raise WriteError(
+            f"topic {topic}: it is being reassigned (partition {moving[0]}). Nothing was written. Wait until that has "
+            "ended, then clear this task."
+        )
+    check_more_partitions(topic, lists, len(lists) + len(wanted))
+    check_added_replicas(topic, lists, wanted, registered)
+    what = f"the expansion of topic {topic}"
+    request = _expansion(topic, len(lists) + len(wanted), wanted, validate_only=False)
+    _check(what, wire.write(request, what, Kind.TOPIC, topic).results[0])
+    note(Kind.TOPIC, topic)
+
+
+def change_configs(wire: Wire, topic: str, changes: Mapping[str, str | None], *, expected: TopicIdentity) -> None:
+    """See `TopicWriter.set_configs`."""
+    _same_topic(wire, topic, expected)
+    what, subject = f"the change of the configs of topic {topic}", f"topics/{topic}"
+    answer = wire.write(_new_configs(topic, changes, validate_only=False), what, Kind.CONFIG, subject)
+    _check(what, answer.responses[0])
+    note(Kind.CONFIG, subject)
+
+
+def delete_topic(wire: Wire, topic: str, *, expected: TopicIdentity) -> Outcome:
+    """Deletes the topic with this id. ALREADY_THERE: it is gone."""
+    check_deletable(topic)
+    state = DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=_uuid(topic, expected))
+    what = f"the deletion of topic {topic}"
+    request = DeleteTopicsRequest(topics=[state], timeout_ms=_TIMEOUT_MS)
+    answer = wire.write(request, what, Kind.DELETION, topic).responses[0]
+    if answer.error_code == _UNKNOWN_TOPIC_ID:
+        return Outcome.ALREADY_THERE
+    _check(what, answer)
+    note(Kind.DELETION, topic)
+    return Outcome.CREATED
+
+
+def is_there(wire: Wire, topic: str, expected: TopicIdentity) -> bool:
+    """Whether this very topic exists; not one that was made under its name since. Raises ReadError."""
+    return any(one.topic_id == expected.topic_id for one in _partitions(wire, topic).values())
+
+
+def _partitions(wire: Wire, topic: str) -> dict[int, PartitionView]:
+    return {tp.partition: one for tp, one in read_view(wire, [topic]).partitions.items()}
+
+
+def _same_topic(wire: Wire, topic: str, expected: TopicIdentity) -> dict[int, PartitionView]:
+    """The topic's partitions. Raises StaleProposalError if it is another topic, or gone."""
+    there = _partitions(wire, topic)
+    ids = {one.topic_id for one in there.values()}
+    if ids != {expected.topic_id}:
+        now = f"it was deleted and made again (topic id {ids.pop()}, approved {expected.topic_id})" if ids else ""
+        raise StaleProposalError(f"topic {topic}: {now or 'it was deleted'}. Nothing was written. Start a new Dag run.")
+    return there
+
+
+def _uuid(topic: str, expected: TopicIdentity) -> UUID:
+    if expected.topic_id is None:
+        raise WriteError(f"topic {topic}: the request does not have its id. Nothing was written. Start a new Dag run.")
+    return UUID(bytes=base64.urlsafe_b64decode(expected.topic_id + "=="))
+
+
+def _creation(
+    topic: str, assignment: Mapping[int, Sequence[int]], configs: Mapping[str, str], *, validate_only: bool
+) -> CreateTopicsRequest:
+    new = CreateTopicsRequest.CreatableTopic
+    return CreateTopicsRequest(
+        topics=[
+            new(
+                name=topic,
+                num_partitions=-1,  # as many as are assigned
+                replication_factor=-1,
+                assignments=[
+                    new.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
+                    for partition, replicas in sorted(assignment.items())
+                ],
+                configs=[new.CreatableTopicConfig(name=key, value=value) for key, value in sorted(configs.items())],
+            )
+        ],
+        timeout_ms=_TIMEOUT_MS,
+        validate_only=validate_only,
+    )
+
+
+def _expansion(
+    topic: str, total: int, added: Mapping[int, Sequence[int]], *, validate_only: bool
+) -> CreatePartitionsRequest:
+    more = CreatePartitionsRequest.CreatePartitionsTopic
+    lists = [more.CreatePartitionsAssignment(broker_ids=list(replicas)) for _, replicas in sorted(added.items())]
+    return CreatePartitionsRequest(
+        topics=[more(name=topic, count=total, assignments=lists)], timeout_ms=_TIMEOUT_MS, validate_only=validate_only
+    )
+
+
+def _new_configs(
+    topic: str, changes: Mapping[str, str | None], *, validate_only: bool
+) -> IncrementalAlterConfigsRequest:
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    operations = [
+        resource.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
+        for key, value in sorted(changes.items())
+    ]
+    return IncrementalAlterConfigsRequest(
+        resources=[resource(resource_type=TOPIC, resource_name=topic, configs=operations)], validate_only=validate_only
+    )
+
+
+def _check(what: str, answer: Any) -> None:
+    """Raises KafkaRuleError if Kafka refuses the change, WriteError for another error of the answer."""
+    if not answer.error_code:
+        return
+    said = answer.error_message or for_code(answer.error_code).__name__
+    if answer.error_code in _RULES_BROKEN:
+        raise KafkaRuleError(said, "Nothing was written.")
+    raise WriteError(
+        f"Kafka refused {what} ({for_code(answer.error_code).__name__}: {said}). Nothing was written. Check that the "
+        "Kafka user may create, alter and delete topics, and read the log of the controller."
+    )
