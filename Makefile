@@ -80,6 +80,10 @@ bench-murmur2: setup  ## measure keys hashed per second: a plain loop, numpy, an
 bench-controller: setup  ## measure how long a batch keeps the controller busy, by the size of its topic
 	$(BIN)/python bench/controller_cost.py
 
+.PHONY: bench-reading
+bench-reading: setup  ## measure how long the parts of a snapshot take without ZooKeeper, with 10,000 partitions
+	$(BIN)/python bench/reading.py
+
 .PHONY: bench-execution
 bench-execution: setup  ## measure moves of empty partitions, with the product and bare, and latencies beside a move, into docs/
 	$(BIN)/python -m bench.execution

@@ -22,8 +22,10 @@ def sample(
     return {**row, "start_offset": start, "topic_czxid": 7, **more}
 
 
-def rows_of(*samples: dict[str, Any], topics: tuple[str, ...] = ("orders",)) -> list[dict[str, Any]]:
-    existing = [{"topic": topic, "partition": 0, "topic_czxid": 7, "lifetime_ms": None} for topic in topics]
+def rows_of(
+    *samples: dict[str, Any], topics: tuple[str, ...] = ("orders",), czxid: int | None = 7
+) -> list[dict[str, Any]]:
+    existing = [{"topic": topic, "partition": 0, "topic_czxid": czxid, "lifetime_ms": None} for topic in topics]
     table = aggregated(
         pa.Table.from_pylist(list(samples), schema=SAMPLES_SCHEMA),
         pa.Table.from_pylist(existing, schema=EXISTING_SCHEMA),
@@ -59,6 +61,13 @@ def test_other_creations_fallen_offsets_and_strange_topics_do_not_count() -> Non
     )
     (one,) = found
     assert (one["topic"], one["samples"], one["intervals"], one["p95_bytes_in_per_second"]) == ("orders", 2, 0, None)
+
+
+def test_samples_of_before_a_migration_off_zookeeper_still_count() -> None:
+    """The topic stays. Only its czxid is not known any more."""
+    after = [sample(day, 100 * day, topic_czxid=None) for day in range(4, 8)]
+    (one,) = rows_of(*(sample(day, 100 * day) for day in range(1, 4)), *after, czxid=None)
+    assert (one["samples"], one["intervals"]) == (7, 6)
 
 
 def test_no_sample_gives_no_row() -> None:

@@ -1,0 +1,119 @@
+"""Requests of Kafka's protocol: reads are repeated, writes are sent once, and errors keep Kafka's own text."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka.errors import KafkaConnectionError, TopicAuthorizationFailedError, UnknownBrokerIdError
+from kafka.protocol.admin import DeleteTopicsRequest
+
+from kafka_rebalance.admin import topic_changes, wire
+from kafka_rebalance.admin.wire import Wire, check_answer
+from kafka_rebalance.errors import KafkaRuleError, ReadError, WriteError
+from kafka_rebalance.execution.topics.house_rules import TopicChange
+from kafka_rebalance.model.cluster_writes import ClusterWrite, Kind, Outcome, noted
+from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.partition import TopicIdentity
+
+ORDERS = TopicIdentity(None, None, "4L6g3nShTAeMCtKaaX86sw")
+
+
+class Manager:
+    """Answers, or raises, what it was given, in this order; the last one again and again."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.sent: list[tuple[Any, int | None]] = []
+        self.refreshed = 0
+        self.cluster = SimpleNamespace(refresh_metadata=None)
+
+    def run(self, call: Any, *arguments: Any) -> Any:
+        if not arguments:
+            self.refreshed += 1
+            return None
+        self.sent.append((arguments[0], arguments[1]))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def wire_of(manager: Manager) -> Wire:
+    client: Any = SimpleNamespace(_manager=manager)
+    return Wire(KafkaConnection("b1:9092"), client)
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "_PAUSE_SECONDS", 0)
+
+
+def test_a_read_is_repeated_after_the_client_has_looked_for_brokers_again() -> None:
+    manager = Manager(UnknownBrokerIdError(3), KafkaConnectionError(), "answer")
+    assert wire_of(manager).read("request", 3) == "answer"
+    assert manager.sent == [("request", 3)] * 3
+    assert manager.refreshed == 2
+
+
+def test_a_broker_that_never_answers_is_named() -> None:
+    with pytest.raises(ReadError, match=r"Broker 3 of Kafka b1:9092 cannot be read \(UnknownBrokerIdError\)"):
+        wire_of(Manager(UnknownBrokerIdError(3))).read("request", 3, repeat_seconds=0)
+
+
+def test_a_write_is_sent_once_and_its_unknown_outcome_is_told_and_noted() -> None:
+    manager = Manager(KafkaConnectionError())
+    with noted() as writes, pytest.raises(ReadError, match=r"the deletion of topic orders.*unknown.*looks first"):
+        topic_changes.delete_topic(wire_of(manager), "orders", expected=ORDERS)
+    assert len(manager.sent) == 1
+    assert writes == [ClusterWrite(Kind.DELETION, "orders", is_certain=False)]
+
+
+def answer_to_deletion(code: int, text: str | None = None) -> Any:
+    return SimpleNamespace(responses=[SimpleNamespace(error_code=code, error_message=text)])
+
+
+def test_a_deletion_names_the_id_alone_and_a_topic_that_is_gone_is_deleted() -> None:
+    manager = Manager(answer_to_deletion(0), answer_to_deletion(100))
+    with noted() as writes:
+        assert topic_changes.delete_topic(wire_of(manager), "orders", expected=ORDERS) is Outcome.CREATED
+        assert topic_changes.delete_topic(wire_of(manager), "orders", expected=ORDERS) is Outcome.ALREADY_THERE
+    assert writes == [ClusterWrite(Kind.DELETION, "orders")]
+    request, _ = manager.sent[0]
+    assert isinstance(request, DeleteTopicsRequest)
+    assert [(one.name, one.topic_id.hex) for one in request.topics] == [(None, "e0bea0de74a14c078c0ad29a697f3ab3")]
+
+
+def test_a_topic_without_an_id_is_not_deleted() -> None:
+    manager = Manager(answer_to_deletion(0))
+    with pytest.raises(WriteError, match="does not have its id"):
+        topic_changes.delete_topic(wire_of(manager), "orders", expected=TopicIdentity(None, None))
+    assert manager.sent == []
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "said"),
+    [
+        (40, KafkaRuleError, "Invalid value a week"),
+        (44, KafkaRuleError, "Invalid value a week"),
+        (31, WriteError, r"Kafka refused the creation of topic Orders \(ClusterAuthorizationFailedError.*Nothing was"),
+    ],
+)
+def test_what_kafka_refuses_is_told_in_its_own_words(code: int, kind: type[Exception], said: str) -> None:
+    told = SimpleNamespace(error_code=code, error_message="Invalid value a week")
+    manager = Manager(SimpleNamespace(topics=[told]))
+    change = TopicChange("create", "Orders", "cluster", None, {0: (1, 2)}, config_changes={"retention.ms": "a week"})
+    with pytest.raises(kind, match=said):
+        topic_changes.check_accepted(wire_of(manager), change)
+    request, _ = manager.sent[0]
+    assert request.validate_only is True
+
+
+def test_an_answer_without_permission_names_it() -> None:
+    code = TopicAuthorizationFailedError.errno
+    with pytest.raises(ReadError, match=r"Topic orders cannot be read.*Grant the Kafka user Describe on all topics\."):
+        check_answer("Topic orders", "Describe on all topics", code)
+    with pytest.raises(ReadError, match=r"UnknownError: odd\).*Try again"):
+        check_answer("Topic orders", "Describe on all topics", -1, "odd")
+    check_answer("Topic orders", "Describe on all topics", 0)
