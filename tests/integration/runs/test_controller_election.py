@@ -20,6 +20,7 @@ from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.znodes import paths
 from local_cluster import LocalCluster
+from support.kafka.on_versions import NEWEST
 from support.runs.cancel_run import CancelRun
 from support.runs.rebalance_run import InProcessRun
 from support.waiting import wait
@@ -93,7 +94,7 @@ def test_a_request_that_outlives_its_topic_is_cleared_and_the_next_rebalance_run
     assert all(2 not in p.replicas for p in read_cluster_view(zookeeper, [other]).partitions.values())
 
 
-@pytest.mark.parametrize("cluster", ["2.8.2", "3.9.2"], indirect=True)
+@NEWEST
 def test_a_move_that_the_controller_does_not_end_is_ended_by_another(
     cluster: LocalCluster,
     zookeeper: KazooClient,
@@ -108,7 +109,7 @@ def test_a_move_that_the_controller_does_not_end_is_ended_by_another(
     cluster.create_topic(topic, LISTS)
     cluster.produce(topic, dict.fromkeys(LISTS, SIZE))
     run = InProcessRun(tmp_path, cluster, monkeypatch)
-    drain(run, topic, 3 * SLOW)
+    drain(run, topic, 6 * SLOW)
     run.hold()
     assert run.request() is not None
     stuck, other = TopicPartition(topic, 0), TopicPartition(topic, 1)

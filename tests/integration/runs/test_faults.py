@@ -43,8 +43,6 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
     [
         (Fault.TARGET, Moment.MID_COPY),
         (Fault.WORKER, Moment.SUBMIT),
-        (Fault.LEASE_LOST, Moment.MID_COPY),
-        (Fault.TOPIC_EXPANDED, Moment.MID_COPY),
     ],
 )
 def test_nothing_acknowledged_is_lost_and_the_run_says_what_is_true(

@@ -25,6 +25,7 @@ from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from local_cluster import LocalCluster
 from support import waiting
+from support.kafka.on_versions import BOTH_KINDS
 from support.runs.janitor_run import janitors_run
 from support.runs.rebalance_run import CONNECTION, InProcessRun
 
@@ -124,6 +125,7 @@ def test_the_throttle_of_a_run_that_is_gone_is_kept_while_it_copies_and_taken_of
     tend()
 
 
+@BOTH_KINDS
 def test_brokers_that_were_down_return_without_a_throttle(
     run: InProcessRun, cluster: LocalCluster, zookeeper: KazooClient, topic: str
 ) -> None:

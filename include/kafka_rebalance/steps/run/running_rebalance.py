@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import is_there, names_in
 from kafka_rebalance.errors import ApprovalError, ArtifactError, LockHeldError
@@ -20,7 +21,6 @@ from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_plan
 from kafka_rebalance.steps.run.run_lock import lock_owner, this_airflow
 from kafka_rebalance.steps.run_folder import RunFolder, attempts, file_name, folder_of_run
 from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.client import open_client
 
 GOING_ON = (
     "Copies in flight go on. To let the run go on, mark its task approve as success: it keeps what was approved. To "
@@ -80,10 +80,8 @@ def still_running(deployment: Deployment, client: KazooClient, run: str, digest:
 
 def held_digest(inputs: StepInputs, connection: ClusterConnection) -> str | None:
     """The digest under which this run holds the cluster; None if it does not hold it."""
-    if not connection.has_zookeeper:
-        return None  # no run moves replicas there, so none holds the cluster
-    with open_client(connection.zookeeper) as client:
-        holder = cluster_lock.read(client)
+    with open_cluster(connection) as cluster:
+        holder = cluster.read_lock()
     this_run = lock_owner(inputs.deployment, "-", inputs.run)
     return holder.digest if holder is not None and holder.is_same_run(this_run) else None
 
