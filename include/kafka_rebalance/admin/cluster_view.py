@@ -23,7 +23,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataRequest
 
 from kafka_rebalance.admin.clients import REQUEST_SECONDS
-from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_answer
+from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read
 from kafka_rebalance.errors import ClusterNotReadyError, ConnectionSettingsError, ReadError
 from kafka_rebalance.model.cluster_view import (
     BrokerRegistration,
@@ -93,9 +93,9 @@ def read_quorum(wire: Wire) -> Quorum:
             "This cluster has no quorum of controllers: it has ZooKeeper, or is below Kafka 3.3. Nothing was read or "
             "written. Use a connection of type kafka_zookeeper."
         ) from old
-    check_answer("The quorum of controllers", DESCRIBE_CLUSTER, answer.error_code)
+    check_read("The quorum of controllers", DESCRIBE_CLUSTER, answer.error_code)
     found = answer.topics[0].partitions[0]
-    check_answer("The quorum of controllers", DESCRIBE_CLUSTER, found.error_code)
+    check_read("The quorum of controllers", DESCRIBE_CLUSTER, found.error_code)
     if found.leader_id < 0:
         raise ClusterNotReadyError(
             "The quorum of controllers has no leader. Nothing was written. Try again when it has elected one."
@@ -109,7 +109,7 @@ def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration], int]:
     A fenced broker has no session, as one without a znode has none.
     """
     answer = wire.read(DescribeClusterRequest(include_fenced_brokers=True))
-    check_answer("The list of brokers", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
+    check_read("The list of brokers", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
     live = [broker for broker in answer.brokers if not getattr(broker, "is_fenced", False)]
     registered = {
         broker.broker_id: BrokerRegistration(broker.broker_id, (Endpoint(broker.host, broker.port),), broker.rack)
@@ -122,7 +122,7 @@ def _read_moves(wire: Wire, controller: int) -> dict[TopicPartition, Any]:
     answer = wire.read(
         ListPartitionReassignmentsRequest(timeout_ms=int(REQUEST_SECONDS * 1000), topics=None), controller
     )
-    check_answer("The list of reassignments", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
+    check_read("The list of reassignments", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
     return {TopicPartition(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
 
 
@@ -164,10 +164,10 @@ def _read_partitions(wire: Wire, broker: int, topics: Collection[str] | None) ->
     for topic in answer.topics:
         if topic.error_code == _UNKNOWN_TOPIC:
             continue
-        check_answer(f"Topic {topic.name}", _DESCRIBE_TOPICS, topic.error_code)
+        check_read(f"Topic {topic.name}", _DESCRIBE_TOPICS, topic.error_code)
         for one in topic.partitions:
             if one.error_code not in (_NO_LEADER, _OFFLINE_REPLICA):
-                check_answer(f"Partition {topic.name}-{one.partition_index}", _DESCRIBE_TOPICS, one.error_code)
+                check_read(f"Partition {topic.name}-{one.partition_index}", _DESCRIBE_TOPICS, one.error_code)
             found[TopicPartition(topic.name, one.partition_index)] = PartitionView(
                 replicas=tuple(one.replica_nodes),
                 adding=(),

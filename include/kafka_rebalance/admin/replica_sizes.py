@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeLogDirsRequest
 
-from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_answer, open_wire
+from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read, open_wire
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
@@ -120,7 +120,7 @@ def _describe(wire: Wire, broker: int, asked: Mapping[str, Sequence[int]] | None
     topics = None if asked is None else [topic(topic=name, partitions=list(each)) for name, each in asked.items()]
     # A broker that is away stays silent for this look: whoever asks has others to ask.
     answer = wire.read(DescribeLogDirsRequest(topics=topics), broker, repeat_seconds=0)
-    check_answer(f"Broker {broker}: its log directories", DESCRIBE_CLUSTER, getattr(answer, "error_code", 0))
+    check_read(f"Broker {broker}: its log directories", DESCRIBE_CLUSTER, getattr(answer, "error_code", 0))
     if not answer.results:
         # Below 3.4 Kafka gives an unauthorised user an empty list instead of an error (KafkaApis).
         raise ReadError(f"Broker {broker} reports no log directory. Grant the Kafka user {DESCRIBE_CLUSTER}.")

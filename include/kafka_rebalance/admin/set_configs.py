@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from kafka_rebalance.admin.wire import Wire, check_answer
+from kafka_rebalance.admin.wire import Wire, check_read
 
 ALL_BROKERS = -1  # stands for the default of all brokers, whose resource has no name
 TOPIC, _BROKER = 2, 4  # ConfigResource.Type
@@ -51,7 +51,7 @@ def _asked(
             what, needs = f"topic {result.resource_name}", "DescribeConfigs on all topics"
         else:
             what, needs = f"broker {result.resource_name or 'default'}", "DescribeConfigs on the cluster"
-        check_answer(f"The configs of {what}", needs, result.error_code, result.error_message)
+        check_read(f"The configs of {what}", needs, result.error_code, result.error_message)
         yield (
             result.resource_name,
             {

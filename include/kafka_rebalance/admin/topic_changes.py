@@ -84,7 +84,7 @@ def create_topic(
     return Outcome.CREATED
 
 
-def add_partitions(
+def expand_topic(
     wire: Wire,
     topic: str,
     added: Mapping[int, Sequence[int]],
@@ -134,7 +134,7 @@ def delete_topic(wire: Wire, topic: str, *, expected: TopicIdentity) -> Outcome:
     return Outcome.CREATED
 
 
-def is_there(wire: Wire, topic: str, expected: TopicIdentity) -> bool:
+def topic_exists(wire: Wire, topic: str, expected: TopicIdentity) -> bool:
     """Whether this very topic exists; not one that was made under its name since. Raises ReadError."""
     return any(one.topic_id == expected.topic_id for one in _partitions(wire, topic).values())
 

@@ -96,7 +96,7 @@ def open_wire(kafka: KafkaConnection) -> Iterator[Wire]:
         yield Wire(kafka, client)
 
 
-def check_answer(what: str, needs: str, code: int, text: str | None = None) -> None:
+def check_read(what: str, needs: str, code: int, text: str | None = None) -> None:
     """Raises ReadError if the answer has an error.
 
     `what` names the subject: `The list of brokers`. `needs` is the permission: `Describe on the cluster`.

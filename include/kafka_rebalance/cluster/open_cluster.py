@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kafka_rebalance.admin.wire import open_wire
-from kafka_rebalance.cluster.protocols import Cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.cluster.with_admin_api import AdminApiCluster
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.model.connection import ClusterConnection
@@ -14,7 +14,7 @@ from kafka_rebalance.zookeeper.client import open_client
 
 
 @contextmanager
-def open_cluster(connection: ClusterConnection) -> Iterator[Cluster]:
+def open_cluster(connection: ClusterConnection) -> Iterator[OpenCluster]:
     """Raises ReadError, ConnectionSettingsError."""
     if connection.has_zookeeper:
         with open_client(connection.zookeeper) as client:

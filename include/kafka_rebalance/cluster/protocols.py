@@ -13,7 +13,7 @@ from kafka_rebalance.model.partition import PartitionState, TopicIdentity, Topic
 from kafka_rebalance.zookeeper.cluster_lock import Fence, LockOwner
 
 
-class Cluster(Protocol):
+class OpenCluster(Protocol):
     """One open connection. Every method raises ReadError if it cannot read: that is never "nothing there"."""
 
     @property

@@ -20,7 +20,7 @@ from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence, LockOwner
 
 
 class AdminApiCluster:
-    """See `Cluster`."""
+    """See `OpenCluster`."""
 
     def __init__(self, kafka: KafkaConnection, wire: Wire) -> None:
         self._kafka = kafka
@@ -100,7 +100,7 @@ class AdminApiTopics:
         registered: Collection[int],
         fence: Fence,
     ) -> None:
-        topic_changes.add_partitions(self._wire, topic, added, expected=expected, registered=registered)
+        topic_changes.expand_topic(self._wire, topic, added, expected=expected, registered=registered)
 
     def set_configs(
         self, topic: str, changes: Mapping[str, str | None], *, version: str | None, expected: TopicIdentity
@@ -112,5 +112,5 @@ class AdminApiTopics:
 
     def read_deletion(self, topic: str, *, expected: TopicIdentity) -> Deletion:
         """Kafka tells nobody which topics it is about to delete: a topic is there, or it is not."""
-        left = topic_changes.is_there(self._wire, topic, expected)
+        left = topic_changes.topic_exists(self._wire, topic, expected)
         return Deletion(marked=False, topic_left=left, config_left=False)

@@ -18,7 +18,7 @@ from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 
 
 class ZooKeeperCluster:
-    """See `Cluster`."""
+    """See `OpenCluster`."""
 
     def __init__(self, connection: ClusterConnection, client: KazooClient) -> None:
         self._connection = connection

@@ -10,7 +10,7 @@ from kafka.errors import KafkaConnectionError, TopicAuthorizationFailedError, Un
 from kafka.protocol.admin import DeleteTopicsRequest
 
 from kafka_rebalance.admin import topic_changes, wire
-from kafka_rebalance.admin.wire import Wire, check_answer
+from kafka_rebalance.admin.wire import Wire, check_read
 from kafka_rebalance.errors import KafkaRuleError, ReadError, WriteError
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.model.cluster_writes import ClusterWrite, Kind, Outcome, noted
@@ -113,7 +113,7 @@ def test_what_kafka_refuses_is_told_in_its_own_words(code: int, kind: type[Excep
 def test_an_answer_without_permission_names_it() -> None:
     code = TopicAuthorizationFailedError.errno
     with pytest.raises(ReadError, match=r"Topic orders cannot be read.*Grant the Kafka user Describe on all topics\."):
-        check_answer("Topic orders", "Describe on all topics", code)
+        check_read("Topic orders", "Describe on all topics", code)
     with pytest.raises(ReadError, match=r"UnknownError: odd\).*Try again"):
-        check_answer("Topic orders", "Describe on all topics", -1, "odd")
-    check_answer("Topic orders", "Describe on all topics", 0)
+        check_read("Topic orders", "Describe on all topics", -1, "odd")
+    check_read("Topic orders", "Describe on all topics", 0)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
-from kafka_rebalance.cluster.protocols import Cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
@@ -33,7 +33,7 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     return {"checks": len(checks), "warnings": len(summary.warnings)}
 
 
-def _checks(cluster: Cluster, change: TopicChange) -> tuple[Check, ...]:
+def _checks(cluster: OpenCluster, change: TopicChange) -> tuple[Check, ...]:
     view = cluster.read_view([change.topic])
     if change.action == "delete":
         assert change.identity is not None

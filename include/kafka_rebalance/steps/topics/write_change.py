@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
-from kafka_rebalance.cluster.protocols import Cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.execution.topics.house_rules import TopicChange, check_still
 from kafka_rebalance.model.cluster_writes import Outcome
@@ -68,13 +68,13 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
             forget_lock(inputs.deployment, approved.connection_id, owner)
 
 
-def _check_may_begin(inputs: StepInputs, cluster: Cluster, approved: ApprovedRequest[TopicChange]) -> None:
+def _check_may_begin(inputs: StepInputs, cluster: OpenCluster, approved: ApprovedRequest[TopicChange]) -> None:
     """Does not refuse an old approval if its change is already written, so that a retry succeeds."""
     if not _is_written(cluster, approved.plan):
         check_may_begin(inputs.deployment, approved)
 
 
-def _is_written(cluster: Cluster, change: TopicChange) -> bool:
+def _is_written(cluster: OpenCluster, change: TopicChange) -> bool:
     """Whether the approved change is in the cluster. An expansion may still lack its configs."""
     if change.identity is None:
         return False
@@ -87,7 +87,7 @@ def _is_written(cluster: Cluster, change: TopicChange) -> bool:
     return all(now.get(key) == value for key, value in change.config_changes.items())
 
 
-def _create(cluster: Cluster, change: TopicChange, registered: tuple[int, ...]) -> dict[str, Any]:
+def _create(cluster: OpenCluster, change: TopicChange, registered: tuple[int, ...]) -> dict[str, Any]:
     configs = {key: value for key, value in change.config_changes.items() if value is not None}
     created = cluster.topics.create(
         change.topic, change.new_partitions, configs, version=change.kafka_version, registered=registered
@@ -103,7 +103,7 @@ def _create(cluster: Cluster, change: TopicChange, registered: tuple[int, ...]) 
     return {"written": str(created.outcome), "partitions": len(change.new_partitions)}
 
 
-def _expand(cluster: Cluster, change: TopicChange, registered: tuple[int, ...], fence: Fence) -> dict[str, Any]:
+def _expand(cluster: OpenCluster, change: TopicChange, registered: tuple[int, ...], fence: Fence) -> dict[str, Any]:
     assert change.identity is not None
     if not _has_partitions(cluster, change):
         check_still(change, configs_now=_configs(cluster, change.topic), registered=registered)
@@ -115,7 +115,7 @@ def _expand(cluster: Cluster, change: TopicChange, registered: tuple[int, ...], 
     return {"written": "created", "partitions": len(change.new_partitions), "configs": len(change.config_changes)}
 
 
-def _set_configs(cluster: Cluster, change: TopicChange) -> dict[str, Any]:
+def _set_configs(cluster: OpenCluster, change: TopicChange) -> dict[str, Any]:
     assert change.identity is not None
     cluster.topics.set_configs(
         change.topic, change.config_changes, version=change.kafka_version, expected=change.identity
@@ -123,11 +123,11 @@ def _set_configs(cluster: Cluster, change: TopicChange) -> dict[str, Any]:
     return {"written": "created", "configs": len(change.config_changes)}
 
 
-def _has_partitions(cluster: Cluster, change: TopicChange) -> bool:
+def _has_partitions(cluster: OpenCluster, change: TopicChange) -> bool:
     """Whether the topic has the approved new partitions, with these lists."""
     stored = {tp.partition: one.replicas for tp, one in cluster.read_view([change.topic]).partitions.items()}
     return all(stored.get(partition) == held for partition, held in change.new_partitions.items())
 
 
-def _configs(cluster: Cluster, topic: str) -> dict[str, str]:
+def _configs(cluster: OpenCluster, topic: str) -> dict[str, str]:
     return cluster.read_topic_configs([topic]).get(topic, {})
