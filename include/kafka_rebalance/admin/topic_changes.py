@@ -47,55 +47,38 @@ def check_accepted(wire: Wire, change: TopicChange) -> None:
     """Raises KafkaRuleError with Kafka's own text if it would refuse the change. Nothing is written."""
     topic = change.topic
     if change.action == "create":
-        configs = {key: value for key, value in change.config_changes.items() if value is not None}
-        answer = wire.read(_creation(topic, change.new_partitions, configs, validate_only=True))
-        _check(f"the creation of topic {topic}", answer.topics[0])
+        _check(f"the creation of topic {topic}", wire.read(_creation(change, validate_only=True)).topics[0])
         return
     if change.new_partitions:
         answer = wire.read(_expansion(topic, change.partitions_after, change.new_partitions, validate_only=True))
         _check(f"the expansion of topic {topic}", answer.results[0])
     if change.config_changes:
-        answer = wire.read(_new_configs(topic, change.config_changes, validate_only=True))
+        answer = wire.read(_new_configs(change, validate_only=True))
         _check(f"the change of the configs of topic {topic}", answer.responses[0])
 
 
-def create_topic(
-    wire: Wire,
-    topic: str,
-    assignment: Mapping[int, Sequence[int]],
-    configs: Mapping[str, str],
-    *,
-    registered: Collection[int],
-) -> Outcome:
+def create_topic(wire: Wire, change: TopicChange, registered: Collection[int]) -> Outcome:
     """See `TopicWriter.create`."""
+    topic = change.topic
     check_topic_name(topic, existing=())
-    check_assigned_brokers(assignment, registered)
+    check_assigned_brokers(change.new_partitions, registered)
     there = _partitions(wire, topic)
     if there:
-        wanted = {partition: tuple(replicas) for partition, replicas in assignment.items()}
-        same = {partition: one.replicas for partition, one in there.items()} == wanted
-        if same and read_topic_configs(wire, [topic])[topic] == configs:
+        same = {partition: one.replicas for partition, one in there.items()} == change.new_partitions
+        if same and read_topic_configs(wire, [topic])[topic] == change.configs_after:
             return Outcome.ALREADY_THERE
         raise KafkaRuleError(f"Topic '{topic}' already exists.", "Nothing was written. Take another name.")
     what = f"the creation of topic {topic}"
-    answer = wire.write(_creation(topic, assignment, configs, validate_only=False), what, Kind.TOPIC, topic)
-    _check(what, answer.topics[0])
+    _check(what, wire.write(_creation(change, validate_only=False), what, Kind.TOPIC, topic).topics[0])
     note(Kind.TOPIC, topic)
     return Outcome.CREATED
 
 
-def expand_topic(
-    wire: Wire,
-    topic: str,
-    added: Mapping[int, Sequence[int]],
-    *,
-    expected: TopicIdentity,
-    registered: Collection[int],
-) -> None:
+def expand_topic(wire: Wire, change: TopicChange, registered: Collection[int]) -> None:
     """See `TopicWriter.expand`. Kafka refuses it if the topic has another number of partitions by then."""
-    there = _same_topic(wire, topic, expected)
+    topic, wanted = change.topic, change.new_partitions
+    there = _same_topic(wire, topic, change.existing)
     lists = {partition: one.replicas for partition, one in there.items()}
-    wanted = {partition: tuple(replicas) for partition, replicas in added.items()}
     if wanted.items() <= lists.items():
         return
     if moving := sorted(partition for partition, one in there.items() if one.in_motion):
@@ -111,12 +94,12 @@ def expand_topic(
     note(Kind.TOPIC, topic)
 
 
-def change_configs(wire: Wire, topic: str, changes: Mapping[str, str | None], *, expected: TopicIdentity) -> None:
+def change_configs(wire: Wire, change: TopicChange) -> None:
     """See `TopicWriter.set_configs`."""
-    _same_topic(wire, topic, expected)
+    topic = change.topic
+    _same_topic(wire, topic, change.existing)
     what, subject = f"the change of the configs of topic {topic}", f"topics/{topic}"
-    answer = wire.write(_new_configs(topic, changes, validate_only=False), what, Kind.CONFIG, subject)
-    _check(what, answer.responses[0])
+    _check(what, wire.write(_new_configs(change, validate_only=False), what, Kind.CONFIG, subject).responses[0])
     note(Kind.CONFIG, subject)
 
 
@@ -159,26 +142,16 @@ def _uuid(topic: str, expected: TopicIdentity) -> UUID:
     return UUID(bytes=base64.urlsafe_b64decode(expected.topic_id + "=="))
 
 
-def _creation(
-    topic: str, assignment: Mapping[int, Sequence[int]], configs: Mapping[str, str], *, validate_only: bool
-) -> CreateTopicsRequest:
+def _creation(change: TopicChange, *, validate_only: bool) -> CreateTopicsRequest:
     new = CreateTopicsRequest.CreatableTopic
-    return CreateTopicsRequest(
-        topics=[
-            new(
-                name=topic,
-                num_partitions=-1,  # as many as are assigned
-                replication_factor=-1,
-                assignments=[
-                    new.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
-                    for partition, replicas in sorted(assignment.items())
-                ],
-                configs=[new.CreatableTopicConfig(name=key, value=value) for key, value in sorted(configs.items())],
-            )
-        ],
-        timeout_ms=_TIMEOUT_MS,
-        validate_only=validate_only,
-    )
+    lists = [
+        new.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
+        for partition, replicas in sorted(change.new_partitions.items())
+    ]
+    configs = [new.CreatableTopicConfig(name=key, value=value) for key, value in change.configs_after.items()]
+    # Numbers of -1: as many as are assigned.
+    made = new(name=change.topic, num_partitions=-1, replication_factor=-1, assignments=lists, configs=configs)
+    return CreateTopicsRequest(topics=[made], timeout_ms=_TIMEOUT_MS, validate_only=validate_only)
 
 
 def _expansion(
@@ -191,16 +164,15 @@ def _expansion(
     )
 
 
-def _new_configs(
-    topic: str, changes: Mapping[str, str | None], *, validate_only: bool
-) -> IncrementalAlterConfigsRequest:
+def _new_configs(change: TopicChange, *, validate_only: bool) -> IncrementalAlterConfigsRequest:
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     operations = [
         resource.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
-        for key, value in sorted(changes.items())
+        for key, value in sorted(change.config_changes.items())
     ]
     return IncrementalAlterConfigsRequest(
-        resources=[resource(resource_type=TOPIC, resource_name=topic, configs=operations)], validate_only=validate_only
+        resources=[resource(resource_type=TOPIC, resource_name=change.topic, configs=operations)],
+        validate_only=validate_only,
     )
 
 

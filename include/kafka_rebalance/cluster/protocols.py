@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
-from kafka_rebalance.model.partition import PartitionState, TopicIdentity, TopicPartition
+from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.zookeeper.cluster_lock import Fence, LockOwner
 
 
@@ -56,44 +56,26 @@ class OpenCluster(Protocol):
 
 
 class TopicWriter(Protocol):
-    """Changes one topic.
+    """Carries out an approved change of one topic.
 
-    `expected` identifies the topic: nothing is done to another one of its name. Each method may be called again after
-    it failed. Raises KafkaRuleError if Kafka refuses the change, StaleProposalError if the topic is another one,
+    `registered` are the live brokers. Nothing is done to another topic of the name. Each method may be called again
+    after it failed. Raises KafkaRuleError if Kafka refuses the change, StaleProposalError if the topic is another one,
     WriteError or ReadError if the outcome is unknown.
     """
 
     def check_accepted(self, change: TopicChange) -> None:
         """Raises KafkaRuleError if Kafka would refuse the change. It writes nothing."""
 
-    def create(
-        self,
-        topic: str,
-        assignment: Mapping[int, Sequence[int]],
-        configs: Mapping[str, str],
-        *,
-        version: str | None,
-        registered: Collection[int],
-    ) -> Created:
-        """With exactly this assignment, broker ids by partition, and these configs. `registered`: the live brokers."""
+    def create(self, change: TopicChange, registered: Collection[int]) -> Created:
+        """With exactly the assignment and the configs of the change."""
 
-    def expand(
-        self,
-        topic: str,
-        added: Mapping[int, Sequence[int]],
-        *,
-        expected: TopicIdentity,
-        registered: Collection[int],
-        fence: Fence,
-    ) -> None:
-        """Adds exactly these partitions."""
+    def expand(self, change: TopicChange, registered: Collection[int], fence: Fence) -> None:
+        """Adds exactly the new partitions of the change."""
 
-    def set_configs(
-        self, topic: str, changes: Mapping[str, str | None], *, version: str | None, expected: TopicIdentity
-    ) -> None:
-        """None removes a key; others stay."""
+    def set_configs(self, change: TopicChange) -> None:
+        """Other keys stay."""
 
-    def delete(self, topic: str, *, expected: TopicIdentity, fence: Fence) -> Outcome: ...
+    def delete(self, change: TopicChange, fence: Fence) -> Outcome: ...
 
-    def read_deletion(self, topic: str, *, expected: TopicIdentity) -> Deletion:
+    def read_deletion(self, change: TopicChange) -> Deletion:
         """What is left of the topic, but not of a new one of its name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 from kafka_rebalance.admin import set_configs, topic_changes
 from kafka_rebalance.admin.cluster_view import check_quorum_stable, read_view
@@ -15,7 +15,7 @@ from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import listed
-from kafka_rebalance.model.partition import PartitionState, TopicIdentity, TopicPartition
+from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence, LockOwner
 
 
@@ -72,7 +72,7 @@ class AdminApiCluster:
 
 
 class AdminApiTopics:
-    """See `TopicWriter`. Kafka itself checks each change, so `version` is not needed."""
+    """See `TopicWriter`."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -80,37 +80,19 @@ class AdminApiTopics:
     def check_accepted(self, change: TopicChange) -> None:
         topic_changes.check_accepted(self._wire, change)
 
-    def create(
-        self,
-        topic: str,
-        assignment: Mapping[int, Sequence[int]],
-        configs: Mapping[str, str],
-        *,
-        version: str | None,
-        registered: Collection[int],
-    ) -> Created:
-        return Created(topic_changes.create_topic(self._wire, topic, assignment, configs, registered=registered))
+    def create(self, change: TopicChange, registered: Collection[int]) -> Created:
+        return Created(topic_changes.create_topic(self._wire, change, registered))
 
-    def expand(
-        self,
-        topic: str,
-        added: Mapping[int, Sequence[int]],
-        *,
-        expected: TopicIdentity,
-        registered: Collection[int],
-        fence: Fence,
-    ) -> None:
-        topic_changes.expand_topic(self._wire, topic, added, expected=expected, registered=registered)
+    def expand(self, change: TopicChange, registered: Collection[int], fence: Fence) -> None:
+        topic_changes.expand_topic(self._wire, change, registered)
 
-    def set_configs(
-        self, topic: str, changes: Mapping[str, str | None], *, version: str | None, expected: TopicIdentity
-    ) -> None:
-        topic_changes.change_configs(self._wire, topic, changes, expected=expected)
+    def set_configs(self, change: TopicChange) -> None:
+        topic_changes.change_configs(self._wire, change)
 
-    def delete(self, topic: str, *, expected: TopicIdentity, fence: Fence) -> Outcome:
-        return topic_changes.delete_topic(self._wire, topic, expected=expected)
+    def delete(self, change: TopicChange, fence: Fence) -> Outcome:
+        return topic_changes.delete_topic(self._wire, change.topic, expected=change.existing)
 
-    def read_deletion(self, topic: str, *, expected: TopicIdentity) -> Deletion:
+    def read_deletion(self, change: TopicChange) -> Deletion:
         """Kafka tells nobody which topics it is about to delete: a topic is there, or it is not."""
-        left = topic_changes.topic_exists(self._wire, topic, expected)
+        left = topic_changes.topic_exists(self._wire, change.topic, change.existing)
         return Deletion(marked=False, topic_left=left, config_left=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 from kazoo.client import KazooClient
 
@@ -12,7 +12,7 @@ from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.partition import PartitionState, TopicIdentity, TopicPartition
+from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.zookeeper import cluster_lock, reader, topic_writes
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 
@@ -70,41 +70,35 @@ class ZooKeeperTopics:
     def check_accepted(self, change: TopicChange) -> None:
         """No server checks what is written to ZooKeeper, so this project's copy of Kafka's rules has done so."""
 
-    def create(
-        self,
-        topic: str,
-        assignment: Mapping[int, Sequence[int]],
-        configs: Mapping[str, str],
-        *,
-        version: str | None,
-        registered: Collection[int],
-    ) -> Created:
-        assert version is not None
+    def create(self, change: TopicChange, registered: Collection[int]) -> Created:
+        assert change.kafka_version is not None
         return topic_writes.create_topic(
-            self._client, topic, assignment, configs, version=version, registered=registered
+            self._client,
+            change.topic,
+            change.new_partitions,
+            change.configs_after,
+            version=change.kafka_version,
+            registered=registered,
         )
 
-    def expand(
-        self,
-        topic: str,
-        added: Mapping[int, Sequence[int]],
-        *,
-        expected: TopicIdentity,
-        registered: Collection[int],
-        fence: cluster_lock.Fence,
-    ) -> None:
+    def expand(self, change: TopicChange, registered: Collection[int], fence: cluster_lock.Fence) -> None:
         topic_writes.write_more_partitions(
-            self._client, topic, added, expected=expected, registered=registered, fence=fence
+            self._client,
+            change.topic,
+            change.new_partitions,
+            expected=change.existing,
+            registered=registered,
+            fence=fence,
         )
 
-    def set_configs(
-        self, topic: str, changes: Mapping[str, str | None], *, version: str | None, expected: TopicIdentity
-    ) -> None:
-        assert version is not None
-        topic_writes.set_topic_configs(self._client, topic, changes, version=version, expected=expected)
+    def set_configs(self, change: TopicChange) -> None:
+        assert change.kafka_version is not None
+        topic_writes.set_topic_configs(
+            self._client, change.topic, change.config_changes, version=change.kafka_version, expected=change.existing
+        )
 
-    def delete(self, topic: str, *, expected: TopicIdentity, fence: cluster_lock.Fence) -> Outcome:
-        return topic_writes.delete_topic(self._client, topic, expected=expected, fence=fence)
+    def delete(self, change: TopicChange, fence: cluster_lock.Fence) -> Outcome:
+        return topic_writes.delete_topic(self._client, change.topic, expected=change.existing, fence=fence)
 
-    def read_deletion(self, topic: str, *, expected: TopicIdentity) -> Deletion:
-        return topic_writes.read_deletion(self._client, topic, expected=expected)
+    def read_deletion(self, change: TopicChange) -> Deletion:
+        return topic_writes.read_deletion(self._client, change.topic, expected=change.existing)

@@ -36,6 +36,12 @@ class TopicChange:
     identity: TopicIdentity | None = None  # of the topic that is there; None: it is to be created
 
     @property
+    def existing(self) -> TopicIdentity:
+        """Of the topic that is to be altered or deleted."""
+        assert self.identity is not None
+        return self.identity
+
+    @property
     def partitions_after(self) -> int:
         return 0 if self.action == "delete" else self.partitions_before + len(self.new_partitions)
 

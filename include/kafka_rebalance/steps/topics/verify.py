@@ -36,8 +36,7 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
 def _checks(cluster: OpenCluster, change: TopicChange) -> tuple[Check, ...]:
     view = cluster.read_view([change.topic])
     if change.action == "delete":
-        assert change.identity is not None
-        deletion = cluster.topics.read_deletion(change.topic, expected=change.identity)
+        deletion = cluster.topics.read_deletion(change)
         return check_deleted(change.topic, view, **dataclasses.asdict(deletion))
     partitions: tuple[Check, ...] = ()
     if change.new_partitions:

@@ -59,8 +59,7 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
         try:
             _check_may_begin(inputs, cluster, approved)
             if change.action == "delete":
-                assert change.identity is not None
-                deleted = cluster.topics.delete(change.topic, expected=change.identity, fence=fence)
+                deleted = cluster.topics.delete(change, fence)
                 return {"written": str(deleted)}
             return _expand(cluster, change, registered, fence)
         finally:
@@ -79,7 +78,7 @@ def _is_written(cluster: OpenCluster, change: TopicChange) -> bool:
     if change.identity is None:
         return False
     if change.action == "delete":
-        deletion = cluster.topics.read_deletion(change.topic, expected=change.identity)
+        deletion = cluster.topics.read_deletion(change)
         return deletion.marked or not deletion.topic_left
     if change.new_partitions:
         return _has_partitions(cluster, change)
@@ -88,10 +87,7 @@ def _is_written(cluster: OpenCluster, change: TopicChange) -> bool:
 
 
 def _create(cluster: OpenCluster, change: TopicChange, registered: tuple[int, ...]) -> dict[str, Any]:
-    configs = {key: value for key, value in change.config_changes.items() if value is not None}
-    created = cluster.topics.create(
-        change.topic, change.new_partitions, configs, version=change.kafka_version, registered=registered
-    )
+    created = cluster.topics.create(change, registered)
     if created.orphaned_config is not None:
         log.warning(
             "%s: a creation that was interrupted had left a config without a topic: %s. It was replaced.",
@@ -104,29 +100,26 @@ def _create(cluster: OpenCluster, change: TopicChange, registered: tuple[int, ..
 
 
 def _expand(cluster: OpenCluster, change: TopicChange, registered: tuple[int, ...], fence: Fence) -> dict[str, Any]:
-    assert change.identity is not None
-    if not _has_partitions(cluster, change):
+    if not _has_partitions(cluster, change, led=True):
         check_still(change, configs_now=_configs(cluster, change.topic), registered=registered)
-    cluster.topics.expand(
-        change.topic, change.new_partitions, expected=change.identity, registered=registered, fence=fence
-    )
+    cluster.topics.expand(change, registered, fence)
     if change.config_changes:
         _set_configs(cluster, change)
     return {"written": "created", "partitions": len(change.new_partitions), "configs": len(change.config_changes)}
 
 
 def _set_configs(cluster: OpenCluster, change: TopicChange) -> dict[str, Any]:
-    assert change.identity is not None
-    cluster.topics.set_configs(
-        change.topic, change.config_changes, version=change.kafka_version, expected=change.identity
-    )
+    cluster.topics.set_configs(change)
     return {"written": "created", "configs": len(change.config_changes)}
 
 
-def _has_partitions(cluster: OpenCluster, change: TopicChange) -> bool:
-    """Whether the topic has the approved new partitions, with these lists."""
-    stored = {tp.partition: one.replicas for tp, one in cluster.read_view([change.topic]).partitions.items()}
-    return all(stored.get(partition) == held for partition, held in change.new_partitions.items())
+def _has_partitions(cluster: OpenCluster, change: TopicChange, *, led: bool = False) -> bool:
+    """Whether the topic has the approved new partitions with these lists, and leaders if they have to be `led`."""
+    found = {tp.partition: one for tp, one in cluster.read_view([change.topic]).partitions.items()}
+    return all(
+        partition in found and found[partition].replicas == held and not (led and found[partition].leader < 0)
+        for partition, held in change.new_partitions.items()
+    )
 
 
 def _configs(cluster: OpenCluster, topic: str) -> dict[str, str]:
