@@ -9,8 +9,8 @@ from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
+from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
-from kafka_rebalance.zookeeper.cluster_lock import Fence, LockOwner
 
 
 class OpenCluster(Protocol):

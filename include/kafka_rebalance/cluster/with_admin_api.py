@@ -15,8 +15,8 @@ from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import listed
+from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
-from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence, LockOwner
 
 
 class AdminApiCluster:

@@ -12,6 +12,7 @@ from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.zookeeper import cluster_lock, reader, topic_writes
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
@@ -51,13 +52,13 @@ class ZooKeeperCluster:
     def read_broker_configs(self, brokers: Collection[int]) -> dict[int, dict[str, str]]:
         return reader.read_broker_configs(self._client, brokers)
 
-    def read_lock(self) -> cluster_lock.LockOwner | None:
+    def read_lock(self) -> LockOwner | None:
         return cluster_lock.read(self._client)
 
-    def acquire(self, owner: cluster_lock.LockOwner) -> cluster_lock.Fence:
+    def acquire(self, owner: LockOwner) -> Fence:
         return cluster_lock.acquire(self._client, owner)
 
-    def release(self, owner: cluster_lock.LockOwner) -> None:
+    def release(self, owner: LockOwner) -> None:
         cluster_lock.release(self._client, owner)
 
 
@@ -81,7 +82,7 @@ class ZooKeeperTopics:
             registered=registered,
         )
 
-    def expand(self, change: TopicChange, registered: Collection[int], fence: cluster_lock.Fence) -> None:
+    def expand(self, change: TopicChange, registered: Collection[int], fence: Fence) -> None:
         topic_writes.write_more_partitions(
             self._client,
             change.topic,
@@ -97,7 +98,7 @@ class ZooKeeperTopics:
             self._client, change.topic, change.config_changes, version=change.kafka_version, expected=change.existing
         )
 
-    def delete(self, change: TopicChange, fence: cluster_lock.Fence) -> Outcome:
+    def delete(self, change: TopicChange, fence: Fence) -> Outcome:
         return topic_writes.delete_topic(self._client, change.topic, expected=change.existing, fence=fence)
 
     def read_deletion(self, change: TopicChange) -> Deletion:

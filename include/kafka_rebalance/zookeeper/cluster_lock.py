@@ -7,13 +7,15 @@ The version of the lock's parent is the fence. It rises whenever somebody takes 
 or makes it, changes a lease, or begins to put a throttle back. Each of these writes, and every config of a throttle, is
 one transaction with a check of the fence. So a worker that was frozen while another went on writes nothing when it
 wakes. The version of the lock itself would not do: a lock that was released and taken again begins at 0.
+
+A generation is sixteen digits, a hyphen and ten digits. Each raise makes a later one, even if somebody deletes the
+parent, because zxids only grow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from kazoo.client import KazooClient
@@ -22,45 +24,11 @@ from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl
 
 from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError, WriteError
-from kafka_rebalance.model.same_airflow import is_same_run
+from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LockOwner
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.znode_writes import acl_like, commit, create_znode, repeat
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.json_fields import compact_json, parse_object, parse_text, parse_version
-
-
-@dataclass(frozen=True, slots=True)
-class Fence:
-    """What must still be as it was when this was read; otherwise nothing is written.
-
-    `versions`: {path: version}. `generation` is sixteen digits, a hyphen and ten digits. Each raise makes a later one,
-    even if somebody deletes the parent, because zxids only grow. It is empty if nobody ever held the cluster.
-    """
-
-    versions: Mapping[str, int] = field(default_factory=dict)
-    generation: str = ""
-
-
-NO_FENCE = Fence()
-
-
-@dataclass(frozen=True, slots=True)
-class LockOwner:
-    """Who holds the cluster. `run` and `owner` together name the run: two Airflows can have runs of one name."""
-
-    run: str  # Dag id and run id
-    digest: str  # of the approved candidate
-    owner: str  # which Airflow
-    acquired_at: str = ""  # ISO 8601, for people
-
-    @property
-    def name(self) -> str:
-        """`dag/run of airflow`, as people read it, and as an operator names the run to break its lock."""
-        return f"{self.run} of {self.owner}"
-
-    def is_same_run(self, other: LockOwner) -> bool:
-        """An Airflow is known by its mark, whatever its address is now."""
-        return is_same_run(self.run, self.owner, other.run, other.owner)
 
 
 def decode_lock(data: bytes | None) -> LockOwner:

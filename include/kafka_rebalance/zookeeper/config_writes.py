@@ -11,8 +11,8 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NoNodeError
 
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, WriteError
+from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
-from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence
 from kafka_rebalance.zookeeper.reader import read_assignments
 from kafka_rebalance.zookeeper.settled_controller import check_not_migrating
 from kafka_rebalance.zookeeper.znode_writes import acl_like, add_checks, commit, repeat

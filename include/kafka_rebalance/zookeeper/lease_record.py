@@ -21,21 +21,14 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from kafka_rebalance.errors import CorruptZnodeError, LockLostError
+from kafka_rebalance.model.lock_owner import Fence, LeaseRecord
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
-from kafka_rebalance.zookeeper.cluster_lock import Fence, own_acl
+from kafka_rebalance.zookeeper.cluster_lock import own_acl
 from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS, add_checks, commit, delete_znode, repeat
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.json_fields import compact_json, parse_object, parse_text, parse_version
 
 PART_BYTES = 512 * 1024  # as base64 in the znode's JSON, this still fits into jute.maxbuffer (1 MiB)
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseRecord:
-    """The lease's JSON, and the generation of the fence under which it was written."""
-
-    generation: str
-    text: bytes
 
 
 @dataclass(frozen=True, slots=True)

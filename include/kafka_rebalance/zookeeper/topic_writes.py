@@ -27,9 +27,9 @@ from kafka_rebalance.kafka.topics import (
     check_new_topic,
 )
 from kafka_rebalance.model.cluster_writes import Outcome
+from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
 from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
-from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence
 from kafka_rebalance.zookeeper.config_writes import add_config
 from kafka_rebalance.zookeeper.settled_controller import check_not_migrating
 from kafka_rebalance.zookeeper.znode_writes import acl_like, add_checks, commit, repeat

@@ -19,10 +19,10 @@ from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import AnyView
 from kafka_rebalance.model.cluster_writes import Outcome
+from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.replica_list import replica_list_problem
 from kafka_rebalance.zookeeper.client import LOST, exists, read_znodes, sync
-from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence
 from kafka_rebalance.zookeeper.reader import read_batch_view
 from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS, acl_like, add_checks, commit
 from kafka_rebalance.zookeeper.znodes import paths

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.connection import ClusterConnection, ZooKeeperConnection
+from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.steps.topics.request import END
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper import cluster_lock
@@ -308,7 +309,7 @@ def test_a_rebalance_that_holds_the_cluster_keeps_its_topics_as_they_were_approv
     approved.request(action="alter", topic=topic, partitions=3)
     approved.ask()
     approved.answer("alter")
-    holder = cluster_lock.LockOwner(run="kafka_rebalance/other", digest="d", owner="elsewhere")
+    holder = LockOwner(run="kafka_rebalance/other", digest="d", owner="elsewhere")
     with open_client(connection(approved).zookeeper) as client:
         cluster_lock.acquire(client, holder)
         try:

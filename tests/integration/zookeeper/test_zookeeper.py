@@ -16,6 +16,7 @@ from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
+from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
@@ -151,7 +152,7 @@ def test_everything_stays_below_the_chroot(cluster: LocalCluster, client: Any, c
         assert view.partitions[orders].replicas == (1, 2)
         create_reassignment(below, batch(orders, (1, 2), (3, 4)), DIGEST, view.brokers)
         merge_config(below, "brokers/1", {RATES[0]: "1000"})
-        cluster_lock.acquire(below, cluster_lock.LockOwner("run", DIGEST, "airflow"))
+        cluster_lock.acquire(below, LockOwner("run", DIGEST, "airflow"))
         assert read_cluster_view(below).reassignments == {orders: (3, 4)}
         assert read_broker_configs(below, [1])[1] == {RATES[0]: "1000"}
     assert all(client.exists(chroot + path) for path in paths)
@@ -280,9 +281,7 @@ def test_removed_throttles_leave_no_key_and_keep_the_others(
 
 
 def test_one_run_holds_the_cluster(client: Any) -> None:
-    ours, theirs = (
-        cluster_lock.LockOwner(run, DIGEST, "airflow", "2026-11-21T04:00:00Z") for run in ("run-1", "run-2")
-    )
+    ours, theirs = (LockOwner(run, DIGEST, "airflow", "2026-11-21T04:00:00Z") for run in ("run-1", "run-2"))
     cluster_lock.acquire(client, ours)
     by_zookeeper = cluster_lock.read_time_of_fence(client)
     assert abs(datetime.now(UTC) - by_zookeeper) < timedelta(minutes=1)  # on one machine, with one clock

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.model.candidate import Batch, Move
+from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper import cluster_lock, config_writes, writer
 from kafka_rebalance.zookeeper.reader import read_cluster_view
@@ -55,7 +56,7 @@ ZNODES: dict[str, Any] = {
 def writes(fake: FakeZooKeeper) -> tuple[Callable[[], object], ...]:
     """Everything that a run writes to ZooKeeper, as if what it has read before were all right."""
     batch = Batch(1, (MOVE,), DIGEST)
-    run = cluster_lock.LockOwner("kafka_rebalance/two", DIGEST, "http://airflow")
+    run = LockOwner("kafka_rebalance/two", DIGEST, "http://airflow")
     client: Any = fake
     return (
         lambda: writer.create_reassignment(client, batch, DIGEST, {1, 2, 3}),
@@ -158,7 +159,7 @@ def config_document(assignment: Any, rng: random.Random) -> None:
 
 
 def owner_document(assignment: Any, rng: random.Random) -> None:
-    found = cluster_lock.LockOwner(*(rng.choice(("run", "", *ODD[-40:-20])) for _ in range(3)))
+    found = LockOwner(*(rng.choice(("run", "", *ODD[-40:-20])) for _ in range(3)))
     if all(isinstance(text, str) for text in (found.run, found.digest, found.owner)):
         assert cluster_lock.decode_lock(cluster_lock.encode_lock(found)) == found
 

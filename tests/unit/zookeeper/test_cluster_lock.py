@@ -9,8 +9,8 @@ from kazoo.exceptions import ConnectionLoss, NoAuthError
 from kazoo.security import READ_ACL_UNSAFE, make_acl
 
 from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, WriteError
+from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.cluster_lock import LockOwner
 from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS
 from support.zookeeper.fake_zookeeper import fake_cluster
 

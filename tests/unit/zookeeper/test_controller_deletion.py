@@ -11,6 +11,7 @@ from kazoo.exceptions import ConnectionLoss
 
 from kafka_rebalance.errors import ApprovalError, ArtifactError, WriteError
 from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, entry_states
+from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.controller_deletion import delete_controller, plan_election
@@ -20,7 +21,7 @@ from support.kafka.cancelled_moves import fail_over
 from support.zookeeper.fake_zookeeper import REASSIGN, FakeZooKeeper, SimulatedController, fake_cluster, put_topic
 
 GONE, OTHER = TopicPartition("gone", 0), TopicPartition("orders", 0)
-US = cluster_lock.LockOwner("kafka_rebalance/one", "d" * 64, "http://airflow")
+US = LockOwner("kafka_rebalance/one", "d" * 64, "http://airflow")
 THEM = dataclasses.replace(US, run="kafka_rebalance/two")
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError, WriteError
 from kafka_rebalance.model.candidate import Batch
+from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import topic_identities
 from kafka_rebalance.zookeeper import cluster_lock, writer, znode_writes
-from kafka_rebalance.zookeeper.cluster_lock import Fence, LockOwner
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.topic_writes import delete_topic, write_more_partitions

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import SettingsError
+from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.planning.evenness.hot_spots import HotSpot, Reach
 from kafka_rebalance.planning.evenness.scores import Score
@@ -24,7 +25,7 @@ from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
-from kafka_rebalance.zookeeper.cluster_lock import LockOwner, encode_lock
+from kafka_rebalance.zookeeper.cluster_lock import encode_lock
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 from support.runs.rebalance_run import CONNECTION, POLICY
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun, other_dag_run

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import WriteError
+from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.steps.reassignment import elect_preferred
 from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.steps.rebalance.verify import verify
@@ -161,7 +162,7 @@ def test_a_frozen_worker_elects_nobody_after_somebody_took_over(
 
     def taken_over() -> None:
         cluster_lock.release(cluster.fake, owner)
-        cluster_lock.acquire(cluster.fake, cluster_lock.LockOwner("kafka_rebalance/two", "f" * 64, "another", ""))
+        cluster_lock.acquire(cluster.fake, LockOwner("kafka_rebalance/two", "f" * 64, "another", ""))
 
     freeze(monkeypatch, elect_preferred, "create_election", taken_over)
     with pytest.raises(WriteError, match="Nothing was written"):
@@ -171,7 +172,7 @@ def test_a_frozen_worker_elects_nobody_after_somebody_took_over(
 
 
 def test_no_leader_is_elected_while_another_run_holds_the_cluster(run: SimulatedRun, cluster: SimulatedCluster) -> None:
-    cluster_lock.acquire(cluster.fake, cluster_lock.LockOwner("kafka_rebalance/two", "f" * 64, "another", ""))
+    cluster_lock.acquire(cluster.fake, LockOwner("kafka_rebalance/two", "f" * 64, "another", ""))
     with pytest.raises(AirflowFailException, match="kafka_rebalance/two"):
         run_step(elect_leaders, run.dag_run, run.decision)
     assert elected(cluster) == []

@@ -13,6 +13,7 @@ from kazoo.exceptions import ConnectionLoss
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError, NotInSyncError, RebalanceError, ThrottleError
+from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.steps.reassignment.elect_preferred import elect_preferred
@@ -315,8 +316,6 @@ def test_an_election_does_not_wait_for_a_partition_that_cannot_be_elected(
     def waits(_: float) -> None:
         raise AssertionError("waits for a partition that nobody asked to elect")
 
-    left = elect_preferred(
-        SimulatedClient(cluster.fake), run.candidate.moves, most=1000, allowed=cluster_lock.Fence, pause=waits
-    )
+    left = elect_preferred(SimulatedClient(cluster.fake), run.candidate.moves, most=1000, allowed=Fence, pause=waits)
     assert left == (lagging.topic_partition,)
     assert cluster.leaders(other.topic_partition.topic)[other.topic_partition.partition] == other.after[0]

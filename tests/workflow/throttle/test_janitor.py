@@ -11,6 +11,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
+from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.steps.janitor import look_after_cluster, sweep
 from kafka_rebalance.steps.run.approved_plan import read_approved
 from kafka_rebalance.steps.run.run_lock import lock_owner
@@ -19,7 +20,6 @@ from kafka_rebalance.steps.throttle.throttle_in_force import check_throttle_in_f
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import step_inputs
 from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.cluster_lock import LockOwner
 from support.runs.janitor_run import Airflow, silent, tend
 from support.runs.rebalance_run import CONNECTION, open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, lease_file

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.same_airflow import is_same_airflow
+from kafka_rebalance.model.lock_owner import is_same_airflow
 from kafka_rebalance.steps.janitor import look_after_cluster
 from kafka_rebalance.steps.run import run_lock
 from kafka_rebalance.steps.run.stop_requests import read_control

@@ -11,7 +11,7 @@ from kafka_rebalance.execution.throttle.put_back import release
 from kafka_rebalance.execution.throttle.wanted import Configs, desired_throttle, each_value
 from kafka_rebalance.kafka.throttles import LIST_KEYS
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.model.same_airflow import is_same_run
+from kafka_rebalance.model.lock_owner import is_same_run
 
 
 def _record_prior(wanted: Configs, current: Configs) -> dict[str, dict[str, str | None]]:

@@ -25,7 +25,7 @@ from kafka_rebalance.execution.throttle.in_force import set_now as throttle_now
 from kafka_rebalance.execution.throttle.lifted_by_others import lifted, lifted_text, wanted_for
 from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of, slowed_catch_up
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.model.same_airflow import is_same_airflow
+from kafka_rebalance.model.lock_owner import LockOwner, is_same_airflow
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.janitor.sweep import Asked
 from kafka_rebalance.steps.run.run_lock import read_standing, this_airflow
@@ -96,7 +96,7 @@ def _look_after(deployment: Deployment, client: KazooClient, asked: Asked, follo
 
 
 def _set_damaged_aside(
-    kept: ClusterLease, asked: Asked, look: Look, holder: cluster_lock.LockOwner | None, why: ArtifactError
+    kept: ClusterLease, asked: Asked, look: Look, holder: LockOwner | None, why: ArtifactError
 ) -> bool:
     """Sets aside a lease of which no copy can be read, so that it does not block the cluster for ever.
 

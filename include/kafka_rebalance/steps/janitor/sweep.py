@@ -13,8 +13,8 @@ from kafka_rebalance.execution.janitor.unheld_findings import UnheldFinding
 from kafka_rebalance.kafka.throttles import LIST_KEYS
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.lock_owner import Fence, is_same_run
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.same_airflow import is_same_run
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_configs
@@ -47,7 +47,7 @@ class Asked:
 class Swept:
     """The findings as of `fence`, and what could not be read and so was not judged."""
 
-    fence: cluster_lock.Fence
+    fence: Fence
     findings: tuple[UnheldFinding, ...]
     configs: Mapping[str, Mapping[str, str]]
     view: ClusterView

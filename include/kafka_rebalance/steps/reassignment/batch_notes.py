@@ -12,12 +12,12 @@ from typing import Any
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.reassignment.batch_seen import BatchState
 from kafka_rebalance.steps.reassignment.progress_notes import read_measured
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.run.asked_batches import REQUESTING, entries, read_notes
-from kafka_rebalance.zookeeper import cluster_lock
 
 
 def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> None:
@@ -39,7 +39,7 @@ def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> Non
     _write(plan, document, entry)
 
 
-def note_requesting(plan: ApprovedPlan, batch: Batch, fence: cluster_lock.Fence) -> None:
+def note_requesting(plan: ApprovedPlan, batch: Batch, fence: Fence) -> None:
     """Notes that the batch is about to be requested under this fence, which the request raises.
 
     If it is noted already, an earlier try or another worker may have requested it: then it gets no generation.

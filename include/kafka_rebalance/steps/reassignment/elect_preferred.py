@@ -12,11 +12,11 @@ from kazoo.client import KazooClient
 from kafka_rebalance.errors import StoppedError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import AnyView
+from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.run.stop_requests import read_control
-from kafka_rebalance.zookeeper.cluster_lock import Fence
 from kafka_rebalance.zookeeper.reader import read_batch_view
 from kafka_rebalance.zookeeper.writer import create_election
 

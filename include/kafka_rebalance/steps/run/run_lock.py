@@ -17,12 +17,11 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import make_folder, names_in, remove
 from kafka_rebalance.errors import ArtifactError, StorageError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
-from kafka_rebalance.model.same_airflow import is_same_airflow, marked
+from kafka_rebalance.model.lock_owner import Fence, LockOwner, is_same_airflow, marked
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import RunName
 from kafka_rebalance.steps.run_folder import file_name, installation
 from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.cluster_lock import LockOwner
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ def lock_owner(deployment: Deployment, digest: str, started: RunName) -> LockOwn
     )
 
 
-def take_lock(deployment: Deployment, client: KazooClient, connection_id: str, owner: LockOwner) -> cluster_lock.Fence:
+def take_lock(deployment: Deployment, client: KazooClient, connection_id: str, owner: LockOwner) -> Fence:
     """Notes the lock, then takes it. Raises StorageError, and what `cluster_lock.acquire` raises."""
     note_lock(deployment, connection_id, owner)
     return cluster_lock.acquire(client, owner)

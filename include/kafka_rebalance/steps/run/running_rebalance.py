@@ -13,7 +13,7 @@ from kafka_rebalance.documents.storage import is_there, names_in
 from kafka_rebalance.errors import ApprovalError, ArtifactError, LockHeldError
 from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.same_airflow import is_same_airflow, is_same_run
+from kafka_rebalance.model.lock_owner import LockOwner, is_same_airflow, is_same_run
 from kafka_rebalance.steps.clusters import REBALANCE_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
@@ -30,7 +30,7 @@ GOING_ON = (
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    holder: cluster_lock.LockOwner
+    holder: LockOwner
     plan: ApprovedPlan
 
 

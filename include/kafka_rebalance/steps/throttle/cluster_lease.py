@@ -16,13 +16,11 @@ from kazoo.client import KazooClient
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ArtifactError, CorruptZnodeError, FormatVersionError, StorageError
 from kafka_rebalance.model.digests import canonical_json
-from kafka_rebalance.model.same_airflow import is_same_run
+from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LeaseRecord, LockOwner, is_same_run
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.zookeeper import lease_record
-from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence, LockOwner
-from kafka_rebalance.zookeeper.lease_record import LeaseRecord
 
 log = logging.getLogger(__name__)
 

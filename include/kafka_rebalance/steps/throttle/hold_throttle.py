@@ -22,6 +22,7 @@ from kafka_rebalance.execution.throttle.recorded_before import take_lease
 from kafka_rebalance.execution.throttle.still_copying import copying_of
 from kafka_rebalance.execution.throttle.wanted import desired_throttle
 from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.clusters import JANITOR_DAG
 from kafka_rebalance.steps.deployment import Deployment
@@ -44,7 +45,6 @@ from kafka_rebalance.steps.throttle.throttle_in_force import check_nothing_of_ou
 from kafka_rebalance.steps.throttle.write_back import check_can_be_put_back, put_back
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.cluster_lock import Fence, LockOwner
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from kafka_rebalance.errors import LockLostError, ThrottleError
 from kafka_rebalance.execution.throttle.put_back import Release
+from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import read_approved
@@ -56,7 +57,7 @@ def release_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
     return {"put_back": sum(map(len, result.changes.values())), "left_alone": list(result.foreign)}
 
 
-def _hand_over(kept: ClusterLease, owner: cluster_lock.LockOwner, taken_under: str) -> None:
+def _hand_over(kept: ClusterLease, owner: LockOwner, taken_under: str) -> None:
     """Notes once in the lease that the janitor has it, unless the run has taken its throttle again."""
     for _ in range(ATTEMPTS):
         fence = cluster_lock.raise_fence(kept.client)

@@ -18,6 +18,7 @@ from kafka_rebalance.execution.throttle.in_force import check_in_force, confirm
 from kafka_rebalance.execution.throttle.put_back import release as decide_release
 from kafka_rebalance.execution.throttle.recorded_before import recorded_anew
 from kafka_rebalance.execution.throttle.still_copying import copying_of
+from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
@@ -59,8 +60,8 @@ def suspend(kept: ClusterLease, decided: ThrottleLease) -> bool:
 
 
 def set_for_batch(
-    kept: ClusterLease, plan: ApprovedPlan, owner: cluster_lock.LockOwner, partitions: Collection[TopicPartition]
-) -> cluster_lock.Fence:
+    kept: ClusterLease, plan: ApprovedPlan, owner: LockOwner, partitions: Collection[TopicPartition]
+) -> Fence:
     """Raises the run's fence, and sets the lists of throttled replicas for these partitions and those that still copy.
 
     If the throttle is suspended, its rates are set again too, and what is there now is put back later. Returns the

@@ -15,6 +15,7 @@ from kafka_rebalance.execution.throttle.in_force import check_in_force, set_now
 from kafka_rebalance.execution.throttle.wanted import desired_throttle
 from kafka_rebalance.model.candidate import brokers_touched
 from kafka_rebalance.model.finding import some
+from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
@@ -23,7 +24,6 @@ from kafka_rebalance.steps.throttle.lease_files import rate_in_force, read_copy
 from kafka_rebalance.verification.check_result import Check
 from kafka_rebalance.verification.segments.unloadable_configs import entity_of
 from kafka_rebalance.verification.throttle_back import check_left, check_throttles, check_unrecorded
-from kafka_rebalance.zookeeper.cluster_lock import LockOwner
 
 
 def check_throttle_in_force(kept: ClusterLease, plan: ApprovedPlan, partitions: Collection[TopicPartition]) -> None:

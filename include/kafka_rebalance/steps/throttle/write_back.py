@@ -13,6 +13,7 @@ from kafka_rebalance.execution.throttle.put_back import Release
 from kafka_rebalance.execution.throttle.put_back import release as decide_release
 from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of
 from kafka_rebalance.model.finding import some
+from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
@@ -67,7 +68,7 @@ def taken_again(run: str, moment: str) -> ThrottleError:
     )
 
 
-def write_back(client: KazooClient, lease: ThrottleLease, fence: cluster_lock.Fence) -> Release:
+def write_back(client: KazooClient, lease: ThrottleLease, fence: Fence) -> Release:
     """Puts back what is not in motion, under this fence, and leaves the lease as it is. Errors as in `put_back`, and
     ConfigChangedError or LockLostError if somebody else writes at this moment.
     """

@@ -11,12 +11,12 @@ from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.execution.topics.house_rules import TopicChange, check_still
 from kafka_rebalance.model.cluster_writes import Outcome
+from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin, read_approved_request
 from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, note_lock
 from kafka_rebalance.steps.run.same_cluster import check_approved_cluster
 from kafka_rebalance.steps.topics.request import failing_as_kafka_topics
-from kafka_rebalance.zookeeper.cluster_lock import Fence
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,70 @@
+"""Who holds a cluster, and under which fence: one run at a time, whichever Airflow the run belongs to.
+
+An Airflow is named `address (mark)`, as in `https://airflow.example.org (9f3a1c2e)`. Only the mark tells one Airflow
+from another. The address is for people: it is a setting, and somebody may change it while a run holds a cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_MARKED = re.compile(r".*\(([^()]+)\)", re.DOTALL)
+
+
+def marked(address: str, mark: str) -> str:
+    return f"{address or 'airflow'} ({mark})"
+
+
+def is_same_airflow(one: str, other: str) -> bool:
+    """Whether both names are of one Airflow. Names without a mark, of older versions, must be equal."""
+    found = [match[1] if (match := _MARKED.fullmatch(name)) else None for name in (one, other)]
+    return one == other if None in found else found[0] == found[1]
+
+
+def is_same_run(run: str, owner: str, other_run: str, other_owner: str) -> bool:
+    """Whether these are one run of one Airflow. Two Airflows can have runs with the same name."""
+    return run == other_run and is_same_airflow(owner, other_owner)
+
+
+@dataclass(frozen=True, slots=True)
+class LockOwner:
+    """Who holds the cluster. `run` and `owner` together name the run: two Airflows can have runs of one name."""
+
+    run: str  # Dag id and run id
+    digest: str  # of the approved candidate
+    owner: str  # which Airflow
+    acquired_at: str = ""  # ISO 8601, for people
+
+    @property
+    def name(self) -> str:
+        """`dag/run of airflow`, as people read it, and as an operator names the run to break its lock."""
+        return f"{self.run} of {self.owner}"
+
+    def is_same_run(self, other: LockOwner) -> bool:
+        """An Airflow is known by its mark, whatever its address is now."""
+        return is_same_run(self.run, self.owner, other.run, other.owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What must still be as it was when this was read; otherwise nothing is written.
+
+    `generation`: each raise makes a later one, as text. It is empty if nobody ever held the cluster. `versions`:
+    {path: version} of the znodes to check; empty without ZooKeeper.
+    """
+
+    versions: Mapping[str, int] = field(default_factory=dict)
+    generation: str = ""
+
+
+NO_FENCE = Fence()
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """The JSON of the throttle's lease, and the generation of the fence under which it was written."""
+
+    generation: str
+    text: bytes
