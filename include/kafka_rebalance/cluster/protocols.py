@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from typing import Protocol
 
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
-from kafka_rebalance.model.cluster_view import ClusterView, SettledController
+from kafka_rebalance.model.candidate import Batch
+from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
-from kafka_rebalance.model.lock_owner import Fence, LockOwner
+from kafka_rebalance.model.lock_owner import Fence, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
 
 
 class OpenCluster(Protocol):
     """One open connection. Every method raises ReadError if it cannot read: that is never "nothing there"."""
+
+    @property
+    def lock(self) -> ClusterLock: ...
 
     @property
     def topics(self) -> TopicWriter: ...
@@ -33,11 +38,25 @@ class OpenCluster(Protocol):
         The states of partitions in `known` may come from there, if to read them costs more.
         """
 
+    def read_batch_view(self, partitions: Collection[TopicPartition]) -> BatchView:
+        """These partitions now, for following a batch; one that does not exist is absent."""
+
+    def has_request(self) -> bool:
+        """Whether replicas are being reassigned, whoever asked for it. It costs one small read."""
+
     def check_same_cluster(self, view: ClusterView) -> None:
         """Raises ConnectionSettingsError if two settings of the connection lead to two clusters."""
 
     def check_is_whole(self, view: ClusterView) -> None:
         """Raises ReadError if a view of all topics lacks some."""
+
+    def read_lists(self) -> dict[TopicPartition, tuple[int, ...]]:
+        """The ordered replica list of every partition of the cluster."""
+
+    def read_moving(self, without: Collection[str]) -> Collection[TopicPartition]:
+        """Partitions that somebody reassigns, of all topics but these."""
+
+    def read_topic_names(self) -> frozenset[str]: ...
 
     def read_topic_configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         """The configs that are set on each topic, without defaults."""
@@ -45,14 +64,86 @@ class OpenCluster(Protocol):
     def read_broker_configs(self, brokers: Collection[int]) -> dict[int, dict[str, str]]:
         """The dynamic configs of each broker, and as broker -1 those of all brokers."""
 
-    def read_lock(self) -> LockOwner | None:
+    def request_moves(
+        self, batch: Batch, approved_digest: str, registered: Collection[int], *, view: AnyView, fence: Fence
+    ) -> None:
+        """Requests the batch's moves. `registered` are the live brokers, `view` is what the caller decided on.
+
+        The request raises the fence. Raises ApprovalError if the batch is not of the approved candidate. Raises
+        WriteError if its shape or a target broker forbids it, if another reassignment runs, or if the outcome stays
+        unknown.
+        """
+
+    def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:
+        """Requests the election of these partitions' preferred leaders. Raises WriteError."""
+
+    def can_cancel(self) -> bool:
+        """Whether Kafka takes requests to cancel single moves."""
+
+    def cancel_moves(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        """Cancels exactly these, and returns those that were being reassigned. Raises WriteError, ReadError."""
+
+    def merge_config(
+        self,
+        entity: str,
+        changes: Mapping[str, str | None],
+        *,
+        decided_on: Mapping[str, str] | None = None,
+        fence: Fence,
+    ) -> None:
+        """Sets throttle keys of `brokers/N` or `topics/T`, and keeps all others. None removes a key.
+
+        `decided_on` is the config on which the caller decided. Raises ConfigChangedError if somebody has changed one of
+        the keys since, LockLostError if the fence has risen, WriteError for a change that the encoder refuses.
+        """
+
+
+class ClusterLock(Protocol):
+    """One run at a time moves a cluster's partitions. The lock outlives the worker that took it.
+
+    The fence rises whenever somebody takes the cluster, is about to make a request or makes it, changes a lease, or
+    begins to put a throttle back. A worker that was frozen while another went on writes nothing under its old fence.
+    Writes raise WriteError if their outcome stays unknown.
+    """
+
+    def read(self) -> LockOwner | None:
         """Who holds the cluster."""
 
     def acquire(self, owner: LockOwner) -> Fence:
-        """Takes the cluster. Raises LockHeldError."""
+        """Takes the cluster. The run that holds it may take it again. Raises LockHeldError naming the holder."""
 
-    def release(self, owner: LockOwner) -> None:
-        """Gives the cluster back, if this owner holds it."""
+    def raise_held(self, owner: LockOwner) -> Fence:
+        """A new fence. Raises LockHeldError unless this run holds the cluster with the digest that was approved."""
+
+    def read_own_fence(self, owner: LockOwner) -> Fence:
+        """The fence as it stands. Raises LockHeldError if another run holds the cluster."""
+
+    def read_fence(self) -> Fence:
+        """The fence as it stands, for somebody who does not hold the cluster; empty if nobody ever did."""
+
+    def raise_fence(self) -> Fence:
+        """A new fence: nobody can finish a write that was begun before."""
+
+    def read_time_of_fence(self) -> datetime:
+        """When the fence was raised last, by the cluster's own clock."""
+
+    def release(self, owner: LockOwner, *, fence: Fence | None = None) -> bool:
+        """Gives the cluster back; False if nobody held it.
+
+        Raises LockHeldError if another run holds it, LockLostError if this run took it again since `fence` was read.
+        """
+
+    def read_lease(self) -> LeaseRecord | None:
+        """The record of the throttle's lease. Raises CorruptZnodeError for a damaged one."""
+
+    def write_lease(self, record: LeaseRecord, *, run: str, fence: Fence) -> None:
+        """Makes this the cluster's record unless there is a later one. `run` is for people who look at it.
+
+        Raises LockLostError, and writes nothing, if the fence has risen.
+        """
+
+    def delete_lease(self) -> None:
+        """Deletes a record, also a damaged one."""
 
 
 class TopicWriter(Protocol):
