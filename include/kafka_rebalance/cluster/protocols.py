@@ -12,7 +12,7 @@ from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.lock_owner import Fence, LeaseRecord, LockOwner
-from kafka_rebalance.model.partition import PartitionState, TopicPartition
+from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 
 
 class OpenCluster(Protocol):
@@ -50,11 +50,11 @@ class OpenCluster(Protocol):
     def check_is_whole(self, view: ClusterView) -> None:
         """Raises ReadError if a view of all topics lacks some."""
 
-    def read_lists(self) -> dict[TopicPartition, tuple[int, ...]]:
-        """The ordered replica list of every partition of the cluster."""
+    def read_assignments(self) -> dict[str, TopicAssignment]:
+        """The replica lists of all topics."""
 
-    def read_moving(self, without: Collection[str]) -> Collection[TopicPartition]:
-        """Partitions that somebody reassigns, of all topics but these."""
+    def read_moving(self, topics: Collection[str]) -> Collection[TopicPartition]:
+        """Partitions of these topics that somebody reassigns."""
 
     def read_topic_names(self) -> frozenset[str]: ...
 
@@ -63,6 +63,15 @@ class OpenCluster(Protocol):
 
     def read_broker_configs(self, brokers: Collection[int]) -> dict[int, dict[str, str]]:
         """The dynamic configs of each broker, and as broker -1 those of all brokers."""
+
+    def read_all_configs(self) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
+        """The configs that are set, by `brokers/N` and `topics/T`, and names of brokers that are none."""
+
+    def read_orphaned_configs(self) -> dict[str, int]:
+        """Topics that do not exist and have a config, with the zxid of its last change. Kafka itself keeps none."""
+
+    def delete_orphaned_config(self, topic: str, changed: int) -> None:
+        """Deletes such a config unless it has changed since."""
 
     def request_moves(
         self, batch: Batch, approved_digest: str, registered: Collection[int], *, view: AnyView, fence: Fence

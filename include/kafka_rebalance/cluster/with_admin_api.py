@@ -61,14 +61,20 @@ class AdminApiCluster:
     def read_broker_configs(self, brokers: Collection[int]) -> dict[int, dict[str, str]]:
         return set_configs.read_broker_configs(self._wire, brokers)
 
-    def read_lock(self) -> LockOwner | None:
-        """None: without ZooKeeper no run moves replicas, so nothing has to be kept from meeting its moves."""
+    @property
+    def lock(self):  # temporary
+        return _NoLock()
+
+
+class _NoLock:
+    def read(self) -> LockOwner | None:
         return None
 
     def acquire(self, owner: LockOwner) -> Fence:
         return NO_FENCE
 
-    def release(self, owner: LockOwner) -> None: ...
+    def release(self, owner: LockOwner, *, fence: Fence | None = None) -> bool:
+        return True
 
 
 class AdminApiTopics:

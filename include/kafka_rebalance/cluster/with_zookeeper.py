@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.admin import running_reassignments
 from kafka_rebalance.cluster import same_cluster
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
-from kafka_rebalance.model.cluster_view import ClusterView, SettledController
+from kafka_rebalance.model.candidate import Batch
+from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.lock_owner import Fence, LockOwner
-from kafka_rebalance.model.partition import PartitionState, TopicPartition
-from kafka_rebalance.zookeeper import cluster_lock, reader, topic_writes
+from kafka_rebalance.model.lock_owner import Fence, LeaseRecord, LockOwner
+from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
+from kafka_rebalance.zookeeper import (
+    client as zookeeper_client,
+)
+from kafka_rebalance.zookeeper import (
+    cluster_lock,
+    config_writes,
+    lease_record,
+    orphaned_configs,
+    reader,
+    topic_writes,
+    writer,
+)
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
+from kafka_rebalance.zookeeper.znodes import paths
 
 
 class ZooKeeperCluster:
@@ -24,6 +39,10 @@ class ZooKeeperCluster:
     def __init__(self, connection: ClusterConnection, client: KazooClient) -> None:
         self._connection = connection
         self._client = client
+
+    @property
+    def lock(self) -> ZooKeeperLock:
+        return ZooKeeperLock(self._client)
 
     @property
     def topics(self) -> ZooKeeperTopics:
@@ -40,11 +59,34 @@ class ZooKeeperCluster:
     ) -> ClusterView:
         return reader.read_cluster_view(self._client, topics, known=known)
 
+    def read_batch_view(self, partitions: Collection[TopicPartition]) -> BatchView:
+        return reader.read_batch_view(self._client, partitions)
+
+    def has_request(self) -> bool:
+        return zookeeper_client.exists(self._client, paths.REASSIGN_PARTITIONS)
+
     def check_same_cluster(self, view: ClusterView) -> None:
         same_cluster.check_same_cluster(self._connection, view)
 
     def check_is_whole(self, view: ClusterView) -> None:
         """ZooKeeper gives all topics, or an error."""
+
+    def read_assignments(self) -> dict[str, TopicAssignment]:
+        return reader.read_assignments(self._client, self.read_topic_names())
+
+    def read_moving(self, topics: Collection[str]) -> Collection[TopicPartition]:
+        """The controller tells them: a large cluster has too many topics to read all their znodes before each batch."""
+        found = running_reassignments.read_reassignments(self._connection.kafka)
+        if found is not None:
+            return [tp for tp in found if tp.topic in topics]
+        return [
+            TopicPartition(topic, number)
+            for topic, assignment in reader.read_assignments(self._client, topics).items()
+            for number in {*assignment.adding, *assignment.removing}
+        ]
+
+    def read_topic_names(self) -> frozenset[str]:
+        return frozenset(zookeeper_client.read_children(self._client, paths.TOPICS))
 
     def read_topic_configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         return reader.read_topic_configs(self._client, topics)
@@ -52,14 +94,78 @@ class ZooKeeperCluster:
     def read_broker_configs(self, brokers: Collection[int]) -> dict[int, dict[str, str]]:
         return reader.read_broker_configs(self._client, brokers)
 
-    def read_lock(self) -> LockOwner | None:
+    def read_all_configs(self) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
+        return reader.read_all_configs(self._client)
+
+    def read_orphaned_configs(self) -> dict[str, int]:
+        return orphaned_configs.read_orphaned_configs(self._client)
+
+    def delete_orphaned_config(self, topic: str, changed: int) -> None:
+        orphaned_configs.delete_orphaned_config(self._client, topic, changed)
+
+    def request_moves(
+        self, batch: Batch, approved_digest: str, registered: Collection[int], *, view: AnyView, fence: Fence
+    ) -> None:
+        writer.create_reassignment(self._client, batch, approved_digest, registered, view=view, fence=fence)
+
+    def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:
+        writer.create_election(self._client, partitions, view, fence=fence)
+
+    def can_cancel(self) -> bool:
+        return running_reassignments.can_cancel(self._connection.kafka)
+
+    def cancel_moves(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        return running_reassignments.cancel_reassignments(self._connection.kafka, partitions)
+
+    def merge_config(
+        self,
+        entity: str,
+        changes: Mapping[str, str | None],
+        *,
+        decided_on: Mapping[str, str] | None = None,
+        fence: Fence,
+    ) -> None:
+        config_writes.merge_config(self._client, entity, changes, decided_on=decided_on, fence=fence)
+
+
+class ZooKeeperLock:
+    """See `ClusterLock`."""
+
+    def __init__(self, client: KazooClient) -> None:
+        self._client = client
+
+    def read(self) -> LockOwner | None:
         return cluster_lock.read(self._client)
 
     def acquire(self, owner: LockOwner) -> Fence:
         return cluster_lock.acquire(self._client, owner)
 
-    def release(self, owner: LockOwner) -> None:
-        cluster_lock.release(self._client, owner)
+    def raise_held(self, owner: LockOwner) -> Fence:
+        return cluster_lock.raise_held(self._client, owner)
+
+    def read_own_fence(self, owner: LockOwner) -> Fence:
+        return cluster_lock.read_own_fence(self._client, owner)
+
+    def read_fence(self) -> Fence:
+        return cluster_lock.read_fence(self._client)
+
+    def raise_fence(self) -> Fence:
+        return cluster_lock.raise_fence(self._client)
+
+    def read_time_of_fence(self) -> datetime:
+        return cluster_lock.read_time_of_fence(self._client)
+
+    def release(self, owner: LockOwner, *, fence: Fence | None = None) -> bool:
+        return cluster_lock.release(self._client, owner, fence=fence)
+
+    def read_lease(self) -> LeaseRecord | None:
+        return lease_record.read(self._client)
+
+    def write_lease(self, record: LeaseRecord, *, run: str, fence: Fence) -> None:
+        lease_record.write(self._client, record, run=run, fence=fence)
+
+    def delete_lease(self) -> None:
+        lease_record.delete(self._client)
 
 
 class ZooKeeperTopics:

@@ -53,6 +53,23 @@ class SettledController:
 
 
 @dataclass(frozen=True, slots=True)
+class Traits:
+    """What a cluster shows and can do, by the way in which it is reached.
+
+    `has_request_znode`: a request stands in a znode, which a controller may miss, drop or keep for ever. Without it,
+    the controller answers each request at once and lists what is in motion. `has_broker_epochs`: a broker that has
+    registered again is told from one that never went away.
+    """
+
+    has_request_znode: bool
+    has_broker_epochs: bool
+
+
+BY_ZOOKEEPER = Traits(has_request_znode=True, has_broker_epochs=True)
+BY_ADMIN_API = Traits(has_request_znode=False, has_broker_epochs=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     """What ZooKeeper says at one moment, read after a `sync`; or what controllers and brokers say, without ZooKeeper.
 
@@ -74,6 +91,7 @@ class ClusterView:
     requested_gone: frozenset[TopicPartition] = frozenset()
     requested_again: frozenset[TopicPartition] = frozenset()
     voters: frozenset[int] = frozenset()
+    traits: Traits = BY_ZOOKEEPER
 
     @property
     def moving(self) -> frozenset[TopicPartition]:
@@ -99,6 +117,12 @@ class BatchView:
     elections: frozenset[TopicPartition] | None
     controller: Controller | None
     deletions: frozenset[str]
+    traits: Traits = BY_ZOOKEEPER
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether a request stands: for this batch or, without a request znode, a move of this batch."""
+        return self.reassignments is not None or (not self.traits.has_request_znode and bool(self.moving))
 
     @property
     def moving(self) -> frozenset[TopicPartition]:

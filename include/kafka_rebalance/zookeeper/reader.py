@@ -202,3 +202,13 @@ def _read_configs(client: KazooClient, entities: Mapping[K, str]) -> dict[K, dic
         key: {} if (znode := znodes[paths.config_path(entity)]) is None else decode_config(znode[0], entity)
         for key, entity in entities.items()
     }
+
+
+def read_all_configs(client: KazooClient) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
+    """({`brokers/N` or `topics/T`: config}, names below `/config/brokers` that are no broker). Raises ReadError."""
+    sync(client)
+    topics, brokers = (read_children(client, f"/config/{kind}") for kind in ("topics", "brokers"))
+    strange = {name for name in brokers if name != paths.DEFAULT_ENTITY and not (name.isascii() and name.isdigit())}
+    numbered = sorted({*brokers} - {*strange, paths.DEFAULT_ENTITY})
+    entities = [*(f"topics/{name}" for name in topics), *(f"brokers/{name}" for name in numbered)]
+    return _read_configs(client, {entity: entity for entity in entities}), tuple(sorted(strange))

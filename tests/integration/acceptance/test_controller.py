@@ -12,14 +12,14 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
 
+from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.execution.check.cluster_ready import readiness_findings
 from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.model.connection import ZooKeeperConnection
+from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition, topic_identities
 from kafka_rebalance.steps.reassignment.elect_preferred import elect_preferred, led_by_first
-from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
@@ -202,8 +202,12 @@ def test_controller_keeps_the_state_of_partitions_and_replicas(
     before = partition_of(client, topic, 1)
     assert before.leader == 3
     at_rest = Move(TopicPartition(topic, 1), (2, 3), (2, 3), 0)
+    connection = ClusterConnection(
+        "kafka_test", ZooKeeperConnection(cluster.zookeeper), KafkaConnection(cluster.bootstrap_servers)
+    )
+    opened = ZooKeeperCluster(connection, client)
     assert not led_by_first(read_cluster_view(client, [topic]), at_rest)
-    assert elect_preferred(client, [at_rest], most=1, allowed=lambda: cluster_lock.read_fence(client)) == ()
+    assert elect_preferred(opened, [at_rest], most=1, allowed=opened.lock.read_fence) == ()
     after = partition_of(client, topic, 1)
     assert (after.leader, after.isr) == (2, before.isr)
     assert after.state is not None

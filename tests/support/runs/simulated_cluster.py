@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir, Metered
+from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.configs import ConfigValue
@@ -25,6 +26,7 @@ from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.report.plots.figure import Plot
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper.znodes.paths import RUN_LOCK_PARENT
 from support.documents.segment_configs import KAFKAS_DEFAULTS
 from support.runs import rebalance_run
@@ -97,7 +99,11 @@ class SimulatedCluster:
 
     def lease(self) -> ClusterLease:
         """Where its lease is kept, as tasks find it."""
-        return ClusterLease(airflow_deployment(), self.fake, self.fake.json("/cluster/id")["id"])
+        return ClusterLease(airflow_deployment(), self.opened(), self.fake.json("/cluster/id")["id"])
+
+    def opened(self) -> ZooKeeperCluster:
+        """The cluster as a task finds it behind its connection."""
+        return ZooKeeperCluster(read_connection(rebalance_run.CONNECTION), self.fake)  # type: ignore[arg-type]
 
     def step(self) -> bool:
         return self.controller.step()

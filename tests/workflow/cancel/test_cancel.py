@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
+from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, RebalanceError, WriteError
 from kafka_rebalance.steps.cancel import cancel_now
@@ -319,14 +320,25 @@ def test_a_throttle_that_is_still_held_fails_the_verification_and_says_whose_it_
     assert canceller.verify()["passed"] is True
 
 
-@pytest.mark.parametrize("place", ["check_before_write", "check_throttle_in_force", "create_reassignment"])
+PLACES = [
+    (request_batch, "check_before_write"),
+    (request_batch, "check_throttle_in_force"),
+    (ZooKeeperCluster, "request_moves"),
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
 def test_a_batch_that_is_about_to_be_requested_while_the_run_is_cancelled_is_not(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, monkeypatch: pytest.MonkeyPatch, place: str
+    run: SimulatedRun,
+    cluster: SimulatedCluster,
+    canceller: CancelRun,
+    monkeypatch: pytest.MonkeyPatch,
+    place: tuple[Any, str],
 ) -> None:
     """`reassign` has read that nobody asked to stop, and then looks at the brokers, which takes seconds."""
     run.hold()
     canceller.approved()
-    freeze(monkeypatch, request_batch, place, canceller.cancel)
+    freeze(monkeypatch, *place, canceller.cancel)
     with pytest.raises((AirflowFailException, WriteError), match=r"No further batch|Nothing was written"):
         run.request()
     assert cluster.requests == []
@@ -336,13 +348,17 @@ def test_a_batch_that_is_about_to_be_requested_while_the_run_is_cancelled_is_not
     assert canceller.verify()["ends"]["in place"] == []
 
 
-@pytest.mark.parametrize("place", ["check_before_write", "check_throttle_in_force", "create_reassignment"])
+@pytest.mark.parametrize("place", PLACES)
 def test_a_batch_that_is_about_to_be_requested_while_the_run_is_stopped_is_not(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, monkeypatch: pytest.MonkeyPatch, place: str
+    run: SimulatedRun,
+    cluster: SimulatedCluster,
+    canceller: CancelRun,
+    monkeypatch: pytest.MonkeyPatch,
+    place: tuple[Any, str],
 ) -> None:
     run.hold()
     canceller.request("stop_after_batch")
-    freeze(monkeypatch, request_batch, place, canceller.stop)
+    freeze(monkeypatch, *place, canceller.stop)
     with pytest.raises((AirflowFailException, WriteError), match=r"No further batch|Nothing was written"):
         run.request()
     assert cluster.requests == []

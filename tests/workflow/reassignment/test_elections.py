@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import WriteError
 from kafka_rebalance.model.lock_owner import LockOwner
-from kafka_rebalance.steps.reassignment import elect_preferred
 from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.run import stop_requests
@@ -90,13 +90,13 @@ def test_a_stop_between_two_batches_of_elections_is_heeded(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
-    real = elect_preferred.create_election
+    real = ZooKeeperCluster.elect_leaders
 
     def then_stop(*arguments: Any, **options: Any) -> Any:
         stop_requests.ask_stop(run.folder, "uma")
         return real(*arguments, **options)
 
-    monkeypatch.setattr(elect_preferred, "create_election", then_stop)
+    monkeypatch.setattr(ZooKeeperCluster, "elect_leaders", then_stop)
     with pytest.raises(AirflowFailException, match=r"uma at .* asked.* 1 of 3 batches"):
         run.request()
     assert elected(cluster) == [2]
@@ -164,7 +164,7 @@ def test_a_frozen_worker_elects_nobody_after_somebody_took_over(
         cluster_lock.release(cluster.fake, owner)
         cluster_lock.acquire(cluster.fake, LockOwner("kafka_rebalance/two", "f" * 64, "another", ""))
 
-    freeze(monkeypatch, elect_preferred, "create_election", taken_over)
+    freeze(monkeypatch, ZooKeeperCluster, "elect_leaders", taken_over)
     with pytest.raises(WriteError, match="Nothing was written"):
         run.request() if step == "reassign" else run_step(elect_leaders, run.dag_run, run.decision)
     assert elected(cluster) == []

@@ -24,7 +24,7 @@ from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs.rebalance_run import POLICY
-from support.runs.simulated_cluster import TOPICS, SimulatedClient, SimulatedCluster, SimulatedRun, batched_run, batches
+from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
 from support.zookeeper.fake_zookeeper import ELECTION, REASSIGN, put_topic, register
 
 STATE = "/brokers/topics/{}/partitions/{}/state"
@@ -316,6 +316,6 @@ def test_an_election_does_not_wait_for_a_partition_that_cannot_be_elected(
     def waits(_: float) -> None:
         raise AssertionError("waits for a partition that nobody asked to elect")
 
-    left = elect_preferred(SimulatedClient(cluster.fake), run.candidate.moves, most=1000, allowed=Fence, pause=waits)
+    left = elect_preferred(cluster.opened(), run.candidate.moves, most=1000, allowed=Fence, pause=waits)
     assert left == (lagging.topic_partition,)
     assert cluster.leaders(other.topic_partition.topic)[other.topic_partition.partition] == other.after[0]

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError, WriteError
 from kafka_rebalance.steps.janitor import look_after_lease, sweep
-from kafka_rebalance.steps.reassignment import request_batch
 from kafka_rebalance.steps.run.run_lock import lock_owner
 from kafka_rebalance.steps.throttle import change_rate as rate_change
-from kafka_rebalance.steps.throttle import hold_throttle, lease_files, release_throttle, write_back
+from kafka_rebalance.steps.throttle import lease_files, release_throttle, write_back
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import cluster_lock
@@ -183,7 +183,7 @@ def test_a_change_of_the_rate_that_was_frozen_before_it_wrote_the_lease(
 
 
 @pytest.mark.parametrize(
-    "place", [(lease_files, "write"), (rate_change, "merge_config"), (rate_change, "rate_changes")]
+    "place", [(lease_files, "write"), (ZooKeeperCluster, "merge_config"), (rate_change, "rate_changes")]
 )
 def test_of_two_changes_of_the_rate_at_once_neither_leaves_a_rate_that_is_not_known_for_ours(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, str]
@@ -272,9 +272,9 @@ def test_a_janitor_that_was_frozen_before_it_gave_back_the_lock_of_a_run_that_wa
 
     freeze(
         monkeypatch,
-        look_after_lease,
-        "read_cluster_view",
-        lambda: freeze(monkeypatch, look_after_lease, "read_cluster_view", cleared),
+        ZooKeeperCluster,
+        "read_view",
+        lambda: freeze(monkeypatch, ZooKeeperCluster, "read_view", cleared),
     )
     assert "the run goes on" in tend()["lines"][-1]
     assert run.request() is not None
@@ -289,7 +289,7 @@ def test_a_release_that_began_before_a_batch_was_about_to_be_requested_lifts_not
     run.hold()
     held = cluster.throttles()
     checked, ended, said = threading.Event(), threading.Event(), []
-    real = request_batch.create_reassignment
+    real = ZooKeeperCluster.request_moves
 
     def create(*arguments: Any, **options: Any) -> Any:
         checked.set()
@@ -302,7 +302,7 @@ def test_a_release_that_began_before_a_batch_was_about_to_be_requested_lifts_not
         except WriteError as refused:
             said.append(str(refused))
 
-    monkeypatch.setattr(request_batch, "create_reassignment", create)
+    monkeypatch.setattr(ZooKeeperCluster, "request_moves", create)
     worker = threading.Thread(target=request)
 
     def begin() -> None:
@@ -333,7 +333,7 @@ def test_what_others_set_while_a_throttle_is_put_back_stays(
     path, key = f"/config/{entity}", LEADERS if entity.startswith("topics") else LEADER_RATE
     config = cluster.fake.json(path)["config"]
     theirs = {**config, key: f"{config[key]},9:9" if key == LEADERS else "123"}
-    freeze(monkeypatch, write_back, "merge_config", lambda: cluster.fake.put_json(path, document(theirs)))
+    freeze(monkeypatch, ZooKeeperCluster, "merge_config", lambda: cluster.fake.put_json(path, document(theirs)))
     run.release()
     assert cluster.throttles() == {entity: {key: "9:9" if key == LEADERS else "123"}}
     assert open_lease(CLUSTER) is None
@@ -343,7 +343,7 @@ def test_what_others_set_while_a_throttle_is_set_is_put_back_to(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = document({LEADER_RATE: "123"})
-    freeze(monkeypatch, hold_throttle, "merge_config", lambda: cluster.fake.put_json("/config/brokers/1", theirs))
+    freeze(monkeypatch, ZooKeeperCluster, "merge_config", lambda: cluster.fake.put_json("/config/brokers/1", theirs))
     with pytest.raises(ConfigChangedError, match="brokers/1"):
         run.hold()
     assert cluster.throttles() == {"brokers/1": {LEADER_RATE: "123"}}

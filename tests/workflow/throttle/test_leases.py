@@ -16,6 +16,7 @@ from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem
 from kazoo.exceptions import ConnectionLoss
 
+from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, LockLostError, StorageError, ThrottleError, WriteError
 from kafka_rebalance.model.digests import canonical_json
@@ -88,7 +89,7 @@ def test_a_run_that_was_killed_between_lease_and_first_config_goes_on_where_it_w
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(hold_throttle, "merge_config", die)
+        patched.setattr(ZooKeeperCluster, "merge_config", die)
         patched.setattr(hold_throttle, "_undo", lambda *_, **__: None)  # nobody undoes anything after kill -9
         with pytest.raises(Killed):
             run.hold()
@@ -225,14 +226,14 @@ def test_a_run_that_takes_its_throttle_again_while_it_is_put_back_keeps_its_leas
     given = dataclasses.replace(lease, handed_over_at="2026-11-21T00:00:00+00:00")
     lease_files.write(airflow_deployment(), given)
 
-    real = write_back.read_cluster_view
+    real = write_back.write_back
 
-    def read_view(*arguments: Any) -> Any:
+    def begin(*arguments: Any) -> Any:
         run.hold()  # somebody has cleared the run
         return real(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(write_back, "read_cluster_view", read_view)
+        patched.setattr(write_back, "write_back", begin)
         with pytest.raises(ThrottleError, match="took its throttle again"):
             write_back.put_back(cluster.lease(), given)
     assert open_lease(CLUSTER) is not None

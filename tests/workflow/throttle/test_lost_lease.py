@@ -121,7 +121,7 @@ def test_a_verification_without_any_lease_fails_while_a_throttle_of_the_run_stan
 ) -> None:
     run.hold()
     lose_both(run, cluster)
-    checks = throttle_in_force.check_put_back(cluster.fake, read_approved(step_inputs(run.dag_run), run.decision))
+    checks = throttle_in_force.check_put_back(cluster.opened(), read_approved(step_inputs(run.dag_run), run.decision))
     assert {check.subject for check in checks if not check.passed} >= {f"brokers/1 {LEADER_RATE}"}
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ThrottleError, ThrottleRateError
 from kafka_rebalance.execution.throttle.auto_rate import free_bytes_per_second
 from kafka_rebalance.steps.rebalance.read_report import read_report
-from kafka_rebalance.steps.throttle import change_rate as rate_change
 from kafka_rebalance.steps.throttle import lease_files, run_rates
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -76,7 +76,7 @@ def test_a_change_that_broke_off_half_way_leaves_no_rate_behind(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
-    real, written = rate_change.merge_config, []
+    real, written = ZooKeeperCluster.merge_config, []
 
     def one_only(client: Any, entity: Any, values: Any, **fence: Any) -> None:
         if written:
@@ -85,7 +85,7 @@ def test_a_change_that_broke_off_half_way_leaves_no_rate_behind(
         real(client, entity, values, **fence)
 
     with monkeypatch.context() as patched:
-        patched.setattr(rate_change, "merge_config", one_only)
+        patched.setattr(ZooKeeperCluster, "merge_config", one_only)
         with pytest.raises(KeyboardInterrupt):
             change_rate(airflow_deployment(), run.folder, 5 * MB, by="olive")
     assert set_rates(cluster) == {str(5 * MB), str(RATE)}

@@ -6,10 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from kazoo.client import KazooClient
-
-from kafka_rebalance.admin import running_reassignments
-from kafka_rebalance.cluster.same_cluster import check_same_cluster
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.execution.cancel import cancel_fates
@@ -29,10 +27,8 @@ from kafka_rebalance.steps.run.asked_batches import asked_for
 from kafka_rebalance.steps.run.running_rebalance import still_running
 from kafka_rebalance.steps.run.same_cluster import read_view_of
 from kafka_rebalance.steps.run_folder import open_run_folder
-from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.request_replacement import ask_for_original_lists
-from kafka_rebalance.zookeeper.writer import create_reassignment
 
 log = logging.getLogger(__name__)
 
@@ -52,16 +48,16 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
     inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
     connection = inputs.deployment.read_connection(approved.connection_id)
     target = open_run_folder(inputs.deployment, approved.written["target_folder"])
-    with open_client(connection.zookeeper) as client:
-        if said := target_run.ended(inputs, client, plan.run, plan.candidate_digest):
+    with open_cluster(connection) as cluster:
+        if said := target_run.ended(inputs, cluster, plan.run, plan.candidate_digest):
             return said
-        check_same_cluster(connection, _view(client, plan))
+        cluster.check_same_cluster(_view(cluster, plan))
         if stop_requests.read_control(target).cancelled is None:  # else a retry: the first try began in time
             check_may_begin(inputs.deployment, approved)
         stop_requests.ask_cancel(target, decider(approved.decision) or "somebody")
         # Only now: a worker that has read the old control.json can no longer request a batch.
-        cluster_lock.raise_fence(client)
-        cancelled = _take_back(inputs, client, connection, approved)
+        cluster.lock.raise_fence()
+        cancelled = _take_back(inputs, cluster, connection, approved)
     for tp in sorted(cancelled):
         log.info("%s was taken back", tp)
     return {"run": plan.run, "cancelled": len(cancelled)}
@@ -79,14 +75,14 @@ def read_approved_cancel(inputs: StepInputs, decision: Mapping[str, Any]) -> App
 
 
 def _take_back(
-    inputs: StepInputs, client: KazooClient, connection: ClusterConnection, approved: ApprovedRequest[CancelPlan]
+    inputs: StepInputs, cluster: OpenCluster, connection: ClusterConnection, approved: ApprovedRequest[CancelPlan]
 ) -> set[TopicPartition]:
     """Cancels until nothing is in flight, and restores the order of lists. Raises ExecutionError after a time limit."""
     plan, cancelled, reordered = approved.plan, set[TopicPartition](), set[TopicPartition]()
     target = open_run_folder(inputs.deployment, approved.written["target_folder"])
     for _ in looks(SETTLE_SECONDS, LOOK_SECONDS):
-        view = _view(client, plan)
-        asked = asked_for(target, client)
+        view = _view(cluster, plan)
+        asked = asked_for(target, cluster)
         steps = cancel_fates.plan_cancel(plan.moves, view, plan.way, asked=asked)
         blocked = cancel_fates.has_fate(steps, Fate.BLOCKED)
         flying = cancel_fates.has_fate(steps, Fate.BACK)
@@ -101,18 +97,19 @@ def _take_back(
         if flying and not waits:
             if plan.way is CancelWay.API:
                 partitions = {step.move.topic_partition for step in flying}
-                cancelled |= set(running_reassignments.cancel_reassignments(connection.kafka, partitions))
+                cancelled |= set(cluster.cancel_moves(partitions))
             else:
-                back = ask_for_original_lists(client, plan, approved.decision[CONSENT], asked)
+                with open_client(connection.zookeeper) as client:
+                    back = ask_for_original_lists(client, plan, approved.decision[CONSENT], asked)
                 log.info("Requested the original lists of %d partitions. Another broker becomes controller.", len(back))
                 cancelled |= {move.topic_partition for move in back}
         order = cancel_fates.out_of_order(plan.moves, view) if not flying and view.reassignments is None else ()
         if order and not {move.topic_partition for move in order} <= reordered:
             # This copies nothing: each list keeps its brokers. The fence keeps it from writing beside another run.
-            fence = cluster_lock.read_fence(client)
-            still_running(inputs.deployment, client, plan.run, plan.candidate_digest)
+            fence = cluster.lock.read_fence()
+            still_running(inputs.deployment, cluster, plan.run, plan.candidate_digest)
             batch = Batch(1, order, plan.digest)
-            create_reassignment(client, batch, plan.digest, view.brokers, view=view, fence=fence)
+            cluster.request_moves(batch, plan.digest, view.brokers, view=view, fence=fence)
             reordered |= {move.topic_partition for move in order}
         elif not flying and not [step for step in going if not _stays_disordered(step.move, view)]:
             return cancelled
@@ -123,8 +120,8 @@ def _take_back(
     )
 
 
-def _view(client: KazooClient, plan: CancelPlan) -> ClusterView:
-    return read_view_of(client, {move.topic_partition.topic for move in plan.moves}, plan.cluster_id)
+def _view(cluster: OpenCluster, plan: CancelPlan) -> ClusterView:
+    return read_view_of(cluster, {move.topic_partition.topic for move in plan.moves}, plan.cluster_id)
 
 
 def _stays_disordered(move: Move, view: ClusterView) -> bool:

@@ -24,9 +24,10 @@ from kafka_rebalance.steps.cancel.actions import CONSENT
 from kafka_rebalance.steps.clock import looks
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import check_may_begin, read_approved_request
-from kafka_rebalance.steps.run.same_cluster import read_view_of
+from kafka_rebalance.steps.run.same_cluster import check_approved_cluster
 from kafka_rebalance.zookeeper import controller_deletion
 from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 
 log = logging.getLogger(__name__)
@@ -43,12 +44,17 @@ class Result(StrEnum):
     REMAINS = "remains"
 
 
-def show_stuck_request(client: KazooClient, connection: ClusterConnection) -> dict[str, Any]:
+def show_stuck_request(connection: ClusterConnection) -> dict[str, Any]:
     """What cancel.json says about the election.
 
     Raises NothingToDoError if there is no request, and ClusterNotReadyError if the request needs no other controller,
     or if none can be elected.
     """
+    with open_client(connection.zookeeper) as client:
+        return _show(client, connection)
+
+
+def _show(client: KazooClient, connection: ClusterConnection) -> dict[str, Any]:
     first = _planned(client)
     check_same_cluster(connection, first[1])
     check_controller_stable(client, lambda: time.sleep(PAUSE_SECONDS))
@@ -162,4 +168,6 @@ def _result(client: KazooClient, plan: ElectionPlan) -> Result:
 
 
 def _view(client: KazooClient, plan: ElectionPlan) -> ClusterView:
-    return read_view_of(client, {tp.topic for tp in plan.requested}, plan.cluster_id)
+    view = read_cluster_view(client, {tp.topic for tp in plan.requested})
+    check_approved_cluster(view, plan.cluster_id)
+    return view

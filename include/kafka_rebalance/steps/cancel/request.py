@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kazoo.client import KazooClient
-
-from kafka_rebalance.admin import replica_sizes, running_reassignments
-from kafka_rebalance.cluster.same_cluster import check_same_cluster
+from kafka_rebalance.admin import replica_sizes
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import write_whole
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError, PolicyError, ReadError, SettingsError
@@ -37,8 +36,6 @@ from kafka_rebalance.steps.run.asked_batches import asked_for
 from kafka_rebalance.steps.run.requester import hand_on
 from kafka_rebalance.steps.run.running_rebalance import Running, find_moved, find_running
 from kafka_rebalance.steps.run_folder import create_run_folder
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +55,7 @@ ROLL_BACK_FILE = "roll_back.json"  # in the JSON of kafka-reassign-partitions
 class _Asked:
     """What the request is about. `target` is the run that holds the cluster, or that `roll_back` undoes."""
 
-    client: KazooClient
+    cluster: OpenCluster
     params: Mapping[str, Any]
     connection: ClusterConnection
     policy: Policy | None
@@ -75,12 +72,12 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     connection_id, action = params["kafka_conn_id"], params["action"]
     policy = inputs.deployment.read_policy(connection_id)
     connection = inputs.deployment.read_connection(connection_id)
-    with open_client(connection.zookeeper) as client:
-        if action == ELECT_CONTROLLER:
-            _need_policy(policy, connection_id)
-            found = show_stuck_request(client, connection)
-        else:
-            found = _show_run(inputs.deployment, params, connection, policy, client)
+    if action == ELECT_CONTROLLER:
+        _need_policy(policy, connection_id)
+        found = show_stuck_request(connection)
+    else:
+        with open_cluster(connection) as cluster:
+            found = _show_run(inputs.deployment, params, connection, policy, cluster)
     folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
     inputs.tell("run_folder", str(folder))
     inputs.tell("nonce", nonce)
@@ -110,12 +107,12 @@ def _show_run(
     params: Mapping[str, Any],
     connection: ClusterConnection,
     policy: Policy | None,
-    client: KazooClient,
+    cluster: OpenCluster,
 ) -> dict[str, Any]:
     """What cancel.json says of the run to stop, cancel, throttle or roll back."""
     connection_id, action = params["kafka_conn_id"], params["action"]
-    cluster_id = read_cluster_view(client, []).cluster_id
-    running = find_running(deployment, client, connection_id)
+    cluster_id = cluster.read_view([]).cluster_id
+    running = find_running(deployment, cluster, connection_id)
     if action == ROLL_BACK:
         target, run = _moved(deployment, running, connection_id, cluster_id, params.get("run_id") or None)
     elif running is not None:
@@ -130,7 +127,7 @@ def _show_run(
             f"The connection now leads to cluster {cluster_id}, but the run was on {target.snapshot['cluster_id']}. "
             "Nothing was changed. Correct the connection."
         )
-    asked = _Asked(client, params, connection, policy, read_cluster_view(client, target.topics), target, run)
+    asked = _Asked(cluster, params, connection, policy, cluster.read_view(target.topics), target, run)
     return {
         "cluster_id": cluster_id,
         "run": run,
@@ -158,7 +155,7 @@ def _moved(
 
 def _stop(asked: _Asked) -> dict[str, Any]:
     batches = asked.target.candidate.batches
-    noted = asked_for(asked.target.folder, asked.client)
+    noted = asked_for(asked.target.folder, asked.cluster)
     return {
         "remaining": cancel_fates.remaining(batches, position(batches, asked.view, noted)),
         "cannot_restore": list(cancel_fates.STOP_CANNOT_RESTORE),
@@ -167,11 +164,11 @@ def _stop(asked: _Asked) -> dict[str, Any]:
 
 def _cancel_now(asked: _Asked) -> dict[str, Any]:
     _need_policy(asked.policy, asked.connection.connection_id)
-    check_same_cluster(asked.connection, asked.view)
+    asked.cluster.check_same_cluster(asked.view)
     moves = asked.target.candidate.moves
-    way = CancelWay.API if running_reassignments.can_cancel(asked.connection.kafka) else CancelWay.ZNODE
+    way = CancelWay.API if asked.cluster.can_cancel() else CancelWay.ZNODE
     held = _sizes(asked, moves)
-    steps = plan_cancel(moves, asked.view, way, held, asked=asked_for(asked.target.folder, asked.client))
+    steps = plan_cancel(moves, asked.view, way, held, asked=asked_for(asked.target.folder, asked.cluster))
     open_moves = tuple(step.move for step in steps if step.fate not in (Fate.DONE, Fate.CHANGED))
     plan = CancelPlan(asked.run, asked.view.cluster_id, asked.target.candidate.digest, way, open_moves)
     return {

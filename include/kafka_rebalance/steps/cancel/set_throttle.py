@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kafka_rebalance.cluster.same_cluster import check_same_cluster
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.model.digests import digest_of
@@ -16,8 +16,6 @@ from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import check_may_begin, decider, read_approved_request
 from kafka_rebalance.steps.run_folder import RunFolder, open_run_folder
 from kafka_rebalance.steps.throttle.change_rate import change_rate
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 log = logging.getLogger(__name__)
 
@@ -66,10 +64,10 @@ def raise_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str,
 def _change_rate(inputs: StepInputs, written: Mapping[str, Any], target: RunFolder, *, by: str) -> dict[str, Any]:
     connection = inputs.deployment.read_connection(written["connection_id"])
     rate = int(written["bytes_per_second"])
-    with open_client(connection.zookeeper) as client:
-        if said := target_run.ended(inputs, client, written["run"], written["candidate_digest"]):
+    with open_cluster(connection) as cluster:
+        if said := target_run.ended(inputs, cluster, written["run"], written["candidate_digest"]):
             return said
-        check_same_cluster(connection, read_cluster_view(client, ()))
+        cluster.check_same_cluster(cluster.read_view(()))
     change_rate(inputs.deployment, target, rate, by=by)
     log.info("%s: the throttle is now %d bytes/s per broker", written["run"], rate)
     return {"run": written["run"], "throttle_bytes_per_second": rate}

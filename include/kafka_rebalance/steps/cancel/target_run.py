@@ -6,8 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
@@ -35,9 +34,9 @@ def plan_of(target: RunFolder, written: Mapping[str, Any]) -> ApprovedPlan:
     return plan
 
 
-def ended(inputs: StepInputs, client: KazooClient, run: str, digest: str) -> dict[str, Any] | None:
+def ended(inputs: StepInputs, cluster: OpenCluster, run: str, digest: str) -> dict[str, Any] | None:
     """The task's result if that run has ended meanwhile; None if it goes on. Raises LockHeldError."""
-    if still_running(inputs.deployment, client, run, digest):
+    if still_running(inputs.deployment, cluster, run, digest):
         return None
     log.warning("%s has ended meanwhile, so there is nothing to do. Nothing was changed.", run)
     return {"run": run, "ended": True}

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
@@ -21,8 +21,6 @@ from kafka_rebalance.steps.settled_checks import check_passed, settled, write_ch
 from kafka_rebalance.steps.throttle import throttle_in_force
 from kafka_rebalance.verification.check_result import Check, CheckName
 from kafka_rebalance.verification.replicas_in_place import check_placement
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.client import open_client
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +37,11 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     ends: Ends = {}
 
     def look() -> tuple[Check, ...]:
-        checks, found = _checks(client, approved.plan, target)
+        checks, found = _checks(cluster, approved.plan, target)
         ends.update(found)
         return checks
 
-    with open_client(inputs.deployment.read_connection(approved.connection_id).zookeeper) as client:
+    with open_cluster(inputs.deployment.read_connection(approved.connection_id)) as cluster:
         checks = settled(look, RELEASE_SECONDS)
     held_by = {where: [str(tp) for tp in held] for where, held in ends.items()}
     summary = write_checks(approved.folder, checks, approved.plan.digest, ends=held_by)
@@ -54,8 +52,8 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     return {"checks": len(checks), **{where.replace(" ", "_"): len(held) for where, held in ends.items()}}
 
 
-def _checks(client: KazooClient, plan: CancelPlan, target: ApprovedPlan) -> tuple[tuple[Check, ...], Ends]:
-    view = read_view_of(client, {move.topic_partition.topic for move in plan.moves}, plan.cluster_id)
+def _checks(cluster: OpenCluster, plan: CancelPlan, target: ApprovedPlan) -> tuple[tuple[Check, ...], Ends]:
+    view = read_view_of(cluster, {move.topic_partition.topic for move in plan.moves}, plan.cluster_id)
     ends: Ends = {"in place": [], "where it was before": []}
     expected = []
     for move in plan.moves:
@@ -63,7 +61,7 @@ def _checks(client: KazooClient, plan: CancelPlan, target: ApprovedPlan) -> tupl
         moved = partition is not None and partition.replicas == move.after
         ends["in place" if moved else "where it was before"].append(move.topic_partition)
         expected.append(move if moved else Move(move.topic_partition, move.after, move.before, move.size_bytes))
-    holder = cluster_lock.read(client)
+    holder = cluster.lock.read()
     held = holder is not None and (holder.run, holder.digest) == (plan.run, plan.candidate_digest)
     given_back = Check(
         CheckName.LOCK,
@@ -74,5 +72,5 @@ def _checks(client: KazooClient, plan: CancelPlan, target: ApprovedPlan) -> tupl
         else "the cluster is free, or another run's",
         not held,
     )
-    throttles = () if held else throttle_in_force.check_put_back(client, target)
+    throttles = () if held else throttle_in_force.check_put_back(cluster, target)
     return (*check_placement(expected, view), given_back, *throttles), ends

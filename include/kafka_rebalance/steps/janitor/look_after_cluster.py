@@ -14,8 +14,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import make_folder
 from kafka_rebalance.errors import ArtifactError, LockHeldError, NothingToDoError, ReadError, UnwatchedError
@@ -32,7 +32,6 @@ from kafka_rebalance.steps.run.run_lock import forget_old_locks, noted_connectio
 from kafka_rebalance.steps.run_folder import file_name
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.zookeeper.client import open_client
 
 log = logging.getLogger(__name__)
 
@@ -73,13 +72,13 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
         raise NothingToDoError(
             f"{connection_id} has no ZooKeeper: no run moves replicas there, so no throttle or lock is left behind."
         )
-    with open_client(connection.zookeeper) as client:
-        look = _watch(deployment, client, asked, Sighting.from_mapping(before.get("followed")))
+    with open_cluster(connection) as cluster:
+        look = _watch(deployment, cluster, asked, Sighting.from_mapping(before.get("followed")))
         findings, swept_at = _swept_before(before)
         cleaned: list[str] = []
         if asked or _is_due(swept_at, SWEEP_SECONDS):
             try:
-                kept = ClusterLease(deployment, client, look.cluster_id)
+                kept = ClusterLease(deployment, cluster, look.cluster_id)
                 found = sweep.sweep(kept, connection, to_clean=bool(asked.clean))
             except (ReadError, ArtifactError) as unreadable:
                 if asked.clean:
@@ -117,11 +116,11 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
     return report
 
 
-def _watch(deployment: Deployment, client: KazooClient, asked: Asked, followed: Sighting | None) -> Look:
+def _watch(deployment: Deployment, cluster: OpenCluster, asked: Asked, followed: Sighting | None) -> Look:
     """Looks once; while copies are in flight, until the next task takes over. Returns the last look."""
     until = time.monotonic() + WATCH_SECONDS
     while True:
-        look = look_after_lease(deployment, client, asked, followed)
+        look = look_after_lease(deployment, cluster, asked, followed)
         followed = look.followed
         if not look.copying or look.alerts or asked or time.monotonic() >= until:
             return look

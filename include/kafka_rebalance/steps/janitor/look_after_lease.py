@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import (
@@ -35,8 +34,6 @@ from kafka_rebalance.steps.throttle.entity_configs import read_configs
 from kafka_rebalance.steps.throttle.long_pause import waits_long
 from kafka_rebalance.steps.throttle.suspend_throttle import suspend
 from kafka_rebalance.steps.throttle.write_back import put_back
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 log = logging.getLogger(__name__)
 
@@ -57,12 +54,12 @@ class Look:
 
 def look_after_lease(
     deployment: Deployment,
-    client: KazooClient,
+    cluster: OpenCluster,
     asked: Asked = Asked(),  # noqa: B008  an immutable value
     followed: Sighting | None = None,
 ) -> Look:
     """Takes care of the cluster's lease, and of the lock of a run that is over. `followed` is from the last look."""
-    look = _look_after(deployment, client, asked, followed)
+    look = _look_after(deployment, cluster, asked, followed)
     if asked.break_lock is not None and look.holder is not None:
         why = [*look.lines, *look.alerts.values()][-1]
         if not asked.breaks(*look.holder.split(" of ", 1)):
@@ -72,10 +69,10 @@ def look_after_lease(
     return look
 
 
-def _look_after(deployment: Deployment, client: KazooClient, asked: Asked, followed: Sighting | None) -> Look:
-    view = read_cluster_view(client, ())
-    kept = ClusterLease(deployment, client, view.cluster_id)
-    holder = cluster_lock.read(client)
+def _look_after(deployment: Deployment, cluster: OpenCluster, asked: Asked, followed: Sighting | None) -> Look:
+    view = cluster.read_view(())
+    kept = ClusterLease(deployment, cluster, view.cluster_id)
+    holder = cluster.lock.read()
     look = Look(view.cluster_id, holder=holder.name if holder else None, followed=followed)
     try:
         lease = kept.read_open()
@@ -103,7 +100,7 @@ def _set_damaged_aside(
     It needs a cluster without a lock, or a person who breaks the lock by name and so says that the run is over.
     Nothing may be in motion.
     """
-    whole = read_cluster_view(kept.client)
+    whole = kept.cluster.read_view()
     if whole.reassignments is not None or whole.moving:
         look.alerts["lease"] = f"{why} The janitor keeps it while a reassignment is in motion."
         return False
@@ -133,8 +130,8 @@ def _is_elsewhere(kept: ClusterLease, lease: ThrottleLease, asked: Asked) -> boo
 
 def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Look) -> bool:
     """Whether nothing of the lease is left."""
-    client = kept.client
-    view = read_cluster_view(client, lease.topics)
+    cluster = kept.cluster
+    view = cluster.read_view(lease.topics)
     copying = copying_of(lease, view)
     # A person who breaks its lock by name says that the run is over.
     said = asked.breaks(lease.run, lease.owner)
@@ -143,7 +140,7 @@ def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Lo
     look.copying = len(copying)
     look.lines.append(decided.state)
     absent = absent_receivers(lease, view)
-    look.warnings += (*_slowed_catch_up(client, lease, view), *absent)
+    look.warnings += (*_slowed_catch_up(cluster, lease, view), *absent)
     if decided.alert is not None:
         look.alerts[f"{lease.run} {standing} {lease.handed_over_at}"] = " ".join((decided.alert, *absent))
     if not decided.put_back:
@@ -157,7 +154,7 @@ def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Lo
         if lease.suspended_at is not None:
             return False  # no throttle needs to be in force
         wanted = wanted_for(lease, copying & view.moving)  # a finished move that still catches up need not be listed
-        if found := lifted(wanted, lease.own_rates, read_configs(client, wanted)):
+        if found := lifted(wanted, lease.own_rates, read_configs(cluster, wanted)):
             look.alerts[f"{lease.run} throttle lifted"] = f"Run {lease.run}: {lifted_text(found)}"
         return False
     try:
@@ -172,21 +169,21 @@ def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Lo
     return decided.release_lock
 
 
-def _slowed_catch_up(client: KazooClient, lease: ThrottleLease, view: ClusterView) -> tuple[str, ...]:
+def _slowed_catch_up(cluster: OpenCluster, lease: ThrottleLease, view: ClusterView) -> tuple[str, ...]:
     """Uses the lists that are set now: they are those of the current batch."""
     if not slowed_catch_up(lease, view):
         return ()
     set_now: dict[str, dict[str, str]] = {}
-    for entity, key, value in throttle_now(lease.wanted, read_configs(client, lease.wanted)):
+    for entity, key, value in throttle_now(lease.wanted, read_configs(cluster, lease.wanted)):
         set_now.setdefault(entity, {})[key] = value
     return slowed_catch_up(replace(lease, wanted=set_now), view)
 
 
 def _tend_lock(kept: ClusterLease, asked: Asked, look: Look) -> str | None:
     """Gives the lock back if its run is known to be over and nothing moves. Returns who holds the cluster then."""
-    client = kept.client
-    fence = cluster_lock.read_fence(client)  # read before Airflow is asked: a cleared run goes on under a later fence
-    holder = cluster_lock.read(client)
+    cluster = kept.cluster
+    fence = cluster.lock.read_fence()  # read before Airflow is asked: a cleared run goes on under a later fence
+    holder = cluster.lock.read()
     if holder is None:
         if asked.break_lock is not None:
             look.warnings.append("Nobody holds the cluster, so there is no lock to break.")
@@ -196,12 +193,12 @@ def _tend_lock(kept: ClusterLease, asked: Asked, look: Look) -> str | None:
     if not (by_name or standing.is_ended):
         look.lines.append(f"the cluster is held by {holder.name} ({standing})")
         return holder.name
-    view = read_cluster_view(client)
+    view = cluster.read_view()
     if view.reassignments is not None or view.moving:
         look.lines.append(f"the lock of {holder.name} is kept: a reassignment is in motion")
         return holder.name
     try:
-        cluster_lock.release(client, holder, fence=fence)
+        cluster.lock.release(holder, fence=fence)
     except LockLostError:
         look.lines.append(f"the lock of {holder.name} is kept: the run goes on")
         return holder.name

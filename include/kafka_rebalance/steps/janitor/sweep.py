@@ -17,13 +17,6 @@ from kafka_rebalance.model.lock_owner import Fence, is_same_run
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.steps.throttle.entity_configs import read_configs
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.client import read_children
-from kafka_rebalance.zookeeper.config_writes import merge_config
-from kafka_rebalance.zookeeper.orphaned_configs import delete_orphaned_config, read_orphaned_configs
-from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.znodes.paths import DEFAULT_ENTITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +70,21 @@ def sweep(kept: ClusterLease, connection: ClusterConnection, *, to_clean: bool =
 
     It writes nothing, except the fence if something is `to_clean`: a cluster that no run ever held has no fence yet.
     """
-    client = kept.client
+    cluster = kept.cluster
     # The fence comes first, so a run that throttles later is not among the findings.
-    fence = cluster_lock.raise_fence(client) if to_clean else cluster_lock.read_fence(client)
-    before = read_cluster_view(client)
+    fence = cluster.lock.raise_fence() if to_clean else cluster.lock.read_fence()
+    before = cluster.read_view()
     lease = kept.read_open()
-    holder = cluster_lock.read(client)
-    topics, brokers = (read_children(client, f"/config/{kind}") for kind in ("topics", "brokers"))
-    strange = [name for name in brokers if name != DEFAULT_ENTITY and not (name.isascii() and name.isdigit())]
-    numbered = [f"brokers/{name}" for name in brokers if name != DEFAULT_ENTITY and name not in strange]
-    configs = read_configs(client, [*(f"topics/{name}" for name in topics), *numbered])
-    orphans = read_orphaned_configs(client)
+    holder = cluster.lock.read()
+    configs, strange = cluster.read_all_configs()
+    orphans = cluster.read_orphaned_configs()
     unread = [f"/config/brokers/{name!r} names no broker, so the sweep left it out. Remove it." for name in strange]
     held: Mapping[TopicPartition, Collection[int]] = {}
     try:
         held = replica_sizes.read_log_dirs(connection.kafka, sorted(before.brokers)).replicas
     except ReadError as away:
         unread.append(f"The sweep left out replica directories: {away}")
-    after = read_cluster_view(client)
+    after = cluster.read_view()
     findings = (
         *unheld_findings.unheld_throttles(configs, lease, holder.name if holder else None),
         *unheld_findings.orphaned_configs(orphans, after),
@@ -118,10 +108,10 @@ def clean(kept: ClusterLease, connection_id: str, asked: Asked, swept: Swept) ->
         finding = by_id[name]
         if finding.key:
             seen = swept.configs[finding.entity]
-            merge_config(kept.client, finding.entity, {finding.key: None}, decided_on=seen, fence=swept.fence)
+            kept.cluster.merge_config(finding.entity, {finding.key: None}, decided_on=seen, fence=swept.fence)
         else:
             kept.deployment.check_not_frozen(connection_id)
-            delete_orphaned_config(kept.client, finding.entity.partition("/")[2], int(name.rpartition(":")[2]))
+            kept.cluster.delete_orphaned_config(finding.entity.partition("/")[2], int(name.rpartition(":")[2]))
     return list(asked.clean)
 
 

@@ -120,7 +120,7 @@ def _nights_in_a_row(found: ledger_rows.Found) -> list[dict[str, Any]]:
 def _skip_while_held(connection: ClusterConnection) -> None:
     """Skips the check if a run holds the cluster: a cluster that moves is no failure of the check."""
     with open_cluster(connection) as reader:
-        holder = reader.read_lock()
+        holder = reader.lock.read()
     if holder is not None:
         raise NothingToDoError(
             f"{connection.connection_id} is not checked: {holder.name} holds it, and its moves would spoil the figures."

@@ -10,11 +10,10 @@ from enum import StrEnum
 from logging import Logger
 from typing import Any
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.zookeeper.client import open_client
 
 
 class BatchState(StrEnum):
@@ -53,12 +52,12 @@ class BatchSeen:
 
 
 class Watcher(ABC):
-    """Looks again and again until something is over, with one ZooKeeper client. `now`: seconds of the wall clock."""
+    """Looks again and again until something is over, over one connection. `now`: seconds of the wall clock."""
 
     def __init__(self, connection: ClusterConnection) -> None:
         self.connection = connection
         self._stack = ExitStack()
-        self._client: KazooClient | None = None
+        self._open: OpenCluster | None = None
 
     @abstractmethod
     def look(self, now: float, say: Callable[[str], object]) -> BatchSeen | None:
@@ -72,13 +71,13 @@ class Watcher(ABC):
     def seconds_to_next_look(self, quickest: float, slowest: float) -> float: ...
 
     def close(self) -> None:
-        self._client = None
+        self._open = None
         self._stack.close()
 
-    def _zookeeper(self) -> KazooClient:
-        if self._client is None:
-            self._client = self._stack.enter_context(open_client(self.connection.zookeeper))
-        return self._client
+    def _cluster(self) -> OpenCluster:
+        if self._open is None:
+            self._open = self._stack.enter_context(open_cluster(self.connection))
+        return self._open
 
 
 def look_once(watcher: Watcher, now: float, log: Logger) -> BatchSeen | None:

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import StoppedError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import AnyView
@@ -17,8 +16,6 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.run.stop_requests import read_control
-from kafka_rebalance.zookeeper.reader import read_batch_view
-from kafka_rebalance.zookeeper.writer import create_election
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +45,7 @@ def may_elect(deployment: Deployment, plan: ApprovedPlan, fence: Callable[[], Fe
 
 
 def elect_preferred(
-    client: KazooClient,
+    cluster: OpenCluster,
     moves: Sequence[Move],
     *,
     most: int,
@@ -62,17 +59,17 @@ def elect_preferred(
     once, and calls `allowed` (see `may_elect`) before each request.
     """
     partitions = [move.topic_partition for move in moves]
-    view = read_batch_view(client, partitions)
+    view = cluster.read_batch_view(partitions)
     differing = [move for move in moves if not led_by_first(view, move)]
     electable = [move for move in differing if _is_electable(view, move)]
     for first in range(0, len(electable), most):
         some = electable[first : first + most]
         fence = allowed()
         log.info("electing the preferred leader of %d partitions", len(some))
-        create_election(client, [move.topic_partition for move in some], view, fence=fence)
+        cluster.elect_leaders([move.topic_partition for move in some], view, fence=fence)
         deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline:
-            view = read_batch_view(client, partitions)
+            view = cluster.read_batch_view(partitions)
             if view.elections is None and all(led_by_first(view, move) for move in some):
                 break
             pause(0.2)

@@ -37,9 +37,6 @@ from kafka_rebalance.steps.reassignment.throttle_watch import ThrottleWatch
 from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.throttle.lease_files import rate_in_force
-from kafka_rebalance.zookeeper.client import exists
-from kafka_rebalance.zookeeper.reader import read_batch_view
-from kafka_rebalance.zookeeper.znodes import paths
 
 SAMPLES_KEPT = 120  # the rate is that of their last minute
 SIZES_SECONDS = 2.0  # a broker answers with all its replicas, so it is asked less often than ZooKeeper
@@ -88,9 +85,9 @@ class BatchFollower(Watcher):
     def look(self, now: float, say: Callable[[str], object]) -> BatchSeen | None:
         self._read_control(say)
         self._read_rate()
-        view = read_batch_view(self._zookeeper(), [move.topic_partition for move in self.batch.moves])
+        view = self._cluster().read_batch_view([move.topic_partition for move in self.batch.moves])
         self._unreadable_since = self._unreadable_for = None
-        self._requested = view.reassignments is not None
+        self._requested = view.is_requested
         note = progress_notes.read_movement(self.folder, self.batch.number) if self._movement is None else {}
         begun = self._movement.begun if self._movement else stalled_copies.begun_in(note)
         each = self._each(view, {}, begun)
@@ -124,7 +121,7 @@ class BatchFollower(Watcher):
                 self._watch, now, self.batch.moves, view, kafka_elects=self._kafka_elects
             )
             odd |= {one.kind: one.text for one in wrong}
-            odd.update(self._throttle.look(self._zookeeper(), now, view, each).items())
+            odd.update(self._throttle.look(self._cluster(), now, view, each).items())
             if state == "moving" and (reasons := [one.text for one in wrong if one.stops]):
                 state, message = "stalled", f"Batch {self.batch.number} needs a person: {' '.join(reasons)}"
         self._say(progress, odd, say)
@@ -198,7 +195,7 @@ class BatchFollower(Watcher):
         while (left := over - time.monotonic()) > 0:
             time.sleep(min(left, look_interval.SETTLING_SECONDS))
             try:
-                if self._requested and not exists(self._zookeeper(), paths.REASSIGN_PARTITIONS):
+                if self._requested and not self._cluster().has_request():
                     return
             except ReadError:
                 return  # the next look says so

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import ExecutionError, FormatVersionError, RefusedError, StoppedError
 from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.execution.eta import predicted_seconds
@@ -43,10 +43,6 @@ from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.lease_files import rate_in_force
 from kafka_rebalance.steps.throttle.suspend_throttle import set_for_batch
 from kafka_rebalance.steps.throttle.throttle_in_force import check_throttle_in_force
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.writer import create_reassignment
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +85,8 @@ def reassign(
     """
     plan = read_approved(inputs, decision)
     connection = inputs.deployment.read_connection(plan.connection_id)
-    with open_client(connection.zookeeper) as client:
-        visit = Visit(inputs, client, connection, plan)
+    with open_cluster(connection) as cluster:
+        visit = Visit(inputs, cluster, connection, plan)
         step = visit.advance(seen)
         while isinstance(step, Follow) and (seen := _stay(connection, step, pace)) is not None:
             step = visit.advance(seen)
@@ -113,14 +109,14 @@ def _stay(connection: ClusterConnection, step: Follow, pace: Pace) -> BatchSeen 
 
 
 class Visit:
-    """What stays from batch to batch: the approved plan, the client, and the last states of the partitions."""
+    """What stays from batch to batch: the approved plan, the cluster, and the last states of the partitions."""
 
     def __init__(
-        self, inputs: StepInputs, client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan
+        self, inputs: StepInputs, cluster: OpenCluster, connection: ClusterConnection, plan: ApprovedPlan
     ) -> None:
-        self.client, self.connection, self.plan = client, connection, plan
+        self.cluster, self.connection, self.plan = cluster, connection, plan
         self.deployment, self.run = inputs.deployment, inputs.run
-        self.kept = ClusterLease(inputs.deployment, client, plan.snapshot["cluster_id"])
+        self.kept = ClusterLease(inputs.deployment, cluster, plan.snapshot["cluster_id"])
         self._all_states: tuple[float, ClusterView] | None = None  # time of the read, and what it gave
         self._last = 0  # batch that was requested or found in flight
 
@@ -158,14 +154,14 @@ class Visit:
             fresh = {tp for b in batches if 0 <= b.number - self._last <= 1 for tp in _partitions(b)}
             seen = self._all_states[1].partitions
             known = {tp: one.state for tp, one in seen.items() if tp not in fresh}
-            view = read_cluster_view(self.client, plan.topics, known=known)
-            where = _position(plan, view, self.client)
+            view = self.cluster.read_view(plan.topics, known=known)
+            where = _position(plan, view, self.cluster)
             if view.brokers == self._all_states[1].brokers and _partitions(where.in_flight or where.next) <= fresh:
                 self._all_states = self._all_states[0], view
                 return view, where
-        view = read_cluster_view(self.client, plan.topics)
+        view = self.cluster.read_view(plan.topics)
         self._all_states = now, view
-        return view, _position(plan, view, self.client)
+        return view, _position(plan, view, self.cluster)
 
     def _elect(self, plan: ApprovedPlan, view: ClusterView, where: Position) -> None:
         """Elects preferred leaders of what this run has moved, before it moves anything else."""
@@ -177,14 +173,14 @@ class Visit:
 
     def _elect_these(self, plan: ApprovedPlan, where: Position, moves: Sequence[Move]) -> tuple[TopicPartition, ...]:
         owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
-        allowed = may_elect(self.deployment, plan, lambda: cluster_lock.raise_held(self.client, owner))
+        allowed = may_elect(self.deployment, plan, lambda: self.cluster.lock.raise_held(owner))
         try:
-            return elect_preferred(self.client, moves, most=most_at_once(plan), allowed=allowed)
+            return elect_preferred(self.cluster, moves, most=most_at_once(plan), allowed=allowed)
         except StoppedError as stopped:
             raise _stopped(plan, where, str(stopped)) from stopped
 
     def _request(self, plan: ApprovedPlan, view: ClusterView, where: Position, batch: Batch) -> Follow | Wait | None:
-        client = self.client
+        cluster = self.cluster
         _check_not_stopped(plan, where, batch)
         if not batch.elects:  # an election changes no list, so it cannot look refused
             _check_not_refused(plan, batch, view)
@@ -195,8 +191,8 @@ class Visit:
         closed = plan.window.closed_for(predicted_seconds(batch.moves, rate_in_force(plan.folder)), now)
         if closed is not None:
             raise _stopped(plan, where, f"Batch {batch.number} was not requested: {closed}.")
-        plan = check_before_write(self.deployment, client, self.connection, plan, view, where, requesting=batch.number)
-        where = _position(plan, view, client)
+        plan = check_before_write(self.deployment, cluster, self.connection, plan, view, where, requesting=batch.number)
+        where = _position(plan, view, cluster)
         batch_notes.note_done(plan, where.done)
         if where.next is None:
             return None  # all other moves were left out
@@ -207,7 +203,7 @@ class Visit:
         # stops the request. Whoever has begun before is stopped by the fence.
         owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
         fence = set_for_batch(self.kept, plan, owner, _partitions(batch))
-        check_clock_for_window(client, plan)
+        check_clock_for_window(cluster, plan)
         _check_not_stopped(plan, where, batch)
         check_throttle_in_force(self.kept, plan, _partitions(batch))
         if batch.elects:
@@ -225,14 +221,14 @@ class Visit:
         )
         batch_notes.note_going_on(plan)
         batch_notes.note_requesting(plan, batch, fence)
-        create_reassignment(client, batch, plan.candidate.digest, view.brokers, view=view, fence=fence)
+        cluster.request_moves(batch, plan.candidate.digest, view.brokers, view=view, fence=fence)
         batch_notes.note_batch(plan, batch, BatchState.REQUESTED)
         self._last = batch.number
         return Follow(plan, batch)
 
 
-def _position(plan: ApprovedPlan, view: ClusterView, client: KazooClient) -> Position:
-    return position(plan.candidate.batches, view, asked_for(plan.folder, client), gone_through(plan.folder))
+def _position(plan: ApprovedPlan, view: ClusterView, cluster: OpenCluster) -> Position:
+    return position(plan.candidate.batches, view, asked_for(plan.folder, cluster), gone_through(plan.folder))
 
 
 def _partitions(batch: Batch | None) -> set[TopicPartition]:

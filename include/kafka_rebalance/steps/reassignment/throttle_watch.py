@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import ArtifactError, CorruptZnodeError
 from kafka_rebalance.execution.follow.batch_finding import FindingKind
 from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
@@ -26,7 +25,7 @@ class ThrottleWatch:
         self._found: dict[FindingKind, str] = {}
 
     def look(
-        self, client: KazooClient, now: float, view: AnyView, each: Sequence[PartitionProgress]
+        self, cluster: OpenCluster, now: float, view: AnyView, each: Sequence[PartitionProgress]
     ) -> dict[FindingKind, str]:
         """What is wrong with the throttle of the moves that are not done; empty if it is in force. Raises ReadError."""
         moves = [
@@ -41,7 +40,7 @@ class ThrottleWatch:
             lease, rate = read_copy(self._folder), rate_in_force(self._folder)
             own_rates = frozenset((str(rate),)) if lease is None else lease.own_rates
             wanted = desired_throttle(moves, rate)
-            found = lifted(wanted, own_rates, read_configs(client, wanted))
+            found = lifted(wanted, own_rates, read_configs(cluster, wanted))
             self._found = {FindingKind.THROTTLE_LIFTED: lifted_text(found)} if found else {}
         except CorruptZnodeError as unreadable:
             self._found = {FindingKind.THROTTLE_LIFTED: f"It is unknown whether the throttle is in force: {unreadable}"}

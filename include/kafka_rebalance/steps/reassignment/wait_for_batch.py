@@ -12,7 +12,6 @@ from kafka_rebalance.steps.reassignment import progress_notes
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState, Watcher
 from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.run_folder import RunFolder
-from kafka_rebalance.zookeeper.reader import read_batch_view
 
 
 class Waiter(Watcher):
@@ -64,5 +63,5 @@ class Waiter(Watcher):
             return True  # `reassign` reads it again, and raises
 
     def _still_missing(self) -> tuple[str, ...]:
-        view = read_batch_view(self._zookeeper(), [tp for tp, _ in self.wait.pause.in_sync])
+        view = self._cluster().read_batch_view([tp for tp, _ in self.wait.pause.in_sync])
         return still_missing(self.wait.pause, view).reasons

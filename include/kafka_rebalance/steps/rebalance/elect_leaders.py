@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.reassignment.elect_preferred import elect_preferred, may_elect, most_at_once
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved
 from kafka_rebalance.steps.run.run_lock import lock_owner
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.client import open_client
 
 
 def elect_leaders(inputs: StepInputs, decision: Mapping[str, Any]) -> list[str]:
     """Returns the approved partitions that their preferred leader does not lead yet."""
     plan = read_approved(inputs, decision)
-    with open_client(inputs.deployment.read_connection(plan.connection_id).zookeeper) as client:
-        return [str(tp) for tp in elect(inputs, client, plan)]
+    with open_cluster(inputs.deployment.read_connection(plan.connection_id)) as cluster:
+        return [str(tp) for tp in elect(inputs, cluster, plan)]
 
 
-def elect(inputs: StepInputs, client: KazooClient, plan: ApprovedPlan) -> tuple[TopicPartition, ...]:
+def elect(inputs: StepInputs, cluster: OpenCluster, plan: ApprovedPlan) -> tuple[TopicPartition, ...]:
     """Elects the leaders of the whole plan unless another run holds the cluster; returns what is left."""
     owner = lock_owner(inputs.deployment, plan.candidate.digest, inputs.run)
-    allowed = may_elect(inputs.deployment, plan, lambda: cluster_lock.read_own_fence(client, owner))
-    return elect_preferred(client, plan.candidate.moves, most=most_at_once(plan), allowed=allowed)
+    allowed = may_elect(inputs.deployment, plan, lambda: cluster.lock.read_own_fence(owner))
+    return elect_preferred(cluster, plan.candidate.moves, most=most_at_once(plan), allowed=allowed)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import (
     FrozenError,
@@ -28,9 +29,6 @@ from kafka_rebalance.verification.check_result import only_behind, summarise
 from kafka_rebalance.verification.emptied_brokers import check_emptied
 from kafka_rebalance.verification.preferred_leaders import check_leaders
 from kafka_rebalance.verification.replicas_in_place import check_not_deleted, check_placement, check_same_topics
-from kafka_rebalance.zookeeper.client import open_client, read_children
-from kafka_rebalance.zookeeper.reader import read_assignments, read_cluster_view
-from kafka_rebalance.zookeeper.znodes import paths
 
 log = logging.getLogger(__name__)
 
@@ -42,13 +40,13 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     """
     plan = read_approved(inputs, decision)
     connection = inputs.deployment.read_connection(plan.connection_id)
-    with open_client(connection.zookeeper) as client:
+    with open_cluster(connection) as cluster:
         if so_far(plan, json_files.VERIFICATION).get("again"):
             try:  # the leaders of a broker that was away then: no earlier task runs again
-                elect(inputs, client, plan)
+                elect(inputs, cluster, plan)
             except (FrozenError, LockHeldError, StoppedError, WriteError) as held:
                 log.warning("No leader was elected before verifying again: %s", held)
-        view = read_cluster_view(client, plan.topics)
+        view = cluster.read_view(plan.topics)
         checks = (
             *check_placement(plan.candidate.moves, view),
             *check_same_topics(plan.candidate.moves, view, plan.tables.baseline.topics),
@@ -56,12 +54,12 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
             *check_leaders(plan.candidate.moves, view),
             *check_emptied(
                 plan.to_be_empty,
-                read_assignments(client, read_children(client, paths.TOPICS)),
+                cluster.read_assignments(),
                 plan.snapshot["settings"]["topics_in"],
             ),
             *check_left_out(plan.left_out),
-            *throttle_in_force.check_put_back(client, plan),
-            *check_segment_settings(client, connection, plan),
+            *throttle_in_force.check_put_back(cluster, plan),
+            *check_segment_settings(cluster, connection, plan),
         )
     held_back = batch_notes.not_moved(plan, view)
     again = not held_back and only_behind(summarise(checks))

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, FormatVersionError, StorageError
 from kafka_rebalance.steps.run_folder import RunFolder
-from kafka_rebalance.zookeeper import cluster_lock
 
 REQUESTING = "requesting"  # the state of a batch that is about to be requested
 
 
-def asked_for(folder: RunFolder, client: KazooClient) -> frozenset[int]:
+def asked_for(folder: RunFolder, cluster: OpenCluster) -> frozenset[int]:
     """Numbers of the batches that this run has requested; only the cluster tells what became of them.
 
     Read it after the cluster, because a request is noted before it is made. A batch counts too if a worker died when it
@@ -24,7 +22,7 @@ def asked_for(folder: RunFolder, client: KazooClient) -> frozenset[int]:
     """
     noted = entries(read_notes(folder))
     doubtful = [number for number, entry in noted.items() if entry.get("state") == REQUESTING]
-    now = cluster_lock.read_fence(client).generation if doubtful else ""
+    now = cluster.lock.read_fence().generation if doubtful else ""
     return frozenset(noted) - {number for number in doubtful if noted[number].get("generation") == now}
 
 

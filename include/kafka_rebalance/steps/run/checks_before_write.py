@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kazoo.client import KazooClient
-
-from kafka_rebalance.admin import api_versions, replica_sizes, running_reassignments
+from kafka_rebalance.admin import api_versions, replica_sizes
 from kafka_rebalance.admin import effective_configs as broker_configs
-from kafka_rebalance.cluster.same_cluster import check_same_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ClusterNotReadyError
@@ -46,18 +44,12 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.configs import ConfigsByBroker
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import Finding, some
-from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import LEAVE_OUT, Policy
 from kafka_rebalance.report.candidate.kafka_json_files import rollback_file
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.run.disks_now import came_back_empty, disks_now, leader_sizes
 from kafka_rebalance.steps.run.left_out_moves import leave_out
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.client import read_children
-from kafka_rebalance.zookeeper.reader import read_assignments, read_topic_configs
-from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
-from kafka_rebalance.zookeeper.znodes import paths
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +79,7 @@ def pause_now(plan: ApprovedPlan, view: ClusterView, where: Position) -> Pause:
 
 def check_before_write(
     deployment: Deployment,
-    client: KazooClient,
+    cluster: OpenCluster,
     connection: ClusterConnection,
     plan: ApprovedPlan,
     view: ClusterView,
@@ -112,11 +104,11 @@ def check_before_write(
             not_before=plan.window.not_before,
         )
     refuse(readiness_findings(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=()))
-    check_same_cluster(connection, view)
+    cluster.check_same_cluster(view)
     pause = pause_now(plan, view, where)
     if pause:  # `reassign` has waited; another task that somebody has cleared must not take it for a conflict
         raise ClusterNotReadyError(f"Nothing was written, because the next batch waits. {' '.join(pause.reasons)}")
-    brokers = _read_brokers(client, connection, plan, view)
+    brokers = _read_brokers(cluster, connection, plan, view)
     found = drifts(
         plan.candidate.moves,
         view,
@@ -132,7 +124,7 @@ def check_before_write(
         check_growth(plan.candidate.moves, now, policy.growth_limit)
     refuse(
         [
-            *_hazards(client, connection, plan, view, policy, brokers, requesting),
+            *_hazards(cluster, plan, view, policy, brokers, requesting),
             *without_room(
                 _batches(plan, requesting),
                 ReplicasNow(now, brokers.disks.replicas, brokers.disks.paths),
@@ -168,17 +160,17 @@ def check_plan_within_policy(deployment: Deployment, plan: ApprovedPlan) -> None
     )
 
 
-def check_clock_for_window(client: KazooClient, plan: ApprovedPlan) -> None:
+def check_clock_for_window(cluster: OpenCluster, plan: ApprovedPlan) -> None:
     """Compares this worker's clock with ZooKeeper's if the run has a window; raise the fence just before.
 
     Raises ClusterNotReadyError if they differ.
     """
     if plan.window != Window():
-        check_clock(datetime.now(UTC), cluster_lock.read_time_of_fence(client))
+        check_clock(datetime.now(UTC), cluster.lock.read_time_of_fence())
 
 
 def _read_brokers(
-    client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan, view: ClusterView
+    cluster: OpenCluster, connection: ClusterConnection, plan: ApprovedPlan, view: ClusterView
 ) -> _Brokers:
     """The controller is read before and after these requests: epochs that grow in between are an election storm."""
     read: list[_Brokers] = []
@@ -190,13 +182,12 @@ def _read_brokers(
         disks = replica_sizes.read_log_dirs(kafka, sorted(copying & set(everyone)))
         read.append(_Brokers(disks, configs, api_versions.read_api_versions(kafka, everyone)))
 
-    check_controller_stable(client, ask)
+    cluster.check_controller_stable(ask)
     return read[0]
 
 
 def _hazards(
-    client: KazooClient,
-    connection: ClusterConnection,
+    cluster: OpenCluster,
     plan: ApprovedPlan,
     view: ClusterView,
     policy: Policy,
@@ -206,14 +197,14 @@ def _hazards(
     """What makes a write dangerous for the batch that comes next; before the first write, for all batches."""
     batches = _batches(plan, requesting)
     moves = [move for batch in batches for move in batch.moves if not move.is_election]
-    topics = read_children(client, paths.TOPICS)
+    topics = cluster.read_topic_names()
     yield from mixed_versions(brokers.configs, brokers.spoken)
     if not policy.beside_cruise_control:
         yield from cruise_control(topics, brokers.configs)
-    yield from moving_by_api(_moving_elsewhere(client, connection, set(topics) - plan.topics))
+    yield from moving_by_api(cluster.read_moving(topics - plan.topics))
     if requesting is None:
         yield from _rollback_missing(plan)
-    own = read_topic_configs(client, {move.topic_partition.topic for move in moves})
+    own = cluster.read_topic_configs({move.topic_partition.topic for move in moves})
     min_insync = min_insync_now(moves, view, own, brokers.configs, plan.tables.min_insync)
     yield from under_min_isr(moves, view, min_insync, plan.leaving)
     yield from cut_below_min_isr(moves, min_insync)
@@ -222,24 +213,6 @@ def _hazards(
 
 def _batches(plan: ApprovedPlan, requesting: int | None) -> list[Batch]:
     return [batch for batch in plan.candidate.batches if requesting in (None, batch.number)]
-
-
-def _moving_elsewhere(
-    client: KazooClient, connection: ClusterConnection, topics: Collection[str]
-) -> Iterable[TopicPartition]:
-    """Partitions of these topics that somebody reassigns, also through the API.
-
-    The controller tells them: a large cluster has too many topics to read all their znodes before each batch.
-    """
-    found = running_reassignments.read_reassignments(connection.kafka)
-    if found is not None:
-        return [tp for tp in found if tp.topic in topics]
-    assignments = read_assignments(client, topics)
-    return [
-        TopicPartition(topic, number)
-        for topic, assignment in assignments.items()
-        for number in {*assignment.adding, *assignment.removing}
-    ]
 
 
 def _rollback_missing(plan: ApprovedPlan) -> Iterable[Finding]:

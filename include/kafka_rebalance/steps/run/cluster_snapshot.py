@@ -96,7 +96,7 @@ def read_snapshot(
         topics = sorted({tp.topic for tp in view.partitions})
         topic_configs = reader.read_topic_configs(topics)
         dynamic = reader.read_broker_configs(sorted(view.brokers))
-        holder = reader.read_lock()
+        holder = reader.lock.read()
         reader.check_same_cluster(view)
         # Start offsets before sizes: this request waits for leaders that the view has but brokers do not know yet, and
         # which have no log until then. End offsets after sizes: too many records make an append look small, never

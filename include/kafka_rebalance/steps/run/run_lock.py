@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import make_folder, names_in, remove
 from kafka_rebalance.errors import ArtifactError, StorageError
@@ -21,7 +20,6 @@ from kafka_rebalance.model.lock_owner import Fence, LockOwner, is_same_airflow, 
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import RunName
 from kafka_rebalance.steps.run_folder import file_name, installation
-from kafka_rebalance.zookeeper import cluster_lock
 
 log = logging.getLogger(__name__)
 
@@ -51,10 +49,10 @@ def lock_owner(deployment: Deployment, digest: str, started: RunName) -> LockOwn
     )
 
 
-def take_lock(deployment: Deployment, client: KazooClient, connection_id: str, owner: LockOwner) -> Fence:
+def take_lock(deployment: Deployment, cluster: OpenCluster, connection_id: str, owner: LockOwner) -> Fence:
     """Notes the lock, then takes it. Raises StorageError, and what `cluster_lock.acquire` raises."""
     note_lock(deployment, connection_id, owner)
-    return cluster_lock.acquire(client, owner)
+    return cluster.lock.acquire(owner)
 
 
 def note_lock(deployment: Deployment, connection_id: str, owner: LockOwner) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kazoo.client import KazooClient
-
 from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import is_there, names_in
 from kafka_rebalance.errors import ApprovalError, ArtifactError, LockHeldError
@@ -20,7 +19,6 @@ from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_plan
 from kafka_rebalance.steps.run.run_lock import lock_owner, this_airflow
 from kafka_rebalance.steps.run_folder import RunFolder, attempts, file_name, folder_of_run
-from kafka_rebalance.zookeeper import cluster_lock
 
 GOING_ON = (
     "Copies in flight go on. To let the run go on, mark its task approve as success: it keeps what was approved. To "
@@ -34,12 +32,12 @@ class Running:
     plan: ApprovedPlan
 
 
-def find_running(deployment: Deployment, client: KazooClient, connection_id: str) -> Running | None:
+def find_running(deployment: Deployment, cluster: OpenCluster, connection_id: str) -> Running | None:
     """The rebalance that holds the cluster's lock; None if no rebalance holds it.
 
     Raises LockHeldError if the holder belongs to another Airflow, or was started with another connection.
     """
-    holder = cluster_lock.read(client)
+    holder = cluster.lock.read()
     if holder is None or not holder.run.startswith(f"{REBALANCE_DAG}/"):
         return None
     here = this_airflow(deployment)
@@ -65,9 +63,9 @@ def find_running(deployment: Deployment, client: KazooClient, connection_id: str
     )
 
 
-def still_running(deployment: Deployment, client: KazooClient, run: str, digest: str) -> bool:
+def still_running(deployment: Deployment, cluster: OpenCluster, run: str, digest: str) -> bool:
     """Whether this run still holds the cluster. Raises LockHeldError if another run holds it."""
-    holder = cluster_lock.read(client)
+    holder = cluster.lock.read()
     if holder is None:
         return False
     if holder.digest != digest or not is_same_run(holder.run, holder.owner, run, this_airflow(deployment)):
@@ -81,7 +79,7 @@ def still_running(deployment: Deployment, client: KazooClient, run: str, digest:
 def held_digest(inputs: StepInputs, connection: ClusterConnection) -> str | None:
     """The digest under which this run holds the cluster; None if it does not hold it."""
     with open_cluster(connection) as cluster:
-        holder = cluster.read_lock()
+        holder = cluster.lock.read()
     this_run = lock_owner(inputs.deployment, "-", inputs.run)
     return holder.digest if holder is not None and holder.is_same_run(this_run) else None
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 
-def read_view_of(client: KazooClient, topics: Collection[str], approved_cluster_id: str) -> ClusterView:
+def read_view_of(cluster: OpenCluster, topics: Collection[str], approved_cluster_id: str) -> ClusterView:
     """ZooKeeper's view of these topics. Raises ClusterNotReadyError if the connection now leads to another cluster."""
-    view = read_cluster_view(client, topics)
+    view = cluster.read_view(topics)
     check_approved_cluster(view, approved_cluster_id)
     return view
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kazoo.client import KazooClient
-
 from kafka_rebalance.admin.effective_configs import read_effective_configs
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import StaleProposalError
 from kafka_rebalance.model.connection import ClusterConnection
@@ -15,24 +14,25 @@ from kafka_rebalance.verification.check_result import Check
 from kafka_rebalance.verification.segment_settings import check_segments
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.settings_audit import copies_stopped
-from kafka_rebalance.zookeeper.reader import read_topic_configs
 
 
-def check_segment_settings(client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan) -> tuple[Check, ...]:
+def check_segment_settings(
+    cluster: OpenCluster, connection: ClusterConnection, plan: ApprovedPlan
+) -> tuple[Check, ...]:
     """The verification's results about segment settings. Raises ReadError if a broker does not answer."""
     before = ClusterConfigs.from_mapping(
         json_files.read_json(plan.folder / json_files.SNAPSHOT_FOLDER, json_files.CONFIGS)
     )
     holders = {broker for move in plan.candidate.moves for broker in move.after}
-    return check_segments(plan.candidate.moves, before, _read_now(client, connection, plan, holders))
+    return check_segments(plan.candidate.moves, before, _read_now(cluster, connection, plan, holders))
 
 
-def check_copies_safe(client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan) -> None:
+def check_copies_safe(cluster: OpenCluster, connection: ClusterConnection, plan: ApprovedPlan) -> None:
     """Raises StaleProposalError if a copy could not follow with today's settings."""
     receiving = {broker for move in plan.candidate.moves for broker in move.added}
     if not receiving:
         return
-    stops = copies_stopped(plan.candidate.moves, _read_now(client, connection, plan, receiving))
+    stops = copies_stopped(plan.candidate.moves, _read_now(cluster, connection, plan, receiving))
     if stops:
         listed = "; ".join(map(str, stops[:3])) + (f"; and {len(stops) - 3} more" if stops[3:] else "")
         raise StaleProposalError(
@@ -42,9 +42,9 @@ def check_copies_safe(client: KazooClient, connection: ClusterConnection, plan: 
 
 
 def _read_now(
-    client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan, brokers: Collection[int]
+    cluster: OpenCluster, connection: ClusterConnection, plan: ApprovedPlan, brokers: Collection[int]
 ) -> ClusterConfigs:
     return ClusterConfigs(
-        topics=read_topic_configs(client, plan.topics),
+        topics=cluster.read_topic_configs(plan.topics),
         brokers=read_effective_configs(connection.kafka, sorted(brokers)),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import RateChange, ThrottleLease
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError, ThrottleRateError
@@ -18,9 +19,6 @@ from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_configs
 from kafka_rebalance.steps.throttle.run_rates import check_run_rate
 from kafka_rebalance.steps.throttle.write_back import ATTEMPTS, put_back
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.config_writes import merge_config
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +36,8 @@ def change_rate(deployment: Deployment, folder: RunFolder, bytes_per_second: int
     candidate = read_remaining(folder, json_files.read_json(folder, json_files.DECISION)["choice"])
     check_run_rate(folder, candidate, bytes_per_second, deployment.read_policy(connection_id))
     change = RateChange(bytes_per_second, by, now_text())
-    with open_client(deployment.read_connection(connection_id).zookeeper) as client:
-        kept = ClusterLease(deployment, client, snapshot["cluster_id"])
+    with open_cluster(deployment.read_connection(connection_id)) as cluster:
+        kept = ClusterLease(deployment, cluster, snapshot["cluster_id"])
         _lease_of(kept, folder)
         before, changed = _change(kept, folder, change)
         if kept.read_own(changed) is None or lease_files.was_given_back_between(deployment, before, changed):
@@ -57,19 +55,19 @@ def _change(kept: ClusterLease, folder: RunFolder, change: RateChange) -> tuple[
 
     Returns the lease before and after.
     """
-    client = kept.client
+    cluster = kept.cluster
     for left in reversed(range(ATTEMPTS)):
         # Before the lease is read: if two change the rate at once, one of them reads what the other has written.
-        fence = cluster_lock.raise_fence(client)
+        fence = cluster.lock.raise_fence()
         before = _lease_of(kept, folder)
         lease = before if change in before.rate_changes else with_rate(before, change)
         lease = replace(lease, generation=fence.generation)
         try:
             # The lease first: whoever puts back at this moment must know that both rates are ours.
             kept.write(lease, fence)
-            configs = read_configs(client, lease.wanted)
+            configs = read_configs(cluster, lease.wanted)
             for entity, values in rate_changes(lease, configs).items():
-                merge_config(client, entity, values, decided_on=configs.get(entity, {}), fence=fence)
+                cluster.merge_config(entity, values, decided_on=configs.get(entity, {}), fence=fence)
         except (ConfigChangedError, LockLostError):
             if not left:
                 raise

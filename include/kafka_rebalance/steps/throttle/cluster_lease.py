@@ -11,8 +11,7 @@ import json
 import logging
 from dataclasses import dataclass, replace
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ArtifactError, CorruptZnodeError, FormatVersionError, StorageError
 from kafka_rebalance.model.digests import canonical_json
@@ -20,7 +19,6 @@ from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LeaseRecord, LockO
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.throttle import lease_files
-from kafka_rebalance.zookeeper import lease_record
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +26,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class ClusterLease:
     deployment: Deployment
-    client: KazooClient
+    cluster: OpenCluster
     cluster_id: str
 
     def read(self) -> ThrottleLease | None:
@@ -44,7 +42,7 @@ class ClusterLease:
         except ArtifactError as unreadable:
             damaged.append(unreadable)
         try:
-            recorded = _recorded(self.client)
+            recorded = _recorded(self.cluster)
         except (ArtifactError, CorruptZnodeError) as unreadable:
             damaged.append(ArtifactError(str(unreadable)))
         if file is None and recorded is None and damaged:
@@ -82,9 +80,9 @@ class ClusterLease:
         if lease.released_at is not None:
             lease_files.write(self.deployment, lease)
             closed = replace(lease, wanted={}, prior={})  # nothing is left to put back
-            lease_record.write(self.client, _record_of(closed), run=lease.run, fence=NO_FENCE)
+            self.cluster.lock.write_lease(_record_of(closed), run=lease.run, fence=NO_FENCE)
             return
-        lease_record.write(self.client, _record_of(lease), run=lease.run, fence=fence)
+        self.cluster.lock.write_lease(_record_of(lease), run=lease.run, fence=fence)
         lease_files.write(self.deployment, lease)
 
     def is_latest(self, lease: ThrottleLease) -> bool:
@@ -106,9 +104,9 @@ class ClusterLease:
         """
         taken = lease_files.set_damaged_aside(self.deployment, self.cluster_id)
         try:
-            _recorded(self.client)
+            _recorded(self.cluster)
         except (ArtifactError, CorruptZnodeError):
-            lease_record.delete(self.client)
+            self.cluster.lock.delete_lease()
             taken.append("the record in ZooKeeper")
         return taken
 
@@ -118,8 +116,8 @@ def _record_of(lease: ThrottleLease) -> LeaseRecord:
     return LeaseRecord(lease.generation, canonical_json(checked.to_mapping()))
 
 
-def _recorded(client: KazooClient) -> ThrottleLease | None:
-    record = lease_record.read(client)
+def _recorded(cluster: OpenCluster) -> ThrottleLease | None:
+    record = cluster.lock.read_lease()
     if record is None:
         return None
     try:

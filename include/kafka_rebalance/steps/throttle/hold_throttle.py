@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka_rebalance.cluster.same_cluster import check_same_cluster
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import LockLostError, ReadError, StoppedError
 from kafka_rebalance.execution.check.batch_wait import Wait
@@ -43,10 +43,6 @@ from kafka_rebalance.steps.throttle.entity_configs import read_configs
 from kafka_rebalance.steps.throttle.run_rates import check_run_rate
 from kafka_rebalance.steps.throttle.throttle_in_force import check_nothing_of_ours, has_held_before, without_gone
 from kafka_rebalance.steps.throttle.write_back import check_can_be_put_back, put_back
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.config_writes import merge_config
-from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 log = logging.getLogger(__name__)
 
@@ -72,26 +68,26 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
         return Wait(plan.connection_id, str(plan.folder), not_before=until, until=plan.window.finish_by)
     deployment.check_not_frozen(plan.connection_id)
     connection = deployment.read_connection(plan.connection_id)
-    with open_client(connection.zookeeper) as client:
-        view = read_cluster_view(client, plan.topics)
-        asked = asked_for(plan.folder, client)
+    with open_cluster(connection) as cluster:
+        view = cluster.read_view(plan.topics)
+        asked = asked_for(plan.folder, cluster)
         if not asked:
             check_newest_attempt(plan.folder)
         where = position(plan.candidate.batches, view, asked)
         check_position(where, view)
         if where.in_flight is not None:
-            check_same_cluster(connection, view)
+            cluster.check_same_cluster(view)
         else:
-            plan = check_before_write(deployment, client, connection, plan, view, where)
+            plan = check_before_write(deployment, cluster, connection, plan, view, where)
             check_plan_within_policy(deployment, plan)
-            check_copies_safe(client, connection, plan)
+            check_copies_safe(cluster, connection, plan)
             check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
         owner = lock_owner(deployment, plan.candidate.digest, inputs.run)
-        held_before = has_held_before(plan, cluster_lock.read(client), owner)
-        fence = take_lock(deployment, client, plan.connection_id, owner)
-        kept = ClusterLease(deployment, client, plan.snapshot["cluster_id"])
+        held_before = has_held_before(plan, cluster.lock.read(), owner)
+        fence = take_lock(deployment, cluster, plan.connection_id, owner)
+        kept = ClusterLease(deployment, cluster, plan.snapshot["cluster_id"])
         try:
-            check_clock_for_window(client, plan)
+            check_clock_for_window(cluster, plan)
             lease = _set(kept, plan, owner, fence, view, where, held_before=held_before)
         except LockLostError:
             raise  # the run that took over has the lock
@@ -117,12 +113,12 @@ def _set(
 
     It sets all rates, and the lists for the batch that runs or comes next and for partitions that still copy.
     """
-    client, moves, rate = kept.client, plan.candidate.moves, plan.throttle_bytes_per_second
+    cluster, moves, rate = kept.cluster, plan.candidate.moves, plan.throttle_bytes_per_second
     known = kept.read()
     existing = known if known is not None and known.released_at is None else None
     if known is None and held_before:
-        check_nothing_of_ours(client, plan, "Nothing was written.")
-    current = read_configs(client, {*desired_throttle(moves, rate), *(existing.wanted if existing else ())})
+        check_nothing_of_ours(cluster, plan, "Nothing was written.")
+    current = read_configs(cluster, {*desired_throttle(moves, rate), *(existing.wanted if existing else ())})
     taken = take_lease(owner.run, plan.candidate.digest, moves, rate, current, owner=owner.owner, existing=existing)
     check_can_be_put_back(taken)
     lease = replace(
@@ -141,9 +137,9 @@ def _set(
     first = {move.topic_partition for move in batch.moves} if batch is not None else set()
     still = only_for(without_gone(plan, lease), {*first, *copying_of(lease, view)})
     for entity, changes in set_changes(still, current).items():
-        merge_config(client, entity, changes, decided_on=current.get(entity, {}), fence=fence)
+        cluster.merge_config(entity, changes, decided_on=current.get(entity, {}), fence=fence)
     _check_latest(kept, lease)
-    check_in_force(still, read_configs(client, still.wanted))
+    check_in_force(still, read_configs(cluster, still.wanted))
     return lease
 
 
@@ -166,19 +162,19 @@ def _undo(kept: ClusterLease, plan: ApprovedPlan, owner: LockOwner, fence: Fence
 
     While copies are in flight, their throttle and the lock stay. What another attempt has taken meanwhile stays too.
     """
-    client = kept.client
+    cluster = kept.cluster
     try:
         lease = kept.read_own(owner)
         if lease is not None:
             is_ours = lease.taken_under == fence.generation
             if not (is_ours and put_back(kept, lease).complete):
                 return
-            fence = cluster_lock.read_fence(client)
+            fence = cluster.lock.read_fence()
             if kept.read_own(owner) is not None:
                 return
         elif held_before and kept.read() is None:
-            check_nothing_of_ours(client, plan, "The lock is kept.")
-        cluster_lock.release(client, owner, fence=fence)
+            check_nothing_of_ours(cluster, plan, "The lock is kept.")
+        cluster.lock.release(owner, fence=fence)
         forget_lock(kept.deployment, plan.connection_id, owner)
     except Exception:
         log.exception("The throttle could not be put back. throttle.json in %s says what was set", plan.folder)

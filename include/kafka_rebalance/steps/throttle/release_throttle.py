@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import LockLostError, ThrottleError
 from kafka_rebalance.execution.throttle.put_back import Release
 from kafka_rebalance.model.lock_owner import LockOwner
@@ -20,8 +21,6 @@ from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.throttle_in_force import check_nothing_of_ours
 from kafka_rebalance.steps.throttle.write_back import ATTEMPTS, put_back, taken_again
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.client import open_client
 
 
 def release_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,8 +32,8 @@ def release_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
     deployment = inputs.deployment
     plan = read_approved(inputs, decision)
     owner = lock_owner(deployment, plan.candidate.digest, inputs.run)
-    with open_client(deployment.read_connection(plan.connection_id).zookeeper) as client:
-        kept = ClusterLease(deployment, client, plan.snapshot["cluster_id"])
+    with open_cluster(deployment.read_connection(plan.connection_id)) as cluster:
+        kept = ClusterLease(deployment, cluster, plan.snapshot["cluster_id"])
         lease = kept.read_own(owner)
         result = Release({}, (), ()) if lease is None else put_back(kept, lease)
         if lease is not None and not result.complete:
@@ -47,12 +46,12 @@ def release_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
                 "throttle when the last one is in sync, and so does this task if you clear it."
             )
         # The fence before the lease: a run that takes both again raises the fence.
-        fence = cluster_lock.read_fence(client)
+        fence = cluster.lock.read_fence()
         if kept.read_own(owner) is not None:
             raise taken_again(owner.run, "was put back")
         if kept.read() is None:
-            check_nothing_of_ours(client, plan, "The lock is kept.")
-        cluster_lock.release(client, owner, fence=fence)
+            check_nothing_of_ours(cluster, plan, "The lock is kept.")
+        cluster.lock.release(owner, fence=fence)
     forget_lock(deployment, plan.connection_id, owner)
     return {"put_back": sum(map(len, result.changes.values())), "left_alone": list(result.foreign)}
 
@@ -60,7 +59,7 @@ def release_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
 def _hand_over(kept: ClusterLease, owner: LockOwner, taken_under: str) -> None:
     """Notes once in the lease that the janitor has it, unless the run has taken its throttle again."""
     for _ in range(ATTEMPTS):
-        fence = cluster_lock.raise_fence(kept.client)
+        fence = kept.cluster.lock.raise_fence()
         lease = kept.read_own(owner)
         if lease is None or lease.taken_under != taken_under or lease.handed_over_at is not None:
             return

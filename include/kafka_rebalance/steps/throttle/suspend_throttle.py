@@ -26,9 +26,6 @@ from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_configs
 from kafka_rebalance.steps.throttle.throttle_in_force import without_gone
 from kafka_rebalance.steps.throttle.write_back import ATTEMPTS, check_can_be_put_back, write_back
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.config_writes import merge_config
-from kafka_rebalance.zookeeper.reader import read_batch_view, read_cluster_view
 
 log = logging.getLogger(__name__)
 
@@ -39,21 +36,21 @@ def suspend(kept: ClusterLease, decided: ThrottleLease) -> bool:
     Changes nothing if the run copies, or has given back or taken its throttle again since `decided`. Errors as in
     `put_back`.
     """
-    configs = read_configs(kept.client, decided.wanted) if decided.suspended_at is not None else None
+    configs = read_configs(kept.cluster, decided.wanted) if decided.suspended_at is not None else None
     if configs is not None and not decide_release(decided, configs).changes:
         return True
     # Before the read of lease and cluster: a run that goes on requests nothing under an earlier fence.
-    fence = cluster_lock.raise_fence(kept.client)
+    fence = kept.cluster.lock.raise_fence()
     lease = kept.read_own(decided)
     if lease is None or lease.taken_under != decided.taken_under or lease.handed_over_at is not None:
         return False
-    if copying_of(lease, read_cluster_view(kept.client, lease.topics)):
+    if copying_of(lease, kept.cluster.read_view(lease.topics)):
         return False
     try:
         if lease.suspended_at is None:
             lease = replace(lease, suspended_at=now_text(), generation=fence.generation)
             kept.write(lease, fence)
-        return write_back(kept.client, lease, fence).complete
+        return write_back(kept.cluster, lease, fence).complete
     except (ConfigChangedError, LockLostError) as changed:
         log.info("run %s goes on, or somebody changes its configs, at this moment: %s", lease.run, changed)
         return False
@@ -68,15 +65,15 @@ def set_for_batch(
     fence under which the batch may be requested. Raises LockHeldError if the run does not hold the cluster. Raises
     ThrottleError if somebody has lifted a rate, before it writes anything, or if others keep changing the throttle.
     """
-    client = kept.client
+    cluster = kept.cluster
     for _ in range(ATTEMPTS):
-        fence = cluster_lock.raise_held(client, owner)
+        fence = cluster.lock.raise_held(owner)
         lease = kept.read_open_in(plan.folder)
         if lease is None or lease.handed_over_at is not None:
             return fence  # for `check_throttle_in_force` to refuse
         is_suspended = lease.suspended_at is not None
         try:
-            current = read_configs(client, lease.wanted)
+            current = read_configs(cluster, lease.wanted)
             if is_suspended:
                 lease = replace(recorded_anew(lease, current), generation=fence.generation)
                 check_can_be_put_back(lease)
@@ -85,16 +82,16 @@ def set_for_batch(
             if not is_suspended:
                 check_in_force(only_for(ours, ()), current)
             over = listed_over(ours, current, partitions)
-            copying = copying_of(lease, read_batch_view(client, over)) if over else frozenset()
+            copying = copying_of(lease, cluster.read_batch_view(over)) if over else frozenset()
             for entity, values in batch_changes(ours, current, {*partitions, *copying}).items():
                 if is_suspended or entity.startswith("topics/"):
-                    merge_config(client, entity, values, decided_on=current.get(entity, {}), fence=fence)
+                    cluster.merge_config(entity, values, decided_on=current.get(entity, {}), fence=fence)
             if not is_suspended:
                 return fence
             # Somebody who began to put it back meanwhile has finished, and is seen, or is stopped by this fence.
-            fence = cluster_lock.raise_held(client, owner)
+            fence = cluster.lock.raise_held(owner)
             still = only_for(ours, partitions)
-            if kept.is_latest(lease) and not confirm(still, read_configs(client, still.wanted)):
+            if kept.is_latest(lease) and not confirm(still, read_configs(cluster, still.wanted)):
                 kept.write(replace(lease, suspended_at=None, generation=fence.generation), fence)
                 log.info("The throttle was put back while the batch waited; it is set again")
                 return fence

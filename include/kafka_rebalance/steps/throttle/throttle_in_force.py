@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ThrottleError
@@ -34,7 +33,7 @@ def check_throttle_in_force(kept: ClusterLease, plan: ApprovedPlan, partitions: 
             "This run holds no throttle, so no batch is requested. Clear hold_throttle with what follows it."
         )
     lease = only_for(without_gone(plan, lease), partitions)
-    check_in_force(lease, read_configs(kept.client, lease.wanted))
+    check_in_force(lease, read_configs(kept.cluster, lease.wanted))
 
 
 def has_held_before(plan: ApprovedPlan, holder: LockOwner | None, owner: LockOwner) -> bool:
@@ -44,12 +43,12 @@ def has_held_before(plan: ApprovedPlan, holder: LockOwner | None, owner: LockOwn
     return document is not None and not document.get("released_at")
 
 
-def check_nothing_of_ours(client: KazooClient, plan: ApprovedPlan, consequence: str) -> None:
+def check_nothing_of_ours(cluster: OpenCluster, plan: ApprovedPlan, consequence: str) -> None:
     """For a run whose lease is neither in ZooKeeper nor below `runs_url`. Raises ThrottleError if a rate or list entry
     that this run sets is in force, because nothing tells what was there before it.
     """
     wanted = desired_throttle(plan.approved.moves, rate_in_force(plan.folder))
-    found = set_now(wanted, read_configs(client, wanted))
+    found = set_now(wanted, read_configs(cluster, wanted))
     if found:
         shown = some([f"{entity}: {key} = {value}" for entity, key, value in found])
         raise ThrottleError(
@@ -61,12 +60,12 @@ def check_nothing_of_ours(client: KazooClient, plan: ApprovedPlan, consequence: 
         )
 
 
-def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]:
+def check_put_back(cluster: OpenCluster, plan: ApprovedPlan) -> tuple[Check, ...]:
     """The verification's results: throttles are as before, and none is left on what the run touched."""
     topics = (f"topics/{topic}" for topic in plan.topics)
     entities = {*topics, *map(entity_of, brokers_touched(plan.candidate.moves))}
     lease = read_copy(plan.folder)
-    now = read_configs(client, entities.union(lease.wanted if lease else ()))
+    now = read_configs(cluster, entities.union(lease.wanted if lease else ()))
     if lease is None:
         checks = check_unrecorded(set_now(desired_throttle(plan.approved.moves, rate_in_force(plan.folder)), now))
     else:

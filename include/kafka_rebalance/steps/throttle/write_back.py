@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from kazoo.client import KazooClient
-
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ClusterNotReadyError, ConfigChangedError, LockLostError, ThrottleError
 from kafka_rebalance.execution.throttle.put_back import Release
@@ -18,9 +17,6 @@ from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_configs
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.config_writes import merge_config
-from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.znodes.entity_configs import throttle_problem
 
 log = logging.getLogger(__name__)
@@ -38,14 +34,14 @@ def put_back(kept: ClusterLease, decided: ThrottleLease) -> Release:
     for _ in range(ATTEMPTS):
         # Before the read of lease and cluster: nobody can set this throttle or request moves under it from now on, and
         # what they did before is seen. Whoever takes the cluster after this stops the writes below.
-        fence = cluster_lock.raise_fence(kept.client)
+        fence = kept.cluster.lock.raise_fence()
         lease = kept.read_own(decided)
         if lease is None:
             return Release({}, (), ())
         if lease.taken_under != decided.taken_under:
             raise taken_again(lease.run, "was to be put back")
         try:
-            result = write_back(kept.client, lease, fence)
+            result = write_back(kept.cluster, lease, fence)
         except (ConfigChangedError, LockLostError):
             continue  # somebody sets it, takes it again or requests moves at this moment: read everything again
         if not result.complete:
@@ -68,22 +64,22 @@ def taken_again(run: str, moment: str) -> ThrottleError:
     )
 
 
-def write_back(client: KazooClient, lease: ThrottleLease, fence: Fence) -> Release:
+def write_back(cluster: OpenCluster, lease: ThrottleLease, fence: Fence) -> Release:
     """Puts back what is not in motion, under this fence, and leaves the lease as it is. Errors as in `put_back`, and
     ConfigChangedError or LockLostError if somebody else writes at this moment.
     """
-    view = read_cluster_view(client, lease.topics)
+    view = cluster.read_view(lease.topics)
     in_flight = copying_of(lease, view)
-    configs = read_configs(client, lease.wanted)
+    configs = read_configs(cluster, lease.wanted)
     result = decide_release(lease, configs, in_flight)
     if view.controller is not None and view.controller.kraft_epoch >= 0 and result.changes:
         raise _migrated(lease, result)
     for entity, changes in result.changes.items():
-        merge_config(client, entity, changes, decided_on=configs.get(entity, {}), fence=fence)
+        cluster.merge_config(entity, changes, decided_on=configs.get(entity, {}), fence=fence)
     for text in (*result.foreign, *absent_receivers(lease, view)):
         log.warning("%s", text)
     # Read again: a config that did not change is a throttle left behind.
-    left = decide_release(lease, read_configs(client, lease.wanted), in_flight)
+    left = decide_release(lease, read_configs(cluster, lease.wanted), in_flight)
     if left.changes:
         raise ThrottleError(
             f"The throttle of {', '.join(sorted(left.changes))} is still there after it was put back: somebody sets it "

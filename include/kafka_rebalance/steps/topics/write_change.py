@@ -55,7 +55,7 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
         # A rebalance that holds the cluster may be about to move this topic, by replica lists that people approved.
         owner = lock_owner(inputs.deployment, change.digest, inputs.run)
         note_lock(inputs.deployment, approved.connection_id, owner)
-        fence = cluster.acquire(owner)
+        fence = cluster.lock.acquire(owner)
         try:
             _check_may_begin(inputs, cluster, approved)
             if change.action == "delete":
@@ -63,7 +63,7 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
                 return {"written": str(deleted)}
             return _expand(cluster, change, registered, fence)
         finally:
-            cluster.release(owner)
+            cluster.lock.release(owner)
             forget_lock(inputs.deployment, approved.connection_id, owner)
 
 
