@@ -26,6 +26,8 @@ from kafka_rebalance.admin.clients import REQUEST_SECONDS
 from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read
 from kafka_rebalance.errors import ClusterNotReadyError, ConnectionSettingsError, ReadError
 from kafka_rebalance.model.cluster_view import (
+    BY_ADMIN_API,
+    BatchView,
     BrokerRegistration,
     ClusterView,
     Controller,
@@ -36,6 +38,7 @@ from kafka_rebalance.model.partition import PartitionState, PartitionView, Topic
 
 EPOCHS_OF_A_STORM = 3  # an ordinary failover between the two reads adds one, a vote that was split adds more
 _AGREE_SECONDS, _PAUSE_SECONDS = 30.0, 0.2
+_CAUGHT_UP_SECONDS = 0.02  # a broker that waits for news fetches the next ones within milliseconds
 _METADATA_TOPIC = "__cluster_metadata"
 _DESCRIBE_TOPICS = "Describe on all topics"
 _UNKNOWN_TOPIC = 3
@@ -45,28 +48,111 @@ _OFFLINE_REPLICA = 9  # REPLICA_NOT_AVAILABLE: no error of the partition
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
+    """`told`: up to which offset each node has fetched the metadata. `committed`: up to where it counts."""
+
     leader: int
     epoch: int
     voters: frozenset[int]
+    committed: int
+    told: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One read of the partitions and of what stands around them."""
+
+    cluster_id: str
+    quorum: Quorum | None
+    brokers: Mapping[int, BrokerRegistration]
+    partitions: Mapping[TopicPartition, PartitionView]
+
+    @property
+    def controller(self) -> Controller | None:
+        return None if self.quorum is None else Controller(self.quorum.leader, self.quorum.epoch)
+
+
+class ViewReader:
+    """Reads one cluster again and again.
+
+    It remembers which moves were listed. When one is listed no longer, its end is in the controller's metadata, but a
+    busy broker may tell the list from before for seconds. Then the partition is read again.
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._listed: dict[TopicPartition, tuple[int, ...]] = {}  # in motion at the last read, with the list then
+
+    def read_view(self, topics: Collection[str] | None = None) -> ClusterView:
+        """The cluster now, with all topics or those named; one that does not exist is absent. Raises ReadError."""
+        found = self._read(topics, None)
+        return ClusterView(
+            cluster_id=found.cluster_id,
+            controller=found.controller,
+            brokers=found.brokers,
+            partitions=found.partitions,
+            reassignments=None,
+            elections=None,
+            deletions=frozenset(),
+            voters=frozenset() if found.quorum is None else found.quorum.voters,
+            traits=BY_ADMIN_API,
+        )
+
+    def read_batch_view(self, partitions: Collection[TopicPartition]) -> BatchView:
+        """These partitions now; one that does not exist is absent. Raises ReadError."""
+        found = self._read({tp.topic for tp in partitions}, frozenset(partitions))
+        return BatchView(
+            brokers=frozenset(found.brokers),
+            partitions=found.partitions,
+            reassignments=None,
+            elections=None,
+            controller=found.controller,
+            deletions=frozenset(),
+            traits=BY_ADMIN_API,
+        )
+
+    def expect(self, lists: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+        """These lists were just requested to change: a read that still tells them is from before the request."""
+        self._listed.update(lists)
+
+    def _read(self, topics: Collection[str] | None, only: Collection[TopicPartition] | None) -> _Read:
+        cluster_id, brokers = _read_brokers(self._wire)
+        give_up = time.monotonic() + _AGREE_SECONDS
+        while True:
+            # Before the partitions: if a move is no longer listed, their lists and ISRs show its end.
+            moves = read_moves(self._wire)
+            quorum = _find_quorum(self._wire)
+            asked = _two_of(brokers, quorum)
+            if quorum is not None:
+                quorum = self._wait_for(quorum, asked, give_up)
+            told = _read_agreed(self._wire, asked, topics)
+            found = {
+                tp: _in_motion(partition, moves.get(tp)) for tp, partition in told.items() if only is None or tp in only
+            }
+            if time.monotonic() > give_up or not any(self._is_of_before(tp, one) for tp, one in found.items()):
+                break
+            time.sleep(_PAUSE_SECONDS)
+        for tp, one in found.items():
+            if one.removing:  # else the list stays as it is when the move ends
+                self._listed[tp] = one.replicas
+            else:
+                self._listed.pop(tp, None)
+        return _Read(cluster_id, quorum, brokers, found)
+
+    def _is_of_before(self, tp: TopicPartition, now: PartitionView) -> bool:
+        return not now.in_motion and self._listed.get(tp) == now.replicas
+
+    def _wait_for(self, quorum: Quorum, brokers: Collection[int], give_up: float) -> Quorum:
+        """Until these brokers have what was committed. Without a leader meanwhile, agreement of the two has to do."""
+        wanted, now = quorum.committed, quorum
+        while any(now.told.get(broker, wanted) < wanted for broker in brokers) and time.monotonic() < give_up:
+            time.sleep(_CAUGHT_UP_SECONDS)
+            now = _find_quorum(self._wire) or now
+        return now
 
 
 def read_view(wire: Wire, topics: Collection[str] | None = None) -> ClusterView:
-    """The cluster now, with all topics or those named; a topic that does not exist is absent. Raises ReadError."""
-    quorum = read_quorum(wire)
-    cluster_id, brokers, controller = _read_brokers(wire)
-    # Before the partitions: if a move is no longer listed, their lists and ISRs show its end.
-    moves = _read_moves(wire, controller)
-    partitions = _read_agreed(wire, sorted(brokers), topics)
-    return ClusterView(
-        cluster_id=cluster_id,
-        controller=Controller(quorum.leader, quorum.epoch),
-        brokers=brokers,
-        partitions={tp: _in_motion(partition, moves.get(tp)) for tp, partition in partitions.items()},
-        reassignments=None,
-        elections=None,
-        deletions=frozenset(),
-        voters=quorum.voters,
-    )
+    """See `ViewReader.read_view`."""
+    return ViewReader(wire).read_view(topics)
 
 
 def check_quorum_stable(wire: Wire, pause: Callable[[], None]) -> SettledController:
@@ -84,6 +170,16 @@ def check_quorum_stable(wire: Wire, pause: Callable[[], None]) -> SettledControl
 
 def read_quorum(wire: Wire) -> Quorum:
     """Raises ConnectionSettingsError for a cluster with ZooKeeper, ClusterNotReadyError without a leader, ReadError."""
+    found = _find_quorum(wire)
+    if found is None:
+        raise ClusterNotReadyError(
+            "The quorum of controllers has no leader. Nothing was written. Try again when it has elected one."
+        )
+    return found
+
+
+def _find_quorum(wire: Wire) -> Quorum | None:
+    """None: it has no leader now."""
     data = DescribeQuorumRequest.TopicData
     one = data.PartitionData(partition_index=0)
     try:
@@ -97,14 +193,20 @@ def read_quorum(wire: Wire) -> Quorum:
     found = answer.topics[0].partitions[0]
     check_read("The quorum of controllers", DESCRIBE_CLUSTER, found.error_code)
     if found.leader_id < 0:
-        raise ClusterNotReadyError(
-            "The quorum of controllers has no leader. Nothing was written. Try again when it has elected one."
-        )
-    return Quorum(found.leader_id, found.leader_epoch, frozenset(voter.replica_id for voter in found.current_voters))
+        return None
+    told = {node.replica_id: node.log_end_offset for node in (*found.current_voters, *found.observers)}
+    voters = frozenset(voter.replica_id for voter in found.current_voters)
+    return Quorum(found.leader_id, found.leader_epoch, voters, found.high_watermark, told)
 
 
-def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration], int]:
-    """(cluster id, live brokers, the one that takes requests to the controller)
+def _two_of(brokers: Collection[int], quorum: Quorum | None) -> list[int]:
+    """The brokers to ask: two that have heard most of the controllers, or the only one."""
+    told = {} if quorum is None else quorum.told
+    return sorted(sorted(brokers, key=lambda broker: (-told.get(broker, -1), broker))[:2])
+
+
+def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration]]:
+    """(cluster id, live brokers)
 
     A fenced broker has no session, as one without a znode has none.
     """
@@ -115,13 +217,12 @@ def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration], int]:
         broker.broker_id: BrokerRegistration(broker.broker_id, (Endpoint(broker.host, broker.port),), broker.rack)
         for broker in sorted(live, key=lambda one: one.broker_id)
     }
-    return answer.cluster_id, registered, answer.controller_id
+    return answer.cluster_id, registered
 
 
-def _read_moves(wire: Wire, controller: int) -> dict[TopicPartition, Any]:
-    answer = wire.read(
-        ListPartitionReassignmentsRequest(timeout_ms=int(REQUEST_SECONDS * 1000), topics=None), controller
-    )
+def read_moves(wire: Wire) -> dict[TopicPartition, Any]:
+    """What is in motion, from the controller's own list, which any broker asks for."""
+    answer = wire.read(ListPartitionReassignmentsRequest(timeout_ms=int(REQUEST_SECONDS * 1000), topics=None))
     check_read("The list of reassignments", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
     return {TopicPartition(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
 

@@ -42,7 +42,6 @@ class SnapshotTaken:
     controller: Mapping[str, Any] | None = None  # see `documents.controller`
     window: AskedWindow | None = None
     automatic_elections: AutomaticElections | None = None
-    has_zookeeper: bool = True  # without it no run moves replicas
 
 
 SNAPSHOT_FILE = JsonFile(SNAPSHOT, SnapshotTaken)

@@ -71,7 +71,7 @@ class ClusterConnection:
         if self.its_zookeeper is None:
             raise ConnectionSettingsError(
                 f"The connection {self.connection_id!r} is for a cluster without ZooKeeper, and this needs ZooKeeper. "
-                "Nothing was written. Without it, plans, checks and kafka_topics work, but no run moves replicas."
+                "Nothing was written. Only elect_controller, and cancelling below Kafka 2.4, need it."
             )
         return self.its_zookeeper
 

@@ -93,6 +93,11 @@ class TopicIdentity:
     czxid: int | None
     topic_id: str | None = None
 
+    def is_other(self, now: PartitionView) -> bool:
+        """Whether the partition is of a topic that was made again since. What either does not tell counts as equal."""
+        pairs = ((self.czxid, now.topic_czxid), (self.topic_id, now.topic_id))
+        return any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
 
 def topic_identities(partitions: Mapping[TopicPartition, PartitionView]) -> dict[str, TopicIdentity]:
     return {

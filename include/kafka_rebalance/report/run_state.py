@@ -79,7 +79,6 @@ class RunFacts:
     answer: RequestAnswer | None = None
     batches: int = 0  # in batches.json, which notes a batch before it is requested
     verified: Verified | None = None
-    has_zookeeper: bool = True  # without it no run moves replicas
 
 
 _ASKED = (
@@ -110,13 +109,6 @@ class RunState(Enum):
         Tone.CALM,
         (),
         "Nobody can decide: this cluster is read-only.",
-    )
-    PLAN_ALONE = (
-        "a plan alone",
-        "A plan alone: without ZooKeeper no run moves replicas. Kafka's own tool takes the plan's file",
-        Tone.CALM,
-        (),
-        "Nobody can decide: without ZooKeeper no run moves replicas.",
     )
     COPIES_WOULD_STOP = (
         "not offered, copies could not end",
@@ -254,7 +246,6 @@ def run_state(facts: RunFacts) -> RunState:
         (answer is not None, RunState.APPROVED if is_active else RunState.ENDED_BEFORE_BATCHES),
         (is_active and facts.has_open_request, RunState.WAITING),  # whatever the plan: there is something to answer
         (not facts.has_plan, RunState.PLANNING if is_active else RunState.ENDED_WITHOUT_PLAN),
-        (not facts.has_zookeeper, RunState.PLAN_ALONE),
         (not facts.is_writable, RunState.READ_ONLY),
         (facts.moves is Moves.NOTHING, RunState.NOTHING_TO_MOVE),
         (facts.moves is Moves.COPIES_WOULD_STOP, RunState.COPIES_WOULD_STOP),
@@ -292,7 +283,6 @@ def run_facts(
         has_open_request=has_open_request,
         has_plan=bool(plan),
         is_writable=snapshot is None or snapshot.get("policy") is not None,
-        has_zookeeper=snapshot is None or bool(snapshot.get("has_zookeeper", True)),
         moves=_moves(plan, stopped) if plan else Moves.SOMETHING,
         answer=answer,
         batches=0 if batches is None else len(BATCHES_FILE.decode(batches).batches),

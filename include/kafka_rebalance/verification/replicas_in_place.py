@@ -31,8 +31,7 @@ def check_same_topics(moves: Sequence[Move], view: ClusterView, then: Mapping[st
         for move in moves
         if (before := then.get(topic := move.topic_partition.topic)) is not None
         and (partition := view.partitions.get(move.topic_partition)) is not None
-        and None not in (before.czxid, partition.topic_czxid)
-        and before.czxid != partition.topic_czxid
+        and before.is_other(partition)
     }
     finding = "it was deleted and created again, so nothing of what was approved is there"
     return tuple(
@@ -78,6 +77,10 @@ def _in_sync(move: Move, partition: PartitionView | None) -> Check:
 
 def _at_rest(moves: Sequence[Move], view: ClusterView) -> Check:
     """Somebody else's reassignment afterwards is no fault of this run, but worth knowing."""
+    if not view.traits.has_request_znode:
+        moving = sorted(view.moving & {move.topic_partition for move in moves})
+        found = f"Kafka lists {some(moving)}" if moving else "Kafka lists none of them"
+        return Check(CheckName.AT_REST, "reassignments", "none of this run's partitions", found, not moving)
     check = partial(Check, CheckName.AT_REST, "/admin/reassign_partitions", "absent")
     if view.reassignments is None:
         return check("absent", True)

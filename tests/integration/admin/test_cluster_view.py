@@ -91,7 +91,7 @@ def test_partitions_and_configs_are_those_of_zookeeper(
         topics[0], {0: (2, 1, 4), 1: (3, 2, 1)}, config={"retention.ms": "5000", "segment.bytes": "9999"}
     )
     cluster.create_topic(topics[1], {0: (4,)})
-    monkeypatch.setattr(cluster_view, "read_quorum", lambda wire: Quorum(1, 1, frozenset({1})))  # there is none
+    monkeypatch.setattr(cluster_view, "_find_quorum", lambda wire: Quorum(1, 1, frozenset({1}), 0, {}))  # there is none
     kafka, zookeeper = KafkaConnection(cluster.bootstrap_servers), ZooKeeperConnection(cluster.zookeeper)
     with open_wire(kafka) as wire, open_client(zookeeper) as client:
 

@@ -36,7 +36,7 @@ def test_a_plan_is_the_same_bytes(
     for run in runs:
         if run is runs[1]:
             # Simulated: the quorum, which a cluster with ZooKeeper does not have.
-            monkeypatch.setattr(cluster_view, "read_quorum", lambda wire: Quorum(1, 1, frozenset()))
+            monkeypatch.setattr(cluster_view, "_find_quorum", lambda wire: Quorum(1, 1, frozenset(), 0, {}))
             by_api = {"conn_type": "kafka_admin_api", "host": cluster.bootstrap_servers}
             monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(by_api))
         wait("all is in sync", lambda run=run: planned(run, topic))

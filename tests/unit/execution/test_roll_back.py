@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.execution.cancel.roll_back import plan_roll_back
+from kafka_rebalance.model.partition import TopicIdentity
 from support.kafka.small_clusters import move, partition, tp, view
 
 MOVED = move("t-0", [1, 2], [3, 2], size=100)
-CZXIDS = {"t": 10}
+RECORDED = {"t": TopicIdentity(None, 10)}
 
 
 def way_back(now: Any, *moves: Any, **others: Any) -> Any:
-    return plan_roll_back(moves or [MOVED], view({"t-0": now} if not isinstance(now, dict) else now, **others), CZXIDS)
+    return plan_roll_back(
+        moves or [MOVED], view({"t-0": now} if not isinstance(now, dict) else now, **others), RECORDED
+    )
 
 
 def test_the_way_back_is_the_recorded_list_in_its_order_as_kafkas_tool_takes_it() -> None:
@@ -29,7 +32,7 @@ def test_the_way_back_is_the_recorded_list_in_its_order_as_kafkas_tool_takes_it(
 
 def test_bytes_are_those_of_the_leader_now() -> None:
     sizes = {tp("t-0"): {3: 250, 2: 90}}
-    assert plan_roll_back([MOVED], view({"t-0": partition([3, 2])}), CZXIDS, sizes).bytes_to_copy == 250
+    assert plan_roll_back([MOVED], view({"t-0": partition([3, 2])}), RECORDED, sizes).bytes_to_copy == 250
 
 
 def test_a_partition_that_was_not_moved_stays_and_one_that_was_cancelled_gets_its_order() -> None:

@@ -105,7 +105,6 @@ NOT_STARTED = {"batches": [], "stopped": {"at": "2026-05-03T15:05:00+00:00", "wh
     [
         ({"proposals": None}, RunState.PLANNING, RunState.ENDED_WITHOUT_PLAN),
         ({"snapshot": samples.snapshot(policy=None)}, RunState.READ_ONLY, RunState.READ_ONLY),
-        ({"snapshot": samples.snapshot(has_zookeeper=False)}, RunState.PLAN_ALONE, RunState.PLAN_ALONE),
         ({}, RunState.PLANNED, RunState.ENDED_UNDECIDED),
         ({"proposals": proposals(status="infeasible")}, RunState.NOTHING_TO_MOVE, RunState.NOTHING_TO_MOVE),
         ({"decision": samples.decision(REJECT)}, RunState.REJECTED, RunState.REJECTED),
@@ -141,7 +140,7 @@ EVERY = [
     RunFacts(*facts)
     for facts in itertools.product(
         (True, False), (None, True, False), (True, False), (True, False), Moves, (None, *RequestAnswer), (0, 2),
-        (None, *Verified), (True, False),
+        (None, *Verified),
     )
 ]  # fmt: skip
 

@@ -9,7 +9,7 @@ from kafka_rebalance.execution.move_stage import Stage, headed_for, stage_in
 from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.model.partition import ReplicaBytes
+from kafka_rebalance.model.partition import ReplicaBytes, TopicIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class RollBack:
 def plan_roll_back(
     moves: Sequence[Move],
     view: ClusterView,
-    recorded_czxid: Mapping[str, int | None],
+    recorded: Mapping[str, TopicIdentity],
     sizes: ReplicaBytes | None = None,
 ) -> RollBack:
-    """The way back of these moves. `recorded_czxid` of each topic's znode shows whether the topic was made again since.
+    """The way back of these moves. `recorded` tells whether a topic was made again since.
 
     A partition that somebody else has moved since is left out: its recorded list is no longer the one before.
     """
@@ -43,7 +43,7 @@ def plan_roll_back(
     left_out: list[str] = []
     unchanged = 0
     for move in sorted(moves, key=lambda move: move.topic_partition):
-        problem = _problem(move, view, recorded_czxid.get(move.topic_partition.topic))
+        problem = _problem(move, view, recorded.get(move.topic_partition.topic))
         if problem is not None:
             left_out.append(f"{move.topic_partition} {problem}")
             continue
@@ -56,13 +56,13 @@ def plan_roll_back(
     return RollBack(tuple(back), tuple(left_out), unchanged)
 
 
-def _problem(move: Move, view: ClusterView, recorded_czxid: int | None) -> str | None:
+def _problem(move: Move, view: ClusterView, recorded: TopicIdentity | None) -> str | None:
     """Why no request may ask for the recorded list, or None."""
     now = view.partitions.get(move.topic_partition)
     if now is None:
         return "no longer exists"
     gone = [broker for broker in move.before if broker not in view.brokers]
-    if recorded_czxid is not None and now.topic_czxid != recorded_czxid:
+    if recorded is not None and recorded.is_other(now):
         return "is of a topic that was deleted and made again since"
     if headed_for(now, (view.reassignments or {}).get(move.topic_partition)) is not None:
         return "is being reassigned"

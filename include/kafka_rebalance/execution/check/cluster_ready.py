@@ -54,7 +54,8 @@ def _identity(view: ClusterView, expected: str | None) -> Iterable[Finding]:
 def _controller(view: ClusterView) -> Iterable[Finding]:
     controller = view.controller
     if controller is None:
-        yield Finding("/controller", "there is no controller", "Wait until a broker is elected; see the brokers' logs")
+        subject = "/controller" if view.traits.has_request_znode else "controller"
+        yield Finding(subject, "there is no controller", "Wait until one is elected; see the logs of those who may be")
         return
     if controller.kraft_epoch >= 0:
         yield Finding(

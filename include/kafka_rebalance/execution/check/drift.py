@@ -230,9 +230,13 @@ def _target(
     subject, registration = f"broker {broker}", view.brokers.get(broker)
     if registration is None:
         return Drift.CONFLICT, Difference(subject, "it is to receive replicas and is not registered")
-    if then is None or then.czxid is None or registration.czxid in (None, then.czxid):
-        return Drift.UNCHANGED, None
     again = "it has registered again since the snapshot"
+    is_same = then is None or then.czxid is None or registration.czxid in (None, then.czxid)
+    if then is not None and not view.traits.has_broker_epochs:
+        again = "it is not as in the snapshot"
+        is_same = registration.rack == then.rack and not came_back_empty
+    if then is None or is_same:
+        return Drift.UNCHANGED, None
     if registration.rack != then.rack:
         now = f"its rack is {registration.rack or 'unset'}, was {then.rack or 'unset'}"
         return Drift.CONFLICT, Difference(subject, f"{again}, and {now}: the approved lists keep to the old racks")

@@ -124,7 +124,7 @@ def _unheard(watch: Watch, now: float, moves: Sequence[Move], view: AnyView) -> 
 
 def _deleted_by_hand(before: Watch | None, moves: Sequence[Move], view: AnyView) -> Iterable[BatchFinding]:
     """The controller takes an entry away only after it has written the final list, and that is read after the entry."""
-    if before is None:
+    if before is None or not view.traits.has_request_znode:
         return
     then = {move.topic_partition for move in (*_listed(moves, before.view), *_alone(moves, before.view))}
     if named := sorted(then & {move.topic_partition for move in _alone(moves, view)}):

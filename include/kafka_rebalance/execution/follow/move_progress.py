@@ -124,11 +124,7 @@ def _phase(
     if stage is Stage.UNTOUCHED and not requested:
         return Phase.QUEUED, None
     if stage is Stage.UNTOUCHED:
-        return Phase.REFUSED, (
-            f"{tp} left /admin/reassign_partitions with its replicas unchanged at {list(move.before)}: the controller "
-            "did not take it up. The controller's log says why (KafkaController). Nothing was moved. Start a new Dag "
-            "run for it."
-        )
+        return Phase.REFUSED, _not_taken_up(move, view)
     if stage in (Stage.CHANGED, Stage.TAKEN_BACK) or (partition.in_motion and partition.target != move.after):
         adding, removing = list(partition.adding), list(partition.removing)
         what = f", adding {adding} and removing {removing}" if partition.in_motion else ""
@@ -162,6 +158,20 @@ def _phase(
         brokers = list(partition.isr)
         anomaly = f"{tp} has no live leader, so nothing can be copied. Start the brokers of its ISR {brokers}."
     return phase, anomaly
+
+
+def _not_taken_up(move: Move, view: AnyView) -> str:
+    if not view.traits.has_request_znode:
+        return (
+            f"{move.topic_partition} has its replicas {list(move.before)} unchanged, and Kafka lists no move of it: it "
+            "refused the request, or somebody cancelled it at once. The log of reassign has Kafka's answer. Nothing "
+            "was moved. Start a new Dag run for it."
+        )
+    return (
+        f"{move.topic_partition} left /admin/reassign_partitions with its replicas unchanged at {list(move.before)}: "
+        "the controller did not take it up. The controller's log says why (KafkaController). Nothing was moved. Start "
+        "a new Dag run for it."
+    )
 
 
 def _bytes(move: Move, partition: PartitionView | None, by_broker: Mapping[int, int]) -> tuple[int, int]:

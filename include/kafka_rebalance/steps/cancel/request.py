@@ -214,9 +214,7 @@ def _set_throttle(asked: _Asked) -> dict[str, Any]:
 
 def _roll_back(asked: _Asked) -> dict[str, Any]:
     moves = asked.target.candidate.moves
-    before = asked.target.tables.baseline.topics
-    recorded = {topic: identity.czxid for topic, identity in before.items()}
-    back = plan_roll_back(moves, asked.view, recorded, _sizes(asked, moves))
+    back = plan_roll_back(moves, asked.view, asked.target.tables.baseline.topics, _sizes(asked, moves))
     if not back.moves:
         why = f" {'; '.join(back.left_out[:5])}." if back.left_out else ""
         raise _skip(

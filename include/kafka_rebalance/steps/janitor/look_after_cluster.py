@@ -18,7 +18,7 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import make_folder
-from kafka_rebalance.errors import ArtifactError, LockHeldError, NothingToDoError, ReadError, UnwatchedError
+from kafka_rebalance.errors import ArtifactError, LockHeldError, ReadError, UnwatchedError
 from kafka_rebalance.execution.janitor.follower_silence import Sighting
 from kafka_rebalance.execution.janitor.unheld_findings import UnheldFinding
 from kafka_rebalance.steps.clock import now_text
@@ -62,16 +62,12 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
     """Looks after one cluster and returns its report, which it writes before it raises.
 
     Raises UnwatchedError if a person has to act: once for each alert, and again every half hour. Raises LockHeldError
-    if a person wanted a lock broken and it was not. Raises NothingToDoError for a cluster without ZooKeeper.
+    if a person wanted a lock broken and it was not.
     """
     asked = read_asked(inputs, connection_id, params)
     deployment = inputs.deployment
     before = read_janitor_report(deployment, connection_id)
     connection = deployment.read_connection(connection_id)
-    if not connection.has_zookeeper:
-        raise NothingToDoError(
-            f"{connection_id} has no ZooKeeper: no run moves replicas there, so no throttle or lock is left behind."
-        )
     with open_cluster(connection) as cluster:
         look = _watch(deployment, cluster, asked, Sighting.from_mapping(before.get("followed")))
         findings, swept_at = _swept_before(before)

@@ -69,9 +69,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     measured["brokers_away"] = list(taken.away.brokers)
     measured["brokers_unread"] = list(taken.unread.log_dirs)
     measured["is_whole"] = taken.away.is_empty and taken.unread.is_empty
-    checked = CheckedCluster(
-        deployment, connection_id, problem, policy, taken.configs["lock_holder"], connection.has_zookeeper, now
-    )
+    checked = CheckedCluster(deployment, connection_id, problem, policy, taken.configs["lock_holder"], now)
     result = {
         "connection_id": connection_id,
         "cluster_id": taken.view.cluster_id,

@@ -43,7 +43,6 @@ class CheckedCluster:
     problem: Problem
     policy: Policy | None
     holder: str | None
-    has_zookeeper: bool
     now: datetime
 
     def rows(self, table: str, days: float) -> list[dict[str, Any]]:
@@ -73,8 +72,6 @@ def why_not(
 def _obstacle(
     checked: CheckedCluster, policy: Policy, result: Mapping[str, Any], params: Mapping[str, Any]
 ) -> str | None:
-    if not checked.has_zookeeper:
-        return "the cluster has no ZooKeeper, and a run moves replicas only with ZooKeeper"
     if checked.holder is not None:
         return f"the run {checked.holder} holds the cluster"
     without_rack = checked.problem.brokers[rackless(checked.problem)].tolist()

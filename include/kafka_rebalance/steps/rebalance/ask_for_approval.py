@@ -40,11 +40,6 @@ class CandidateApproval(Approval):
             if c["name"] in digests
         )
         nothing = None if moving or stopped else "No candidate moves anything. Nothing was written."
-        if not snapshot.get("has_zookeeper", True):
-            nothing = (
-                "This cluster has no ZooKeeper, and a run moves replicas only with ZooKeeper. Nothing was written. "
-                "The report shows the plan, and each candidate's file for kafka-reassign-partitions.sh."
-            )
         return Offer(
             connection_id=snapshot["connection_id"],
             policy_digest=snapshot["policy_digest"],

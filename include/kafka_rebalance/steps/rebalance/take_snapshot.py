@@ -77,8 +77,6 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
         )
         settings = asked
     else:
-        if not connection.has_zookeeper:
-            log.warning("%s has no ZooKeeper: the run makes a plan and writes nothing", connection_id)
         settings = policy.tighten(asked, cluster_bytes=taken.cluster_bytes, internal_topics=internal)
     if is_way_back(inputs.run):  # a way back must be offered even if it ends less even, which is usual
         settings = replace(settings, less_even_plan=OFFER)
@@ -108,7 +106,6 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
             "settings": settings.to_mapping(),
             "throttle": AUTO if auto else None,
             "policy": policy.to_mapping() if policy else None,
-            "has_zookeeper": connection.has_zookeeper,
             "policy_digest": policy.digest if policy else None,
             "snapshot_digest": tables_digest,
             "versions": {"kafka_rebalance": kafka_rebalance.__version__, "python": platform.python_version()},

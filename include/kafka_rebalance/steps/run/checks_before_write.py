@@ -208,7 +208,8 @@ def _hazards(
     min_insync = min_insync_now(moves, view, own, brokers.configs, plan.tables.min_insync)
     yield from under_min_isr(moves, view, min_insync, plan.leaving)
     yield from cut_below_min_isr(moves, min_insync)
-    yield from too_large_znodes(batches, view)
+    if view.traits.has_request_znode:
+        yield from too_large_znodes(batches, view)
 
 
 def _batches(plan: ApprovedPlan, requesting: int | None) -> list[Batch]:

@@ -65,8 +65,12 @@ def leader_sizes(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> M
 
 
 def came_back_empty(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> frozenset[int]:
-    """Brokers that registered again and have lost most of what the snapshot found there."""
-    again = registered_again(view, plan.tables.baseline) & set(disks.log_dirs)
+    """Brokers that registered again and have lost most of what the snapshot found there.
+
+    Where registrations cannot be told apart, any live broker may have registered again.
+    """
+    again = registered_again(view, plan.tables.baseline) if view.traits.has_broker_epochs else frozenset(view.brokers)
+    again &= set(disks.log_dirs)
     return frozenset(broker for broker in again if _has_lost_most(plan, view, broker, disks))
 
 
