@@ -115,11 +115,12 @@ class ViewReader:
         self._listed.update(lists)
 
     def _read(self, topics: Collection[str] | None, only: Collection[TopicPartition] | None) -> _Read:
-        cluster_id, brokers = _read_brokers(self._wire)
+        quorum = _find_quorum(self._wire)  # first: it refuses a cluster with ZooKeeper
+        cluster_id, brokers, controller = _read_brokers(self._wire)
         give_up = time.monotonic() + _AGREE_SECONDS
         while True:
             # Before the partitions: if a move is no longer listed, their lists and ISRs show its end.
-            moves = read_moves(self._wire)
+            moves = read_moves(self._wire, controller)
             quorum = _find_quorum(self._wire)
             asked = _two_of(brokers, quorum)
             if quorum is not None:
@@ -205,8 +206,8 @@ def _two_of(brokers: Collection[int], quorum: Quorum | None) -> list[int]:
     return sorted(sorted(brokers, key=lambda broker: (-told.get(broker, -1), broker))[:2])
 
 
-def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration]]:
-    """(cluster id, live brokers)
+def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration], int]:
+    """(cluster id, live brokers, the one that takes requests to the controller)
 
     A fenced broker has no session, as one without a znode has none.
     """
@@ -217,12 +218,12 @@ def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration]]:
         broker.broker_id: BrokerRegistration(broker.broker_id, (Endpoint(broker.host, broker.port),), broker.rack)
         for broker in sorted(live, key=lambda one: one.broker_id)
     }
-    return answer.cluster_id, registered
+    return answer.cluster_id, registered, answer.controller_id
 
 
-def read_moves(wire: Wire) -> dict[TopicPartition, Any]:
-    """What is in motion, from the controller's own list, which any broker asks for."""
-    answer = wire.read(ListPartitionReassignmentsRequest(timeout_ms=int(REQUEST_SECONDS * 1000), topics=None))
+def read_moves(wire: Wire, broker: int) -> dict[TopicPartition, Any]:
+    """What is in motion, from the controller's own list. `broker` takes requests to the controller."""
+    answer = wire.read(ListPartitionReassignmentsRequest(timeout_ms=int(REQUEST_SECONDS * 1000), topics=None), broker)
     check_read("The list of reassignments", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
     return {TopicPartition(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
 

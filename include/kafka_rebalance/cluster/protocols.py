@@ -64,6 +64,9 @@ class OpenCluster(Protocol):
     def read_broker_configs(self, brokers: Collection[int]) -> dict[int, dict[str, str]]:
         """The dynamic configs of each broker, and as broker -1 those of all brokers."""
 
+    def read_away(self, brokers: Collection[int]) -> frozenset[int]:
+        """Those of them whose configs nobody can read or change now. With ZooKeeper that is none."""
+
     def read_all_configs(self) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
         """The configs that are set, by `brokers/N` and `topics/T`, and names of brokers that are none."""
 

@@ -94,6 +94,9 @@ class ZooKeeperCluster:
     def read_broker_configs(self, brokers: Collection[int]) -> dict[int, dict[str, str]]:
         return reader.read_broker_configs(self._client, brokers)
 
+    def read_away(self, brokers: Collection[int]) -> frozenset[int]:
+        return frozenset()
+
     def read_all_configs(self) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
         return reader.read_all_configs(self._client)
 

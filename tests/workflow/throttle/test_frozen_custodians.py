@@ -313,7 +313,7 @@ def test_a_release_that_began_before_a_batch_was_about_to_be_requested_lifts_not
         ended.set()
         worker.join()
 
-    freeze(monkeypatch, write_back, "read_configs", begin)
+    freeze(monkeypatch, write_back, "read_lease_configs", begin)
     freeze(monkeypatch, lease_files, "write", finish)
     try:
         run.release()

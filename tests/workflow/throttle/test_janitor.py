@@ -199,7 +199,7 @@ def test_copies_that_start_while_the_throttle_is_put_back_keep_it(
     held = cluster.throttles()
     airflow.paused = True
     silent(run, 1000)
-    real, woken = write_back.read_configs, []
+    real, woken = write_back.read_lease_configs, []
 
     def read_configs(*arguments: Any) -> Any:
         if not woken:
@@ -207,7 +207,7 @@ def test_copies_that_start_while_the_throttle_is_put_back_keep_it(
             run.request()  # the Dag was unpaused; that nothing is in flight has been read just before
         return real(*arguments)
 
-    monkeypatch.setattr(write_back, "read_configs", read_configs)
+    monkeypatch.setattr(write_back, "read_lease_configs", read_configs)
     tend()
     assert REASSIGN in cluster.fake.znodes
     assert cluster.throttles() == held

@@ -7,8 +7,8 @@ from before its throttle. This module holds plain values; `steps.throttle.lease_
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from kafka_rebalance.documents.json_files import decode
@@ -59,7 +59,9 @@ class ThrottleLease:
     rate_changes: tuple[RateChange, ...] = ()
     handed_over_at: str | None = None  # the run gave up with copies in flight: the janitor keeps the throttle
     suspended_at: str | None = None  # put back while the next batch waits; none of it need be in force
-    released_at: str | None = None  # everything is as it was before
+    released_at: str | None = None  # everything is as it was before, but for `left_behind`
+    # What was there before on brokers that were away when the rest was put back. It is put back when they return.
+    left_behind: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
 
     @property
     def topics(self) -> frozenset[str]:
@@ -76,6 +78,15 @@ class ThrottleLease:
         """Every rate that this lease may have set. A change that breaks off leaves some brokers at the rate before."""
         rates = (self.taken_at_rate, self.bytes_per_second, *(change.bytes_per_second for change in self.rate_changes))
         return frozenset(map(str, rates))
+
+    def without(self, entities: Collection[str]) -> Self:
+        """The lease for its other entities."""
+        kept = {entity for entity in self.wanted if entity not in entities}
+        return replace(
+            self,
+            wanted={entity: self.wanted[entity] for entity in self.wanted if entity in kept},
+            prior={entity: self.prior[entity] for entity in self.prior if entity in kept},
+        )
 
     def own_entries(self, entity: str, key: str) -> tuple[str, ...]:
         """The entries of a list that this run adds. Entries that were there before, also by `*`, are not ours."""
@@ -118,6 +129,9 @@ def _problems(lease: ThrottleLease) -> Iterator[str]:
             for key, value in values.items():
                 if key not in keys or (part == "wanted" and not _is_ours(lease, key, value or "")):
                     yield f"{part} of {entity} has {key} = {value!r}"
+    for entity, values in lease.left_behind.items():
+        if not entity.startswith("brokers/") or not _ENTITY.fullmatch(entity) or not set(values) <= set(RATE_KEYS):
+            yield f"left_behind has {entity!r}"
     wanted, prior = ({entity: set(values) for entity, values in part.items()} for part in configs.values())
     if wanted != prior:
         yield "wanted and prior do not name the same keys"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease, list_entries
@@ -27,6 +27,7 @@ def take_lease(
     *,
     owner: str = "",
     existing: ThrottleLease | None = None,
+    away: Collection[str] = (),
 ) -> ThrottleLease:
     """The lease to write down before any config is changed.
 
@@ -34,11 +35,12 @@ def take_lease(
     took it, it keeps its rate, which may have been changed since, and what it recorded: reading all of `current` again
     would record our own throttle as what was there before. One rate is recorded anew: one that this lease has not set
     and that was not there before. Somebody else has set it, for instance after a part of the throttle was put back. It
-    comes back after the moves. The lease may cover moves that were left out since. Raises LockHeldError if the lease is
+    comes back after the moves. The lease may cover moves that were left out since. Brokers that are `away` get no rate:
+    nobody can set it. One that is back by the next try is added then. Raises LockHeldError if the lease is
     another run's, ThrottleError if it is of another candidate or was taken at another rate.
     """
     moves = tuple(moves)
-    wanted = desired_throttle(moves, bytes_per_second)
+    wanted = _here(desired_throttle(moves, bytes_per_second), away)
     if existing is None:
         prior = _record_prior(wanted, current)
         return ThrottleLease(run, candidate_digest, bytes_per_second, wanted, prior, owner=owner)
@@ -50,16 +52,35 @@ def take_lease(
             "the Dag kafka_throttle_janitor release it. Then clear this task."
         )
     same = existing.candidate_digest == candidate_digest and existing.taken_at_rate == bytes_per_second
-    if not same or not _covers(existing, desired_throttle(moves, existing.bytes_per_second)):
+    wanted = _here(desired_throttle(moves, existing.bytes_per_second), away)
+    existing = _with_returned(existing, wanted, current)
+    if not same or not _covers(existing, wanted):
         raise ThrottleError(
             f"Run {run} already holds a throttle of {existing.bytes_per_second} bytes/s for candidate "
             f"{existing.candidate_digest[:8]}. Now candidate {candidate_digest[:8]} asks for {bytes_per_second} "
             "bytes/s: the rate or the replicas differ. Nothing was written. Release that throttle, then clear this "
             "task."
         )
+    here = existing.without(away)
     if existing.suspended_at is not None:
-        return replace(recorded_anew(existing, current), suspended_at=None)
-    return replace(existing, prior={entity: _prior_now(existing, entity, current) for entity in existing.prior})
+        anew = dict(recorded_anew(here, current).prior)
+    else:
+        anew = {entity: _prior_now(existing, entity, current) for entity in here.prior}
+    return replace(existing, prior={**existing.prior, **anew}, suspended_at=None)
+
+
+def _here(wanted: Configs, away: Collection[str]) -> dict[str, Mapping[str, str]]:
+    return {entity: values for entity, values in wanted.items() if entity not in away}
+
+
+def _with_returned(lease: ThrottleLease, wanted: Configs, current: Configs) -> ThrottleLease:
+    """The lease with the brokers that were away when it was taken."""
+    returned = {
+        entity: wanted[entity] for entity in wanted if entity.startswith("brokers/") and entity not in lease.wanted
+    }
+    return replace(
+        lease, wanted={**lease.wanted, **returned}, prior={**lease.prior, **_record_prior(returned, current)}
+    )
 
 
 def _prior_now(lease: ThrottleLease, entity: str, current: Configs) -> dict[str, str | None]:

@@ -13,6 +13,7 @@ from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import (
     ArtifactError,
     ClusterNotReadyError,
+    ConfigChangedError,
     FormatVersionError,
     LockLostError,
     RebalanceError,
@@ -30,10 +31,10 @@ from kafka_rebalance.steps.janitor.sweep import Asked
 from kafka_rebalance.steps.run.run_lock import read_standing, this_airflow
 from kafka_rebalance.steps.run_folder import open_run_folder
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.steps.throttle.long_pause import waits_long
 from kafka_rebalance.steps.throttle.suspend_throttle import suspend
-from kafka_rebalance.steps.throttle.write_back import put_back
+from kafka_rebalance.steps.throttle.write_back import put_back, put_back_left_behind
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +84,11 @@ def _look_after(deployment: Deployment, cluster: OpenCluster, asked: Asked, foll
         if not _set_damaged_aside(kept, asked, look, holder, unreadable):
             return look
         lease = kept.read_open()  # an earlier lease that can be read
+    try:
+        for entity in put_back_left_behind(kept):
+            look.lines.append(f"{entity} is back, and what was left of a throttle there is put back")
+    except (ConfigChangedError, LockLostError) as changed:
+        look.lines.append(f"what was left of a throttle is put back at the next look: {changed}")
     if lease is not None and _is_elsewhere(kept, lease, asked):
         look.lines.append(
             f"run {lease.run} of another Airflow ({lease.owner}) holds the throttle, so the janitor leaves it alone"
@@ -154,7 +160,9 @@ def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Lo
         if lease.suspended_at is not None:
             return False  # no throttle needs to be in force
         wanted = wanted_for(lease, copying & view.moving)  # a finished move that still catches up need not be listed
-        if found := lifted(wanted, lease.own_rates, read_configs(cluster, wanted)):
+        here = wanted.keys() - read_away(cluster, wanted)
+        wanted = {entity: wanted[entity] for entity in here}
+        if found := lifted(wanted, lease.own_rates, read_configs(cluster, here)):
             look.alerts[f"{lease.run} throttle lifted"] = f"Run {lease.run}: {lifted_text(found)}"
         return False
     try:
@@ -174,7 +182,8 @@ def _slowed_catch_up(cluster: OpenCluster, lease: ThrottleLease, view: ClusterVi
     if not slowed_catch_up(lease, view):
         return ()
     set_now: dict[str, dict[str, str]] = {}
-    for entity, key, value in throttle_now(lease.wanted, read_configs(cluster, lease.wanted)):
+    here, configs = read_lease_configs(cluster, lease)
+    for entity, key, value in throttle_now(here.wanted, configs):
         set_now.setdefault(entity, {})[key] = value
     return slowed_catch_up(replace(lease, wanted=set_now), view)
 

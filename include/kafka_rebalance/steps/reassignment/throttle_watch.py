@@ -12,7 +12,7 @@ from kafka_rebalance.execution.throttle.lifted_by_others import LOOK_SECONDS, li
 from kafka_rebalance.execution.throttle.wanted import desired_throttle
 from kafka_rebalance.model.cluster_view import AnyView
 from kafka_rebalance.steps.run_folder import RunFolder
-from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.steps.throttle.lease_files import rate_in_force, read_copy
 
 
@@ -39,7 +39,9 @@ class ThrottleWatch:
         try:
             lease, rate = read_copy(self._folder), rate_in_force(self._folder)
             own_rates = frozenset((str(rate),)) if lease is None else lease.own_rates
-            wanted = desired_throttle(moves, rate)
+            desired = desired_throttle(moves, rate)
+            away = read_away(cluster, desired)
+            wanted = {entity: values for entity, values in desired.items() if entity not in away}
             found = lifted(wanted, own_rates, read_configs(cluster, wanted))
             self._found = {FindingKind.THROTTLE_LIFTED: lifted_text(found)} if found else {}
         except CorruptZnodeError as unreadable:

@@ -16,7 +16,7 @@ from kafka_rebalance.steps.run.left_out_moves import read_remaining
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.throttle.entity_configs import read_lease_configs
 from kafka_rebalance.steps.throttle.run_rates import check_run_rate
 from kafka_rebalance.steps.throttle.write_back import ATTEMPTS, put_back
 
@@ -65,8 +65,8 @@ def _change(kept: ClusterLease, folder: RunFolder, change: RateChange) -> tuple[
         try:
             # The lease first: whoever puts back at this moment must know that both rates are ours.
             kept.write(lease, fence)
-            configs = read_configs(cluster, lease.wanted)
-            for entity, values in rate_changes(lease, configs).items():
+            here, configs = read_lease_configs(cluster, lease)
+            for entity, values in rate_changes(here, configs).items():
                 cluster.merge_config(entity, values, decided_on=configs.get(entity, {}), fence=fence)
         except (ConfigChangedError, LockLostError):
             if not left:

@@ -79,7 +79,7 @@ class ClusterLease:
         """
         if lease.released_at is not None:
             lease_files.write(self.deployment, lease)
-            closed = replace(lease, wanted={}, prior={})  # nothing is left to put back
+            closed = replace(lease, wanted={}, prior={})  # nothing is left to put back but `left_behind`
             self.cluster.lock.write_lease(_record_of(closed), run=lease.run, fence=NO_FENCE)
             return
         self.cluster.lock.write_lease(_record_of(lease), run=lease.run, fence=fence)

@@ -39,10 +39,10 @@ from kafka_rebalance.steps.run.segment_configs_now import check_copies_safe
 from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.run_folder import check_newest_attempt
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.steps.throttle.run_rates import check_run_rate
 from kafka_rebalance.steps.throttle.throttle_in_force import check_nothing_of_ours, has_held_before, without_gone
-from kafka_rebalance.steps.throttle.write_back import check_can_be_put_back, put_back
+from kafka_rebalance.steps.throttle.write_back import check_can_be_put_back, put_back, put_back_left_behind
 
 log = logging.getLogger(__name__)
 
@@ -118,8 +118,13 @@ def _set(
     existing = known if known is not None and known.released_at is None else None
     if known is None and held_before:
         check_nothing_of_ours(cluster, plan, "Nothing was written.")
-    current = read_configs(cluster, {*desired_throttle(moves, rate), *(existing.wanted if existing else ())})
-    taken = take_lease(owner.run, plan.candidate.digest, moves, rate, current, owner=owner.owner, existing=existing)
+    put_back_left_behind(kept)
+    entities = {*desired_throttle(moves, rate), *(existing.wanted if existing else ())}
+    away = read_away(cluster, entities)
+    current = read_configs(cluster, entities - away)
+    taken = take_lease(
+        owner.run, plan.candidate.digest, moves, rate, current, owner=owner.owner, existing=existing, away=away
+    )
     check_can_be_put_back(taken)
     lease = replace(
         taken,
@@ -135,7 +140,7 @@ def _set(
     _check_latest(kept, lease)
     batch = where.in_flight or where.next
     first = {move.topic_partition for move in batch.moves} if batch is not None else set()
-    still = only_for(without_gone(plan, lease), {*first, *copying_of(lease, view)})
+    still = only_for(without_gone(plan, lease.without(away)), {*first, *copying_of(lease, view)})
     for entity, changes in set_changes(still, current).items():
         cluster.merge_config(entity, changes, decided_on=current.get(entity, {}), fence=fence)
     _check_latest(kept, lease)

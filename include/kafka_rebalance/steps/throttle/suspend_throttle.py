@@ -23,7 +23,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.throttle.entity_configs import read_configs, read_lease_configs
 from kafka_rebalance.steps.throttle.throttle_in_force import without_gone
 from kafka_rebalance.steps.throttle.write_back import ATTEMPTS, check_can_be_put_back, write_back
 
@@ -36,8 +36,7 @@ def suspend(kept: ClusterLease, decided: ThrottleLease) -> bool:
     Changes nothing if the run copies, or has given back or taken its throttle again since `decided`. Errors as in
     `put_back`.
     """
-    configs = read_configs(kept.cluster, decided.wanted) if decided.suspended_at is not None else None
-    if configs is not None and not decide_release(decided, configs).changes:
+    if decided.suspended_at is not None and not decide_release(*read_lease_configs(kept.cluster, decided)).changes:
         return True
     # Before the read of lease and cluster: a run that goes on requests nothing under an earlier fence.
     fence = kept.cluster.lock.raise_fence()
@@ -73,12 +72,14 @@ def set_for_batch(
             return fence  # for `check_throttle_in_force` to refuse
         is_suspended = lease.suspended_at is not None
         try:
-            current = read_configs(cluster, lease.wanted)
+            here, current = read_lease_configs(cluster, lease)
             if is_suspended:
-                lease = replace(recorded_anew(lease, current), generation=fence.generation)
+                anew = recorded_anew(here, current)
+                lease = replace(lease, prior={**lease.prior, **anew.prior}, generation=fence.generation)
                 check_can_be_put_back(lease)
                 kept.write(lease, fence)
-            ours = without_gone(plan, lease)
+                here = lease.without(lease.wanted.keys() - here.wanted.keys())
+            ours = without_gone(plan, here)
             if not is_suspended:
                 check_in_force(only_for(ours, ()), current)
             over = listed_over(ours, current, partitions)

@@ -18,7 +18,7 @@ from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.steps.throttle.lease_files import rate_in_force, read_copy
 from kafka_rebalance.verification.check_result import Check
 from kafka_rebalance.verification.segments.unloadable_configs import entity_of
@@ -32,8 +32,7 @@ def check_throttle_in_force(kept: ClusterLease, plan: ApprovedPlan, partitions: 
         raise ThrottleError(
             "This run holds no throttle, so no batch is requested. Clear hold_throttle with what follows it."
         )
-    lease = only_for(without_gone(plan, lease), partitions)
-    check_in_force(lease, read_configs(kept.cluster, lease.wanted))
+    check_in_force(*read_lease_configs(kept.cluster, only_for(without_gone(plan, lease), partitions)))
 
 
 def has_held_before(plan: ApprovedPlan, holder: LockOwner | None, owner: LockOwner) -> bool:
@@ -48,7 +47,7 @@ def check_nothing_of_ours(cluster: OpenCluster, plan: ApprovedPlan, consequence:
     that this run sets is in force, because nothing tells what was there before it.
     """
     wanted = desired_throttle(plan.approved.moves, rate_in_force(plan.folder))
-    found = set_now(wanted, read_configs(cluster, wanted))
+    found = set_now(wanted, read_configs(cluster, wanted.keys() - read_away(cluster, wanted)))
     if found:
         shown = some([f"{entity}: {key} = {value}" for entity, key, value in found])
         raise ThrottleError(
@@ -65,7 +64,10 @@ def check_put_back(cluster: OpenCluster, plan: ApprovedPlan) -> tuple[Check, ...
     topics = (f"topics/{topic}" for topic in plan.topics)
     entities = {*topics, *map(entity_of, brokers_touched(plan.candidate.moves))}
     lease = read_copy(plan.folder)
-    now = read_configs(cluster, entities.union(lease.wanted if lease else ()))
+    entities |= set(lease.wanted if lease else ())
+    away = read_away(cluster, entities)  # the janitor puts back their rates when they return
+    now = read_configs(cluster, entities - away)
+    lease = None if lease is None else lease.without(away)
     if lease is None:
         checks = check_unrecorded(set_now(desired_throttle(plan.approved.moves, rate_in_force(plan.folder)), now))
     else:

@@ -16,7 +16,7 @@ from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.zookeeper.znodes.entity_configs import throttle_problem
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,9 @@ def put_back(kept: ClusterLease, decided: ThrottleLease) -> Release:
             continue  # somebody sets it, takes it again or requests moves at this moment: read everything again
         if not result.complete:
             return result
-        closed = replace(lease, released_at=now_text(), generation=fence.generation)
+        closed = replace(
+            lease, released_at=now_text(), generation=fence.generation, left_behind=_left_behind(kept.cluster, lease)
+        )
         kept.write(closed, fence)
         if kept.is_latest(closed):
             lease_files.remove_before(kept.deployment, closed)
@@ -55,6 +57,42 @@ def put_back(kept: ClusterLease, decided: ThrottleLease) -> Release:
         f"Others keep taking or changing the throttle of run {decided.run} while this task puts it back. The lease "
         "stays open. Stop changing it, then clear this task."
     )
+
+
+def _left_behind(cluster: OpenCluster, lease: ThrottleLease) -> dict[str, dict[str, str | None]]:
+    away = read_away(cluster, lease.wanted)
+    for entity in sorted(away):
+        log.warning(
+            "%s is away, and only it can give back its rate, which comes back with it. No list names it any more, so "
+            "it slows nothing. The janitor puts it back when the broker is back.",
+            entity,
+        )
+    return {entity: dict(lease.prior[entity]) for entity in sorted(away)}
+
+
+def put_back_left_behind(kept: ClusterLease) -> tuple[str, ...]:
+    """Puts back what a closed lease has left on brokers that were away, where they are back. Returns these entities.
+
+    Raises ConfigChangedError or LockLostError if somebody else writes at this moment.
+    """
+    lease = kept.read()
+    if lease is None or lease.released_at is None or not lease.left_behind:
+        return ()
+    away = read_away(kept.cluster, lease.left_behind)
+    back = tuple(sorted(set(lease.left_behind) - away))
+    if not back:
+        return ()
+    fence = kept.cluster.lock.raise_fence()
+    now = read_configs(kept.cluster, back)
+    for entity in back:
+        changes = {
+            key: before for key, before in lease.left_behind[entity].items() if now[entity].get(key) in lease.own_rates
+        }
+        if changes:
+            kept.cluster.merge_config(entity, changes, decided_on=now[entity], fence=fence)
+    left = {entity: values for entity, values in lease.left_behind.items() if entity in away}
+    kept.write(replace(lease, left_behind=left, generation=fence.generation), fence)
+    return back
 
 
 def taken_again(run: str, moment: str) -> ThrottleError:
@@ -70,8 +108,8 @@ def write_back(cluster: OpenCluster, lease: ThrottleLease, fence: Fence) -> Rele
     """
     view = cluster.read_view(lease.topics)
     in_flight = copying_of(lease, view)
-    configs = read_configs(cluster, lease.wanted)
-    result = decide_release(lease, configs, in_flight)
+    here, configs = read_lease_configs(cluster, lease)
+    result = decide_release(here, configs, in_flight)
     if view.controller is not None and view.controller.kraft_epoch >= 0 and result.changes:
         raise _migrated(lease, result)
     for entity, changes in result.changes.items():
@@ -79,7 +117,7 @@ def write_back(cluster: OpenCluster, lease: ThrottleLease, fence: Fence) -> Rele
     for text in (*result.foreign, *absent_receivers(lease, view)):
         log.warning("%s", text)
     # Read again: a config that did not change is a throttle left behind.
-    left = decide_release(lease, read_configs(cluster, lease.wanted), in_flight)
+    left = decide_release(*read_lease_configs(cluster, here), in_flight)
     if left.changes:
         raise ThrottleError(
             f"The throttle of {', '.join(sorted(left.changes))} is still there after it was put back: somebody sets it "
