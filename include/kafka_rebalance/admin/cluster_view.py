@@ -110,6 +110,10 @@ class ViewReader:
             traits=BY_ADMIN_API,
         )
 
+    def read_live(self) -> Collection[int]:
+        """The live brokers. Raises ReadError."""
+        return _read_brokers(self._wire)[1].keys()
+
     def expect(self, lists: Mapping[TopicPartition, tuple[int, ...]]) -> None:
         """These lists were just requested to change: a read that still tells them is from before the request."""
         self._listed.update(lists)
@@ -154,6 +158,12 @@ class ViewReader:
 def read_view(wire: Wire, topics: Collection[str] | None = None) -> ClusterView:
     """See `ViewReader.read_view`."""
     return ViewReader(wire).read_view(topics)
+
+
+def read_topic_names(wire: Wire) -> frozenset[str]:
+    """All topics that the user may describe. Raises ReadError."""
+    answer = wire.read(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+    return frozenset(topic.name for topic in answer.topics)
 
 
 def check_quorum_stable(wire: Wire, pause: Callable[[], None]) -> SettledController:
@@ -221,8 +231,8 @@ def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration], int]:
     return answer.cluster_id, registered, answer.controller_id
 
 
-def read_moves(wire: Wire, broker: int) -> dict[TopicPartition, Any]:
-    """What is in motion, from the controller's own list. `broker` takes requests to the controller."""
+def read_moves(wire: Wire, broker: int | None = None) -> dict[TopicPartition, Any]:
+    """What is in motion, from the controller's own list. `broker` takes requests to the controller; None: any does."""
     answer = wire.read(ListPartitionReassignmentsRequest(timeout_ms=int(REQUEST_SECONDS * 1000), topics=None), broker)
     check_read("The list of reassignments", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
     return {TopicPartition(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}

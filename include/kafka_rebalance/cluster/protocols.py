@@ -86,6 +86,13 @@ class OpenCluster(Protocol):
         unknown.
         """
 
+    def take_back_late_requests(self, owner: LockOwner) -> frozenset[TopicPartition]:
+        """Cancels what others who held the cluster before have requested since; returns it.
+
+        With ZooKeeper nobody can: the request and the check of the fence are one transaction. It does nothing unless
+        this run holds the cluster.
+        """
+
     def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:
         """Requests the election of these partitions' preferred leaders. Raises WriteError."""
 

@@ -1,30 +1,54 @@
-"""A cluster without ZooKeeper: everything is read through Kafka's Admin API."""
+"""A cluster without ZooKeeper: everything is read and written through Kafka's Admin API.
+
+No request of that API can be made conditional on the fence of the lock. So each request to move replicas is announced
+in the log of the lock first, under the fence (see `admin.lock_log`), and goes out within seconds or not at all. Whoever
+takes the cluster afterwards knows what a worker that stood still may yet ask for, and takes it back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
-from kafka_rebalance.admin import set_configs, topic_changes
-from kafka_rebalance.admin.cluster_view import check_quorum_stable, read_view
+from kafka_rebalance.admin import config_changes, moves, set_configs, topic_changes
+from kafka_rebalance.admin.cluster_view import ViewReader, check_quorum_stable, read_moves, read_topic_names
+from kafka_rebalance.admin.lock_log import LockLog
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.admin.wire import Wire
-from kafka_rebalance.errors import ReadError
+from kafka_rebalance.errors import ApprovalError, LockHeldError, LockLostError, ReadError, WriteError
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
-from kafka_rebalance.model.cluster_view import ClusterView, SettledController
+from kafka_rebalance.model.candidate import Batch, Move
+from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.model.finding import listed
-from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LockOwner
-from kafka_rebalance.model.partition import PartitionState, TopicPartition
+from kafka_rebalance.model.finding import listed, some
+from kafka_rebalance.model.lock_owner import Fence, LockOwner
+from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
+from kafka_rebalance.verification.segments.unloadable_configs import entity_of
+
+log = logging.getLogger(__name__)
+
+SEND_SECONDS = 5.0  # from the announcement of a request until it is out; later it is not sent
+# After this time no announced request can still come: it is not sent later than SEND_SECONDS, and a broker closes the
+# connection of a worker that stands still after connections.max.idle.ms, which is 10 minutes by default.
+LATE_SECONDS = 900.0
 
 
 class AdminApiCluster:
     """See `OpenCluster`."""
 
-    def __init__(self, kafka: KafkaConnection, wire: Wire) -> None:
+    def __init__(self, kafka: KafkaConnection, wire: Wire, lock: LockLog) -> None:
         self._kafka = kafka
         self._wire = wire
+        self._lock = lock
+        self._views = ViewReader(wire)
+
+    @property
+    def lock(self) -> LockLog:
+        return self._lock
 
     @property
     def topics(self) -> AdminApiTopics:
@@ -39,7 +63,13 @@ class AdminApiCluster:
         *,
         known: Mapping[TopicPartition, PartitionState | None] | None = None,
     ) -> ClusterView:
-        return read_view(self._wire, topics)
+        return self._views.read_view(topics)
+
+    def read_batch_view(self, partitions: Collection[TopicPartition]) -> BatchView:
+        return self._views.read_batch_view(partitions)
+
+    def has_request(self) -> bool:
+        return bool(read_moves(self._wire))
 
     def check_same_cluster(self, view: ClusterView) -> None:
         """Bootstrap servers are the only address."""
@@ -55,26 +85,136 @@ class AdminApiCluster:
                 "the Kafka user Describe on all topics; if somebody is creating or deleting topics now, try again."
             )
 
+    def read_assignments(self) -> dict[str, TopicAssignment]:
+        lists: dict[str, dict[int, tuple[int, ...]]] = {}
+        for tp, partition in self.read_view().partitions.items():
+            lists.setdefault(tp.topic, {})[tp.partition] = partition.replicas
+        return {topic: TopicAssignment(partitions) for topic, partitions in lists.items()}
+
+    def read_moving(self, topics: Collection[str]) -> Collection[TopicPartition]:
+        return [tp for tp in read_moves(self._wire) if tp.topic in topics]
+
+    def read_topic_names(self) -> frozenset[str]:
+        return read_topic_names(self._wire)
+
     def read_topic_configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         return set_configs.read_topic_configs(self._wire, topics)
 
     def read_broker_configs(self, brokers: Collection[int]) -> dict[int, dict[str, str]]:
         return set_configs.read_broker_configs(self._wire, brokers)
 
-    @property
-    def lock(self):  # temporary
-        return _NoLock()
+    def read_away(self, brokers: Collection[int]) -> frozenset[int]:
+        return frozenset(brokers) - self._live()
 
+    def read_all_configs(self) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
+        topics = self.read_topic_configs(self.read_topic_names())
+        brokers = self.read_broker_configs(sorted(self._live()))
+        return {
+            **{f"topics/{topic}": values for topic, values in topics.items()},
+            **{entity_of(broker): values for broker, values in brokers.items() if broker >= 0},
+        }, ()
 
-class _NoLock:
-    def read(self) -> LockOwner | None:
-        return None
+    def read_orphaned_configs(self) -> dict[str, int]:
+        """Kafka deletes a topic together with its config."""
+        return {}
 
-    def acquire(self, owner: LockOwner) -> Fence:
-        return NO_FENCE
+    def delete_orphaned_config(self, topic: str, changed: int) -> None: ...
 
-    def release(self, owner: LockOwner, *, fence: Fence | None = None) -> bool:
+    def request_moves(
+        self, batch: Batch, approved_digest: str, registered: Collection[int], *, view: AnyView, fence: Fence
+    ) -> None:
+        """Kafka carries out the rest of a request beside partitions that it refuses. The follower tells these."""
+        if not approved_digest or batch.candidate_digest != approved_digest:
+            raise ApprovalError(
+                f"Batch {batch.number} belongs to candidate {batch.candidate_digest[:12]}, but {approved_digest[:12]} "
+                "was approved. Nothing was written. Start a new Dag run and approve what it proposes."
+            )
+        targets = {move.topic_partition: move.after for move in batch.moves}
+        if len(targets) < len(batch.moves):
+            raise WriteError(f"Batch {batch.number} names a partition twice. Nothing was written. Start a new Dag run.")
+        moves.check_targets(targets, registered)  # all of them, before the first is requested
+        holder = self._lock.read()
+        if holder is None:
+            raise LockLostError(
+                f"Nobody holds the cluster, so batch {batch.number} was not requested. Clear this task."
+            )
+        refused: dict[TopicPartition, str] = {}
+        for start in range(0, len(batch.moves), moves.MOST_AT_ONCE):
+            some_moves = batch.moves[start : start + moves.MOST_AT_ONCE]
+            fence, said = self._request(holder, batch.number, some_moves, registered, fence)
+            refused |= said
+        if refused:
+            named = ", ".join(f"{tp} ({why})" for tp, why in sorted(refused.items())[:10])
+            log.error("Kafka refused %d of %d partitions: %s", len(refused), len(targets), named)
+        accepted = [move for move in batch.moves if move.topic_partition not in refused]
+        self._views.expect({move.topic_partition: move.before for move in accepted if move.before != move.after})
+
+    def _request(
+        self, holder: LockOwner, batch: int, some_moves: Sequence[Move], registered: Collection[int], fence: Fence
+    ) -> tuple[Fence, dict[TopicPartition, str]]:
+        """(the fence that the request has raised, what Kafka refused)"""
+        targets = {move.topic_partition: move.after for move in some_moves}
+        fence, intent = self._lock.open_intent(holder, fence, targets, batch)
+        refused = moves.request_moves(
+            self._wire, targets, registered=registered, not_later_than=time.monotonic() + SEND_SECONDS
+        )
+        self._lock.end_intent(intent)
+        return fence, refused
+
+    def take_back_late_requests(self, owner: LockOwner) -> frozenset[TopicPartition]:
+        """An announced request whose end is not in the log may have come, or may yet come."""
+        holder, back = self._lock.read(), set[TopicPartition]()
+        open_intents = self._lock.read_open_intents()
+        if not open_intents or holder is None or not holder.is_same_run(owner):
+            return frozenset()
+        targets = moves.read_moving(self._wire)
+        for intent in open_intents:
+            if not owner.is_same_run(LockOwner(intent.run, "-", intent.owner)):
+                late = {tp for tp, after in intent.targets.items() if targets.get(tp) == after}
+                if late:
+                    log.warning("Run %s asked late for %s. It is taken back.", intent.run, some(sorted(late)))
+                    back |= moves.cancel_moves(self._wire, late)
+            if datetime.now(UTC) - intent.at > timedelta(seconds=LATE_SECONDS):
+                self._lock.end_intent(intent.id)
+        return frozenset(back)
+
+    def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:
+        missing = sorted(tp for tp in partitions if tp not in view.partitions)
+        moving = sorted(set(partitions) & view.moving)
+        for wrong, why in ((missing, "does not exist"), (moving, "is being reassigned")):
+            if wrong:
+                raise WriteError(f"{wrong[0]} {why}. No election was requested.")
+        self._check_fence(fence, "No election was requested")
+        refused = moves.elect_leaders(self._wire, partitions)
+        for tp, why in sorted(refused.items())[:10]:
+            log.warning("%s: Kafka did not elect its preferred leader (%s)", tp, why)
+
+    def can_cancel(self) -> bool:
         return True
+
+    def cancel_moves(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        return moves.cancel_moves(self._wire, partitions)
+
+    def merge_config(
+        self,
+        entity: str,
+        changes: Mapping[str, str | None],
+        *,
+        decided_on: Mapping[str, str] | None = None,
+        fence: Fence,
+    ) -> None:
+        self._check_fence(fence, f"The config of {entity} was not written")
+        config_changes.merge_config(self._wire, entity, changes, decided_on=decided_on or {}, registered=self._live())
+
+    def _check_fence(self, fence: Fence, consequence: str) -> None:
+        if fence.generation and self._lock.read_fence() != fence:
+            raise LockLostError(
+                f"{consequence}: another worker has taken the cluster, requested moves or put throttles back since "
+                "this one began. Clear this task if the run is to go on."
+            )
+
+    def _live(self) -> frozenset[int]:
+        return frozenset(self._views.read_live())
 
 
 class AdminApiTopics:

@@ -111,6 +111,9 @@ class ZooKeeperCluster:
     ) -> None:
         writer.create_reassignment(self._client, batch, approved_digest, registered, view=view, fence=fence)
 
+    def take_back_late_requests(self, owner: LockOwner) -> frozenset[TopicPartition]:
+        return frozenset()
+
     def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:
         writer.create_election(self._client, partitions, view, fence=fence)
 

@@ -128,6 +128,7 @@ class Visit:
         people or their time limit allow no further batch.
         """
         plan = replace(self.plan, left_out=read_left_out(self.plan.folder, self.plan.approved))
+        self.cluster.take_back_late_requests(lock_owner(self.deployment, plan.candidate.digest, self.run))
         view, where = self._look(plan)
         if seen is not None:
             _heed(plan, view, where, seen)

@@ -1,0 +1,391 @@
+"""Whole rebalances on real brokers without ZooKeeper: what moves, what is left behind, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_rebalance.errors import ExecutionError, ThrottleError, UnwatchedError
+from kafka_rebalance.steps.janitor import look_after_cluster
+from kafka_rebalance.steps.run.stop_requests import read_control
+from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from local_cluster import LocalCluster
+from local_cluster.jars.locked_jars import KRAFT_VERSIONS
+from support.runs.api_cluster import ApiCluster
+from support.runs.cancel_run import CancelRun
+from support.runs.janitor_run import Airflow, tend
+from support.runs.rebalance_run import InProcessRun
+from support.waiting import wait
+
+MEGABYTE = 1_000_000
+FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
+
+
+@pytest.fixture(scope="module", params=KRAFT_VERSIONS)
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    """Five brokers; the quorum has a node of its own, so that brokers can stop."""
+    with LocalCluster(request.param, brokers=5, racks=0, kraft=True, controllers=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kafka(cluster: LocalCluster) -> ApiCluster:
+    return ApiCluster(cluster)
+
+
+@pytest.fixture
+def topic(
+    cluster: LocalCluster, kafka: ApiCluster, fresh_topic_name: Callable[[], str]
+) -> Iterator[Callable[..., str]]:
+    """Makes a topic with data. Afterwards nothing of any run may be left on the cluster."""
+
+    def make(replicas: dict[int, tuple[int, ...]], size_bytes: int = MEGABYTE) -> str:
+        name = fresh_topic_name()
+        cluster.create_topic(name, replicas)
+        cluster.produce(name, dict.fromkeys(replicas, size_bytes))
+        return name
+
+    yield make
+    assert kafka.leftovers() == []
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> InProcessRun:
+    return InProcessRun(tmp_path, cluster, monkeypatch)
+
+
+def carry_out(run: InProcessRun, choice: str, **params: Any) -> None:
+    """From the snapshot to the verification, which has to pass."""
+    run.plan(**params)
+    run.approve(choice, FAST)
+    run.hold()
+    run.reassign()
+    verification = run.finish()
+    assert verification["passed"] is True, verification
+
+
+def given(topic: str, lists: dict[int, tuple[int, ...]]) -> dict[str, Any]:
+    entries = [{"topic": topic, "partition": number, "replicas": list(after)} for number, after in lists.items()]
+    return {"plan": json.dumps({"version": 1, "partitions": entries}), "candidates": []}
+
+
+def test_a_throttled_move_ends_as_approved(run: InProcessRun, topic: Callable[..., str], kafka: ApiCluster) -> None:
+    name = topic({0: (1, 2), 1: (1, 3)}, 2 * MEGABYTE)
+    after = {0: (4, 2), 1: (1, 5)}
+    run.plan(**given(name, after))
+    run.approve("given", FAST)
+    run.hold()
+    held = kafka.throttles()
+    assert held[f"topics/{name}"] == {
+        "leader.replication.throttled.replicas": "0:1,0:2,1:1,1:3",
+        "follower.replication.throttled.replicas": "0:4,1:5",
+    }
+    assert held["brokers/1"] == {"leader.replication.throttled.rate": str(FAST)}
+    holder = kafka.holder()
+    assert holder is not None
+    assert holder.run == "kafka_rebalance/one"
+    assert run.reassign() == 1
+    assert run.finish()["passed"] is True
+    assert kafka.lists(name) == after
+    assert all(one.leader == one.replicas[0] for one in kafka.partitions(name).values())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({0: (1, 2, 3), 1: (2, 3, 4)}, {0: (1, 2), 1: (4, 3)}),
+        ({0: (1, 2), 1: (2, 3)}, {0: (1, 2, 4), 1: (5, 3, 2)}),
+        ({0: (1, 2), 1: (2, 3)}, {0: (2, 1), 1: (3, 2)}),
+        ({0: (1, 2), 1: (2, 3)}, {0: (4, 5), 1: (3, 1)}),
+    ],
+    ids=["fewer replicas", "more replicas", "another order", "every replica"],
+)
+def test_lists_become_the_approved_ones(
+    run: InProcessRun,
+    topic: Callable[..., str],
+    kafka: ApiCluster,
+    before: dict[int, tuple[int, ...]],
+    after: dict[int, tuple[int, ...]],
+) -> None:
+    name = topic(before)
+    carry_out(run, "given", **given(name, after))
+    assert kafka.lists(name) == after
+    assert all(set(one.isr) == set(one.replicas) for one in kafka.partitions(name).values())
+
+
+def test_a_drained_broker_holds_nothing_of_the_topic(
+    run: InProcessRun, topic: Callable[..., str], kafka: ApiCluster
+) -> None:
+    name = topic({0: (4, 2), 1: (3, 4), 2: (2, 3)})
+    carry_out(run, "light", topics_in=[name], job="drain", drain=[4])
+    assert all(4 not in replicas for replicas in kafka.lists(name).values())
+
+
+def test_a_dead_broker_is_replaced(
+    run: InProcessRun, topic: Callable[..., str], kafka: ApiCluster, cluster: LocalCluster
+) -> None:
+    name = topic({0: (3, 2), 1: (1, 3), 2: (2, 1)})
+    cluster.stop_broker(3)
+    try:
+        carry_out(run, "light", topics_in=[name], job="replace", replace={"3": 5})
+        assert kafka.lists(name) == {0: (5, 2), 1: (1, 5), 2: (2, 1)}
+    finally:
+        cluster.start_broker(3)
+
+
+def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
+    run: InProcessRun, topic: Callable[..., str], kafka: ApiCluster
+) -> None:
+    name = topic({0: (2, 1)}, 14 * MEGABYTE)
+    run.plan(**given(name, {0: (3, 1)}))
+    run.approve("given", SLOW)
+    run.hold()
+    run.hold()
+    batch = run.request()
+    assert batch is not None
+    assert run.request() == batch
+    with pytest.raises(ThrottleError, match="Copies are still in flight"):
+        run.release()
+    assert f"topics/{name}" in kafka.throttles()
+    change_rate(airflow_deployment(), run.folder, FAST, by="olive")
+    event, _ = run.follow(batch)
+    assert event is not None
+    assert event.state == "done"
+    assert run.resume(event) is None
+    assert run.finish()["passed"] is True
+
+
+def test_a_move_that_is_cancelled_in_mid_copy_goes_back_and_a_move_that_ended_is_rolled_back(
+    cluster: LocalCluster,
+    topic: Callable[..., str],
+    kafka: ApiCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = {0: (2, 1), 1: (1, 2)}
+    name = topic(before, 14 * MEGABYTE)
+    run = InProcessRun(tmp_path, cluster, monkeypatch)
+    run.plan(**given(name, {0: (3, 1), 1: (4, 3)}))
+    run.approve("given", SLOW)
+    run.hold()
+    batch = run.request()
+    assert batch is not None
+    canceller = CancelRun(monkeypatch)
+    canceller.approved()
+    assert canceller.cancel()["cancelled"] == len(before)
+    event, _ = run.follow(batch)
+    assert event is not None
+    assert event.state == "cancelled"
+    assert read_control(run.folder).cancelled is not None
+    run.release()
+    assert canceller.verify()["passed"] is True
+    assert kafka.lists(name) == before
+
+    carry_out(InProcessRun(tmp_path, cluster, monkeypatch, "again"), "given", **given(name, {0: (3, 1), 1: (4, 3)}))
+    way_back = CancelRun(monkeypatch, "way back")
+    assert way_back.request("roll_back")["run"] == "kafka_rebalance/again"
+    asked = {key: way_back.xcom["conf"][key] for key in ("plan", "candidates", "internal_topics")}
+    carry_out(InProcessRun(tmp_path, cluster, monkeypatch, "back"), "given", **asked)
+    assert kafka.lists(name) == before
+
+
+def test_a_second_run_and_a_second_airflow_cannot_have_the_cluster(
+    run: InProcessRun,
+    topic: Callable[..., str],
+    kafka: ApiCluster,
+    tmp_path: Path,
+    cluster: LocalCluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = topic({0: (1, 2)}), topic({0: (1, 2)})
+    other = InProcessRun(tmp_path, cluster, monkeypatch, run_id="two")
+    for which, name in ((run, first), (other, second)):
+        which.plan(**given(name, {0: (1, 3)}))
+        which.approve("given", FAST)
+    run.hold()
+    before = kafka.throttles()
+    with pytest.raises(AirflowFailException, match=r"LockHeldError: .*kafka_rebalance/one"):
+        other.hold()
+    with monkeypatch.context() as elsewhere:
+        far = tmp_path / "far"
+        far.mkdir()
+        away = InProcessRun(far, cluster, elsewhere, run_id="one")
+        away.plan(**given(second, {0: (1, 3)}))
+        away.approve("given", FAST)
+        with pytest.raises(AirflowFailException, match=r"LockHeldError: .*kafka_rebalance/one"):
+            away.hold()
+    assert kafka.throttles() == before
+    run.reassign()
+    assert run.finish()["passed"] is True
+    assert kafka.lists(second) == {0: (1, 2)}
+
+
+def test_another_tools_move_is_refused_left_alone_and_waited_for(
+    run: InProcessRun, topic: Callable[..., str], kafka: ApiCluster, tmp_path: Path, cluster: LocalCluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    ours, theirs = topic({0: (1, 2)}), topic({0: (1, 2)}, 14 * MEGABYTE)
+    # The throttle of a run whose worker is gone keeps their copy slow; nobody follows it.
+    other = InProcessRun(tmp_path, cluster, monkeypatch, run_id="two")
+    other.plan(**given(theirs, {0: (1, 3)}))
+    other.approve("given", SLOW)
+    run.plan(**given(ours, {0: (1, 3)}))
+    run.approve("given", FAST)
+    other.hold()
+    kafka.reassign(theirs, {0: (1, 3)})
+    with pytest.raises(ExecutionError, match=f"{theirs}-0 .*as approved, but this run has not asked for it"):
+        other.request()
+    with pytest.raises(AirflowFailException, match="replicas are being added or removed"):
+        run.hold()
+    assert kafka.moving() == {(theirs, 0): [1, 3, 2]}
+    change_rate(airflow_deployment(), other.folder, FAST, by="olive")
+    wait("the other reassignment has ended", lambda: kafka.is_in_sync(theirs, 2))
+    other.release()
+    run.hold()
+    run.reassign()
+    assert run.finish()["passed"] is True
+    assert kafka.lists(theirs) == {0: (1, 3)}
+
+
+def test_a_topic_that_is_deleted_made_again_or_expanded_in_mid_move_is_told(
+    run: InProcessRun, topic: Callable[..., str], kafka: ApiCluster, cluster: LocalCluster
+) -> None:
+    gone, expanded = topic({0: (1, 2)}, 14 * MEGABYTE), topic({0: (1, 2)}, 14 * MEGABYTE)
+    entries = [{"topic": name, "partition": 0, "replicas": [1, 3]} for name in (gone, expanded)]
+    run.plan(plan=json.dumps({"version": 1, "partitions": entries}), candidates=[])
+    run.approve("given", SLOW)
+    run.hold()
+    batch = run.request()
+    assert batch is not None
+    kafka.expand(expanded, 2)
+    kafka.delete(gone)
+    cluster.create_topic(gone, {0: (4, 5)})
+    change_rate(airflow_deployment(), run.folder, FAST, by="olive")
+    event, _ = run.follow(batch)
+    assert event is not None
+    assert event.state == "refused"
+    assert f"{gone}-0" in event.message
+    assert kafka.lists(gone) == {0: (4, 5)}
+    assert kafka.lists(expanded)[0] == (1, 3)
+    run.release()
+
+
+def test_a_target_that_is_gone_after_the_approval_stops_the_run_before_it_writes(
+    run: InProcessRun, topic: Callable[..., str], kafka: ApiCluster, cluster: LocalCluster
+) -> None:
+    name = topic({0: (3, 2)})
+    run.plan(**given(name, {0: (3, 4)}))
+    run.approve("given", FAST)
+    cluster.stop_broker(4)
+    try:
+        with pytest.raises(AirflowFailException, match="broker 4: it is to receive replicas and is not registered"):
+            run.hold()
+    finally:
+        cluster.start_broker(4)
+    assert kafka.lists(name) == {0: (3, 2)}
+
+
+def test_a_target_that_goes_away_in_mid_copy_keeps_its_throttle_until_it_is_back_and_then_loses_it(
+    run: InProcessRun, topic: Callable[..., str], kafka: ApiCluster, cluster: LocalCluster
+) -> None:
+    name = topic({0: (3, 2)}, 14 * MEGABYTE)
+    run.plan(**given(name, {0: (3, 4)}))
+    run.approve("given", SLOW)
+    run.hold()
+    batch = run.request()
+    assert batch is not None
+    cluster.stop_broker(4)
+    try:
+        event, said = run.follow(batch, stall_seconds=1)
+        assert event is not None
+        assert event.state == "stalled"
+        assert "Broker 4 is not registered" in event.message
+        assert any("waiting for broker 4" in line for line in said)
+        with pytest.raises(ThrottleError, match="Copies are still in flight"):
+            run.release()
+        assert f"topics/{name}" in kafka.throttles()
+    finally:
+        cluster.start_broker(4)
+    change_rate(airflow_deployment(), run.folder, FAST, by="olive")
+    event, _ = run.follow(batch)
+    assert event is not None
+    assert event.state == "done"
+    assert run.resume(event) is None
+    assert run.finish()["passed"] is True
+
+
+def test_the_rate_of_a_broker_that_is_away_at_the_end_is_put_back_when_it_returns(
+    run: InProcessRun,
+    topic: Callable[..., str],
+    kafka: ApiCluster,
+    cluster: LocalCluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Airflow.answering(monkeypatch)
+    name = topic({0: (3, 2)})
+    run.plan(**given(name, {0: (3, 4)}))
+    run.approve("given", FAST)
+    run.hold()
+    assert run.reassign() == 1
+    cluster.stop_broker(2)
+    try:
+        run.finish()
+        assert kafka.holder() is None
+        tend()
+    finally:
+        cluster.start_broker(2)
+    assert kafka.throttles() == {"brokers/2": {"leader.replication.throttled.rate": str(FAST)}}
+    wait("the janitor puts it back", lambda: tend() and not kafka.throttles())
+
+
+def test_the_janitor_takes_the_throttle_of_a_run_that_is_gone_off_after_its_last_copy(
+    run: InProcessRun, topic: Callable[..., str], kafka: ApiCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    airflow = Airflow.answering(monkeypatch)
+    name = topic({0: (1, 2)}, 14 * MEGABYTE)
+    run.plan(**given(name, {0: (1, 3)}))
+    run.approve("given", SLOW)
+    run.hold()
+    assert run.request() is not None  # the worker dies here
+    airflow.states["one"] = "failed"
+    held = kafka.throttles()
+    with pytest.raises(UnwatchedError, match="Nobody follows the copies of run kafka_rebalance/one"):
+        tend()
+    assert kafka.throttles() == held
+    change_rate(airflow_deployment(), run.folder, FAST, by="olive")
+
+    def is_over() -> bool:
+        tend()
+        if kafka.throttles():
+            return False
+        assert kafka.is_in_sync(name, 2), "lifted from a copy that was not in sync"
+        return True
+
+    wait("the throttle is taken off", is_over)
+    tend()
+    assert kafka.holder() is None
+
+
+def test_the_janitor_finds_a_throttle_that_nobody_holds(
+    run: InProcessRun, topic: Callable[..., str], kafka: ApiCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Airflow.answering(monkeypatch)
+    monkeypatch.setattr(look_after_cluster, "SWEEP_SECONDS", 0)
+    name = topic({0: (1, 2)})
+    with kafka._client() as client:
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        client.alter_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, name, {"leader.replication.throttled.replicas": "0:1"})]
+        )
+    report = tend()
+    (found,) = [one for one in report["findings"] if name in one["entity"]]
+    assert found["can_be_cleaned"]
+    tend(by="uma", clean=[found["id"]])
+    assert kafka.throttles() == {}
