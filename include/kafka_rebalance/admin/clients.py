@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -56,15 +57,20 @@ def kafka_python_security(security: Mapping[str, str]) -> dict[str, object]:
     return translated
 
 
-def open_admin(kafka: KafkaConnection) -> AdminClient:
-    """confluent-kafka's admin client, which connects at its first request. Raises ConnectionSettingsError."""
-    own = {
+def librdkafka_settings(kafka: KafkaConnection) -> dict[str, Any]:
+    """How librdkafka's clients reach the cluster."""
+    return {
+        **kafka.security,
         "bootstrap.servers": kafka.bootstrap_servers,
         "client.id": _CLIENT_ID,
         "log_level": 0,  # the error of a request says what matters
     }
+
+
+def open_admin(kafka: KafkaConnection) -> AdminClient:
+    """confluent-kafka's admin client, which connects at its first request. Raises ConnectionSettingsError."""
     try:
-        return AdminClient({**kafka.security, **own})
+        return AdminClient(librdkafka_settings(kafka))
     except (KafkaException, TypeError, ValueError) as bad:
         # librdkafka's text may quote the value of a setting.
         names = ", ".join(sorted(kafka.security))

@@ -110,10 +110,6 @@ class ViewReader:
             traits=BY_ADMIN_API,
         )
 
-    def read_live(self) -> Collection[int]:
-        """The live brokers. Raises ReadError."""
-        return _read_brokers(self._wire)[1].keys()
-
     def expect(self, lists: Mapping[TopicPartition, tuple[int, ...]]) -> None:
         """These lists were just requested to change: a read that still tells them is from before the request."""
         self._listed.update(lists)
@@ -158,6 +154,11 @@ class ViewReader:
 def read_view(wire: Wire, topics: Collection[str] | None = None) -> ClusterView:
     """See `ViewReader.read_view`."""
     return ViewReader(wire).read_view(topics)
+
+
+def read_live(wire: Wire) -> frozenset[int]:
+    """The live brokers. Raises ReadError."""
+    return frozenset(_read_brokers(wire)[1])
 
 
 def read_topic_names(wire: Wire) -> frozenset[str]:

@@ -9,7 +9,7 @@ from kafka.protocol.admin import DescribeConfigsRequest
 from kafka_rebalance.admin.wire import Wire, check_read
 
 ALL_BROKERS = -1  # stands for the default of all brokers, whose resource has no name
-TOPIC, _BROKER = 2, 4  # ConfigResource.Type
+TOPIC, BROKER = 2, 4  # ConfigResource.Type
 _SET_ON_TOPIC, _SET_ON_BROKER, _SET_ON_ALL_BROKERS = 1, 2, 3  # DescribeConfigsResponse.ConfigSource
 _UNKNOWN_TOPIC = 3
 _AT_ONCE = 500  # topics in one request; a topic has about 35 configs
@@ -30,9 +30,9 @@ def read_broker_configs(wire: Wire, brokers: Collection[int]) -> dict[int, dict[
     A broker answers for itself alone. Secrets are absent.
     """
     found = {
-        broker: dict(_asked(wire, _BROKER, [str(broker)], {_SET_ON_BROKER}, broker))[str(broker)] for broker in brokers
+        broker: dict(_asked(wire, BROKER, [str(broker)], {_SET_ON_BROKER}, broker))[str(broker)] for broker in brokers
     }
-    return {**found, ALL_BROKERS: dict(_asked(wire, _BROKER, [""], {_SET_ON_ALL_BROKERS}, None))[""]}
+    return {**found, ALL_BROKERS: dict(_asked(wire, BROKER, [""], {_SET_ON_ALL_BROKERS}, None))[""]}
 
 
 def _asked(

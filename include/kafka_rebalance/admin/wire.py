@@ -23,14 +23,14 @@ from kafka.errors import (
 )
 
 from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_kafka_python, unreachable
-from kafka_rebalance.errors import ReadError
+from kafka_rebalance.errors import LockLostError, ReadError, WriteError
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
 
 # After these, the same read may succeed: the client chose a broker that has just gone, or has not connected yet.
 _AWAY = (KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, UnknownBrokerIdError)
 _PAUSE_SECONDS = 0.2
-_NOT_AUTHORIZED = (29, 30, 31)  # TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED
+NOT_AUTHORIZED = (29, 30, 31)  # TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED
 DESCRIBE_CLUSTER = "Describe on the cluster"
 
 
@@ -61,14 +61,29 @@ class Wire:
             except (KafkaError, OSError) as failed:
                 raise self._silent(broker, failed) from failed
 
-    def write(self, request: Any, what: str, kind: Kind, subject: str) -> Any:
-        """The answer of any broker, which forwards the request to the controller. It is sent once.
+    def write(
+        self,
+        request: Any,
+        what: str,
+        kind: Kind,
+        subject: str,
+        *,
+        broker: int | None = None,
+        not_later_than: float | None = None,
+    ) -> Any:
+        """The answer of this broker, or of any one, which forwards the request to the controller. It is sent once.
 
-        `what` names the change in errors: `the creation of topic orders`. Raises ReadError if nobody answers: then the
-        outcome is unknown, and the next try of the task has to look first.
+        `what` names the change in errors: `the creation of topic orders`. After `not_later_than`, a time of
+        `time.monotonic`, nothing is sent: LockLostError. Raises ReadError if nobody answers: then the outcome is
+        unknown, and the next try of the task has to look first.
         """
+        if not_later_than is not None and time.monotonic() > not_later_than:
+            raise LockLostError(
+                f"This worker stood still before it sent {what}, so another one may have gone on. Nothing was sent. "
+                "Clear this task: it reads again and goes on."
+            )
         try:
-            return self._manager.run(self._send, request, None)
+            return self._manager.run(self._send, request, broker)
         except (KafkaError, OSError) as failed:
             note(kind, subject, is_certain=False)
             raise ReadError(
@@ -96,6 +111,20 @@ def open_wire(kafka: KafkaConnection) -> Iterator[Wire]:
         yield Wire(kafka, client)
 
 
+def refused_at_all(what: str, needs: str, answer: Any) -> None:
+    """Raises WriteError if the answer refuses the whole request. `what` and `needs` as in `check_read`."""
+    code = answer.error_code
+    if not code:
+        return
+    if code in NOT_AUTHORIZED:
+        raise WriteError(f"Kafka refused {what}: the Kafka user needs {needs}. Nothing was written. Grant it.")
+    # An answer such as "timed out" does not say whether the controller carries the request out later.
+    raise WriteError(
+        f"Kafka did not confirm {what} ({for_code(code).__name__}), so whether it is carried out is unknown. Clear "
+        "this task: it looks first, and asks again only for what is missing."
+    )
+
+
 def check_read(what: str, needs: str, code: int, text: str | None = None) -> None:
     """Raises ReadError if the answer has an error.
 
@@ -104,7 +133,7 @@ def check_read(what: str, needs: str, code: int, text: str | None = None) -> Non
     if not code:
         return
     remedy = "Try again. If it stays, read the logs of the brokers and controllers"
-    if code in _NOT_AUTHORIZED:
+    if code in NOT_AUTHORIZED:
         remedy = f"Grant the Kafka user {needs}"
     said = f"{for_code(code).__name__}: {text}" if text else for_code(code).__name__
     raise ReadError(f"{what} cannot be read ({said}). Nothing was written. {remedy}.")

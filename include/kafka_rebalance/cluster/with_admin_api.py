@@ -1,7 +1,7 @@
 """A cluster without ZooKeeper: everything is read and written through Kafka's Admin API.
 
 No request of that API can be made conditional on the fence of the lock. So each request to move replicas is announced
-in the log of the lock first, under the fence (see `admin.lock_log`), and goes out within seconds or not at all. Whoever
+in the log of the lock first, under the fence (see `admin.lock`), and goes out within seconds or not at all. Whoever
 takes the cluster afterwards knows what a worker that stood still may yet ask for, and takes it back.
 """
 
@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from kafka_rebalance.admin import config_changes, moves, set_configs, topic_changes
-from kafka_rebalance.admin.cluster_view import ViewReader, check_quorum_stable, read_moves, read_topic_names
-from kafka_rebalance.admin.lock_log import LockLog
+from kafka_rebalance.admin.cluster_view import ViewReader, check_quorum_stable, read_live, read_moves, read_topic_names
+from kafka_rebalance.admin.lock.log_lock import LogLock
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.admin.wire import Wire
-from kafka_rebalance.errors import ApprovalError, LockHeldError, LockLostError, ReadError, WriteError
+from kafka_rebalance.errors import ApprovalError, LockLostError, ReadError, WriteError
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.model.candidate import Batch, Move
@@ -40,14 +40,14 @@ LATE_SECONDS = 900.0
 class AdminApiCluster:
     """See `OpenCluster`."""
 
-    def __init__(self, kafka: KafkaConnection, wire: Wire, lock: LockLog) -> None:
+    def __init__(self, kafka: KafkaConnection, wire: Wire, lock: LogLock) -> None:
         self._kafka = kafka
         self._wire = wire
         self._lock = lock
         self._views = ViewReader(wire)
 
     @property
-    def lock(self) -> LockLog:
+    def lock(self) -> LogLock:
         return self._lock
 
     @property
@@ -167,7 +167,7 @@ class AdminApiCluster:
         open_intents = self._lock.read_open_intents()
         if not open_intents or holder is None or not holder.is_same_run(owner):
             return frozenset()
-        targets = moves.read_moving(self._wire)
+        targets = moves.read_targets(self._wire)
         for intent in open_intents:
             if not owner.is_same_run(LockOwner(intent.run, "-", intent.owner)):
                 late = {tp for tp, after in intent.targets.items() if targets.get(tp) == after}
@@ -214,7 +214,7 @@ class AdminApiCluster:
             )
 
     def _live(self) -> frozenset[int]:
-        return frozenset(self._views.read_live())
+        return read_live(self._wire)
 
 
 class AdminApiTopics:

@@ -7,9 +7,11 @@ listed replicas that are *not* in the ISR. No controller ever sets or removes it
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_rebalance.errors import KafkaRuleError
+from kafka_rebalance.kafka.java_text import INT_MAX, LONG_MAX
 from kafka_rebalance.kafka.versions import behaviour
 
 LEADER_REPLICAS = "leader.replication.throttled.replicas"  # of a topic: P:B, the replicas that send
@@ -22,6 +24,11 @@ THROTTLE_KEYS = LIST_KEYS + RATE_KEYS
 
 EVERY_REPLICA = "*"
 _ENTRY = re.compile(r"[0-9]+:[0-9]+")
+_BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+_TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}", re.ASCII)
+_RATE = re.compile(r"[0-9]{1,19}", re.ASCII)
+# ThrottledReplicaListValidator: `*`, or partition:broker pairs, or nothing.
+_REPLICA_LIST = re.compile(r"\*|(?:[0-9]{1,10}:[0-9]{1,10}(?:\s*,\s*[0-9]{1,10}:[0-9]{1,10})*)?", re.ASCII)
 
 
 def throttled_replicas(
@@ -87,3 +94,30 @@ def split_entry(entry: str) -> tuple[int, int]:
     """(partition, broker) of `0:101`."""
     partition, _, broker = entry.partition(":")
     return int(partition), int(broker)
+
+
+def throttle_problem(entity: str, changes: Mapping[str, str | None]) -> str | None:
+    """Why these changes must not be written, or None. A rebalance writes only throttle keys.
+
+    `entity` is `brokers/N` or `topics/T`. A value of None removes the key. Rates are whole bytes a second
+    (DynamicConfig.Broker); replica lists are `partition:broker` pairs or `*` (ThrottledReplicaListValidator).
+    """
+    kind, _, name = entity.partition("/")
+    if kind == "brokers" and _BROKER.fullmatch(name) and int(name) <= INT_MAX:
+        allowed = RATE_KEYS
+    elif kind == "topics" and _TOPIC.fullmatch(name):
+        allowed = LIST_KEYS
+    else:
+        return f"{reprlib.repr(entity)} is neither brokers/ID nor topics/NAME"
+    for key, value in changes.items():
+        if key not in allowed:
+            return f"{reprlib.repr(key)} is not a throttle key of {kind}; these are {', '.join(sorted(allowed))}"
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            return f"{key} must be a text, not {reprlib.repr(value)}"
+        if key in RATE_KEYS and not (_RATE.fullmatch(value) and int(value) <= LONG_MAX):
+            return f"{key} must be whole bytes a second, not {reprlib.repr(value)}"
+        if key in LIST_KEYS and not _REPLICA_LIST.fullmatch(value):
+            return f"{key} must be partition:broker pairs or *, not {reprlib.repr(value)}"
+    return None

@@ -21,6 +21,7 @@ from kafka_rebalance.kafka.topic_configs import (
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+LOCK_TOPIC = "__kafka_rebalance"  # of this program, on clusters without ZooKeeper
 ACTIONS = ("list", "describe", "create", "alter", "delete")
 
 _MOST_CHARACTERS = 249

@@ -11,6 +11,7 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NoNodeError
 
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, WriteError
+from kafka_rebalance.kafka.throttles import throttle_problem
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.reader import read_assignments
@@ -21,7 +22,6 @@ from kafka_rebalance.zookeeper.znodes.entity_configs import (
     decode_config,
     encode_config,
     encode_config_change,
-    throttle_problem,
 )
 from kafka_rebalance.zookeeper.znodes.registrations import decode_controller
 

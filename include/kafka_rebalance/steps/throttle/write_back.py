@@ -11,13 +11,13 @@ from kafka_rebalance.errors import ClusterNotReadyError, ConfigChangedError, Loc
 from kafka_rebalance.execution.throttle.put_back import Release
 from kafka_rebalance.execution.throttle.put_back import release as decide_release
 from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of
+from kafka_rebalance.kafka.throttles import throttle_problem
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs, read_lease_configs
-from kafka_rebalance.zookeeper.znodes.entity_configs import throttle_problem
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,158 @@
+"""Requests to move replicas, to cancel moves and to elect preferred leaders, without ZooKeeper.
+
+Every request to move replicas is encoded and checked here. Kafka takes a dead broker as target and waits for it for
+ever. From 4.3 on, another target for a partition in flight never ends either (KAFKA-19975). So neither is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from kafka.errors import for_code
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+
+from kafka_rebalance.admin.cluster_view import read_moves
+from kafka_rebalance.admin.wire import Wire, refused_at_all
+from kafka_rebalance.errors import WriteError
+from kafka_rebalance.model.cluster_writes import Kind, note
+from kafka_rebalance.model.finding import some
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.replica_list import replica_list_problem
+
+MOST_AT_ONCE = 500  # partitions in a request; the controller answers within two seconds
+_TIMEOUT_MS = 30_000
+_ALTER_CLUSTER = "Alter on the cluster"
+_PREFERRED = 0
+_NOTHING_TO_CANCEL = 85  # NO_REASSIGNMENT_IN_PROGRESS
+_LEADS_ALREADY = 84  # ELECTION_NOT_NEEDED
+
+Targets = Mapping[TopicPartition, tuple[int, ...]]
+
+
+def check_targets(targets: Targets, registered: Collection[int]) -> None:
+    """Raises WriteError for a list that must not be requested. `registered` are the live brokers."""
+    for tp, replicas in sorted(targets.items()):
+        problem = replica_list_problem(replicas, registered)
+        if problem:
+            raise WriteError(
+                f"{tp}: {problem}; Kafka would wait for it for ever. Nothing was requested. Start the broker, or start "
+                "a new Dag run that plans without it."
+            )
+
+
+def read_targets(wire: Wire) -> dict[TopicPartition, tuple[int, ...]]:
+    """The target of every partition that the controller moves. Raises ReadError."""
+    return {
+        tp: tuple(broker for broker in one.replicas if broker not in one.removing_replicas)
+        for tp, one in read_moves(wire).items()
+    }
+
+
+def request_moves(
+    wire: Wire, targets: Targets, *, registered: Collection[int], not_later_than: float
+) -> dict[TopicPartition, str]:
+    """One request, for `MOST_AT_ONCE` partitions at most. Returns {partition: why Kafka refused it}.
+
+    Kafka carries out the others. A partition that is on its way to its target already is left out. After
+    `not_later_than`, a time of `time.monotonic`, nothing is sent. Raises WriteError if a list must not be requested, or
+    if somebody else moves one of the partitions. Raises LockLostError if it is too late, and ReadError if there is no
+    answer.
+    """
+    check_targets(targets, registered)
+    if len(targets) > MOST_AT_ONCE:
+        raise WriteError(f"{len(targets)} partitions in one request are more than {MOST_AT_ONCE}. Nothing was written.")
+    flying = read_targets(wire)
+    elsewhere = sorted(tp for tp, after in targets.items() if flying.get(tp, after) != after)
+    if elsewhere:
+        raise WriteError(
+            f"{some(elsewhere)}: somebody else moves it elsewhere, and Kafka would not end another move of it. Nothing "
+            "was requested. Let it end, or cancel it with the tool that started it. Then clear this task."
+        )
+    asked = {tp: list(after) for tp, after in targets.items() if tp not in flying}
+    if not asked:
+        return {}
+    what = f"the reassignment of {len(asked)} partitions"
+    answer = wire.write(_request(asked), what, Kind.REASSIGNMENT, "", not_later_than=not_later_than)
+    refused_at_all(what, _ALTER_CLUSTER, answer)
+    refused = {tp: _said(one) for tp, one in _each(answer) if one.error_code}
+    if len(refused) < len(asked):
+        note(Kind.REASSIGNMENT)
+    return refused
+
+
+def cancel_moves(wire: Wire, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+    """Cancels exactly these, and returns those that were being moved. The others had ended meanwhile.
+
+    Raises WriteError naming every partition that Kafka refused to cancel; the others are cancelled. Raises ReadError if
+    there was no answer.
+    """
+    cancelled, refused = set[TopicPartition](), dict[TopicPartition, str]()
+    for some_of_them in _chunks(sorted(partitions)):
+        what = f"the cancelling of {len(some_of_them)} reassignments"
+        answer = wire.write(_request(dict.fromkeys(some_of_them)), what, Kind.CANCEL, "")
+        refused_at_all(what, _ALTER_CLUSTER, answer)
+        for tp, one in _each(answer):
+            if not one.error_code:
+                cancelled.add(tp)
+                note(Kind.CANCEL, str(tp))
+            elif one.error_code != _NOTHING_TO_CANCEL:
+                refused[tp] = _said(one)
+    if refused:
+        shown = ", ".join(f"{tp} ({why})" for tp, why in sorted(refused.items())[:10])
+        raise WriteError(
+            f"Kafka did not cancel {len(refused)} of {len(partitions)} reassignments: {shown}. The others are "
+            "cancelled. Clear this task to ask again; the controller's log has the reason."
+        )
+    return frozenset(cancelled)
+
+
+def elect_leaders(wire: Wire, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+    """Elects preferred leaders. Returns {partition: why it was not elected}; a leader that leads already is fine.
+
+    Raises WriteError if Kafka refuses the whole request, ReadError if there is no answer.
+    """
+    left: dict[TopicPartition, str] = {}
+    for some_of_them in _chunks(sorted(partitions)):
+        by_topic: dict[str, list[int]] = {}
+        for tp in some_of_them:
+            by_topic.setdefault(tp.topic, []).append(tp.partition)
+        of_topic = ElectLeadersRequest.TopicPartitions
+        asked = [of_topic(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
+        request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=asked, timeout_ms=_TIMEOUT_MS)
+        what = f"the election of {len(some_of_them)} preferred leaders"
+        answer = wire.write(request, what, Kind.ELECTION, "")
+        refused_at_all(what, _ALTER_CLUSTER, answer)
+        for topic in answer.replica_election_results:
+            for one in topic.partition_result:
+                if one.error_code not in (0, _LEADS_ALREADY):
+                    left[TopicPartition(topic.topic, one.partition_id)] = _said(one)
+        note(Kind.ELECTION)
+    return left
+
+
+def _request(asked: Mapping[TopicPartition, list[int] | None]) -> AlterPartitionReassignmentsRequest:
+    """None cancels."""
+    of_topic = AlterPartitionReassignmentsRequest.ReassignableTopic
+    by_topic: dict[str, list[Any]] = {}
+    for tp, replicas in asked.items():
+        one = of_topic.ReassignablePartition(partition_index=tp.partition, replicas=replicas)
+        by_topic.setdefault(tp.topic, []).append(one)
+    topics = [of_topic(name=topic, partitions=partitions) for topic, partitions in by_topic.items()]
+    return AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics)
+
+
+def _each(answer: Any) -> Iterator[tuple[TopicPartition, Any]]:
+    for topic in answer.responses:
+        for one in topic.partitions:
+            yield TopicPartition(topic.name, one.partition_index), one
+
+
+def _said(one: Any) -> str:
+    name = for_code(one.error_code).__name__
+    return f"{name}: {one.error_message}" if one.error_message else name
+
+
+def _chunks(partitions: Sequence[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:
+    for start in range(0, len(partitions), MOST_AT_ONCE):
+        yield partitions[start : start + MOST_AT_ONCE]
