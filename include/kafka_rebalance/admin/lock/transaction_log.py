@@ -30,6 +30,7 @@ _quiet = logging.getLogger("kafka_rebalance.librdkafka")  # the errors of its ca
 _quiet.setLevel(logging.CRITICAL + 1)
 _GIVE_UP_SECONDS = 60.0
 _ANSWER_SECONDS = 20.0
+_VISIBLE_SECONDS = 10.0
 _TRANSACTION_MS = 15_000
 _WINDOW = 50  # records read at first from the end backwards; markers of transactions take offsets too
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
@@ -47,6 +48,18 @@ _NEEDS = (
 
 _LOG = LogPartition(LOCK_TOPIC, 0)
 PART_KEY = b"lease-part"
+
+
+def _flush(producer: Producer) -> None:
+    """A producer that is fenced raises within its callbacks, which ends them with a SystemError."""
+    try:
+        producer.flush(_ANSWER_SECONDS)
+    except SystemError as fenced:
+        raise KafkaException(KafkaError(KafkaError._FENCED)) from fenced
+
+
+def _ignore(_: KafkaError) -> None:
+    """A call that fails says so itself."""
 
 
 class Write(NamedTuple):
@@ -140,6 +153,7 @@ class TransactionLog:
                     "isolation.level": "read_committed",
                     "enable.partition.eof": True,
                     "auto.offset.reset": "earliest",
+                    "error_cb": _ignore,
                     "fetch.wait.max.ms": 10,  # else the end of the log is told half a second later
                     "fetch.queue.backoff.ms": 10,
                 },
@@ -191,6 +205,7 @@ class TransactionLog:
                 "transaction.timeout.ms": _TRANSACTION_MS,
                 "acks": "all",
                 "linger.ms": 0,
+                "error_cb": _ignore,
             },
             logger=_quiet,
         )
@@ -242,7 +257,7 @@ class TransactionLog:
                 LOCK_TOPIC, value, key, partition=0, on_delivery=lambda error, one: delivered.append((error, one))
             )
         try:
-            producer.flush(_ANSWER_SECONDS)
+            _flush(producer)
             failed = next((error for error, _ in delivered if error is not None), None)
             if failed is not None or len(delivered) < len(records):
                 raise KafkaException(failed or KafkaError(KafkaError._TIMED_OUT))
@@ -251,7 +266,17 @@ class TransactionLog:
                 producer.abort_transaction(_ANSWER_SECONDS)
             raise
         producer.commit_transaction(_ANSWER_SECONDS)
+        self._wait_for(delivered[-1][1])
         return delivered[-1][1]
+
+    def _wait_for(self, message: Message) -> None:
+        """Until everybody can read it: the coordinator confirms a transaction before it has told the log's leader."""
+        give_up, offset = time.monotonic() + _VISIBLE_SECONDS, message.offset() or 0
+        while time.monotonic() < give_up:
+            with suppress(KafkaException):  # it is committed anyway
+                if self._open_consumer().get_watermark_offsets(_LOG, timeout=_ANSWER_SECONDS, cached=False)[1] > offset:
+                    return
+            time.sleep(0.005)
 
     def _drop_producer(self) -> None:
         self._producer = self._state = None

@@ -1,6 +1,6 @@
 """The throttle leases below `runs_url`: `leases / <cluster id> / <generation>.json`. `cluster_lease` uses them.
 
-A lease is never overwritten. Each change is a new file, named by the generation of the fence (`zookeeper.cluster_lock`)
+A lease is never overwritten. Each change is a new file, named by the generation of the fence (`Fence`)
 under which it is made. The latest generation is the cluster's lease. Storage offers no compare and swap. But a worker
 that was frozen between its read and its write writes an earlier file than the others: nobody reads it. It has set no
 config either, because configs are written under the same fence. So raise the fence first, then read the lease, then
@@ -21,7 +21,7 @@ from kafka_rebalance.errors import ArtifactError, FormatVersionError, RunFolderE
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run_folder import RunFolder, file_name, open_run_folder
 
-_GENERATION = re.compile(r"([0-9a-f]{16}-[0-9]{10})\.json", re.ASCII)
+_GENERATION = re.compile(r"([0-9a-f]{16}-[0-9]{10}|log-[0-9]{13}-[0-9]{16})\.json", re.ASCII)
 _UNNUMBERED = ".json"  # after the cluster's name, beside its folder: the one file of a version without generations
 _DAMAGED = ".damaged"  # after the name of a file that nobody reads any more
 _ATTEMPTS = 5
