@@ -115,7 +115,6 @@ class ViewReader:
         self._listed.update(lists)
 
     def _read(self, topics: Collection[str] | None, only: Collection[TopicPartition] | None) -> _Read:
-        quorum = _find_quorum(self._wire)  # first: it refuses a cluster with ZooKeeper
         cluster_id, brokers, controller = _read_brokers(self._wire)
         give_up = time.monotonic() + _AGREE_SECONDS
         while True:
@@ -161,9 +160,28 @@ def read_live(wire: Wire) -> frozenset[int]:
     return frozenset(_read_brokers(wire)[1])
 
 
+def fresh_broker(wire: Wire, broker: int | None = None) -> int | None:
+    """A broker that has all of the metadata that is committed now; None: any, because nobody tells.
+
+    `broker`: wait for this one. One that has just started tells configs, topics and brokers of before. After
+    `_AGREE_SECONDS` the broker that has most of it has to do. Raises ReadError, ConnectionSettingsError.
+    """
+    quorum = _find_quorum(wire)
+    if quorum is None or not quorum.told:
+        return broker
+    wanted, give_up = quorum.committed, time.monotonic() + _AGREE_SECONDS
+    while True:
+        asked = wire.known_brokers() & quorum.told.keys() if broker is None else {broker}
+        best = max(asked, key=lambda one: (quorum.told.get(one, wanted), one), default=None)
+        if best is None or quorum.told.get(best, wanted) >= wanted or time.monotonic() > give_up:
+            return best
+        time.sleep(_CAUGHT_UP_SECONDS)
+        quorum = _find_quorum(wire) or quorum
+
+
 def read_topic_names(wire: Wire) -> frozenset[str]:
     """All topics that the user may describe. Raises ReadError."""
-    answer = wire.read(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+    answer = wire.read(MetadataRequest(topics=None, allow_auto_topic_creation=False), fresh_broker(wire))
     return frozenset(topic.name for topic in answer.topics)
 
 
@@ -222,7 +240,7 @@ def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration], int]:
 
     A fenced broker has no session, as one without a znode has none.
     """
-    answer = wire.read(DescribeClusterRequest(include_fenced_brokers=True))
+    answer = wire.read(DescribeClusterRequest(include_fenced_brokers=True), fresh_broker(wire))
     check_read("The list of brokers", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
     live = [broker for broker in answer.brokers if not getattr(broker, "is_fenced", False)]
     registered = {

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
+from kafka_rebalance.admin.cluster_view import fresh_broker
 from kafka_rebalance.admin.wire import Wire, check_read
 
 ALL_BROKERS = -1  # stands for the default of all brokers, whose resource has no name
@@ -17,10 +18,10 @@ _AT_ONCE = 500  # topics in one request; a topic has about 35 configs
 
 def read_topic_configs(wire: Wire, topics: Collection[str]) -> dict[str, dict[str, str]]:
     """The configs that are set on each topic; one that does not exist has none. Raises ReadError naming the topic."""
-    names = sorted(topics)
+    names, broker = sorted(topics), fresh_broker(wire) if topics else None
     found: dict[str, dict[str, str]] = {name: {} for name in names}
     for start in range(0, len(names), _AT_ONCE):
-        found |= dict(_asked(wire, TOPIC, names[start : start + _AT_ONCE], {_SET_ON_TOPIC}, None))
+        found |= dict(_asked(wire, TOPIC, names[start : start + _AT_ONCE], {_SET_ON_TOPIC}, broker))
     return found
 
 
@@ -30,9 +31,10 @@ def read_broker_configs(wire: Wire, brokers: Collection[int]) -> dict[int, dict[
     A broker answers for itself alone. Secrets are absent.
     """
     found = {
-        broker: dict(_asked(wire, BROKER, [str(broker)], {_SET_ON_BROKER}, broker))[str(broker)] for broker in brokers
+        broker: dict(_asked(wire, BROKER, [str(broker)], {_SET_ON_BROKER}, fresh_broker(wire, broker)))[str(broker)]
+        for broker in brokers
     }
-    return {**found, ALL_BROKERS: dict(_asked(wire, BROKER, [""], {_SET_ON_ALL_BROKERS}, None))[""]}
+    return {**found, ALL_BROKERS: dict(_asked(wire, BROKER, [""], {_SET_ON_ALL_BROKERS}, fresh_broker(wire)))[""]}
 
 
 def _asked(

@@ -41,6 +41,10 @@ class Wire:
         self._kafka = kafka
         self._manager = client._manager
 
+    def known_brokers(self) -> frozenset[int]:
+        """Those of the client's last look: some may be gone, and new ones may be missing."""
+        return frozenset(broker.node_id for broker in self._manager.cluster.brokers())
+
     def read(self, request: Any, broker: int | None = None, *, repeat_seconds: float = REQUEST_SECONDS) -> Any:
         """The answer of this broker, or of any one. The request is repeated if nobody answers, so it must only read.
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_rebalance.errors import ExecutionError, ThrottleError, UnwatchedError
+from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, ThrottleError, UnwatchedError
 from kafka_rebalance.steps.janitor import look_after_cluster
 from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.throttle.change_rate import change_rate
@@ -241,7 +241,7 @@ def test_another_tools_move_is_refused_left_alone_and_waited_for(
     kafka.reassign(theirs, {0: (1, 3)})
     with pytest.raises(ExecutionError, match=f"{theirs}-0 .*as approved, but this run has not asked for it"):
         other.request()
-    with pytest.raises(AirflowFailException, match="replicas are being added or removed"):
+    with pytest.raises(ClusterNotReadyError, match="replicas are being added or removed"):
         run.hold()
     assert kafka.moving() == {(theirs, 0): [1, 3, 2]}
     change_rate(airflow_deployment(), other.folder, FAST, by="olive")

@@ -87,6 +87,8 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
         fence = take_lock(deployment, cluster, plan.connection_id, owner)
         kept = ClusterLease(deployment, cluster, plan.snapshot["cluster_id"])
         try:
+            if put_back_left_behind(kept):
+                fence = cluster.lock.raise_held(owner)
             check_clock_for_window(cluster, plan)
             lease = _set(kept, plan, owner, fence, view, where, held_before=held_before)
         except LockLostError:
@@ -118,7 +120,6 @@ def _set(
     existing = known if known is not None and known.released_at is None else None
     if known is None and held_before:
         check_nothing_of_ours(cluster, plan, "Nothing was written.")
-    put_back_left_behind(kept)
     entities = {*desired_throttle(moves, rate), *(existing.wanted if existing else ())}
     away = read_away(cluster, entities)
     current = read_configs(cluster, entities - away)
