@@ -6,8 +6,7 @@ what somebody else lists at the same moment stays (IncrementalAlterConfigs, KIP-
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 
 from kafka.errors import for_code
@@ -23,8 +22,6 @@ from kafka_rebalance.kafka.throttles import (
     throttle_problem,
 )
 from kafka_rebalance.model.cluster_writes import Kind, note
-
-_TOLD_SECONDS = 10.0
 
 
 class _Do(IntEnum):
@@ -80,8 +77,6 @@ def _set_rates(
         if now.get(key) != value
     ]
     _send(wire, "brokers", broker, todo)
-    wanted = dict(changes)
-    _wait(lambda: wanted.items() <= {**dict.fromkeys(wanted), **_read(wire, "brokers", broker)}.items())
 
 
 def _merge_list(wire: Wire, topic: str, key: str, wanted: str | None, before: str | None, now: str | None) -> None:
@@ -98,19 +93,7 @@ def _merge_list(wire: Wire, topic: str, key: str, wanted: str | None, before: st
         _send(wire, "topics", topic, [(key, _Do.APPEND, _joined(added, wanted, key))])
     if taken_out:
         _send(wire, "topics", topic, [(key, _Do.SUBTRACT, _joined(taken_out, now, key))])
-    _wait(lambda: _is_merged(_listed(_read(wire, "topics", topic).get(key), key), added, taken_out))
     _set_letters(wire, topic, key, wanted)
-
-
-def _is_merged(now: Collection[str], added: Collection[str], taken_out: Collection[str]) -> bool:
-    return set(added) <= set(now) and not set(taken_out) & set(now)
-
-
-def _wait(is_told: Callable[[], bool]) -> None:
-    """Until the brokers tell what the controller has confirmed. Others may change it again: then the caller sees."""
-    give_up = time.monotonic() + _TOLD_SECONDS
-    while not is_told() and time.monotonic() < give_up:
-        time.sleep(0.02)
 
 
 def _set_letters(wire: Wire, topic: str, key: str, wanted: str | None) -> None:

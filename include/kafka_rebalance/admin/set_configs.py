@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from kafka_rebalance.admin.cluster_view import fresh_broker
+from kafka_rebalance.admin.quorum import fresh_broker
 from kafka_rebalance.admin.wire import Wire, check_read
 
 ALL_BROKERS = -1  # stands for the default of all brokers, whose resource has no name

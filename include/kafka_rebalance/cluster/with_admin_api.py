@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from kafka_rebalance.admin import config_changes, moves, set_configs, topic_changes
-from kafka_rebalance.admin.cluster_view import ViewReader, check_quorum_stable, read_live, read_moves, read_topic_names
+from kafka_rebalance.admin import cluster_view, config_changes, moves, set_configs, topic_changes
+from kafka_rebalance.admin.cluster_view import read_live, read_moves, read_topic_names
 from kafka_rebalance.admin.lock.log_lock import LogLock
+from kafka_rebalance.admin.quorum import check_quorum_stable
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.errors import ApprovalError, LockLostError, ReadError, WriteError
@@ -44,7 +45,6 @@ class AdminApiCluster:
         self._kafka = kafka
         self._wire = wire
         self._lock = lock
-        self._views = ViewReader(wire)
 
     @property
     def lock(self) -> LogLock:
@@ -63,10 +63,10 @@ class AdminApiCluster:
         *,
         known: Mapping[TopicPartition, PartitionState | None] | None = None,
     ) -> ClusterView:
-        return self._views.read_view(topics)
+        return cluster_view.read_view(self._wire, topics)
 
     def read_batch_view(self, partitions: Collection[TopicPartition]) -> BatchView:
-        return self._views.read_batch_view(partitions)
+        return cluster_view.read_batch_view(self._wire, partitions)
 
     def has_request(self) -> bool:
         return bool(read_moves(self._wire))
@@ -146,8 +146,6 @@ class AdminApiCluster:
         if refused:
             named = ", ".join(f"{tp} ({why})" for tp, why in sorted(refused.items())[:10])
             log.error("Kafka refused %d of %d partitions: %s", len(refused), len(targets), named)
-        accepted = [move for move in batch.moves if move.topic_partition not in refused]
-        self._views.expect({move.topic_partition: move.before for move in accepted if move.before != move.after})
 
     def _request(
         self, holder: LockOwner, batch: int, some_moves: Sequence[Move], registered: Collection[int], fence: Fence

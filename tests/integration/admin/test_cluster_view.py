@@ -18,9 +18,10 @@ from confluent_kafka.admin import (
 from confluent_kafka.admin import ResourceType as AclResource
 from kafka import TopicPartition as KafkaTopicPartition
 
-from kafka_rebalance.admin import cluster_view
+from kafka_rebalance.admin import cluster_view, quorum
 from kafka_rebalance.admin.clients import open_kafka_python
-from kafka_rebalance.admin.cluster_view import Quorum, read_view
+from kafka_rebalance.admin.cluster_view import read_view
+from kafka_rebalance.admin.quorum import Quorum
 from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.errors import ConnectionSettingsError, RebalanceError
@@ -91,7 +92,8 @@ def test_partitions_and_configs_are_those_of_zookeeper(
         topics[0], {0: (2, 1, 4), 1: (3, 2, 1)}, config={"retention.ms": "5000", "segment.bytes": "9999"}
     )
     cluster.create_topic(topics[1], {0: (4,)})
-    monkeypatch.setattr(cluster_view, "_find_quorum", lambda wire: Quorum(1, 1, frozenset({1}), 0, {}))  # there is none
+    for room in (quorum, cluster_view):  # there is none
+        monkeypatch.setattr(room, "find_quorum", lambda wire: Quorum(1, 1, frozenset({1}), {}))
     kafka, zookeeper = KafkaConnection(cluster.bootstrap_servers), ZooKeeperConnection(cluster.zookeeper)
     with open_wire(kafka) as wire, open_client(zookeeper) as client:
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_rebalance.admin import cluster_view
-from kafka_rebalance.admin.cluster_view import Quorum
+from kafka_rebalance.admin import cluster_view, quorum
+from kafka_rebalance.admin.quorum import Quorum
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS
@@ -36,7 +36,8 @@ def test_a_plan_is_the_same_bytes(
     for run in runs:
         if run is runs[1]:
             # Simulated: the quorum, which a cluster with ZooKeeper does not have.
-            monkeypatch.setattr(cluster_view, "_find_quorum", lambda wire: Quorum(1, 1, frozenset(), 0, {}))
+            for room in (quorum, cluster_view):
+                monkeypatch.setattr(room, "find_quorum", lambda wire: Quorum(1, 1, frozenset(), {}))
             by_api = {"conn_type": "kafka_admin_api", "host": cluster.bootstrap_servers}
             monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(by_api))
         wait("all is in sync", lambda run=run: planned(run, topic))

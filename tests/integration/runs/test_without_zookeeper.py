@@ -1,4 +1,4 @@
-"""A rebalance of a cluster without ZooKeeper, up to the plan: a run reads and plans there, and writes nothing."""
+"""Plans, drift, the nightly check and topics of a cluster without ZooKeeper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.admin.cluster_view import read_view
 from kafka_rebalance.admin.wire import open_wire
@@ -15,10 +15,8 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.steps.approval_request import EndsHere, RunLinks, ask
-from kafka_rebalance.steps.janitor.look_after_cluster import look_after_cluster
+from kafka_rebalance.steps.approval_request import RunLinks
 from kafka_rebalance.steps.nightly.check_cluster import check
-from kafka_rebalance.steps.rebalance.ask_for_approval import CandidateApproval
 from kafka_rebalance.steps.rebalance.plan_drift import read_drift
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
@@ -53,19 +51,14 @@ def view_of(cluster: LocalCluster) -> ClusterView:
         return read_view(wire)
 
 
-def test_a_plan_is_made_and_not_offered_and_kafkas_own_tool_carries_it_out(
+def test_a_plan_is_told_to_be_in_place_when_kafkas_own_tool_carries_it_out(
     run: InProcessRun, cluster: LocalCluster
 ) -> None:
     proposals = run.plan()
     chosen = next(one["name"] for one in proposals["candidates"] if one["moved_replicas"])
     snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
     assert snapshot["controller"]["broker"] == 101
-    assert not snapshot["has_zookeeper"]
 
-    asked = run_step(ask, run.dag_run, CandidateApproval(), str(run.folder), run.xcom["nonce"], LINKS)
-    assert isinstance(asked, EndsHere)
-    assert "has no ZooKeeper" in asked.why
-    assert {tp.partition: one.replicas for tp, one in view_of(cluster).partitions.items()} == UNEVEN
     drift = read_drift(airflow_deployment(), run.folder)
     assert not drift.in_the_way
     assert all(one.unchanged and not one.harmless + one.conflicting for one in drift.candidates)
@@ -87,15 +80,14 @@ def lists_of(view: ClusterView) -> dict[tuple[str, int], tuple[int, ...]]:
     return {tp: one.replicas for tp, one in view.partitions.items() if set(one.isr) == set(one.replicas)}
 
 
-def test_the_nightly_check_measures_the_cluster_and_proposes_nothing(run: InProcessRun) -> None:
+def test_the_nightly_check_measures_the_cluster_and_proposes_a_rebalance_past_the_limit(
+    run: InProcessRun, cluster: LocalCluster
+) -> None:
+    cluster.create_topic("lopsided", dict.fromkeys(range(8), (1, 2)))
+    cluster.produce("lopsided", dict.fromkeys(range(8), 200_000))
     found = run_step(check, run.dag_run, CONNECTION)
-    assert found["cluster_id"]
-    assert not found["propose"]
-
-
-def test_the_janitor_has_nothing_to_look_after(run: InProcessRun) -> None:
-    with pytest.raises(AirflowSkipException, match="has no ZooKeeper"):
-        run_step(look_after_cluster, run.dag_run, CONNECTION, {})
+    assert found["past_limit"]
+    assert found["propose"], found["not_proposed"]
 
 
 # --- kafka_topics ---

@@ -20,6 +20,7 @@ from kafka_rebalance.kafka.reassign_tool_files import (
     parse_reassignment,
     parse_topics_to_move,
 )
+from kafka_rebalance.kafka.throttles import throttle_problem
 from kafka_rebalance.model.digests import canonical_json, digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
@@ -158,7 +159,7 @@ def lease(value: Any) -> None:
     found = ThrottleLease.from_mapping(value)
     assert ThrottleLease.from_mapping(json.loads(json.dumps(found.to_mapping()))) == found
     before = {entity: {k: v for k, v in values.items() if v is not None} for entity, values in found.prior.items()}
-    assert all(entity_configs.throttle_problem(*change) is None for change in set_changes(found, {}).items())
+    assert all(throttle_problem(*change) is None for change in set_changes(found, {}).items())
     changes = set_changes(found, before)
     throttled = {entity: values | changes.get(entity, {}) for entity, values in before.items()}
     assert confirm(found, throttled) == ()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kafka_rebalance.kafka.throttles import throttle_problem
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
@@ -152,9 +153,7 @@ def topic_document(assignment: Any, rng: random.Random) -> None:
 def config_document(assignment: Any, rng: random.Random) -> None:
     values = {rng.choice(("retention.ms", *(odd for odd in ODD if not isinstance(odd, list | dict)))): rng.choice(ODD)}
     assert entity_configs.decode_config(entity_configs.encode_config(values)) == values
-    problem = entity_configs.throttle_problem(
-        rng.choice(("topics/orders", "brokers/1", "brokers/01", "topics/..", "")), values
-    )
+    problem = throttle_problem(rng.choice(("topics/orders", "brokers/1", "brokers/01", "topics/..", "")), values)
     assert problem is not None or not values
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import CorruptZnodeError, WriteError
+from kafka_rebalance.kafka.throttles import throttle_problem
 from kafka_rebalance.model.cluster_view import Endpoint
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper.cluster_lock import decode_lock
@@ -23,7 +24,6 @@ from kafka_rebalance.zookeeper.znodes.entity_configs import (
     decode_config,
     encode_config,
     encode_config_change,
-    throttle_problem,
 )
 from kafka_rebalance.zookeeper.znodes.registrations import (
     decode_broker,

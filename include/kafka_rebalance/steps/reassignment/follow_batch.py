@@ -41,6 +41,8 @@ from kafka_rebalance.steps.throttle.lease_files import rate_in_force
 SAMPLES_KEPT = 120  # the rate is that of their last minute
 SIZES_SECONDS = 2.0  # a broker answers with all its replicas, so it is asked less often than ZooKeeper
 STANDING_SECONDS = 300.0  # a finding: copies between two brokers that stand for so long while others move
+# Without a request znode, brokers tell the end of a move later than the controller does: milliseconds, seconds if busy.
+DOUBT_SECONDS = 5.0
 # After a stall an operator may have repaired something. A new follower waits so long for it, not the whole stall time.
 GRACE_SHARE, GRACE_SECONDS = 0.1, 120.0
 
@@ -75,6 +77,8 @@ class BatchFollower(Watcher):
         self._unreadable_since: float | None = None
         self._unreadable_for: float | None = None
         self._complete_looks = 0
+        self._lost_since: float | None = None  # when what was requested was first seen neither moving nor in place
+        self._doubt_seconds = 0.0  # for so long that is not believed
         self._requested = False
         self._rate = Rate(None, None)
         self._control = Control()
@@ -88,6 +92,7 @@ class BatchFollower(Watcher):
         view = self._cluster().read_batch_view([move.topic_partition for move in self.batch.moves])
         self._unreadable_since = self._unreadable_for = None
         self._requested = view.is_requested
+        self._doubt_seconds = 0.0 if view.traits.has_request_znode else DOUBT_SECONDS
         note = progress_notes.read_movement(self.folder, self.batch.number) if self._movement is None else {}
         begun = self._movement.begun if self._movement else stalled_copies.begun_in(note)
         each = self._each(view, {}, begun)
@@ -255,7 +260,7 @@ class BatchFollower(Watcher):
         self._complete_looks = 0
         # A refused move is shown at once. The batch is given up when no other move of it is under way.
         under_way = any(phase in stalled_copies.OPEN for phase in progress.phases)
-        if (progress.refused or progress.taken_back) and not under_way:
+        if self._is_lost(bool(progress.refused or progress.taken_back) and not under_way, seen.at):
             if self._control.cancelled is not None:  # moves that are back at their old lists are not refused
                 return "cancelled", (
                     f"Batch {self.batch.number} was cancelled by {self._control.cancelled}: "
@@ -287,6 +292,14 @@ class BatchFollower(Watcher):
             f"{causes or 'no cause seen in ZooKeeper'}. Its copies stay requested and throttled. Remove the cause: the "
             "copies then go on by themselves. Then clear this task."
         )
+
+    def _is_lost(self, looks_lost: bool, now: float) -> bool:
+        """Whether what was requested is neither moving nor in place, and has been so for long enough to believe it."""
+        if not looks_lost:
+            self._lost_since = None
+            return False
+        self._lost_since = self._lost_since or now
+        return now - self._lost_since >= self._doubt_seconds
 
     def _say(
         self, progress: MovesProgress, odd: Mapping[progress_notes.Subject, str], say: Callable[[str], object]

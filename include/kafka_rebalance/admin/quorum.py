@@ -1,0 +1,121 @@
+"""The quorum of controllers, and which brokers have heard all that it has written.
+
+A broker answers from its own copy of the metadata. The copy is behind by milliseconds when the cluster is quiet, and by
+more than ten seconds while brokers create thousands of logs or start. In its answer to ApiVersions a broker tells up to
+which offset it has applied the metadata (KIP-584, `finalized_features_epoch`; KRaftMetadataCache.features).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kafka.errors import IncompatibleBrokerVersion
+from kafka.protocol.admin import DescribeQuorumRequest
+from kafka.protocol.metadata import ApiVersionsRequest
+
+import kafka_rebalance
+from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read
+from kafka_rebalance.errors import ClusterNotReadyError, ConnectionSettingsError, ReadError
+from kafka_rebalance.model.cluster_view import Controller, SettledController
+
+EPOCHS_OF_A_STORM = 3  # an ordinary failover between the two reads adds one, a vote that was split adds more
+_FRESH_SECONDS, _PAUSE_SECONDS = 30.0, 0.02
+_METADATA_TOPIC = "__cluster_metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """`fetched`: the offset behind the last record that each node has fetched of the metadata."""
+
+    leader: int
+    epoch: int
+    voters: frozenset[int]
+    fetched: Mapping[int, int]
+
+
+def check_quorum_stable(wire: Wire, pause: Callable[[], None]) -> SettledController:
+    """The quorum's leader, read twice with `pause` between. Raises ClusterNotReadyError, ReadError."""
+    before = read_quorum(wire)
+    pause()
+    after = read_quorum(wire)
+    if after.epoch - before.epoch > EPOCHS_OF_A_STORM:
+        raise ClusterNotReadyError(
+            f"The quorum's epoch grew from {before.epoch} to {after.epoch} between two reads: the controllers elect "
+            "one leader after the other. Nothing was written. See the controllers' logs."
+        )
+    return SettledController(Controller(after.leader, after.epoch), (before.epoch, after.epoch))
+
+
+def read_quorum(wire: Wire) -> Quorum:
+    """Raises ConnectionSettingsError for a cluster with ZooKeeper, ClusterNotReadyError without a leader, ReadError."""
+    found = find_quorum(wire)
+    if found is None:
+        raise ClusterNotReadyError(
+            "The quorum of controllers has no leader. Nothing was written. Try again when it has elected one."
+        )
+    return found
+
+
+def find_quorum(wire: Wire) -> Quorum | None:
+    """None: it has no leader now."""
+    data = DescribeQuorumRequest.TopicData
+    one = data.PartitionData(partition_index=0)
+    try:
+        answer = wire.read(DescribeQuorumRequest(topics=[data(topic_name=_METADATA_TOPIC, partitions=[one])]))
+    except IncompatibleBrokerVersion as old:
+        raise ConnectionSettingsError(
+            "This cluster has no quorum of controllers: it has ZooKeeper, or is below Kafka 3.3. Nothing was read or "
+            "written. Use a connection of type kafka_zookeeper."
+        ) from old
+    check_read("The quorum of controllers", DESCRIBE_CLUSTER, answer.error_code)
+    found = answer.topics[0].partitions[0]
+    check_read("The quorum of controllers", DESCRIBE_CLUSTER, found.error_code)
+    if found.leader_id < 0:
+        return None
+    fetched = {node.replica_id: node.log_end_offset for node in (*found.current_voters, *found.observers)}
+    voters = frozenset(voter.replica_id for voter in found.current_voters)
+    return Quorum(found.leader_id, found.leader_epoch, voters, fetched)
+
+
+def fresh_broker(wire: Wire, broker: int | None = None) -> int | None:
+    """A broker that has applied all that the controllers have written by now. `broker`: wait for this very one.
+
+    Raises ReadError if none does within half a minute, ConnectionSettingsError. Without a leader of the quorum, nobody
+    can tell: then it is the broker that was given, or None for any.
+    """
+    quorum = find_quorum(wire)
+    if quorum is None or not quorum.fetched:
+        return broker
+    epoch, wanted, give_up = quorum.epoch, _last_offset(quorum), time.monotonic() + _FRESH_SECONDS
+    while time.monotonic() < give_up:
+        if quorum.epoch != epoch:  # what the leader before had written last may never have counted
+            epoch, wanted = quorum.epoch, _last_offset(quorum)
+        known = wire.known_brokers() & quorum.fetched.keys() if broker is None else {broker}
+        for one in sorted(known, key=lambda each: (-quorum.fetched.get(each, 0), each != quorum.leader)):
+            if _applied(wire, one) >= wanted:
+                return one
+        time.sleep(_PAUSE_SECONDS)
+        quorum = find_quorum(wire) or quorum
+    who = "No broker" if broker is None else f"Broker {broker}"
+    raise ReadError(
+        f"{who} has applied the metadata up to offset {wanted} within {_FRESH_SECONDS:.0f} s, so what brokers tell is "
+        "old. Nothing was written. Try again when the cluster is quiet; if it stays, see the brokers' logs."
+    )
+
+
+def _last_offset(quorum: Quorum) -> int:
+    """Of the leader's log: what is listed as in motion may not be committed yet."""
+    return quorum.fetched.get(quorum.leader, 0) - 1
+
+
+def _applied(wire: Wire, broker: int) -> int:
+    """Up to which offset the broker has applied the metadata; -1: it does not answer."""
+    request = ApiVersionsRequest(
+        client_software_name="kafka-rebalance", client_software_version=kafka_rebalance.__version__
+    )
+    try:
+        return int(wire.read(request, broker, repeat_seconds=0).finalized_features_epoch)
+    except ReadError:
+        return -1
