@@ -371,8 +371,7 @@ def test_nothing_is_proposed_that_would_be_refused_because_a_broker_has_no_rack(
     rows = broker_rows([1, 2, 3], {1: "a", 2: "b"})
     problem = problem_of(rows, partition_rows([[1, 2], [3, 1]]), job="leaders")
     policy = Policy.from_mapping({"approvers": ["uma"]}, "test")
-    now = datetime.now(UTC)
-    checked = why_not_propose.CheckedCluster(airflow_deployment(), "cluster", problem, policy, None, now)
+    checked = why_not_propose.CheckedCluster(airflow_deployment(), "cluster", problem, policy, None, datetime.now(UTC))
     reason, _ = why_not_propose.why_not(checked, policy, {}, {})
     assert reason is not None
     assert "broker 3 has no rack though others have one" in reason
