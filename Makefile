@@ -61,8 +61,8 @@ test-tools: setup
 		[(find_runtime(version, print), tools_jars(version, print)) for version in ROOTS]; spark_source_jars(print)"
 
 .PHONY: demo
-demo: setup  ## run one rebalance on this machine, from trigger to verification (APPROVE=ui|auto; KEEP=1 leaves it running)
-	@APPROVE="$(APPROVE)" KEEP="$(KEEP)" $(BIN)/python -m demo
+demo: setup  ## run one rebalance on this machine, from trigger to verification (APPROVE=ui|auto; VERSION=4.4.0; KEEP=1 leaves it running)
+	@APPROVE="$(APPROVE)" VERSION="$(VERSION)" KEEP="$(KEEP)" $(BIN)/python -m demo
 
 .PHONY: bench
 bench: setup  ## measure the planner on clusters of three sizes: bytes over the bound, balance, time and memory, into docs/

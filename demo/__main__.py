@@ -2,6 +2,7 @@
 
 `APPROVE=ui` waits for a person in the browser (the default on a terminal). With `APPROVE=auto` a second user approves
 the recommended candidate through the API. `KEEP=1` leaves everything running until Ctrl-C, and keeps the folder.
+`VERSION=4.4.0` runs it without ZooKeeper.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from demo.tables import broker_table, check_lines, move_lines
 from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from local_cluster import LocalCluster
+from local_cluster.jars.locked_jars import DEFAULT_VERSION, KRAFT_VERSIONS, VERSIONS
 from local_cluster.scenarios import SCENARIOS
 
 CONNECTION = "kafka_demo"
@@ -44,11 +46,16 @@ def main() -> int:
     if approve not in ("ui", "auto"):
         print(f"APPROVE={approve} is unknown. Nothing was started. Use ui or auto.", file=sys.stderr)
         return 2
+    version, known = os.environ.get("VERSION") or DEFAULT_VERSION, (*VERSIONS, *KRAFT_VERSIONS)
+    if version not in known:
+        shown = ", ".join(dict.fromkeys(known))
+        print(f"VERSION={version} is unknown. Nothing was started. Use one of {shown}.", file=sys.stderr)
+        return 2
     keep = os.environ.get("KEEP") == "1"
     folder = Path(tempfile.mkdtemp(prefix="kafka-rebalance-demo-"))
     try:
         with ExitStack() as stack:
-            airflow, state = _rebalance(stack, folder, approve)
+            airflow, state = _rebalance(stack, folder, approve, version)
             if keep:
                 print(f"\nStill running: Airflow at {airflow.url}. Files are in {folder}. Ctrl-C ends it.")
                 with suppress(KeyboardInterrupt):
@@ -62,20 +69,12 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _rebalance(stack: ExitStack, folder: Path, approve: str) -> tuple[LocalAirflow, str]:
+def _rebalance(stack: ExitStack, folder: Path, approve: str, version: str) -> tuple[LocalAirflow, str]:
     """The Airflow that ran the rebalance, and the state in which the run ended."""
-    with step("starting ZooKeeper and 4 brokers in 3 racks (Kafka 3.9.2)"):
-        cluster = stack.enter_context(LocalCluster(version="3.9.2", brokers=4, racks=3, folder=folder / "kafka"))
-    airflow = LocalAirflow(
-        folder / "airflow",
-        connections={
-            CONNECTION: {
-                "conn_type": "kafka_zookeeper",
-                "host": cluster.zookeeper,
-                "extra": {"bootstrap_servers": cluster.bootstrap_servers},
-            }
-        },
-    )
+    servers = "ZooKeeper and 4 brokers" if version in VERSIONS else "4 brokers, three of them controllers too,"
+    with step(f"starting {servers} in 3 racks (Kafka {version})"):
+        cluster = stack.enter_context(LocalCluster(version=version, brokers=4, racks=3, folder=folder / "kafka"))
+    airflow = LocalAirflow(folder / "airflow", connections={CONNECTION: _connection(cluster)})
     airflow.write_policy(CONNECTION, POLICY)
     stack.callback(airflow.stop)
     with ThreadPoolExecutor(2) as pool, step("producing skewed data, adding 2 empty brokers, starting Airflow"):
@@ -101,6 +100,13 @@ def _rebalance(stack: ExitStack, folder: Path, approve: str) -> tuple[LocalAirfl
         state = run.wait_for_end(timeout=600, each_poll=lambda: tick(_progress(run) or _active(run)))
     _tell(run, state, time.monotonic() - begun)
     return airflow, state
+
+
+def _connection(cluster: LocalCluster) -> dict[str, Any]:
+    if cluster.kraft:
+        return {"conn_type": "kafka_admin_api", "host": cluster.bootstrap_servers}
+    extra = {"bootstrap_servers": cluster.bootstrap_servers}
+    return {"conn_type": "kafka_zookeeper", "host": cluster.zookeeper, "extra": extra}
 
 
 def _approve(run: DagRun, approver: DagRun, request: dict[str, Any], approve: str, url: str) -> None:

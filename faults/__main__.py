@@ -12,12 +12,11 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from faults.cases import Case, matrix
-from faults.cluster import running
+from faults.cases import EVERY_VERSION, Case, matrix
 from faults.processes import ROOT
 from faults.report import write_tables
 from faults.run import Result, airflow, run_case
-from local_cluster.jars.locked_jars import VERSIONS
+from faults.running_cluster import running
 
 RESULTS = ROOT / ".faults" / "results.jsonl"
 
@@ -27,13 +26,17 @@ def run_version(version: str, cases: Iterable[Case], folder: Path, give_up: floa
 
     Begins no case after `give_up` (time.monotonic()).
     """
-    left = list(cases)
+    left = sorted(cases, key=lambda case: case.has_own_quorum)
     number = 0
     while left and time.monotonic() < give_up:
         number += 1
         place = folder / f"{version}-{number}"
-        with running(version, place / "cluster") as cluster, airflow(place / "airflow", cluster) as environment:
-            while left and time.monotonic() < give_up:
+        own_quorum = left[0].has_own_quorum
+        with (
+            running(version, place / "cluster", own_quorum=own_quorum) as cluster,
+            airflow(place / "airflow", cluster) as environment,
+        ):
+            while left and left[0].has_own_quorum == own_quorum and time.monotonic() < give_up:
                 case = left.pop(0)
                 result = run_case(cluster, environment, case, place / case.topic)
                 yield result
@@ -44,7 +47,7 @@ def run_version(version: str, cases: Iterable[Case], folder: Path, give_up: floa
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 if every case that ran has passed, else 1."""
     parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__.splitlines()[0])
-    parser.add_argument("--versions", nargs="+", default=VERSIONS, choices=VERSIONS)
+    parser.add_argument("--versions", nargs="+", default=EVERY_VERSION, choices=EVERY_VERSION)
     parser.add_argument(
         "--only",
         nargs="+",

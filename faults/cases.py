@@ -7,7 +7,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from local_cluster.jars.locked_jars import VERSIONS
+from local_cluster.jars.locked_jars import KRAFT_VERSIONS, VERSIONS
+
+_KRAFT = "-kraft"
+WITHOUT_ZOOKEEPER = tuple(f"{version}{_KRAFT}" for version in KRAFT_VERSIONS)
+EVERY_VERSION = (*VERSIONS, *WITHOUT_ZOOKEEPER)
 
 
 class Fault(StrEnum):
@@ -18,6 +22,8 @@ class Fault(StrEnum):
     CONTROLLER = "controller"
     ZOOKEEPER = "zookeeper"  # every server of the ensemble
     ZOOKEEPER_ONE = "zookeeper-one"  # the leader of the ensemble
+    QUORUM = "quorum"  # every controller, where controllers are no brokers
+    QUORUM_LEADER = "quorum-leader"  # the one of them that is active
     RACK = "rack"  # one of its brokers leads partitions that move away
     FROZEN = "frozen"  # the target stays registered and answers nothing
     WORKER = "worker"  # the process that runs our tasks
@@ -55,6 +61,14 @@ class Ending(StrEnum):
     TOLD = "told"  # it fails and says why; whoever follows its advice finds no throttle, lock or request left
 
 
+class Needs(StrEnum):
+    """The cluster on which a fault can be made."""
+
+    ANY = "any"
+    ZOOKEEPER = "zookeeper"
+    QUORUM = "quorum"  # controllers that are no brokers
+
+
 KILLED = (Moment.SUBMIT, Moment.MID_COPY, Moment.END)
 
 
@@ -66,20 +80,23 @@ class Kind:
     moments: tuple[Moment, ...] = (Moment.MID_COPY,)
     ending: Ending = Ending.AS_APPROVED
     told: str = ""  # a pattern that must match something that the run says
+    needs: Needs = Needs.ANY
 
 
 KINDS = {
     Fault.TARGET: Kind("kill -9 of the target broker", KILLED),
     Fault.LEADER: Kind("kill -9 of a leader that copies are read from", KILLED),
     Fault.CONTROLLER: Kind("kill -9 of the controller", KILLED),
-    Fault.ZOOKEEPER: Kind("kill -9 of all of ZooKeeper, started again", KILLED),
-    Fault.ZOOKEEPER_ONE: Kind("kill -9 of the leader of three ZooKeepers", KILLED),
+    Fault.ZOOKEEPER: Kind("kill -9 of all of ZooKeeper, started again", KILLED, needs=Needs.ZOOKEEPER),
+    Fault.ZOOKEEPER_ONE: Kind("kill -9 of the leader of three ZooKeepers", KILLED, needs=Needs.ZOOKEEPER),
+    Fault.QUORUM: Kind("kill -9 of all three controllers, started again", KILLED, needs=Needs.QUORUM),
+    Fault.QUORUM_LEADER: Kind("kill -9 of the active one of three controllers", KILLED, needs=Needs.QUORUM),
     Fault.RACK: Kind("kill -9 of all brokers of the target's rack", KILLED),
     Fault.FROZEN: Kind("SIGSTOP of the target broker", KILLED),
     Fault.WORKER: Kind("kill -9 of our worker", KILLED),
     Fault.TRIGGERER: Kind("kill -9 of our triggerer", KILLED),
-    Fault.EVERYTHING: Kind("kill -9 of all brokers, ZooKeeper and our processes"),
-    Fault.SLOW_ZOOKEEPER: Kind("ZooKeeper stopped for seconds, again and again"),
+    Fault.EVERYTHING: Kind("kill -9 of all brokers, of ZooKeeper or the quorum, and of our processes"),
+    Fault.SLOW_ZOOKEEPER: Kind("ZooKeeper stopped for seconds, again and again", needs=Needs.ZOOKEEPER),
     Fault.FULL_DISK: Kind("no room on the target's disk", told=r"[Bb]roker 4 "),
     Fault.FAILED_LOG_DIR: Kind("one of the target's two log dirs fails", told=r"log dir"),
     Fault.TOPIC_DELETED: Kind("the topic is deleted", ending=Ending.TOLD, told=r"delet|gone|not there|no longer there"),
@@ -98,9 +115,14 @@ KINDS = {
 }
 
 
+def without_suffix(version: str) -> str:
+    """The version of Kafka itself."""
+    return version.removesuffix(_KRAFT)
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One fault at one moment on one version."""
+    """One fault at one moment on one version. `version` ends with `-kraft` where there is no ZooKeeper."""
 
     version: str
     fault: Fault
@@ -121,6 +143,15 @@ class Case:
         return self.kind.moments == KILLED
 
     @property
+    def has_zookeeper(self) -> bool:
+        return not self.version.endswith(_KRAFT)
+
+    @property
+    def has_own_quorum(self) -> bool:
+        """Whether controllers are no brokers."""
+        return self.kind.needs is Needs.QUORUM
+
+    @property
     def kind(self) -> Kind:
         return KINDS[self.fault]
 
@@ -129,10 +160,12 @@ class Case:
         return random.Random(f"{self.seed}/{self.name}")
 
 
-def matrix(versions: Collection[str] = VERSIONS, only: Collection[str] = (), seed: int = 6) -> Iterator[Case]:
+def matrix(versions: Collection[str] = EVERY_VERSION, only: Collection[str] = (), seed: int = 6) -> Iterator[Case]:
     """All cases of these versions, by version. `only` keeps the cases with one of these parts in their name."""
     for version in versions:
         for fault, kind in KINDS.items():
+            if kind.needs is (Needs.ZOOKEEPER if version.endswith(_KRAFT) else Needs.QUORUM):
+                continue
             for moment in kind.moments:
                 case = Case(version, fault, moment, seed)
                 if not only or any(part in case.name for part in only):

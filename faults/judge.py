@@ -1,4 +1,4 @@
-"""Judges how a run has ended, by ZooKeeper and the records alone. What the run says is compared with them."""
+"""Judges how a run has ended, by the cluster and the records alone. What the run says is compared with them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def judge_end(run: Run, strike: Strike, state: str, before: Throttles) -> list[s
     passed = _verified(run.folder)
     truths = [truth.as_approved and truth.throttles in wanted for truth in run.truths]
     if passed is not None and passed not in truths and run.case.fault is not Fault.THROTTLE_LIFTED:
-        problems.append(f"verification.json says passed={passed}, ZooKeeper does not: {run.truths[1]}")
+        problems.append(f"verification.json says passed={passed}, the cluster does not: {run.truths[1]}")
     now = run.truths[1]
     if state == "success":
         # A broker that is killed as the copies end stays in the ISR until its session ends, perhaps after `verify`.

@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kazoo.exceptions import KazooException
-
-from faults.cluster import BROKERS, FaultCluster
+from faults.cluster import AWAY, BROKERS, FaultCluster
 
 ELECT = re.compile(r"(?i)another controller|controller election|broker that is controller|new controller")
 
@@ -46,10 +44,12 @@ class Operator:
 
         `advice` is what the run said in its errors and on its page. The operator elects only if it says so.
         """
+        if not self.cluster.has_zookeeper:
+            return ""  # no request can be left behind
         try:
             if self.cluster.reassignment() is None or self.cluster.registered() != set(BROKERS):
                 return ""
-        except KazooException:
+        except AWAY:
             return ""  # ZooKeeper does not answer: this can wait
         if not ELECT.search(advice):
             return "the request stays, but the run does not say that another controller clears it"

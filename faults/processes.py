@@ -24,11 +24,10 @@ def airflow_environment(folder: Path, cluster: LocalCluster, policy: str) -> dic
     """The Airflow settings of our processes. Writes the policy below `folder`, where the runs' folder is too."""
     (folder / "policies").mkdir(parents=True)
     (folder / "policies" / f"{CONNECTION}.yaml").write_text(policy, encoding="utf-8")
-    connection = {
-        "conn_type": "kafka_zookeeper",
-        "host": cluster.zookeeper,
-        "extra": {"bootstrap_servers": cluster.bootstrap_servers},
-    }
+    connection: dict[str, Any] = {"conn_type": "kafka_admin_api", "host": cluster.bootstrap_servers}
+    if not cluster.kraft:
+        extra = {"bootstrap_servers": cluster.bootstrap_servers}
+        connection = {"conn_type": "kafka_zookeeper", "host": cluster.zookeeper, "extra": extra}
     return {
         f"AIRFLOW_CONN_{CONNECTION.upper()}": json.dumps(connection),
         "AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE": "false",  # our processes have no database to read it from

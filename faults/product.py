@@ -97,11 +97,15 @@ def _as_xcom(value: Any) -> Any:
 
 
 def _kill_later(seconds: float, writes: int = 0) -> None:
-    """kill -9 this process `seconds` after it hands its n-th write to ZooKeeper's client, answered or not.
+    """kill -9 this process `seconds` after it hands its n-th write to a client, answered or not.
 
-    n is `writes`; a transaction is one write. Without `writes` the time counts from now.
+    n is `writes`; a transaction is one write, of ZooKeeper or of the lock's log. Without `writes` the time counts from
+    now.
     """
     from kazoo.client import KazooClient, TransactionRequest
+
+    from kafka_rebalance.admin.lock.transaction_log import TransactionLog
+    from kafka_rebalance.admin.wire import Wire
 
     left = [writes]
 
@@ -124,7 +128,8 @@ def _kill_later(seconds: float, writes: int = 0) -> None:
         timer.daemon = True
         timer.start()
     plain = [(KazooClient, name) for name in ("create_async", "set_async", "delete_async")]
-    for owner, name in (*plain, (TransactionRequest, "commit_async")) if writes else ():
+    by_kafka = [(TransactionLog, "_append"), (Wire, "write")]
+    for owner, name in (*plain, (TransactionRequest, "commit_async"), *by_kafka) if writes else ():
         setattr(owner, name, counted(getattr(owner, name)))
 
 

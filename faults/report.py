@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from faults.cases import KINDS, Case, matrix
+from faults.cases import EVERY_VERSION, KINDS, Case, matrix
 from faults.processes import ROOT
 from faults.run import Result
-from local_cluster.jars.locked_jars import VERSIONS
 
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- faults -->", "<!-- /faults -->"
@@ -28,9 +27,10 @@ def write_tables(results: Collection[Result], page: Path = PAGE) -> Path:
 
 def _table(cases: Sequence[Case], by_name: Mapping[str, Result]) -> list[str]:
     """A row for each fault and moment, a column for each version."""
-    lines = [f"| fault | moment | {' | '.join(VERSIONS)} |", "|---|---|" + "---|" * len(VERSIONS)]
+    lines = [f"| fault | moment | {' | '.join(EVERY_VERSION)} |", "|---|---|" + "---|" * len(EVERY_VERSION)]
     for struck in dict.fromkeys(_struck(case) for case in cases):
-        cells = (_cell(by_name.get(case.name)) for case in cases if _struck(case) == struck)
+        of = {case.version: case for case in cases if _struck(case) == struck}
+        cells = (_cell(by_name.get(of[version].name)) if version in of else "" for version in EVERY_VERSION)
         lines.append(f"| {struck} | {' | '.join(cells)} |")
     passed = [result for case in cases if (result := by_name.get(case.name)) and result.passed]
     seeds = ", ".join(map(str, sorted({result.seed for result in passed})))

@@ -7,10 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kazoo.exceptions import KazooException
-
 from faults.cases import Case, Fault, Moment
-from faults.cluster import AFTER, BULK_BYTES, RACK, TARGET, ZOOKEEPERS, FaultCluster
+from faults.cluster import AFTER, AWAY, BULK_BYTES, CONTROLLERS, RACK, TARGET, ZOOKEEPERS, FaultCluster
 from faults.strikes import clocks, disks, servers, storage, topics
 from faults.strikes.scene import Scene, Struck
 
@@ -26,6 +24,8 @@ STRIKES: Mapping[Fault, Callable[[Scene], Struck]] = {
     Fault.CONTROLLER: lambda scene: servers.kill_brokers(scene, scene.cluster.controller() or 1),
     Fault.ZOOKEEPER: lambda scene: servers.kill_zookeepers(scene, *ZOOKEEPERS),
     Fault.ZOOKEEPER_ONE: lambda scene: servers.kill_zookeepers(scene, scene.cluster.zookeeper_leader()),
+    Fault.QUORUM: lambda scene: servers.kill_controllers(scene, *CONTROLLERS),
+    Fault.QUORUM_LEADER: lambda scene: servers.kill_controllers(scene, scene.cluster.controller() or CONTROLLERS[0]),
     Fault.RACK: lambda scene: servers.kill_brokers(scene, *RACK),
     Fault.FROZEN: servers.freeze_target,
     Fault.WORKER: servers.kill_ours,
@@ -83,8 +83,8 @@ class Strike(threading.Thread):
                     time.sleep(self._random.uniform(0, self._latest()))
                     healing = threading.Thread(target=self._heal, args=(self.strike(),), daemon=True)
                     healing.start()
-            except KazooException:
-                pass  # the fault has struck ZooKeeper
+            except AWAY:
+                pass  # the fault has struck what answers us
             except Exception as failed:
                 self.problem = f"the fault could not be made: {type(failed).__name__}: {failed}"
                 return
@@ -110,7 +110,11 @@ class Strike(threading.Thread):
 
     def _while_writing(self) -> bool:
         """Whether the fault strikes while the run writes lock, throttles and request: ZooKeeper's faults at submit."""
-        return self.case.moment is Moment.SUBMIT and self.case.fault in {Fault.ZOOKEEPER, Fault.ZOOKEEPER_ONE}
+        return self.case.moment is Moment.SUBMIT and self.case.fault in {
+            Fault.ZOOKEEPER,
+            Fault.ZOOKEEPER_ONE,
+            Fault.QUORUM,
+        }
 
     def _latest(self) -> float:
         """The most seconds after the moment at which the fault strikes."""

@@ -21,12 +21,13 @@ def kill_everything(scene: Scene) -> Struck:
     local = scene.cluster.local
     for broker in BROKERS:
         local.kill_broker(broker)
-    for server in ZOOKEEPERS:
+    for server in ZOOKEEPERS if scene.cluster.has_zookeeper else ():
         local.kill_zookeeper(server)
     scene.ours.kill()
 
     def start() -> None:
-        local.start_zookeeper(*ZOOKEEPERS)
+        if scene.cluster.has_zookeeper:
+            local.start_zookeeper(*ZOOKEEPERS)
         local.start_broker(*BROKERS)
 
     return Struck("everything killed", later(OUTAGE_SECONDS, start))
@@ -68,6 +69,18 @@ def kill_zookeepers(scene: Scene, *servers: int) -> Struck:
         local.kill_zookeeper(server)
     what = f"ZooKeeper {', '.join(map(str, servers))} killed"
     return Struck(what, later(OUTAGE_SECONDS, lambda: local.start_zookeeper(*servers)))
+
+
+def kill_controllers(scene: Scene, *nodes: int) -> Struck:
+    local = scene.cluster.local
+    for node in nodes:
+        local.kill_controller(node)
+
+    def start() -> None:
+        for node in nodes:
+            local.start_controller(node)
+
+    return Struck(f"controller {', '.join(map(str, nodes))} killed", later(OUTAGE_SECONDS, start))
 
 
 def kill_brokers(scene: Scene, *brokers: int) -> Struck:

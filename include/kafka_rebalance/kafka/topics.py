@@ -22,6 +22,7 @@ from kafka_rebalance.kafka.topic_configs import (
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
 LOCK_TOPIC = "__kafka_rebalance"  # of this program, on clusters without ZooKeeper
+HELD_BACK_TOPICS = INTERNAL_TOPICS | {LOCK_TOPIC}  # moved, changed and deleted only where the policy lets it
 ACTIONS = ("list", "describe", "create", "alter", "delete")
 
 _MOST_CHARACTERS = 249

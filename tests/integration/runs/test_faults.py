@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from faults.cases import Case, Fault, Moment
-from faults.cluster import FaultCluster, running
+from faults.cluster import FaultCluster
 from faults.processes import ROOT
 from faults.run import airflow, run_case
+from faults.running_cluster import running
 from local_cluster.machine.processes import read_start
 from support.waiting import wait
 

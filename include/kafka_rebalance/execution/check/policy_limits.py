@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from kafka_rebalance.errors import PolicyError
-from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
+from kafka_rebalance.kafka.topics import HELD_BACK_TOPICS
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
@@ -81,7 +81,7 @@ def _kept_out(moves: Sequence[Move], policy: Policy, racks: Mapping[int, str | N
         topic = move.topic_partition.topic
         for name, is_held in (
             ("topics_out", matches(topic, policy.topics_out)),
-            ("internal_topics", topic in INTERNAL_TOPICS and not policy.internal_topics),
+            ("internal_topics", topic in HELD_BACK_TOPICS and not policy.internal_topics),
             ("brokers_out", {*move.added, *move.removed} & set(policy.brokers_out)),
             ("pinned_topics", matches(topic, policy.pinned_topics) and set(move.before) != set(move.after)),
             ("rack_pinned_topics", matches(topic, policy.rack_pinned_topics) and _leaves_its_rack(move, racks)),

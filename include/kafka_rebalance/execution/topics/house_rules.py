@@ -11,7 +11,7 @@ from typing import Any
 
 from kafka_rebalance.errors import ArtifactError, StaleProposalError
 from kafka_rebalance.kafka.throttles import LIST_KEYS
-from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
+from kafka_rebalance.kafka.topics import HELD_BACK_TOPICS
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.partition import TopicIdentity
@@ -109,7 +109,7 @@ def _kept_out(change: TopicChange, policy: Policy) -> Iterable[str]:
     for glob in policy.topics_out:
         if fnmatchcase(change.topic, glob):
             yield f"the policy's topics_out {glob!r} keeps out topic {change.topic}"
-    if change.topic in INTERNAL_TOPICS and not policy.internal_topics:
+    if change.topic in HELD_BACK_TOPICS and not policy.internal_topics:
         yield f"topic {change.topic} is internal to Kafka, and the policy does not allow internal topics"
     if throttles := sorted(set(change.config_changes) & set(LIST_KEYS)):
         yield f"{', '.join(throttles)} belong to reassignments: a list by hand slows replicas that nobody moves"

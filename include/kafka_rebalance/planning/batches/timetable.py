@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kafka_rebalance.documents.proposals.candidate_figures import BatchSlot, HeldUp, HeldUpTopic, Timetable
-from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
+from kafka_rebalance.kafka.topics import HELD_BACK_TOPICS
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Floats, Ints
 
@@ -94,6 +94,6 @@ def held_up(moves: Sequence[Move]) -> HeldUp:
     most = sorted(batches, key=lambda topic: (-len(batches[topic]), topic))[:TOPICS_LISTED]
     return HeldUp(
         len(batches),
-        tuple(sorted(INTERNAL_TOPICS & batches.keys())),
+        tuple(sorted(HELD_BACK_TOPICS & batches.keys())),
         tuple(HeldUpTopic(topic, len(batches[topic]), min(batches[topic]), max(batches[topic])) for topic in most),
     )

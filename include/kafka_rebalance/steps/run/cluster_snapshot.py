@@ -16,7 +16,7 @@ from kafka_rebalance.errors import KafkaRuleError, ReadError, SettingsError
 from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
 from kafka_rebalance.execution.check.enough_in_sync import MIN_INSYNC_REPLICAS
 from kafka_rebalance.execution.nightly.brokers_away import Away, without_away
-from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
+from kafka_rebalance.kafka.topics import HELD_BACK_TOPICS
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.configs import ConfigsByBroker
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
@@ -262,7 +262,7 @@ def partition_rows(
             "topic_czxid": partition.topic_czxid,
             "topic_id": partition.topic_id,
             "min_insync_replicas": _min_insync_replicas(partition.leader, configs, tp.topic),
-            "excluded": tp.topic in INTERNAL_TOPICS and not internal_topics,
+            "excluded": tp.topic in HELD_BACK_TOPICS and not internal_topics,
             **_retention(configs, tp.topic, partition.leader),
         }
         for tp, partition in sorted(view.partitions.items())

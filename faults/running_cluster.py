@@ -1,0 +1,48 @@
+"""Starts the cluster for the cases of one version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from faults.cases import without_suffix
+from faults.cluster import BROKERS, CONFIG, CONTROLLERS, DISK_BYTES, SESSION_SECONDS, TARGET, ZOOKEEPERS, FaultCluster
+from faults.file_systems import own_file_system
+from faults.kraft_cluster import KraftFaultCluster
+from faults.zookeeper_cluster import ZooKeeperFaultCluster
+from local_cluster import LocalCluster
+
+
+@contextmanager
+def running(version: str, folder: Path, *, own_quorum: bool = False) -> Iterator[FaultCluster]:
+    """Starts the cluster of one version. Each broker has two log dirs; somebody else has throttled one broker.
+
+    `own_quorum`: its controllers are no brokers; without ZooKeeper alone.
+    """
+    disks = folder.with_name(f"{folder.name}-disks")
+    kafka = without_suffix(version)
+    kraft = kafka != version
+    session = "broker.session.timeout.ms" if kraft else "zookeeper.session.timeout.ms"
+    config: dict[str, str | int] = {
+        **CONFIG,
+        "log.dirs": f"{disks}/{{id}}/a,{disks}/{{id}}/b",
+        session: SESSION_SECONDS * 1000,
+    }
+    with (
+        own_file_system(disks / str(TARGET), DISK_BYTES),
+        LocalCluster(
+            kafka,
+            brokers=len(BROKERS),
+            racks=3,
+            zookeepers=1 if kraft else len(ZOOKEEPERS),
+            kraft=kraft,
+            controllers=len(CONTROLLERS) if own_quorum else 0,
+            one_jvm=False,
+            folder=folder,
+            broker_config=config,
+        ) as local,
+        closing((KraftFaultCluster if kraft else ZooKeeperFaultCluster)(local, disks)) as cluster,
+    ):
+        cluster.throttle_before()
+        yield cluster
