@@ -88,6 +88,10 @@ bench-reading: setup  ## measure how long the parts of a snapshot take without Z
 bench-execution: setup  ## measure moves of empty partitions, with the product and bare, and latencies beside a move, into docs/
 	$(BIN)/python -m bench.execution
 
+.PHONY: bench-execution-kraft
+bench-execution-kraft: setup  ## measure the same without ZooKeeper
+	$(BIN)/python -m bench.execution_kraft
+
 .PHONY: bench-web
 bench-web: setup  ## measure the run's page and its searches at 1,000 brokers and 150,000 moves, in a browser, into docs/
 	@sh scripts/install-chromium.sh

@@ -8,12 +8,8 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
     AclOperation,
-    AclPermissionType,
     AdminClient,
-    ResourcePatternType,
 )
 from confluent_kafka.admin import ResourceType as AclResource
 from kafka import TopicPartition as KafkaTopicPartition
@@ -35,37 +31,19 @@ from kafka_rebalance.zookeeper import reader
 from kafka_rebalance.zookeeper.client import open_client
 from local_cluster import LocalCluster
 from local_cluster.jars.locked_jars import KRAFT_VERSIONS
+from support.kafka.permissions import (
+    AS_READER,
+    CLUSTER,
+    EVERY_RULE,
+    WITH_A_READER,
+    client_servers,
+    forbid,
+    permission,
+    permit,
+)
 from support.waiting import wait
 
 WITHOUT_DESCRIBE_CLUSTER_REQUEST = "2.0.1"  # it came with 2.8 (KIP-700)
-# Beside the listener of brokers and tests, one for the user `reader`, who may do what rules permit, and nothing else.
-WITH_A_READER = {
-    "listeners": "{was},CLIENT://127.0.0.2:{next_port}",
-    "listener.security.protocol.map": "{was},CLIENT:SASL_PLAINTEXT",
-    "inter.broker.listener.name": "PLAINTEXT",
-    "sasl.enabled.mechanisms": "PLAIN",
-    "listener.name.client.plain.sasl.jaas.config": (
-        'org.apache.kafka.common.security.plain.PlainLoginModule required user_reader="secret";'
-    ),
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
-AS_READER = {
-    "security.protocol": "SASL_PLAINTEXT",
-    "sasl.mechanism": "PLAIN",
-    "sasl.username": "reader",
-    "sasl.password": "secret",
-}
-
-
-def permission(kind: AclResource, name: str, operation: AclOperation) -> AclBinding:
-    return AclBinding(kind, name, ResourcePatternType.LITERAL, "User:reader", "*", operation, AclPermissionType.ALLOW)
-
-
-EVERY_RULE = AclBindingFilter(
-    AclResource.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-)
-CLUSTER = (AclResource.BROKER, "kafka-cluster")  # librdkafka's name of the resource type Cluster
 PERMISSIONS = {
     "Describe on all topics": permission(AclResource.TOPIC, "*", AclOperation.DESCRIBE),
     "DescribeConfigs on all topics": permission(AclResource.TOPIC, "*", AclOperation.DESCRIBE_CONFIGS),
@@ -184,33 +162,12 @@ def admin(kraft: LocalCluster) -> AdminClient:
 def as_reader(kraft: LocalCluster, admin: AdminClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterConnection]:
     """The connection of a user who has exactly the permissions that a snapshot needs, and has taken one."""
     monkeypatch.setattr(cluster_snapshot, "STORM_PAUSE_SECONDS", 0)
-    ports = [int(server.rpartition(":")[2]) for server in kraft.bootstrap_servers.split(",")]
-    servers = ",".join(f"127.0.0.2:{port + 1}" for port in ports)
-    connection = ClusterConnection("kafka_us", None, KafkaConnection(servers, AS_READER))
+    connection = ClusterConnection("kafka_us", None, KafkaConnection(client_servers(kraft), AS_READER))
     permit(admin, *PERMISSIONS.values())
     wait("a snapshot can be taken", lambda: refusal(connection) == "")
     yield connection
     for answer in admin.delete_acls([EVERY_RULE]).values():
         answer.result(30)
-
-
-def permit(admin: AdminClient, *permissions: AclBinding) -> None:
-    for answer in admin.create_acls(list(permissions)).values():
-        answer.result(30)
-
-
-def forbid(admin: AdminClient, rule: AclBinding) -> None:
-    filter_ = AclBindingFilter(
-        rule.restype,
-        rule.name,
-        rule.resource_pattern_type,
-        rule.principal,
-        rule.host,
-        rule.operation,
-        rule.permission_type,
-    )
-    for answer in admin.delete_acls([filter_]).values():
-        assert len(answer.result(30)) == 1
 
 
 def refusal(connection: ClusterConnection) -> str:

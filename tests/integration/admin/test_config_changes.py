@@ -1,0 +1,114 @@
+"""Throttles without ZooKeeper, on real brokers: entries of others stay, and what was there before comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kafka_rebalance.admin.config_changes import merge_config
+from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs
+from kafka_rebalance.admin.wire import Wire, open_wire
+from kafka_rebalance.errors import ConfigChangedError, WriteError
+from kafka_rebalance.kafka.throttles import FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from kafka_rebalance.model.connection import KafkaConnection
+from local_cluster import LocalCluster
+from local_cluster.jars.locked_jars import KRAFT_VERSIONS
+
+LIVE = {1, 2}
+
+
+@pytest.fixture(scope="module", params=KRAFT_VERSIONS)
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    with LocalCluster(request.param, brokers=2, racks=0, kraft=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def wire(cluster: LocalCluster) -> Iterator[Wire]:
+    with open_wire(KafkaConnection(cluster.bootstrap_servers)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def topic(cluster: LocalCluster, fresh_topic_name: Callable[[], str]) -> str:
+    name = fresh_topic_name()
+    cluster.create_topic(name, {0: (1, 2), 1: (2, 1)})
+    return name
+
+
+def set_on(wire: Wire, topic: str) -> dict[str, str]:
+    return read_topic_configs(wire, [topic])[topic]
+
+
+def merge(wire: Wire, topic: str, value: str | None, decided_on: dict[str, str] | None = None) -> None:
+    merge_config(wire, f"topics/{topic}", {LEADER_REPLICAS: value}, decided_on=decided_on, registered=LIVE)
+
+
+def test_a_list_is_set_and_removed_as_if_it_had_never_been(wire: Wire, topic: str) -> None:
+    lists: dict[str, str | None] = {LEADER_REPLICAS: "0:1,0:2", FOLLOWER_REPLICAS: "0:2"}
+    merge_config(wire, f"topics/{topic}", lists, decided_on={}, registered=LIVE)
+    assert set_on(wire, topic) == lists
+    merge_config(wire, f"topics/{topic}", lists, decided_on={}, registered=LIVE)
+    held = set_on(wire, topic)
+    merge_config(wire, f"topics/{topic}", dict.fromkeys(lists), decided_on=held, registered=LIVE)
+    assert set_on(wire, topic) == {}
+
+
+def test_entries_that_somebody_adds_meanwhile_stay(wire: Wire, topic: str) -> None:
+    merge(wire, topic, "0:1", {})
+    held = set_on(wire, topic)
+    merge(wire, topic, "0:1,1:2", held)  # somebody else
+    merge(wire, topic, "0:1,0:2", held)
+    assert set(set_on(wire, topic)[LEADER_REPLICAS].split(",")) == {"0:1", "0:2", "1:2"}
+    merge(wire, topic, None, {LEADER_REPLICAS: "0:1,0:2"})
+    assert set_on(wire, topic) == {LEADER_REPLICAS: "1:2"}
+
+
+def test_a_list_comes_back_to_the_letter(wire: Wire, topic: str) -> None:
+    before = "1:2, 0:1"
+    merge(wire, topic, before, {})
+    assert set_on(wire, topic) == {LEADER_REPLICAS: before}
+    merge(wire, topic, "1:2,0:1,0:2", {LEADER_REPLICAS: before})
+    held = set_on(wire, topic)
+    merge(wire, topic, before, held)
+    assert set_on(wire, topic) == {LEADER_REPLICAS: before}
+
+
+def test_a_star_that_somebody_has_set_since_stays(wire: Wire, topic: str) -> None:
+    merge(wire, topic, "*", {})
+    with pytest.raises(ConfigChangedError, match=LEADER_REPLICAS):
+        merge(wire, topic, "0:1", {})
+    assert set_on(wire, topic) == {LEADER_REPLICAS: "*"}
+    merge(wire, topic, None, {LEADER_REPLICAS: "*"})
+    assert set_on(wire, topic) == {}
+
+
+def test_a_rate_that_somebody_has_changed_since_stays(wire: Wire) -> None:
+    def rate(value: str | None, decided_on: dict[str, str]) -> None:
+        merge_config(wire, "brokers/1", {LEADER_RATE: value}, decided_on=decided_on, registered=LIVE)
+
+    rate("1000", {})
+    rate("1000", {})  # the answer was lost, and the task tries again
+    assert read_broker_configs(wire, [1])[1] == {LEADER_RATE: "1000"}
+    with pytest.raises(ConfigChangedError, match=LEADER_RATE):
+        rate("3000", {LEADER_RATE: "2000"})
+    rate(None, {LEADER_RATE: "1000"})
+    assert read_broker_configs(wire, [1])[1] == {}
+
+
+@pytest.mark.parametrize(
+    ("entity", "changes", "said"),
+    [
+        ("brokers/3", {LEADER_RATE: "1"}, "is away"),
+        ("brokers/1", {LEADER_RATE: "-1"}, "whole bytes"),
+        ("brokers/1", {"log.retention.ms": "1"}, "is not a throttle key"),
+        ("brokers/<default>", {LEADER_RATE: "1"}, "neither brokers/ID nor topics/NAME"),
+        ("topics/no such topic", {LEADER_REPLICAS: "0:1"}, "neither brokers/ID nor topics/NAME"),
+        ("topics/absent", {LEADER_REPLICAS: "0:1"}, "UnknownTopicOrPartition"),
+        ("topics/absent", {LEADER_REPLICAS: "all"}, "partition:broker pairs"),
+    ],
+)
+def test_what_is_no_throttle_is_not_written(wire: Wire, entity: str, changes: dict[str, str | None], said: str) -> None:
+    with pytest.raises(WriteError, match=said):
+        merge_config(wire, entity, changes, decided_on={}, registered=LIVE)

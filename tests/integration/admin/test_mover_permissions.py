@@ -1,0 +1,137 @@
+"""What a run needs to move replicas without ZooKeeper. Each missing permission is named, and nothing is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from confluent_kafka.admin import AclBinding, AclOperation, AclResource, AdminClient
+
+from kafka_rebalance.admin.lock.transaction_log import TRANSACTIONAL_ID
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.kafka.topics import LOCK_TOPIC
+from kafka_rebalance.model.candidate import Batch, Move
+from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
+from kafka_rebalance.model.lock_owner import LockOwner
+from kafka_rebalance.model.partition import TopicPartition
+from local_cluster import LocalCluster
+from local_cluster.jars.locked_jars import KRAFT_VERSIONS
+from support.kafka.permissions import (
+    AS_READER,
+    CLUSTER,
+    EVERY_RULE,
+    WITH_A_READER,
+    client_servers,
+    forbid,
+    permission,
+    permit,
+)
+from support.waiting import wait
+
+OWNER = LockOwner("kafka_rebalance/one", "d" * 64, "airflow (a1)")
+ORDERS = TopicPartition("orders", 0)
+LISTS = {"leader.replication.throttled.replicas": "0:1"}
+RULES: Mapping[str, AclBinding] = {
+    "describe topics": permission(AclResource.TOPIC, "*", AclOperation.DESCRIBE),
+    "describe topic configs": permission(AclResource.TOPIC, "*", AclOperation.DESCRIBE_CONFIGS),
+    "describe cluster": permission(*CLUSTER, AclOperation.DESCRIBE),
+    "describe cluster configs": permission(*CLUSTER, AclOperation.DESCRIBE_CONFIGS),
+    "Alter on the cluster": permission(*CLUSTER, AclOperation.ALTER),
+    "AlterConfigs on the cluster": permission(*CLUSTER, AclOperation.ALTER_CONFIGS),
+    "AlterConfigs on the topics": permission(AclResource.TOPIC, "*", AclOperation.ALTER_CONFIGS),
+    "transactional id": permission(AclResource.TRANSACTIONAL_ID, TRANSACTIONAL_ID, AclOperation.WRITE),
+    "write the lock": permission(AclResource.TOPIC, LOCK_TOPIC, AclOperation.WRITE),
+    "read the lock": permission(AclResource.TOPIC, LOCK_TOPIC, AclOperation.READ),
+    "create the lock": permission(AclResource.TOPIC, LOCK_TOPIC, AclOperation.CREATE),
+}
+
+
+def take_lock(cluster: OpenCluster) -> None:
+    cluster.lock.acquire(OWNER)
+
+
+def throttle_topic(cluster: OpenCluster) -> None:
+    fence = cluster.lock.acquire(OWNER)
+    cluster.merge_config("topics/orders", LISTS, decided_on={}, fence=fence)
+
+
+def throttle_broker(cluster: OpenCluster) -> None:
+    fence = cluster.lock.acquire(OWNER)
+    cluster.merge_config("brokers/1", {"leader.replication.throttled.rate": "1000"}, decided_on={}, fence=fence)
+
+
+def move(cluster: OpenCluster) -> None:
+    fence = cluster.lock.acquire(OWNER)
+    batch = Batch(1, (Move(ORDERS, (1, 2), (1, 3), 0),), OWNER.digest)
+    cluster.request_moves(batch, OWNER.digest, {1, 2, 3}, view=cluster.read_view(["orders"]), fence=fence)
+
+
+def elect(cluster: OpenCluster) -> None:
+    fence = cluster.lock.acquire(OWNER)
+    cluster.elect_leaders([ORDERS], cluster.read_view(["orders"]), fence=fence)
+
+
+def cancel(cluster: OpenCluster) -> None:
+    cluster.cancel_moves([ORDERS])
+
+
+@pytest.fixture(scope="module", params=KRAFT_VERSIONS)
+def kraft(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    with LocalCluster(request.param, brokers=3, racks=0, kraft=True, broker_config=WITH_A_READER) as running:
+        running.create_topic("orders", {0: (1, 2)})
+        yield running
+
+
+@pytest.fixture
+def admin(kraft: LocalCluster) -> Iterator[AdminClient]:
+    made = AdminClient({"bootstrap.servers": kraft.bootstrap_servers, "log_level": 0})
+    permit(made, *RULES.values())
+    yield made
+    for answer in made.delete_acls([EVERY_RULE]).values():
+        answer.result(30)
+
+
+def refusal(kraft: LocalCluster, work: Callable[[OpenCluster], None]) -> str:
+    """What the work is refused with; empty if it is done. Each broker hears of new rules a moment later."""
+    connection = ClusterConnection("kafka_us", None, KafkaConnection(client_servers(kraft), AS_READER))
+    try:
+        with open_cluster(connection) as opened:
+            work(opened)
+    except RebalanceError as refused:
+        return str(refused)
+    return ""
+
+
+def standing(kraft: LocalCluster) -> tuple[object, ...]:
+    """What the work would change, seen by somebody who may see all."""
+    connection = ClusterConnection("kafka_us", None, KafkaConnection(kraft.bootstrap_servers))
+    with open_cluster(connection) as opened:
+        lists = {tp: one.replicas for tp, one in opened.read_view(["orders"]).partitions.items()}
+        return lists, opened.read_topic_configs(["orders"]), opened.read_broker_configs([1])[1]
+
+
+@pytest.mark.parametrize(
+    ("missing", "work", "said"),
+    [
+        ("Alter on the cluster", move, r"reassignment of 1 partitions: the Kafka user needs Alter on the cluster"),
+        ("Alter on the cluster", elect, r"election of 1 .*needs Alter on the cluster"),
+        ("Alter on the cluster", cancel, r"cancelling of 1 .*needs Alter on the cluster"),
+        ("AlterConfigs on the cluster", throttle_broker, r"brokers/1 .*AlterConfigs on the cluster"),
+        ("AlterConfigs on the topics", throttle_topic, r"topics/orders .*AlterConfigs on the topics"),
+        ("transactional id", take_lock, r"Write and Describe on the transactional id kafka-rebalance"),
+        ("write the lock", take_lock, r"Read, Write and Describe on the topic __kafka_rebalance"),
+        ("read the lock", take_lock, r"Read, Write and Describe on the topic __kafka_rebalance"),
+        ("describe cluster", move, r"Describe on the cluster"),
+    ],
+)
+def test_a_missing_permission_is_named_and_nothing_is_written(
+    kraft: LocalCluster, admin: AdminClient, missing: str, work: Callable[[OpenCluster], None], said: str
+) -> None:
+    wait("the user may do everything", lambda: refusal(kraft, take_lock) == "")
+    before = standing(kraft)
+    forbid(admin, RULES[missing])
+    wait("the permission is named", lambda: re.search(said, refusal(kraft, work)) is not None)
+    assert standing(kraft) == before
