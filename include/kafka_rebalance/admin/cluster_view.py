@@ -105,7 +105,7 @@ def read_live(wire: Wire) -> frozenset[int]:
 
 def read_topic_names(wire: Wire) -> frozenset[str]:
     """All topics that the user may describe. Raises ReadError."""
-    answer = wire.read(MetadataRequest(topics=None, allow_auto_topic_creation=False), fresh_broker(wire))
+    answer = wire.read(MetadataRequest(topics=None, allow_auto_topic_creation=False), fresh_broker(wire, anew=False))
     return frozenset(topic.name for topic in answer.topics)
 
 
@@ -114,7 +114,7 @@ def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration], int]:
 
     A fenced broker has no session, as one without a znode has none.
     """
-    answer = wire.read(DescribeClusterRequest(include_fenced_brokers=True), fresh_broker(wire))
+    answer = wire.read(DescribeClusterRequest(include_fenced_brokers=True), fresh_broker(wire, anew=False))
     check_read("The list of brokers", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
     live = [broker for broker in answer.brokers if not getattr(broker, "is_fenced", False)]
     registered = {

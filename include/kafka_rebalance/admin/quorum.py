@@ -16,12 +16,13 @@ from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 import kafka_rebalance
-from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read
+from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Fresh, Wire, check_read
 from kafka_rebalance.errors import ClusterNotReadyError, ConnectionSettingsError, ReadError
 from kafka_rebalance.model.cluster_view import Controller, SettledController
 
 EPOCHS_OF_A_STORM = 3  # an ordinary failover between the two reads adds one, a vote that was split adds more
 _FRESH_SECONDS, _PAUSE_SECONDS = 30.0, 0.02
+_KNOWN_SECONDS = 2.0
 _METADATA_TOPIC = "__cluster_metadata"
 
 
@@ -79,22 +80,31 @@ def find_quorum(wire: Wire) -> Quorum | None:
     return Quorum(found.leader_id, found.leader_epoch, voters, fetched)
 
 
-def fresh_broker(wire: Wire, broker: int | None = None) -> int | None:
+def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) -> int | None:
     """A broker that has applied all that the controllers have written by now. `broker`: wait for this very one.
+
+    A broker hears of the last record with the next one, which comes within half a second. So reads that belong together
+    ask `anew` once: without it, what was written `_KNOWN_SECONDS` ago will do, unless this worker has written since.
 
     Raises ReadError if none does within half a minute, ConnectionSettingsError. Without a leader of the quorum, nobody
     can tell: then it is the broker that was given, or None for any.
     """
+    known = wire.fresh
+    if not anew and known is not None and time.monotonic() - known.at < _KNOWN_SECONDS:
+        asked = known.broker if broker is None else broker
+        if asked == known.broker or _applied(wire, asked) >= known.offset:
+            return asked
     quorum = find_quorum(wire)
     if quorum is None or not quorum.fetched:
         return broker
-    epoch, wanted, give_up = quorum.epoch, _last_offset(quorum), time.monotonic() + _FRESH_SECONDS
-    while time.monotonic() < give_up:
+    epoch, wanted, asked_at = quorum.epoch, _last_offset(quorum), time.monotonic()
+    while time.monotonic() < asked_at + _FRESH_SECONDS:
         if quorum.epoch != epoch:  # what the leader before had written last may never have counted
             epoch, wanted = quorum.epoch, _last_offset(quorum)
-        known = wire.known_brokers() & quorum.fetched.keys() if broker is None else {broker}
-        for one in sorted(known, key=lambda each: (-quorum.fetched.get(each, 0), each != quorum.leader)):
+        candidates = wire.known_brokers() & quorum.fetched.keys() if broker is None else {broker}
+        for one in sorted(candidates, key=lambda each: (-quorum.fetched.get(each, 0), each != quorum.leader)):
             if _applied(wire, one) >= wanted:
+                wire.fresh = Fresh(one, wanted, asked_at)
                 return one
         time.sleep(_PAUSE_SECONDS)
         quorum = find_quorum(wire) or quorum

@@ -18,7 +18,7 @@ _AT_ONCE = 500  # topics in one request; a topic has about 35 configs
 
 def read_topic_configs(wire: Wire, topics: Collection[str]) -> dict[str, dict[str, str]]:
     """The configs that are set on each topic; one that does not exist has none. Raises ReadError naming the topic."""
-    names, broker = sorted(topics), fresh_broker(wire) if topics else None
+    names, broker = sorted(topics), fresh_broker(wire, anew=False) if topics else None
     found: dict[str, dict[str, str]] = {name: {} for name in names}
     for start in range(0, len(names), _AT_ONCE):
         found |= dict(_asked(wire, TOPIC, names[start : start + _AT_ONCE], {_SET_ON_TOPIC}, broker))
@@ -30,11 +30,12 @@ def read_broker_configs(wire: Wire, brokers: Collection[int]) -> dict[int, dict[
 
     A broker answers for itself alone. Secrets are absent.
     """
-    found = {
-        broker: dict(_asked(wire, BROKER, [str(broker)], {_SET_ON_BROKER}, fresh_broker(wire, broker)))[str(broker)]
-        for broker in brokers
-    }
-    return {**found, ALL_BROKERS: dict(_asked(wire, BROKER, [""], {_SET_ON_ALL_BROKERS}, fresh_broker(wire)))[""]}
+    found: dict[int, dict[str, str]] = {}
+    for broker in brokers:
+        at = fresh_broker(wire, broker, anew=False)
+        found[broker] = dict(_asked(wire, BROKER, [str(broker)], {_SET_ON_BROKER}, at))[str(broker)]
+    at = fresh_broker(wire, anew=False)
+    return {**found, ALL_BROKERS: dict(_asked(wire, BROKER, [""], {_SET_ON_ALL_BROKERS}, at))[""]}
 
 
 def _asked(

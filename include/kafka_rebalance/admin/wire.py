@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka import KafkaAdminClient
 from kafka.errors import (
@@ -34,12 +34,24 @@ NOT_AUTHORIZED = (29, 30, 31)  # TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED
 DESCRIBE_CLUSTER = "Describe on the cluster"
 
 
+class Fresh(NamedTuple):
+    """A broker that had applied the controllers' log up to this offset, where it ended at that time."""
+
+    broker: int
+    offset: int
+    at: float  # time.monotonic()
+
+
 class Wire:
-    """One open client."""
+    """One open client. `fresh`: see `quorum.fresh_broker`; a write makes it old."""
 
     def __init__(self, kafka: KafkaConnection, client: KafkaAdminClient) -> None:
+        self.fresh: Fresh | None = None
         self._kafka = kafka
         self._manager = client._manager
+
+    def forget_fresh(self) -> None:
+        self.fresh = None
 
     def known_brokers(self) -> frozenset[int]:
         """Those of the client's last look: some may be gone, and new ones may be missing."""
@@ -86,6 +98,7 @@ class Wire:
                 f"This worker stood still before it sent {what}, so another one may have gone on. Nothing was sent. "
                 "Clear this task: it reads again and goes on."
             )
+        self.fresh = None
         try:
             return self._manager.run(self._send, request, broker)
         except (KafkaError, OSError) as failed:

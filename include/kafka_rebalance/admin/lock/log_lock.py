@@ -8,7 +8,7 @@ whoever takes the cluster knows what may still come.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Self
@@ -37,8 +37,9 @@ from kafka_rebalance.model.partition import TopicPartition
 class LogLock:
     """See `ClusterLock`."""
 
-    def __init__(self, kafka: KafkaConnection) -> None:
-        self._log = TransactionLog(kafka)
+    def __init__(self, kafka: KafkaConnection, after_write: Callable[[], None] = lambda: None) -> None:
+        """`after_write` is called after each record: what was read before may be old then."""
+        self._log = TransactionLog(kafka, after_write)
 
     def __enter__(self) -> Self:
         return self

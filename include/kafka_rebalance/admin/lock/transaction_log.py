@@ -74,8 +74,9 @@ class Write(NamedTuple):
 class TransactionLog:
     """It connects when it is first needed."""
 
-    def __init__(self, kafka: KafkaConnection) -> None:
+    def __init__(self, kafka: KafkaConnection, after_write: Callable[[], None]) -> None:
         self._kafka = kafka
+        self._after_write = after_write
         self._consumer: Consumer | None = None
         self._producer: Producer | None = None
         self._is_ready = False  # the topic exists, with the settings that it needs
@@ -267,6 +268,7 @@ class TransactionLog:
             raise
         producer.commit_transaction(_ANSWER_SECONDS)
         self._wait_for(delivered[-1][1])
+        self._after_write()
         return delivered[-1][1]
 
     def _wait_for(self, message: Message) -> None:
