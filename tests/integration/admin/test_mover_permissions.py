@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
-from confluent_kafka.admin import AclBinding, AclOperation, AclResource, AdminClient
+from confluent_kafka.admin import AclBinding, AclOperation, AdminClient
+from confluent_kafka.admin import ResourceType as AclResource
 
 from kafka_rebalance.admin.lock.transaction_log import TRANSACTIONAL_ID
 from kafka_rebalance.cluster.open_cluster import open_cluster

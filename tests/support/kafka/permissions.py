@@ -7,9 +7,11 @@ from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AclResource,
     AdminClient,
     ResourcePatternType,
+)
+from confluent_kafka.admin import (
+    ResourceType as AclResource,
 )
 
 from local_cluster import LocalCluster
