@@ -129,14 +129,17 @@ def open_wire(kafka: KafkaConnection) -> Iterator[Wire]:
 
 
 def refused_at_all(what: str, needs: str, answer: Any) -> None:
-    """Raises WriteError if the answer refuses the whole request. `what` and `needs` as in `check_read`."""
+    """Raises WriteError if the answer refuses the whole request, ReadError if its outcome is unknown.
+
+    `what` and `needs` as in `check_read`.
+    """
     code = answer.error_code
     if not code:
         return
     if code in NOT_AUTHORIZED:
         raise WriteError(f"Kafka refused {what}: the Kafka user needs {needs}. Nothing was written. Grant it.")
     # An answer such as "timed out" does not say whether the controller carries the request out later.
-    raise WriteError(
+    raise ReadError(
         f"Kafka did not confirm {what} ({for_code(code).__name__}), so whether it is carried out is unknown. Clear "
         "this task: it looks first, and asks again only for what is missing."
     )

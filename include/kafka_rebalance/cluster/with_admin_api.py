@@ -153,9 +153,13 @@ class AdminApiCluster:
         """(the fence that the request has raised, what Kafka refused)"""
         targets = {move.topic_partition: move.after for move in some_moves}
         fence, intent = self._lock.open_intent(holder, fence, targets, batch)
-        refused = moves.request_moves(
-            self._wire, targets, registered=registered, not_later_than=time.monotonic() + SEND_SECONDS
-        )
+        try:
+            refused = moves.request_moves(
+                self._wire, targets, registered=registered, not_later_than=time.monotonic() + SEND_SECONDS
+            )
+        except WriteError:
+            self._lock.end_intent(intent)  # it was not sent, or Kafka has refused it
+            raise
         self._lock.end_intent(intent)
         return fence, refused
 

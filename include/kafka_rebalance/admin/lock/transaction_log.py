@@ -50,10 +50,10 @@ _LOG = LogPartition(LOCK_TOPIC, 0)
 PART_KEY = b"lease-part"
 
 
-def _flush(producer: Producer) -> None:
+def _commit(producer: Producer) -> None:
     """A producer that is fenced raises within its callbacks, which ends them with a SystemError."""
     try:
-        producer.flush(_ANSWER_SECONDS)
+        producer.commit_transaction(_ANSWER_SECONDS)
     except SystemError as fenced:
         raise KafkaException(KafkaError(KafkaError._FENCED)) from fenced
 
@@ -131,6 +131,8 @@ class TransactionLog:
                 error = message.error()
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:
                     return found
+                if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                    continue  # librdkafka asks for the group that it was made to name; nothing of ours needs one
                 if error is not None:
                     raise self._unreadable(KafkaException(error))
                 offset = message.offset()
@@ -258,15 +260,12 @@ class TransactionLog:
                 LOCK_TOPIC, value, key, partition=0, on_delivery=lambda error, one: delivered.append((error, one))
             )
         try:
-            _flush(producer)
-            failed = next((error for error, _ in delivered if error is not None), None)
-            if failed is not None or len(delivered) < len(records):
-                raise KafkaException(failed or KafkaError(KafkaError._TIMED_OUT))
-        except KafkaException:
-            with suppress(KafkaException):
-                producer.abort_transaction(_ANSWER_SECONDS)
+            _commit(producer)
+        except KafkaException as failed:
+            if failed.args[0].txn_requires_abort():
+                with suppress(KafkaException):
+                    producer.abort_transaction(_ANSWER_SECONDS)
             raise
-        producer.commit_transaction(_ANSWER_SECONDS)
         self._wait_for(delivered[-1][1])
         self._after_write()
         return delivered[-1][1]
