@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import KafkaError as KafkaErrorCode
 from confluent_kafka import TopicPartition as LogPartition
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaConnectionError, KafkaError
@@ -109,6 +110,8 @@ class KraftFaultCluster(FaultCluster):
             while (message := consumer.poll(_ANSWER_SECONDS)) is not None and message.error() is None:
                 last = message.value() if message.key() is None else last
         except KafkaException as away:
+            if away.args[0].code() in (KafkaErrorCode._UNKNOWN_PARTITION, KafkaErrorCode.UNKNOWN_TOPIC_OR_PART):
+                return False  # no run has ever held this cluster
             raise KafkaConnectionError(str(away)) from away
         finally:
             consumer.close()

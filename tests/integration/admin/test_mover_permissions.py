@@ -125,7 +125,6 @@ def standing(kraft: LocalCluster) -> tuple[object, ...]:
         ("transactional id", take_lock, r"Write and Describe on the transactional id kafka-rebalance"),
         ("write the lock", take_lock, r"Read, Write and Describe on the topic __kafka_rebalance"),
         ("read the lock", take_lock, r"Read, Write and Describe on the topic __kafka_rebalance"),
-        ("describe cluster", move, r"Describe on the cluster"),
     ],
 )
 def test_a_missing_permission_is_named_and_nothing_is_written(
