@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from faults import load, report
-from faults.cases import KILLED, KINDS, Case, Fault, Moment, matrix
+from faults.cases import EVERY_VERSION, KILLED, KINDS, WITHOUT_ZOOKEEPER, Case, Fault, Moment, Needs, matrix
 from faults.cluster import AFTER, BEFORE, Truth
 from faults.judge import judge_end, judge_records, judge_rest, judge_words
 from faults.operator import Operator, leaders_to_restart
@@ -34,8 +34,12 @@ APPROVED = Truth(
 
 def test_the_matrix_has_every_fault_at_every_moment_on_every_version() -> None:
     cases = list(matrix())
-    each = sum(len(kind.moments) for kind in KINDS.values())
-    assert len({case.name for case in cases}) == len(cases) == len(VERSIONS) * each
+    of = {needs: sum(len(kind.moments) for kind in KINDS.values() if kind.needs is needs) for needs in Needs}
+    with_zookeeper = len(VERSIONS) * (of[Needs.ANY] + of[Needs.ZOOKEEPER])
+    without = len(WITHOUT_ZOOKEEPER) * (of[Needs.ANY] + of[Needs.QUORUM])
+    assert len({case.name for case in cases}) == len(cases) == with_zookeeper + without
+    kills = [case for case in cases if case.is_kill]
+    assert [sum(case.version == version for case in kills) for version in EVERY_VERSION] == [27] * len(EVERY_VERSION)
     assert set(KINDS) == set(STRIKES) == set(Fault)
     assert [case.name for case in matrix(["2.0.1"], ["rack"])] == [f"2.0.1/rack/{moment}" for moment in KILLED]
 
@@ -172,6 +176,7 @@ def test_an_operator_elects_another_controller_only_where_the_run_says_so() -> N
     def looked(advice: str) -> tuple[str, str]:
         requested = [7]
         cluster: Any = SimpleNamespace(
+            has_zookeeper=True,
             reassignment=lambda: requested[0] if requested else None,
             registered=lambda: {1, 2, 3, 4},
             elect_controller=requested.clear,
@@ -259,8 +264,13 @@ def test_the_table_shows_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert text.count("| kill -9 of the target broker | mid-copy | 31 s; 6,179; 0.0 s | not run | not run |") == 1
-    assert text.count("not run") == 80
-    assert "1 of 81 cases passed" in text
+    assert (
+        text.count(
+            "| kill -9 of the target broker | mid-copy | 31 s; 6,179; 0.0 s | not run | not run | not run | not run |"
+        )
+        == 1
+    )
+    assert text.count("not run") == 134
+    assert "1 of 135 cases passed" in text
     assert strikes in text, "none of them was run"
     assert "of yesterday" not in text
