@@ -60,7 +60,7 @@ def read_quorum(wire: Wire) -> Quorum:
 
 
 def find_quorum(wire: Wire) -> Quorum | None:
-    """None: it has no leader now."""
+    """None: it has no leader now, or one that does not know yet where its log ends."""
     data = DescribeQuorumRequest.TopicData
     one = data.PartitionData(partition_index=0)
     try:
@@ -73,21 +73,23 @@ def find_quorum(wire: Wire) -> Quorum | None:
     check_read("The quorum of controllers", DESCRIBE_CLUSTER, answer.error_code)
     found = answer.topics[0].partitions[0]
     check_read("The quorum of controllers", DESCRIBE_CLUSTER, found.error_code)
-    if found.leader_id < 0:
-        return None
     fetched = {node.replica_id: node.log_end_offset for node in (*found.current_voters, *found.observers)}
+    if found.leader_id < 0 or fetched.get(found.leader_id, -1) <= 0:
+        return None
     voters = frozenset(voter.replica_id for voter in found.current_voters)
     return Quorum(found.leader_id, found.leader_epoch, voters, fetched)
 
 
-def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) -> int | None:
+def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) -> int:
     """A broker that has applied all that the controllers have written by now. `broker`: wait for this very one.
 
     A broker hears of the last record with the next one, which comes within half a second. So reads that belong together
     ask `anew` once: without it, what was written `_KNOWN_SECONDS` ago will do, unless this worker has written since.
 
-    Raises ReadError if none does within half a minute, ConnectionSettingsError. Without a leader of the quorum, nobody
-    can tell: then it is the broker that was given, or None for any.
+    Without a leader of the quorum nothing is written, and nobody can tell where its log ends: then it is the broker
+    that was given, or the one that has applied most.
+
+    Raises ReadError if none does within half a minute, ConnectionSettingsError.
     """
     known = wire.fresh
     if not anew and known is not None and time.monotonic() - known.at < _KNOWN_SECONDS:
@@ -96,7 +98,7 @@ def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) ->
             return asked
     quorum = find_quorum(wire)
     if quorum is None or not quorum.fetched:
-        return broker
+        return max(wire.known_brokers(), key=lambda one: _applied(wire, one)) if broker is None else broker
     epoch, wanted, asked_at = quorum.epoch, _last_offset(quorum), time.monotonic()
     while time.monotonic() < asked_at + _FRESH_SECONDS:
         if quorum.epoch != epoch:  # what the leader before had written last may never have counted
@@ -117,7 +119,7 @@ def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) ->
 
 def _last_offset(quorum: Quorum) -> int:
     """Of the leader's log: what is listed as in motion may not be committed yet."""
-    return quorum.fetched.get(quorum.leader, 0) - 1
+    return quorum.fetched[quorum.leader] - 1
 
 
 def _applied(wire: Wire, broker: int) -> int:

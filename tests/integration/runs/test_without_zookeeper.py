@@ -61,7 +61,11 @@ def test_a_plan_is_told_to_be_in_place_when_kafkas_own_tool_carries_it_out(
 
     drift = read_drift(airflow_deployment(), run.folder)
     assert not drift.in_the_way
-    assert all(one.unchanged and not one.harmless + one.conflicting for one in drift.candidates)
+    for one in drift.candidates:
+        # A busy machine may hold up a follower, or move a leader, between snapshot and look. Nothing else has changed.
+        assert not one.conflicts
+        assert all("in sync" in text or "leads" in text for text in one.changes)
+        assert one.unchanged + one.harmless
 
     after = {move.topic_partition: move.after for move in read_candidate(run.folder, chosen).moves}
     with KafkaClasses("3.9.2") as classes:  # whose tool speaks with later brokers too
@@ -70,9 +74,7 @@ def test_a_plan_is_told_to_be_in_place_when_kafkas_own_tool_carries_it_out(
     assert "Successfully started" in said
     wait("the plan is in place", lambda: after.items() <= lists_of(view_of(cluster)).items())
     drift = read_drift(airflow_deployment(), run.folder)
-    assert any(one.harmless + one.conflicting for one in drift.candidates), (
-        "the page does not tell that the cluster has changed"
-    )
+    assert any(one.conflicting for one in drift.candidates), "the page does not tell that the cluster has changed"
 
 
 def lists_of(view: ClusterView) -> dict[tuple[str, int], tuple[int, ...]]:

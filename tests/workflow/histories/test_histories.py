@@ -116,13 +116,16 @@ class ExecutionModel(RuleBasedStateMachine):
         elif what in ("ask", "stop") or self.cancelling is not None:
             self.task("people", what, trouble, between)
 
-    @rule(trouble=TROUBLE, between=BETWEEN)
-    def is_cancelled(self, trouble: dict[int, str], between: list[Any]) -> None:
+    @rule(trouble=TROUBLE, between=BETWEEN, ends=st.booleans())
+    def is_cancelled(self, trouble: dict[int, str], between: list[Any], ends: bool) -> None:
         """What a person approved is done, perhaps by a worker that dies and another."""
         self.task("people", "ask", {}, [])
         if self.cancelling is not None:
             self.task("people", "cancel", trouble, between)
             self.task("people", "cancel", {}, [])
+            if ends:
+                self.world.settle()
+                self.task("people", "end", {}, [])
 
     @rule(what=st.lists(OTHERS, min_size=1, max_size=6))
     def others(self, what: list[tuple[str, int]]) -> None:
