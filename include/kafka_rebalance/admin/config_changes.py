@@ -6,8 +6,9 @@ what somebody else lists at the same moment stays (IncrementalAlterConfigs, KIP-
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import IntEnum
+from functools import partial
 
 from kafka.errors import for_code
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
@@ -34,6 +35,7 @@ class _Do(IntEnum):
 
 
 _Change = tuple[str, _Do, str | None]
+_Send = Callable[[Collection[_Change]], None]
 
 
 def merge_config(
@@ -43,11 +45,13 @@ def merge_config(
     *,
     decided_on: Mapping[str, str] | None,
     registered: Collection[int],
+    bound: Callable[[], float],
 ) -> None:
     """See `OpenCluster.merge_config`. `registered` are the live brokers: only the broker itself takes its rate.
 
-    Raises ConfigChangedError if somebody has changed a rate since, or has set `*`. Raises WriteError for what the
-    encoder refuses, for a broker that is away and for a topic that does not exist.
+    `bound` is asked before each request for the time of `time.monotonic` after which it is not sent. Raises
+    LockLostError then, ConfigChangedError if somebody has changed a rate since or has set `*`, and WriteError for what
+    the encoder refuses, for a broker that is away and for a topic that does not exist.
     """
     problem = throttle_problem(entity, changes)
     if problem:
@@ -57,51 +61,51 @@ def merge_config(
         raise WriteError(f"{entity} is away, and only it can change its rate. Nothing was written. Start it.")
     now = _read(wire, kind, name)
     before = now if decided_on is None else decided_on
+    send = partial(_send, wire, kind, name, bound)
     if kind == "brokers":
-        _set_rates(wire, name, changes, before, now)
+        _set_rates(send, entity, changes, before, now)
         return
     for key, value in sorted(changes.items()):
-        _merge_list(wire, name, key, value, before.get(key), now.get(key))
+        _merge_list(send, entity, key, value, before.get(key), now.get(key))
+        _set_letters(wire, send, name, key, value)
 
 
 def _set_rates(
-    wire: Wire, broker: str, changes: Mapping[str, str | None], before: Mapping[str, str], now: Mapping[str, str]
+    send: _Send, entity: str, changes: Mapping[str, str | None], before: Mapping[str, str], now: Mapping[str, str]
 ) -> None:
     # A key that has the new value already may be our own write, whose answer was lost.
     others = sorted(key for key, new in changes.items() if now.get(key) not in (before.get(key), new))
     if others:
-        raise _changed(f"brokers/{broker}", ", ".join(others))
+        raise _changed(entity, ", ".join(others))
     todo: list[_Change] = [
         (key, _Do.DELETE if value is None else _Do.SET, value)
         for key, value in sorted(changes.items())
         if now.get(key) != value
     ]
-    _send(wire, "brokers", broker, todo)
+    send(todo)
 
 
-def _merge_list(wire: Wire, topic: str, key: str, wanted: str | None, before: str | None, now: str | None) -> None:
-    entity = f"topics/{topic}"
+def _merge_list(send: _Send, entity: str, key: str, wanted: str | None, before: str | None, now: str | None) -> None:
     if EVERY_REPLICA in (_entries(now, key), wanted) and now != wanted:
         if _entries(before, key) != _entries(now, key):
             raise _changed(entity, key)
-        _send(wire, "topics", topic, [(key, _Do.DELETE if wanted is None else _Do.SET, wanted)])
+        send([(key, _Do.DELETE if wanted is None else _Do.SET, wanted)])
         return
     had, has, want = (set(_listed(value, key)) for value in (before, now, wanted))
     added, taken_out = want - had - has, (had - want) & has
     # Two operations on one key in one request are refused.
     if added:
-        _send(wire, "topics", topic, [(key, _Do.APPEND, _joined(added, wanted, key))])
+        send([(key, _Do.APPEND, _joined(added, wanted, key))])
     if taken_out:
-        _send(wire, "topics", topic, [(key, _Do.SUBTRACT, _joined(taken_out, now, key))])
-    _set_letters(wire, topic, key, wanted)
+        send([(key, _Do.SUBTRACT, _joined(taken_out, now, key))])
 
 
-def _set_letters(wire: Wire, topic: str, key: str, wanted: str | None) -> None:
+def _set_letters(wire: Wire, send: _Send, topic: str, key: str, wanted: str | None) -> None:
     """The last entry leaves an empty list behind, and a list that was written with blanks has none any more."""
     now = _read(wire, "topics", topic).get(key)
     if now == wanted or set(_listed(now, key)) != set(_listed(wanted, key)):
         return
-    _send(wire, "topics", topic, [(key, _Do.DELETE if wanted is None else _Do.SET, wanted)])
+    send([(key, _Do.DELETE if wanted is None else _Do.SET, wanted)])
 
 
 def _entries(value: str | None, key: str) -> str | None:
@@ -123,7 +127,7 @@ def _read(wire: Wire, kind: str, name: str) -> Mapping[str, str]:
     return read_topic_configs(wire, [name])[name]
 
 
-def _send(wire: Wire, kind: str, name: str, todo: Collection[_Change]) -> None:
+def _send(wire: Wire, kind: str, name: str, bound: Callable[[], float], todo: Collection[_Change]) -> None:
     if not todo:
         return
     entity, what = f"{kind}/{name}", f"the change of the throttle of {kind}/{name}"
@@ -132,7 +136,8 @@ def _send(wire: Wire, kind: str, name: str, todo: Collection[_Change]) -> None:
     of = resource(resource_type=BROKER if kind == "brokers" else TOPIC, resource_name=name, configs=operations)
     request = IncrementalAlterConfigsRequest(resources=[of], validate_only=False)
     # A broker takes its own config alone.
-    answer = wire.write(request, what, Kind.CONFIG, entity, broker=int(name) if kind == "brokers" else None)
+    to = int(name) if kind == "brokers" else None
+    answer = wire.write(request, what, Kind.CONFIG, entity, broker=to, not_later_than=bound())
     (result,) = answer.responses
     if not result.error_code:
         note(Kind.CONFIG, entity)

@@ -24,6 +24,13 @@ class OpenCluster(Protocol):
     @property
     def topics(self) -> TopicWriter: ...
 
+    @property
+    def late_seconds(self) -> float:
+        """How long a worker that stands still may yet write a config under a fence that has risen.
+
+        With ZooKeeper that is never: each write and the check of the fence are one transaction.
+        """
+
     def check_controller_stable(self, pause: Callable[[], None]) -> SettledController:
         """The controller, read twice with `pause` between. Raises ClusterNotReadyError if none is settled."""
 
@@ -86,11 +93,13 @@ class OpenCluster(Protocol):
         unknown.
         """
 
-    def take_back_late_requests(self, owner: LockOwner) -> frozenset[TopicPartition]:
+    def take_back_late_requests(
+        self, owner: LockOwner, own: Mapping[TopicPartition, tuple[int, ...]]
+    ) -> frozenset[TopicPartition]:
         """Cancels what others who held the cluster before have requested since; returns it.
 
-        With ZooKeeper nobody can: the request and the check of the fence are one transaction. It does nothing unless
-        this run holds the cluster.
+        `own`: the targets that this run has requested itself, which stay. With ZooKeeper nobody can be late: the
+        request and the check of the fence are one transaction. It does nothing unless this run holds the cluster.
         """
 
     def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:

@@ -8,6 +8,7 @@ takes the cluster afterwards knows what a worker that stood still may yet ask fo
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,8 +33,8 @@ from kafka_rebalance.verification.segments.unloadable_configs import entity_of
 
 log = logging.getLogger(__name__)
 
-SEND_SECONDS = 5.0  # from the announcement of a request until it is out; later it is not sent
-# After this time no announced request can still come: it is not sent later than SEND_SECONDS, and a broker closes the
+SEND_SECONDS = 5.0  # from the check of the fence until the request is out; later it is not sent
+# After this time no request that was decided on can still come: it is sent within SEND_SECONDS, and a broker closes the
 # connection of a worker that stands still after connections.max.idle.ms, which is 10 minutes by default.
 LATE_SECONDS = 900.0
 
@@ -53,6 +54,10 @@ class AdminApiCluster:
     @property
     def topics(self) -> AdminApiTopics:
         return AdminApiTopics(self._wire)
+
+    @property
+    def late_seconds(self) -> float:
+        return LATE_SECONDS
 
     def check_controller_stable(self, pause: Callable[[], None]) -> SettledController:
         return check_quorum_stable(self._wire, pause)
@@ -153,17 +158,18 @@ class AdminApiCluster:
         """(the fence that the request has raised, what Kafka refused)"""
         targets = {move.topic_partition: move.after for move in some_moves}
         fence, intent = self._lock.open_intent(holder, fence, targets, batch)
+        not_later_than = time.monotonic() + SEND_SECONDS
         try:
-            refused = moves.request_moves(
-                self._wire, targets, registered=registered, not_later_than=time.monotonic() + SEND_SECONDS
-            )
+            refused = moves.request_moves(self._wire, targets, registered=registered, not_later_than=not_later_than)
         except WriteError:
             self._lock.end_intent(intent)  # it was not sent, or Kafka has refused it
             raise
         self._lock.end_intent(intent)
         return fence, refused
 
-    def take_back_late_requests(self, owner: LockOwner) -> frozenset[TopicPartition]:
+    def take_back_late_requests(
+        self, owner: LockOwner, own: Mapping[TopicPartition, tuple[int, ...]]
+    ) -> frozenset[TopicPartition]:
         """An announced request whose end is not in the log may have come, or may yet come."""
         holder, back = self._lock.read(), set[TopicPartition]()
         open_intents = self._lock.read_open_intents()
@@ -172,7 +178,11 @@ class AdminApiCluster:
         targets = moves.read_targets(self._wire)
         for intent in open_intents:
             if not owner.is_same_run(LockOwner(intent.run, "-", intent.owner)):
-                late = {tp for tp, after in intent.targets.items() if targets.get(tp) == after}
+                late = {
+                    tp
+                    for tp, after in intent.targets.items()
+                    if targets.get(tp) == after != own.get(tp) and tp not in back
+                }
                 if late:
                     log.warning("Run %s asked late for %s. It is taken back.", intent.run, some(sorted(late)))
                     back |= moves.cancel_moves(self._wire, late)
@@ -205,8 +215,20 @@ class AdminApiCluster:
         decided_on: Mapping[str, str] | None = None,
         fence: Fence,
     ) -> None:
-        self._check_fence(fence, f"The config of {entity} was not written")
-        config_changes.merge_config(self._wire, entity, changes, decided_on=decided_on or {}, registered=self._live())
+        until = -math.inf
+
+        def bound() -> float:
+            """Reads in between may take long, while brokers start."""
+            nonlocal until
+            if time.monotonic() > until:
+                until = time.monotonic() + SEND_SECONDS
+                self._check_fence(fence, f"The config of {entity} was not written")
+            return until
+
+        live = self._live()
+        config_changes.merge_config(
+            self._wire, entity, changes, decided_on=decided_on or {}, registered=live, bound=bound
+        )
 
     def _check_fence(self, fence: Fence, consequence: str) -> None:
         if fence.generation and self._lock.read_fence() != fence:

@@ -48,6 +48,10 @@ class ZooKeeperCluster:
     def topics(self) -> ZooKeeperTopics:
         return ZooKeeperTopics(self._client)
 
+    @property
+    def late_seconds(self) -> float:
+        return 0.0
+
     def check_controller_stable(self, pause: Callable[[], None]) -> SettledController:
         return check_controller_stable(self._client, pause)
 
@@ -111,7 +115,9 @@ class ZooKeeperCluster:
     ) -> None:
         writer.create_reassignment(self._client, batch, approved_digest, registered, view=view, fence=fence)
 
-    def take_back_late_requests(self, owner: LockOwner) -> frozenset[TopicPartition]:
+    def take_back_late_requests(
+        self, owner: LockOwner, own: Mapping[TopicPartition, tuple[int, ...]]
+    ) -> frozenset[TopicPartition]:
         return frozenset()
 
     def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -16,6 +17,7 @@ from local_cluster import LocalCluster
 from local_cluster.jars.locked_jars import KRAFT_VERSIONS
 
 LIVE = {1, 2}
+NO_BOUND = partial(float, "inf")
 
 
 @pytest.fixture(scope="module", params=KRAFT_VERSIONS)
@@ -42,16 +44,23 @@ def set_on(wire: Wire, topic: str) -> dict[str, str]:
 
 
 def merge(wire: Wire, topic: str, value: str | None, decided_on: dict[str, str] | None = None) -> None:
-    merge_config(wire, f"topics/{topic}", {LEADER_REPLICAS: value}, decided_on=decided_on, registered=LIVE)
+    merge_config(
+        wire,
+        f"topics/{topic}",
+        {LEADER_REPLICAS: value},
+        decided_on=decided_on,
+        registered=LIVE,
+        bound=NO_BOUND,
+    )
 
 
 def test_a_list_is_set_and_removed_as_if_it_had_never_been(wire: Wire, topic: str) -> None:
     lists: dict[str, str | None] = {LEADER_REPLICAS: "0:1,0:2", FOLLOWER_REPLICAS: "0:2"}
-    merge_config(wire, f"topics/{topic}", lists, decided_on={}, registered=LIVE)
+    merge_config(wire, f"topics/{topic}", lists, decided_on={}, registered=LIVE, bound=NO_BOUND)
     assert set_on(wire, topic) == lists
-    merge_config(wire, f"topics/{topic}", lists, decided_on={}, registered=LIVE)
+    merge_config(wire, f"topics/{topic}", lists, decided_on={}, registered=LIVE, bound=NO_BOUND)
     held = set_on(wire, topic)
-    merge_config(wire, f"topics/{topic}", dict.fromkeys(lists), decided_on=held, registered=LIVE)
+    merge_config(wire, f"topics/{topic}", dict.fromkeys(lists), decided_on=held, registered=LIVE, bound=NO_BOUND)
     assert set_on(wire, topic) == {}
 
 
@@ -86,7 +95,7 @@ def test_a_star_that_somebody_has_set_since_stays(wire: Wire, topic: str) -> Non
 
 def test_a_rate_that_somebody_has_changed_since_stays(wire: Wire) -> None:
     def rate(value: str | None, decided_on: dict[str, str]) -> None:
-        merge_config(wire, "brokers/1", {LEADER_RATE: value}, decided_on=decided_on, registered=LIVE)
+        merge_config(wire, "brokers/1", {LEADER_RATE: value}, decided_on=decided_on, registered=LIVE, bound=NO_BOUND)
 
     rate("1000", {})
     rate("1000", {})  # the answer was lost, and the task tries again
@@ -111,4 +120,4 @@ def test_a_rate_that_somebody_has_changed_since_stays(wire: Wire) -> None:
 )
 def test_what_is_no_throttle_is_not_written(wire: Wire, entity: str, changes: dict[str, str | None], said: str) -> None:
     with pytest.raises(WriteError, match=said):
-        merge_config(wire, entity, changes, decided_on={}, registered=LIVE)
+        merge_config(wire, entity, changes, decided_on={}, registered=LIVE, bound=NO_BOUND)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -23,6 +24,7 @@ from local_cluster.jars.locked_jars import KRAFT_VERSIONS
 from support.waiting import wait
 
 LIVE = {1, 2, 3, 4}
+NO_BOUND = partial(float, "inf")
 ONE = LockOwner("kafka_rebalance/one", "d" * 64, "airflow (a1)")
 TWO = LockOwner("kafka_rebalance/two", "e" * 64, "airflow (a1)")
 
@@ -59,15 +61,15 @@ def lists(wire: Wire, topic: str) -> dict[int, tuple[int, ...]]:
 def slow_copy(wire: Wire, cluster: LocalCluster, topic: str) -> None:
     """A copy of partition 0 to broker 3 that does not end by itself."""
     cluster.produce(topic, {0: 20_000_000})
-    merge_config(wire, "brokers/3", {FOLLOWER_RATE: "100000"}, decided_on=None, registered=LIVE)
-    merge_config(wire, f"topics/{topic}", {FOLLOWER_REPLICAS: "0:3"}, decided_on=None, registered=LIVE)
+    merge_config(wire, "brokers/3", {FOLLOWER_RATE: "100000"}, decided_on=None, registered=LIVE, bound=NO_BOUND)
+    merge_config(wire, f"topics/{topic}", {FOLLOWER_REPLICAS: "0:3"}, decided_on=None, registered=LIVE, bound=NO_BOUND)
     assert request(wire, {TopicPartition(topic, 0): (1, 3)}) == {}
     assert moves.read_targets(wire) == {TopicPartition(topic, 0): (1, 3)}
 
 
 def end_copy(wire: Wire, topic: str) -> None:
     moves.cancel_moves(wire, [TopicPartition(topic, 0)])
-    merge_config(wire, "brokers/3", {FOLLOWER_RATE: None}, decided_on=None, registered=LIVE)
+    merge_config(wire, "brokers/3", {FOLLOWER_RATE: None}, decided_on=None, registered=LIVE, bound=NO_BOUND)
     wait("nothing moves", lambda: not moves.read_targets(wire))
 
 
@@ -119,11 +121,12 @@ def test_the_next_holder_takes_back_what_an_earlier_run_asks_for_late(
         fence, _ = frozen.lock.open_intent(ONE, fence, {moved: (1, 3)}, 1)  # type: ignore[attr-defined]
         taker.lock.release(ONE)  # somebody has broken the lock
         taker.lock.acquire(TWO)
-        assert taker.take_back_late_requests(TWO) == frozenset()
+        assert taker.take_back_late_requests(TWO, {}) == frozenset()
         slow_copy(wire, cluster, topic)  # what the frozen worker sends when it wakes
         try:
-            assert frozen.take_back_late_requests(ONE) == frozenset(), "it does not hold the cluster"
-            assert taker.take_back_late_requests(TWO) == {moved}
+            assert frozen.take_back_late_requests(ONE, {}) == frozenset(), "it does not hold the cluster"
+            assert taker.take_back_late_requests(TWO, {moved: (1, 3)}) == frozenset(), "it asked for the same"
+            assert taker.take_back_late_requests(TWO, {}) == {moved}
             wait("nothing moves", lambda: not moves.read_targets(wire))
             batch = Batch(1, (Move(moved, (1, 2), (1, 3), 0),), ONE.digest)
             with pytest.raises(LockLostError, match="was not requested"):

@@ -100,7 +100,8 @@ class LogLock:
             _check_held_by(state, owner, f"It was not released for run {owner.run}.")
             if fence is not None and fence != _fence(state):
                 raise LockLostError(f"The lock was not released: somebody has gone on with run {state.lock.name}.")
-            return Write("release", replace(state, lock=None))
+            # What a worker of this run decided before must not be written after.
+            return Write("release", replace(state, lock=None).raising())
 
         if self._log.read() is None:
             return False

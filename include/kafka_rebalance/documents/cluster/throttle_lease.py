@@ -62,6 +62,8 @@ class ThrottleLease:
     released_at: str | None = None  # everything is as it was before, but for `left_behind`
     # What was there before on brokers that were away when the rest was put back. It is put back when they return.
     left_behind: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    # Until then a worker that stood still may yet set what it decided before the release; None: no longer, or never.
+    late_until: str | None = None
 
     @property
     def topics(self) -> frozenset[str]:

@@ -34,7 +34,7 @@ from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.steps.throttle.long_pause import waits_long
 from kafka_rebalance.steps.throttle.suspend_throttle import suspend
-from kafka_rebalance.steps.throttle.write_back import put_back, put_back_left_behind
+from kafka_rebalance.steps.throttle.write_back import put_back, put_back_late, put_back_left_behind
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +87,8 @@ def _look_after(deployment: Deployment, cluster: OpenCluster, asked: Asked, foll
     try:
         for entity in put_back_left_behind(kept):
             look.lines.append(f"{entity} is back, and what was left of a throttle there is put back")
+        for entity in put_back_late(kept):
+            look.warnings.append(f"{entity}: a worker that stood still had set a throttle late; it is put back")
     except (ConfigChangedError, LockLostError) as changed:
         look.lines.append(f"what was left of a throttle is put back at the next look: {changed}")
     if lease is not None and _is_elsewhere(kept, lease, asked):

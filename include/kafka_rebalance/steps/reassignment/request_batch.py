@@ -128,7 +128,7 @@ class Visit:
         people or their time limit allow no further batch.
         """
         plan = replace(self.plan, left_out=read_left_out(self.plan.folder, self.plan.approved))
-        self.cluster.take_back_late_requests(lock_owner(self.deployment, plan.candidate.digest, self.run))
+        self._take_back_late(plan)
         view, where = self._look(plan)
         if seen is not None:
             _heed(plan, view, where, seen)
@@ -143,6 +143,17 @@ class Visit:
         batch_notes.note_done(plan, where.done)
         self._elect(plan, view, where)
         return None if where.next is None else self._request(plan, view, where, where.next)
+
+    def _take_back_late(self, plan: ApprovedPlan) -> None:
+        asked = asked_for(plan.folder, self.cluster)
+        own = {
+            move.topic_partition: move.after
+            for batch in plan.candidate.batches
+            if batch.number in asked
+            for move in batch.moves
+        }
+        owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
+        self.cluster.take_back_late_requests(owner, own)
 
     def _look(self, plan: ApprovedPlan) -> tuple[ClusterView, Position]:
         """The cluster now, and where the run stands.

@@ -79,7 +79,8 @@ class ClusterLease:
         """
         if lease.released_at is not None:
             lease_files.write(self.deployment, lease)
-            closed = replace(lease, wanted={}, prior={})  # nothing is left to put back but `left_behind`
+            # Nothing is left to put back but `left_behind`, and what may yet be set late.
+            closed = lease if lease.late_until is not None else replace(lease, wanted={}, prior={})
             self.cluster.lock.write_lease(_record_of(closed), run=lease.run, fence=NO_FENCE)
             return
         self.cluster.lock.write_lease(_record_of(lease), run=lease.run, fence=fence)

@@ -22,7 +22,7 @@ from kafka_rebalance.execution.throttle.recorded_before import take_lease
 from kafka_rebalance.execution.throttle.still_copying import copying_of
 from kafka_rebalance.execution.throttle.wanted import desired_throttle
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.model.lock_owner import Fence, LockOwner
+from kafka_rebalance.model.lock_owner import Fence, LockOwner, is_same_run
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.clusters import JANITOR_DAG
 from kafka_rebalance.steps.deployment import Deployment
@@ -42,7 +42,12 @@ from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.steps.throttle.run_rates import check_run_rate
 from kafka_rebalance.steps.throttle.throttle_in_force import check_nothing_of_ours, has_held_before, without_gone
-from kafka_rebalance.steps.throttle.write_back import check_can_be_put_back, put_back, put_back_left_behind
+from kafka_rebalance.steps.throttle.write_back import (
+    check_can_be_put_back,
+    put_back,
+    put_back_late,
+    put_back_left_behind,
+)
 
 log = logging.getLogger(__name__)
 
@@ -87,11 +92,12 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
         fence = take_lock(deployment, cluster, plan.connection_id, owner)
         kept = ClusterLease(deployment, cluster, plan.snapshot["cluster_id"])
         try:
-            if put_back_left_behind(kept):
+            if [*put_back_left_behind(kept), *put_back_late(kept)]:
                 fence = cluster.lock.raise_held(owner)
             check_clock_for_window(cluster, plan)
             lease = _set(kept, plan, owner, fence, view, where, held_before=held_before)
         except LockLostError:
+            _put_back_what_came_late(kept, owner)
             raise  # the run that took over has the lock
         except BaseException:
             _undo(kept, plan, owner, fence, held_before=held_before)
@@ -184,6 +190,16 @@ def _undo(kept: ClusterLease, plan: ApprovedPlan, owner: LockOwner, fence: Fence
         forget_lock(kept.deployment, plan.connection_id, owner)
     except Exception:
         log.exception("The throttle could not be put back. throttle.json in %s says what was set", plan.folder)
+
+
+def _put_back_what_came_late(kept: ClusterLease, owner: LockOwner) -> None:
+    """Best effort if another worker of this run has given its throttle back meanwhile. The janitor comes after it."""
+    try:
+        lease = kept.read()
+        if lease is not None and is_same_run(lease.run, lease.owner, owner.run, owner.owner):
+            put_back_late(kept)
+    except Exception:
+        log.exception("What was set after the throttle was put back is put back by %s", JANITOR_DAG)
 
 
 def warn_without_janitor(deployment: Deployment) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
@@ -13,7 +14,7 @@ from kafka_rebalance.execution.throttle.put_back import release as decide_releas
 from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of
 from kafka_rebalance.kafka.throttles import throttle_problem
 from kafka_rebalance.model.finding import some
-from kafka_rebalance.model.lock_owner import Fence
+from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
@@ -47,7 +48,11 @@ def put_back(kept: ClusterLease, decided: ThrottleLease) -> Release:
         if not result.complete:
             return result
         closed = replace(
-            lease, released_at=now_text(), generation=fence.generation, left_behind=_left_behind(kept.cluster, lease)
+            lease,
+            released_at=now_text(),
+            generation=fence.generation,
+            left_behind=_left_behind(kept.cluster, lease),
+            late_until=_late_until(kept.cluster),
         )
         kept.write(closed, fence)
         if kept.is_latest(closed):
@@ -68,6 +73,32 @@ def _left_behind(cluster: OpenCluster, lease: ThrottleLease) -> dict[str, dict[s
             entity,
         )
     return {entity: dict(lease.prior[entity]) for entity in sorted(away)}
+
+
+def _late_until(cluster: OpenCluster) -> str | None:
+    if not cluster.late_seconds:
+        return None
+    return (datetime.now(UTC) + timedelta(seconds=cluster.late_seconds)).isoformat(timespec="seconds")
+
+
+def put_back_late(kept: ClusterLease) -> tuple[str, ...]:
+    """Puts back what a worker that stood still has set after the lease was closed. Returns these entities.
+
+    Until `late_until` it may come at any time. Raises ThrottleError as `put_back`, and ConfigChangedError or
+    LockLostError if somebody else writes at this moment.
+    """
+    lease = kept.read()
+    if lease is None or lease.released_at is None or lease.late_until is None:
+        return ()
+    is_over = datetime.now(UTC) > datetime.fromisoformat(lease.late_until)
+    in_flight = copying_of(lease, kept.cluster.read_view(lease.topics))
+    late = decide_release(*read_lease_configs(kept.cluster, lease), in_flight).changes
+    if late:
+        log.warning("Throttle of run %s was set after it had been put back: %s", lease.run, some(sorted(late)))
+        write_back(kept.cluster, lease, kept.cluster.lock.raise_fence())
+    if is_over:
+        kept.write(replace(lease, late_until=None), NO_FENCE)
+    return tuple(sorted(late))
 
 
 def put_back_left_behind(kept: ClusterLease) -> tuple[str, ...]:
