@@ -1,0 +1,92 @@
+"""Which approved moves may be requested beside those in flight.
+
+A cluster with a request znode takes no request while another one is there, so its batches run one after the other.
+Without that znode moves are added as others end. They keep the order of the batches and all that the approver has read:
+a batch's limits hold for whatever is in flight at once, and no disk gets fuller than the batches one by one would fill
+it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from kafka_rebalance.model.candidate import Move
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of what is in flight at once; as for a batch in `Settings`."""
+
+    copies_per_broker: int
+    partitions: int
+    leader_changes: int
+
+
+def in_order(moves: Iterable[Move]) -> list[Move]:
+    """The order in which moves are requested: by batch, and in a batch the largest first."""
+    return sorted(moves, key=lambda move: (move.batch, -move.bytes_to_copy, move.topic_partition))
+
+
+def fitting(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits) -> tuple[Move, ...]:
+    """The moves that may be requested now, of those that wait, in their order.
+
+    `waiting`: every move that is still to be requested, `in_order`. `in_flight`: what was requested and has not ended.
+
+    A move that copies to a broker starts only after every move of an earlier batch that takes a copy off this broker
+    has ended. So what is there at once is at most what the move's own batch leaves there.
+    """
+    used = _copies(in_flight, limits)
+    places, leaders = limits.partitions - len(in_flight), limits.leader_changes - _leader_changes(in_flight)
+    first_off: dict[int, int] = {}
+    for move in (*in_flight, *waiting):
+        for broker in move.removed:
+            first_off[broker] = min(move.batch, first_off.get(broker, move.batch))
+    found = []
+    for move in waiting:
+        if places < 1:
+            break
+        if move.changes_leader and leaders < 1:
+            continue
+        if any(first_off.get(broker, move.batch) < move.batch for broker in move.added):
+            continue
+        needed = _copies([move], limits)
+        if any(used[broker, way] + count > limits.copies_per_broker for (broker, way), count in needed.items()):
+            continue
+        used.update(needed)
+        places -= 1
+        leaders -= move.changes_leader
+        found.append(move)
+    return tuple(found)
+
+
+def has_room(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits) -> bool:
+    """Whether a request is due: a move fits, and each of its brokers has half of its places free.
+
+    To ask for each move as soon as it fits would take about a request a move, and a broker with half of its places
+    taken is busy all the same.
+    """
+    used = _copies(in_flight, limits)
+    return any(
+        all(2 * used[end] <= limits.copies_per_broker for end in _copies([move], limits))
+        for move in fitting(waiting, in_flight, limits)
+    )
+
+
+_Ends = Counter[tuple[int, str]]
+
+
+def _copies(moves: Iterable[Move], limits: Limits) -> _Ends:
+    """Copies that each broker sends and receives. A move alone may take more than all places."""
+    found: _Ends = Counter()
+    for move in moves:
+        for broker in move.added:
+            found[broker, "receives"] += 1
+        if move.added:
+            found[move.source, "sends"] += min(len(move.added), limits.copies_per_broker)
+    return found
+
+
+def _leader_changes(moves: Iterable[Move]) -> int:
+    return sum(move.changes_leader for move in moves)

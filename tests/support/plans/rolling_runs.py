@@ -1,0 +1,102 @@
+"""A plan carried out on paper without barriers: moves are requested beside those in flight, as `execution.rolling` says.
+
+Every broker sends and receives at the throttle's rate, which its copies share as evenly as their other ends allow. Time
+is in bytes: a broker copies one byte in one unit. Nobody looks between two ends of copies, so nothing waits for a look.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.execution.eta import busiest_bytes
+from kafka_rebalance.execution.rolling import Limits, fitting, has_room, in_order
+from kafka_rebalance.model.candidate import Move
+
+
+@dataclass(frozen=True)
+class RollingRun:
+    """`peak`: the most bytes that each broker held at once. `most_copies`: that one broker sent or received at once."""
+
+    seconds: float
+    peak: dict[int, int]
+    most_copies: int
+    most_partitions: int
+    most_leader_changes: int
+    requests: int
+    bound: int
+
+    @property
+    def over_bound(self) -> float:
+        return self.seconds / self.bound
+
+
+@dataclass
+class _Copy:
+    move: Move
+    target: int
+    left: float
+
+
+def roll(moves: Sequence[Move], limits: Limits, used: Mapping[int, int] | None = None) -> RollingRun:
+    held = Counter(used or {})
+    peak, waiting, now = dict(held), in_order(moves), 0.0
+    copies: list[_Copy] = []
+    open_moves: dict[Move, int] = {}
+    most, partitions, leaders, requests = 0, 0, 0, 0
+    while waiting or open_moves:
+        if waiting and (not open_moves or has_room(waiting, tuple(open_moves), limits)):
+            asked = fitting(waiting, tuple(open_moves), limits)
+            assert asked or open_moves, "nothing runs, and nothing that waits fits"
+            requests += 1
+            chosen = set(asked)
+            waiting = [move for move in waiting if move not in chosen]
+            for move in asked:
+                open_moves[move] = len(move.added)
+                copies += [_Copy(move, target, float(move.size_bytes)) for target in move.added]
+                for target in move.added:
+                    held[target] += move.size_bytes
+                    peak[target] = max(peak.get(target, 0), held[target])
+            ends = Counter((end, way) for one in copies for end, way in ((one.move.source, 0), (one.target, 1)))
+            most = max([most, *ends.values()])
+            partitions = max(partitions, len(open_moves))
+            leaders = max(leaders, sum(move.changes_leader for move in open_moves))
+        ended = [move for move, count in open_moves.items() if not count]
+        if not ended and copies:
+            rates = _shared(copies)
+            step = min(one.left / rate for one, rate in zip(copies, rates, strict=True) if rate > 0)
+            now += step
+            for one, rate in zip(copies, rates, strict=True):
+                one.left -= rate * step
+            over = [one for one in copies if one.left <= 1e-6 * one.move.size_bytes]
+            copies = [one for one in copies if one.left > 1e-6 * one.move.size_bytes]
+            for one in over:
+                open_moves[one.move] -= 1
+            ended = [move for move, count in open_moves.items() if not count]
+        for move in ended:
+            del open_moves[move]
+            for broker in move.removed:
+                held[broker] -= move.size_bytes
+    return RollingRun(now, peak, most, partitions, leaders, requests, busiest_bytes(moves))
+
+
+def _shared(copies: Sequence[_Copy]) -> np.ndarray:
+    """Each copy's share of 1 a broker and direction: the tightest end is divided first (max-min fairness)."""
+    ends = {end: at for at, end in enumerate({e for one in copies for e in ((one.move.source, 0), (one.target, 1))})}
+    sends = np.array([ends[one.move.source, 0] for one in copies])
+    receives = np.array([ends[one.target, 1] for one in copies])
+    rate, fixed, room = np.zeros(len(copies)), np.zeros(len(copies), dtype=bool), np.ones(len(ends))
+    while not fixed.all():
+        count = np.bincount(sends[~fixed], minlength=len(ends)) + np.bincount(receives[~fixed], minlength=len(ends))
+        share = np.divide(room, count, out=np.full(len(ends), np.inf), where=count > 0)
+        least = share.min()
+        tight = share <= least * (1 + 1e-9)
+        now = ~fixed & (tight[sends] | tight[receives])
+        rate[now] = least
+        room -= np.bincount(sends[now], minlength=len(ends)) * least + np.bincount(receives[now], minlength=len(ends)) * least
+        room = np.maximum(room, 0)
+        fixed |= now
+    return rate
