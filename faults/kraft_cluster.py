@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import KafkaError as KafkaErrorCode
 from confluent_kafka import TopicPartition as LogPartition
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaConnectionError, KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError, UnknownBrokerIdError
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
     DeleteTopicsRequest,
@@ -57,7 +57,10 @@ class KraftFaultCluster(FaultCluster):
 
     def add_partitions(self, topic: str, added: Mapping[int, tuple[int, ...]]) -> None:
         more = CreatePartitionsRequest.CreatePartitionsTopic
-        lists = [more.CreatePartitionsAssignment(broker_ids=list(added[number])) for number in sorted(added)]
+        # Each new partition must have as many replicas as the first one, which in mid-move has more than it will have.
+        count = len(self._partitions(topic)[0].replica_nodes)
+        padded = [[*added[number], *(one for one in BROKERS if one not in added[number])] for number in sorted(added)]
+        lists = [more.CreatePartitionsAssignment(broker_ids=brokers[:count]) for brokers in padded]
         wanted = more(name=topic, count=max(added) + 1, assignments=lists)
         answer = self._ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=_TIMEOUT_MS, validate_only=False))
         if answer.results[0].error_code:
@@ -190,6 +193,13 @@ class KraftFaultCluster(FaultCluster):
         (result,) = self._ask(request, int(name) if kind == "brokers" else None).responses
         if result.error_code:
             raise RuntimeError(f"{entity} was not changed: {result.error_message}")
+        self.wait(f"{entity} tells its configs", lambda: self._tells(entity, changes))
+
+    def _tells(self, entity: str, changes: Mapping[str, str | None]) -> bool:
+        """A broker takes a config from the controllers' log, a moment after the controller has written it there."""
+        kind, _, name = entity.partition("/")
+        now = self._set_on(_BROKER if kind == "brokers" else _TOPIC, name)
+        return all(now.get(key) == value for key, value in changes.items())
 
     def _ask(self, request: Any, broker: int | None = None) -> Any:
         """The answer of this broker or of any one. Raises KafkaError or OSError if nobody answers."""
@@ -205,6 +215,9 @@ class KraftFaultCluster(FaultCluster):
             return await manager.send(request, node_id=broker)
 
         try:
+            return manager.run(send)
+        except UnknownBrokerIdError:  # it knows the brokers of its first look
+            manager.run(manager.cluster.refresh_metadata)
             return manager.run(send)
         except (KafkaError, OSError):
             self.close()  # it keeps brokers that are gone

@@ -6,10 +6,12 @@ import contextlib
 import resource
 from pathlib import Path
 
-from faults.cluster import TARGET
+from faults.cluster import SESSION_SECONDS, TARGET
 from faults.strikes.scene import Scene, Struck, later
 
 FULL_SECONDS = 5.0
+# Without ZooKeeper a broker that ended itself stays registered until its session ends. With it, its znode goes at once.
+FENCED_SECONDS = SESSION_SECONDS + 5.0
 # The follower must say within 15 seconds that the log dir is gone.
 FAILED_SECONDS = 20.0
 
@@ -33,7 +35,7 @@ def fill_disk(scene: Scene) -> Struck:
         filler.unlink(missing_ok=True)
         cluster.restart(TARGET)
 
-    return Struck(what, later(FULL_SECONDS, make_room))
+    return Struck(what, later(FULL_SECONDS if cluster.has_zookeeper else FENCED_SECONDS, make_room))
 
 
 def fail_log_dir(scene: Scene) -> Struck:

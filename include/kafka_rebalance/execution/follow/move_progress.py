@@ -98,7 +98,10 @@ def partition_progress(
     copied, total = _bytes(move, partition, (sizes or {}).get(move.topic_partition, {}))
     dead = tuple(broker for broker in move.after if broker not in view.brokers)
     if partition is None:
-        gone = f"{move.topic_partition} no longer exists. Start a new Dag run to plan from the current cluster."
+        gone = (
+            f"{move.topic_partition} no longer exists: somebody deleted its topic. Start a new Dag run to plan from "
+            "the current cluster."
+        )
         return PartitionProgress(move, Phase.REFUSED, 0, total, dead, gone)
     if is_complete(move, view):
         return PartitionProgress(move, Phase.DONE, total, total)
