@@ -20,7 +20,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataRequest
 
 from kafka_rebalance.admin.clients import REQUEST_SECONDS
-from kafka_rebalance.admin.quorum import Quorum, find_quorum, fresh_broker
+from kafka_rebalance.admin.quorum import Quorum, find_quorum, read_fresh
 from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read
 from kafka_rebalance.model.cluster_view import (
     BY_ADMIN_API,
@@ -87,11 +87,11 @@ def read_batch_view(wire: Wire, partitions: Collection[TopicPartition]) -> Batch
 
 def _read(wire: Wire, topics: Collection[str] | None, only: Collection[TopicPartition] | None) -> _Read:
     quorum = find_quorum(wire)  # first: it refuses a cluster with ZooKeeper
-    cluster_id, brokers, controller = _read_brokers(wire)
+    cluster_id, brokers = _read_brokers(wire)
     # Before the partitions: if a move is no longer listed, a broker that is up to date afterwards shows its end.
-    moves = read_moves(wire, controller)
+    moves = read_moves(wire)
     time.sleep(_LINGER_SECONDS)
-    partitions = _read_partitions(wire, fresh_broker(wire), topics)
+    partitions = _read_partitions(wire, topics)
     found = {
         tp: _in_motion(partition, moves.get(tp)) for tp, partition in partitions.items() if only is None or tp in only
     }
@@ -105,28 +105,28 @@ def read_live(wire: Wire) -> frozenset[int]:
 
 def read_topic_names(wire: Wire) -> frozenset[str]:
     """All topics that the user may describe. Raises ReadError."""
-    answer = wire.read(MetadataRequest(topics=None, allow_auto_topic_creation=False), fresh_broker(wire, anew=False))
+    answer = read_fresh(wire, MetadataRequest(topics=None, allow_auto_topic_creation=False), anew=False)
     return frozenset(topic.name for topic in answer.topics)
 
 
-def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration], int]:
-    """(cluster id, live brokers, the one that takes requests to the controller)
+def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration]]:
+    """(cluster id, live brokers)
 
     A fenced broker has no session, as one without a znode has none.
     """
-    answer = wire.read(DescribeClusterRequest(include_fenced_brokers=True), fresh_broker(wire, anew=False))
+    answer = read_fresh(wire, DescribeClusterRequest(include_fenced_brokers=True), anew=False)
     check_read("The list of brokers", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
     live = [broker for broker in answer.brokers if not getattr(broker, "is_fenced", False)]
     registered = {
         broker.broker_id: BrokerRegistration(broker.broker_id, (Endpoint(broker.host, broker.port),), broker.rack)
         for broker in sorted(live, key=lambda one: one.broker_id)
     }
-    return answer.cluster_id, registered, answer.controller_id
+    return answer.cluster_id, registered
 
 
-def read_moves(wire: Wire, broker: int | None = None) -> dict[TopicPartition, Any]:
-    """What is in motion, from the controller's own list. `broker` takes requests to the controller; None: any does."""
-    answer = wire.read(ListPartitionReassignmentsRequest(timeout_ms=int(REQUEST_SECONDS * 1000), topics=None), broker)
+def read_moves(wire: Wire) -> dict[TopicPartition, Any]:
+    """What is in motion, from the controller's own list: any broker asks it."""
+    answer = wire.read(ListPartitionReassignmentsRequest(timeout_ms=int(REQUEST_SECONDS * 1000), topics=None))
     check_read("The list of reassignments", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
     return {TopicPartition(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
 
@@ -142,12 +142,10 @@ def _in_motion(partition: PartitionView, move: Any) -> PartitionView:
     )
 
 
-def _read_partitions(
-    wire: Wire, broker: int | None, topics: Collection[str] | None
-) -> dict[TopicPartition, PartitionView]:
-    """The partitions as this broker knows them. Topics that the user may not describe are absent."""
+def _read_partitions(wire: Wire, topics: Collection[str] | None) -> dict[TopicPartition, PartitionView]:
+    """The partitions as a broker that is up to date knows them. Topics that the user may not describe are absent."""
     named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
-    answer = wire.read(MetadataRequest(topics=named, allow_auto_topic_creation=False), broker)
+    answer = read_fresh(wire, MetadataRequest(topics=named, allow_auto_topic_creation=False))
     found: dict[TopicPartition, PartitionView] = {}
     for topic in answer.topics:
         if topic.error_code == _UNKNOWN_TOPIC:

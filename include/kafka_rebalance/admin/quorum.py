@@ -10,18 +10,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 import kafka_rebalance
+from kafka_rebalance.admin.clients import REQUEST_SECONDS
 from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Fresh, Wire, check_read
 from kafka_rebalance.errors import ClusterNotReadyError, ConnectionSettingsError, ReadError
 from kafka_rebalance.model.cluster_view import Controller, SettledController
 
 EPOCHS_OF_A_STORM = 3  # an ordinary failover between the two reads adds one, a vote that was split adds more
 _FRESH_SECONDS, _PAUSE_SECONDS = 30.0, 0.02
+_SILENT_SECONDS = 2.0  # a broker that does not answer for so long has gone away, and its session ends soon
 _KNOWN_SECONDS = 2.0
 _METADATA_TOPIC = "__cluster_metadata"
 
@@ -89,7 +92,7 @@ def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) ->
     Without a leader of the quorum nothing is written, and nobody can tell where its log ends: then it is the broker
     that was given, or the one that has applied most.
 
-    Raises ReadError if none does within half a minute, ConnectionSettingsError.
+    Raises ReadError if none does within half a minute or the given one stays silent, ConnectionSettingsError.
     """
     known = wire.fresh
     if not anew and known is not None and time.monotonic() - known.at < _KNOWN_SECONDS:
@@ -100,14 +103,22 @@ def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) ->
     if quorum is None or not quorum.fetched:
         return max(wire.known_brokers(), key=lambda one: _applied(wire, one)) if broker is None else broker
     epoch, wanted, asked_at = quorum.epoch, _last_offset(quorum), time.monotonic()
+    heard_at = asked_at
     while time.monotonic() < asked_at + _FRESH_SECONDS:
         if quorum.epoch != epoch:  # what the leader before had written last may never have counted
             epoch, wanted = quorum.epoch, _last_offset(quorum)
         candidates = wire.known_brokers() & quorum.fetched.keys() if broker is None else {broker}
         for one in sorted(candidates, key=lambda each: (-quorum.fetched.get(each, 0), each != quorum.leader)):
-            if _applied(wire, one) >= wanted:
+            applied = _applied(wire, one)
+            heard_at = time.monotonic() if applied >= 0 else heard_at
+            if applied >= wanted:
                 wire.fresh = Fresh(one, wanted, asked_at)
                 return one
+        if broker is not None and time.monotonic() - heard_at > _SILENT_SECONDS:
+            raise ReadError(
+                f"Broker {broker} does not answer, and its session has not ended yet. Nothing was written. Check that "
+                "the broker is up and that this host can reach it."
+            )
         time.sleep(_PAUSE_SECONDS)
         quorum = find_quorum(wire) or quorum
     who = "No broker" if broker is None else f"Broker {broker}"
@@ -115,6 +126,23 @@ def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) ->
         f"{who} has applied the metadata up to offset {wanted} within {_FRESH_SECONDS:.0f} s, so what brokers tell is "
         "old. Nothing was written. Try again when the cluster is quiet; if it stays, see the brokers' logs."
     )
+
+
+def read_fresh(wire: Wire, request: Any, *, anew: bool = True) -> Any:
+    """The answer of a broker that `fresh_broker` gives; of another one if that goes away meanwhile.
+
+    The request must only read. Raises ReadError, ConnectionSettingsError.
+    """
+    give_up = time.monotonic() + REQUEST_SECONDS
+    while True:
+        broker = fresh_broker(wire, anew=anew)
+        try:
+            return wire.read(request, broker, repeat_seconds=0)
+        except ReadError:
+            if time.monotonic() >= give_up:
+                raise
+            wire.forget_fresh()
+            time.sleep(_PAUSE_SECONDS)
 
 
 def _last_offset(quorum: Quorum) -> int:

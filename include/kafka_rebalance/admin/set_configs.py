@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from kafka_rebalance.admin.quorum import fresh_broker
+from kafka_rebalance.admin.quorum import fresh_broker, read_fresh
 from kafka_rebalance.admin.wire import Wire, check_read
 
 ALL_BROKERS = -1  # stands for the default of all brokers, whose resource has no name
@@ -18,10 +18,10 @@ _AT_ONCE = 500  # topics in one request; a topic has about 35 configs
 
 def read_topic_configs(wire: Wire, topics: Collection[str]) -> dict[str, dict[str, str]]:
     """The configs that are set on each topic; one that does not exist has none. Raises ReadError naming the topic."""
-    names, broker = sorted(topics), fresh_broker(wire, anew=False) if topics else None
+    names = sorted(topics)
     found: dict[str, dict[str, str]] = {name: {} for name in names}
     for start in range(0, len(names), _AT_ONCE):
-        found |= dict(_asked(wire, TOPIC, names[start : start + _AT_ONCE], {_SET_ON_TOPIC}, broker))
+        found |= dict(_asked(wire, TOPIC, names[start : start + _AT_ONCE], {_SET_ON_TOPIC}))
     return found
 
 
@@ -34,19 +34,17 @@ def read_broker_configs(wire: Wire, brokers: Collection[int]) -> dict[int, dict[
     for broker in brokers:
         at = fresh_broker(wire, broker, anew=False)
         found[broker] = dict(_asked(wire, BROKER, [str(broker)], {_SET_ON_BROKER}, at))[str(broker)]
-    at = fresh_broker(wire, anew=False)
-    return {**found, ALL_BROKERS: dict(_asked(wire, BROKER, [""], {_SET_ON_ALL_BROKERS}, at))[""]}
+    return {**found, ALL_BROKERS: dict(_asked(wire, BROKER, [""], {_SET_ON_ALL_BROKERS}))[""]}
 
 
 def _asked(
-    wire: Wire, kind: int, names: Collection[str], sources: Collection[int], broker: int | None
+    wire: Wire, kind: int, names: Collection[str], sources: Collection[int], broker: int | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """(name, configs from these sources) of each resource."""
+    """(name, configs from these sources) of each resource, as this broker tells it; None: any that is up to date."""
     resource = DescribeConfigsRequest.DescribeConfigsResource
     wanted = [resource(resource_type=kind, resource_name=name, configuration_keys=None) for name in names]
-    answer = wire.read(
-        DescribeConfigsRequest(resources=wanted, include_synonyms=False, include_documentation=False), broker
-    )
+    request = DescribeConfigsRequest(resources=wanted, include_synonyms=False, include_documentation=False)
+    answer = read_fresh(wire, request, anew=False) if broker is None else wire.read(request, broker, repeat_seconds=0)
     for result in answer.results:
         if kind == TOPIC and result.error_code == _UNKNOWN_TOPIC:
             continue

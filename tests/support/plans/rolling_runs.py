@@ -1,4 +1,4 @@
-"""A plan carried out on paper without barriers: moves are requested beside those in flight, as `execution.rolling` says.
+"""A plan carried out on paper without barriers: moves are requested beside those in flight (`execution.rolling`).
 
 Every broker sends and receives at the throttle's rate, which its copies share as evenly as their other ends allow. Time
 is in bytes: a broker copies one byte in one unit. Nobody looks between two ends of copies, so nothing waits for a look.
@@ -96,7 +96,10 @@ def _shared(copies: Sequence[_Copy]) -> np.ndarray:
         tight = share <= least * (1 + 1e-9)
         now = ~fixed & (tight[sends] | tight[receives])
         rate[now] = least
-        room -= np.bincount(sends[now], minlength=len(ends)) * least + np.bincount(receives[now], minlength=len(ends)) * least
+        room -= (
+            np.bincount(sends[now], minlength=len(ends)) * least
+            + np.bincount(receives[now], minlength=len(ends)) * least
+        )
         room = np.maximum(room, 0)
         fixed |= now
     return rate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.errors import ArtifactError, CorruptZnodeError
+from kafka_rebalance.errors import ArtifactError, CorruptZnodeError, ReadError
 from kafka_rebalance.execution.follow.batch_finding import FindingKind
 from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
 from kafka_rebalance.execution.throttle.lifted_by_others import LOOK_SECONDS, lifted, lifted_text
@@ -27,7 +27,7 @@ class ThrottleWatch:
     def look(
         self, cluster: OpenCluster, now: float, view: AnyView, each: Sequence[PartitionProgress]
     ) -> dict[FindingKind, str]:
-        """What is wrong with the throttle of the moves that are not done; empty if it is in force. Raises ReadError."""
+        """What is wrong with the throttle of the moves that are not done; empty if it is in force."""
         moves = [
             one.move for one in each if one.phase is not Phase.DONE and one.move.topic_partition in view.partitions
         ]
@@ -46,6 +46,6 @@ class ThrottleWatch:
             self._found = {FindingKind.THROTTLE_LIFTED: lifted_text(found)} if found else {}
         except CorruptZnodeError as unreadable:
             self._found = {FindingKind.THROTTLE_LIFTED: f"It is unknown whether the throttle is in force: {unreadable}"}
-        except ArtifactError:
-            pass  # the run's folder may be readable at the next look
+        except (ArtifactError, ReadError):
+            pass  # the run's folder, or a broker that has just gone away, may be readable at the next look
         return self._found
