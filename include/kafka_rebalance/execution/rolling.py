@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from kafka_rebalance.execution.eta import received_and_sent
 from kafka_rebalance.model.candidate import Move
 
 
@@ -24,9 +25,18 @@ class Limits:
     leader_changes: int
 
 
-def in_order(moves: Iterable[Move]) -> list[Move]:
-    """The order in which moves are requested: by batch, and in a batch the largest first."""
-    return sorted(moves, key=lambda move: (move.batch, -move.bytes_to_copy, move.topic_partition))
+def in_order(moves: Collection[Move]) -> list[Move]:
+    """All moves of a plan in the order in which they are requested: by batch, and in a batch those first whose broker
+    copies most in the whole plan.
+
+    So the plan's order stays, and the busiest broker is busy from the beginning to the end.
+    """
+    received, sent = received_and_sent(moves)
+
+    def busiest(move: Move) -> int:
+        return max((sent[move.source], *(received[broker] for broker in move.added))) if move.added else 0
+
+    return sorted(moves, key=lambda move: (move.batch, -busiest(move), -move.bytes_to_copy, move.topic_partition))
 
 
 def fitting(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits) -> tuple[Move, ...]:
@@ -62,15 +72,18 @@ def fitting(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits
 
 
 def has_room(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits) -> bool:
-    """Whether a request is due: a move fits, and each of its brokers has half of its places free.
+    """Whether a request is due: a move fits, and half of the places that it needs are free.
 
     To ask for each move as soon as it fits would take about a request a move, and a broker with half of its places
     taken is busy all the same.
     """
-    used = _copies(in_flight, limits)
+    if 2 * len(in_flight) > limits.partitions:
+        return False
+    used, leaders_are_free = _copies(in_flight, limits), 2 * _leader_changes(in_flight) <= limits.leader_changes
     return any(
         all(2 * used[end] <= limits.copies_per_broker for end in _copies([move], limits))
         for move in fitting(waiting, in_flight, limits)
+        if leaders_are_free or not move.changes_leader
     )
 
 

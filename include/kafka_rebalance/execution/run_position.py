@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, headed_for, stage_in
+from kafka_rebalance.execution.rolling import Limits, fitting, has_room, in_order
 from kafka_rebalance.execution.stuck_request import request_of_what_is_gone
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -20,12 +22,17 @@ from kafka_rebalance.model.partition import TopicPartition
 @dataclass(frozen=True, slots=True)
 class Position:
     done: tuple[int, ...]  # batches that are in place, whoever brought them there
-    in_flight: Batch | None  # the batch of ours that the controller works on; follow it, write nothing
-    next: Batch | None  # to request now, without moves that are done; None while one is in flight and when all is done
+    # What the controller works on for us; follow it. With a request znode that is a batch. Without one it is everything
+    # that was asked for in batches that are not done, under the number of the first of them.
+    in_flight: Batch | None
+    # To request now, without moves that are done; None when all is done, and while nothing fits beside what is in
+    # flight. With a request znode nothing ever does.
+    next: Batch | None
     # Of a batch of ours that has begun: still at their old replicas, nothing in motion. The controller dropped them.
     refused: tuple[TopicPartition, ...] = ()
     foreign: tuple[str, ...] = ()  # what somebody else is doing; write nothing while it is not empty
     begun: frozenset[int] = frozenset()  # batches that this run has asked for and of which the cluster shows a trace
+    waiting: tuple[Move, ...] = ()  # without a request znode: what may be requested after `next`, in its order
 
     @property
     def finished(self) -> bool:
@@ -33,43 +40,88 @@ class Position:
 
 
 def position(
-    batches: Sequence[Batch], view: ClusterView, asked: Collection[int], elected: Collection[int] = ()
+    batches: Sequence[Batch],
+    view: ClusterView,
+    asked: Collection[TopicPartition],
+    elected: Collection[int] = (),
+    *,
+    limits: Limits,
 ) -> Position:
     """The position in these batches, in the order of their numbers.
 
-    `asked`: the batches for which the run has asked, or was about to ask, by its notes. A batch is done when each of
-    its partitions has its approved list and nothing is in motion; progress and verification say whether all are still
-    in sync. A batch is in flight when the run asked for it and one of its moves runs. A batch of elections is done when
-    its preferred leaders lead, or when it is among `elected`: the run elects each batch once.
+    `asked`: partitions for whose move the run has asked, or was about to ask, by its notes. A batch is done when each
+    of its partitions has its approved list and nothing is in motion; progress and verification say whether all are
+    still in sync. A batch is in flight when the run asked for it and one of its moves runs. A batch of elections is
+    done when its preferred leaders lead, or when it is among `elected`: the run elects each batch once. `limits` are
+    of what may be in flight at once without a request znode.
     """
     batches = sorted(batches, key=lambda batch: batch.number)
     stages = {move.topic_partition: stage_in(move, view) for batch in batches for move in batch.moves}
-    ours = {move.topic_partition for batch in batches if batch.number in asked for move in batch.moves}
-    foreign = _foreign(ours, {move.topic_partition: move for batch in batches for move in batch.moves}, view)
+    foreign = _foreign(asked, {move.topic_partition: move for batch in batches for move in batch.moves}, view)
     done: list[int] = []
     running: list[Batch] = []
     begun: set[int] = set()
     following: Batch | None = None
     refused: tuple[TopicPartition, ...] = ()
     for batch in batches:
-        of = [stages[move.topic_partition] for move in batch.moves]
+        ours = [move for move in batch.moves if move.topic_partition in asked]
         left = tuple(move for move in batch.moves if stages[move.topic_partition] is not Stage.DONE)
-        is_ours = batch.number in asked
-        if is_ours and any(stage.has_left_a_trace for stage in of):
+        if any(stages[move.topic_partition].has_left_a_trace for move in ours):
             begun.add(batch.number)
         if not left or (batch.elects and batch.number in elected):
             done.append(batch.number)
-        elif is_ours and any(stage.is_in_flight or stage is Stage.UNLISTED for stage in of):
+        elif any(_runs(stages[move.topic_partition]) for move in ours):
             running.append(batch)
         elif following is None:
             following = dataclasses.replace(batch, moves=left)
-            refused = _dropped(batch, stages) if batch.number in begun else ()
+            refused = _dropped(ours, stages) if batch.number in begun else ()
+    found = Position(tuple(done), None, following, refused, tuple(foreign), frozenset(begun))
+    if not view.traits.has_request_znode:
+        return _rolling(found, batches, stages, asked, limits)
     if len(running) > 1:
         numbers = ", ".join(str(batch.number) for batch in running)
         foreign.append(f"batches {numbers} are in motion at once, which this run never asks for")
     if running:
-        following, refused = None, _dropped(running[0], stages)
-    return Position(tuple(done), running[0] if running else None, following, refused, tuple(foreign), frozenset(begun))
+        following, refused = None, _dropped(running[0].moves, stages)
+    in_flight = running[0] if running else None
+    return dataclasses.replace(found, in_flight=in_flight, next=following, refused=refused, foreign=tuple(foreign))
+
+
+def _rolling(
+    found: Position,
+    batches: Sequence[Batch],
+    stages: Mapping[TopicPartition, Stage],
+    asked: Collection[TopicPartition],
+    limits: Limits,
+) -> Position:
+    """The same where moves are requested beside those in flight. Elections wait until nothing is in flight."""
+    unfinished = [batch for batch in batches if batch.number not in found.done]
+    ours = [m for batch in unfinished if not batch.elects for m in batch.moves if m.topic_partition in asked]
+    refused = _dropped([move for move in ours if move.batch in found.begun], stages)
+    flying = [move for move in ours if _runs(stages[move.topic_partition])]
+    if not flying and (not unfinished or unfinished[0].elects):
+        return dataclasses.replace(found, refused=refused)
+    to_come = {
+        move.topic_partition
+        for batch in takewhile(lambda batch: not batch.elects, unfinished)
+        for move in batch.moves
+        if stages[move.topic_partition] is not Stage.DONE
+    }
+    if flying:
+        to_come = {tp for tp in to_come - set(asked) if stages[tp] is Stage.UNTOUCHED}
+    waiting = [m for m in in_order([m for batch in batches for m in batch.moves]) if m.topic_partition in to_come]
+    # Once something was refused, what is in flight comes to its end first.
+    is_due = not flying or (not refused and has_room(waiting, flying, limits))
+    fits = fitting(waiting, flying, limits) if is_due else ()
+    chosen = {move.topic_partition for move in fits}
+    digest = batches[0].candidate_digest
+    return dataclasses.replace(
+        found,
+        in_flight=Batch(min(move.batch for move in flying), tuple(ours), digest) if flying else None,
+        next=Batch(min(move.batch for move in fits), fits, digest) if fits else None,
+        refused=refused,
+        waiting=tuple(move for move in waiting if move.topic_partition not in chosen),
+    )
 
 
 def check_position(where: Position, view: ClusterView) -> None:
@@ -86,9 +138,13 @@ def check_position(where: Position, view: ClusterView) -> None:
         )
 
 
-def _dropped(batch: Batch, stages: Mapping[TopicPartition, Stage]) -> tuple[TopicPartition, ...]:
-    """Partitions of a batch that nobody works on and that have not moved."""
-    return tuple(tp for move in batch.moves if not stages[tp := move.topic_partition].has_left_a_trace)
+def _runs(stage: Stage) -> bool:
+    return stage.is_in_flight or stage is Stage.UNLISTED
+
+
+def _dropped(moves: Sequence[Move], stages: Mapping[TopicPartition, Stage]) -> tuple[TopicPartition, ...]:
+    """Partitions that nobody works on and that have not moved."""
+    return tuple(tp for move in moves if not stages[tp := move.topic_partition].has_left_a_trace)
 
 
 def _foreign(ours: Collection[TopicPartition], approved: Mapping[TopicPartition, Move], view: ClusterView) -> list[str]:

@@ -22,6 +22,7 @@ from kafka_rebalance.execution.cancel.cancel_fates import (
 )
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.replica_list import replica_list_problem
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.reader import read_cluster_view
@@ -31,7 +32,7 @@ from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassign
 
 
 def ask_for_original_lists(
-    client: KazooClient, plan: CancelPlan, consent: str, asked: Collection[int] | None = None
+    client: KazooClient, plan: CancelPlan, consent: str, asked: Collection[TopicPartition] | None = None
 ) -> tuple[Move, ...]:
     """Takes back the plan's moves in flight, and returns them. `asked`: see `plan_cancel`.
 

@@ -20,6 +20,7 @@ from kafka_rebalance.execution.cancel.cancel_fates import (
     remaining,
 )
 from kafka_rebalance.execution.move_stage import cancelled_order
+from kafka_rebalance.execution.rolling import Limits
 from kafka_rebalance.execution.run_position import position
 from support.kafka.controller_steps import steps
 from support.kafka.small_clusters import CLUSTER_ID, DIGEST, batches, move, partition, tp, view
@@ -224,5 +225,5 @@ def test_what_a_stop_leaves_undone_is_everything_behind_the_batch_under_way() ->
         {"t-0": partition([3, 4]), "t-1": MARKED, "t-2": partition([1, 2]), "t-3": partition([1, 2])},
         reassigning={"t-1": [3, 4]},
     )
-    left = remaining(plan, position(plan, now, {1, 2}))
+    left = remaining(plan, position(plan, now, {tp("t-0"), tp("t-1")}, limits=Limits(2, 10, 10)))
     assert left == {"running": 2, "batches": [3], "partitions": 2, "bytes": 50}

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import ExecutionError
+from kafka_rebalance.execution.rolling import Limits
 from kafka_rebalance.execution.run_position import check_position, position
+from kafka_rebalance.model.cluster_view import BY_ADMIN_API
 from support.kafka.controller_steps import steps
 from support.kafka.small_clusters import batches, move, partition, tp, view
 
@@ -21,11 +23,18 @@ PLAN = batches(
     move("t-2", [1, 2], [2, 3], batch=2),
 )
 TO = [2, 3]
+LIMITS = Limits(copies_per_broker=2, partitions=10, leader_changes=10)
 ANYTHING = view({})  # of what is requested, nothing is gone
 
 
 def where(t0: Any, t1: Any, t2: Any, reassigning: Any = None, *, asked: Any = (1, 2), **others: Any) -> Any:
-    return position(PLAN, view({"t-0": t0, "t-1": t1, "t-2": t2} | others, reassigning=reassigning), asked)
+    now = view({"t-0": t0, "t-1": t1, "t-2": t2} | others, reassigning=reassigning)
+    return position(PLAN, now, partitions_of(PLAN, asked), limits=LIMITS)
+
+
+def partitions_of(plan: Any, asked: Any) -> Any:
+    """Of these batches."""
+    return {move.topic_partition for batch in plan if batch.number in asked for move in batch.moves}
 
 
 def moves_of(batch: Any) -> Any:
@@ -119,7 +128,7 @@ def test_a_long_list_of_foreign_moves_is_cut() -> None:
 
 
 def test_a_partition_that_is_gone_is_neither_done_nor_in_flight() -> None:
-    now = position(PLAN, view({"t-0": NEW, "t-2": OLD}), {1})
+    now = position(PLAN, view({"t-0": NEW, "t-2": OLD}), partitions_of(PLAN, {1}), limits=LIMITS)
     assert now.done == ()
     assert moves_of(now.next) == ["t-1"]  # the check before the write refuses it
 
@@ -149,7 +158,7 @@ def test_a_resume_at_any_moment_never_writes_what_runs_or_is_done(drawn: Any, ma
         else:
             states[name] = partition(one.after if one.batch < current else one.before)
     cluster = view(states, brokers=range(1, 7), reassigning=listed or None)
-    now = position(plan, cluster, range(1, current + 1))
+    now = position(plan, cluster, partitions_of(plan, range(1, current + 1)), limits=LIMITS)
     assert now.foreign == ()
     assert now.refused == ()
     if listed:
@@ -170,3 +179,54 @@ def test_a_request_of_what_is_gone_is_no_reassignment_that_ends() -> None:
     with pytest.raises(ExecutionError, match=r"does not end by itself.*action elect_controller") as stopped:
         check_position(now, gone)
     assert "Let it end" not in str(stopped.value)
+
+
+# --- without a request znode ---
+
+ROLLING = batches(
+    move("t-0", [1, 2], [2, 3], size=900, batch=1),
+    move("t-1", [1, 2], [2, 3], size=100, batch=1),
+    move("t-2", [1, 2], [2, 4], size=100, batch=2),
+    move("t-3", [4, 1], [4, 2], size=100, batch=3),
+    move("t-4", [3, 1], [3, 4], size=100, batch=4),
+)
+FIRST_TWO = {tp("t-0"), tp("t-1")}
+
+
+def rolling(states: dict[str, Any], asked: Any, limits: Any = None) -> Any:
+    untouched = {str(one.topic_partition): partition(list(one.before)) for b in ROLLING for one in b.moves}
+    now = view(untouched | states, traits=BY_ADMIN_API)
+    return position(ROLLING, now, asked, limits=limits or Limits(2, 10, 10))
+
+
+def test_moves_of_later_batches_are_requested_with_the_first_as_far_as_they_fit() -> None:
+    """Broker 1 sends two copies at once. t-3 waits for room there; t-4 is sent by broker 3."""
+    now = rolling({}, ())
+    assert now.in_flight is None
+    assert moves_of(now.next) == ["t-0", "t-1", "t-3", "t-4"]
+    assert now.next.number == 1
+    assert [str(one.topic_partition) for one in now.waiting] == ["t-2"]
+
+
+def test_what_was_asked_for_in_batches_that_are_not_done_is_in_flight_together() -> None:
+    asked = {tp(name) for name in ("t-0", "t-1", "t-3")}
+    t3 = partition([4, 2, 1], [4, 1], adding=[2], removing=[1])
+    now = rolling({"t-0": NEW, "t-1": MARKED, "t-3": t3}, asked)
+    assert (now.in_flight.number, moves_of(now.in_flight)) == (1, ["t-0", "t-1", "t-3"])
+    assert now.done == ()
+    assert moves_of(now.next) == ["t-2", "t-4"]
+    ended = rolling({"t-0": NEW, "t-1": NEW, "t-3": t3}, asked)
+    assert (ended.in_flight.number, moves_of(ended.in_flight), ended.done) == (3, ["t-3"], (1,))
+
+
+def test_once_something_was_dropped_nothing_is_added() -> None:
+    now = rolling({"t-0": MARKED}, FIRST_TWO)
+    assert moves_of(now.in_flight) == ["t-0", "t-1"]
+    assert now.refused == (tp("t-1"),)
+    assert now.next is None
+    assert len(now.waiting) == 3
+
+
+def test_a_move_that_this_run_has_not_asked_for_is_somebody_elses() -> None:
+    now = rolling({"t-0": MARKED, "t-1": MARKED}, {tp("t-0")})
+    assert "this run has not asked for it" in now.foreign[0]

@@ -37,7 +37,7 @@ def test_it_is_what_the_plan_says(run: SimulatedRun, monkeypatch: pytest.MonkeyP
     assert first.flow_later.received
     monkeypatch.setattr(left_out_moves, "read_candidate", no_plan)
     for number, expected in ((1, first), (2, second)):
-        write_followed(run.folder, run.candidate, number)
+        write_followed(run.folder, run.candidate.digest, followed(run.candidate, number))
         assert read_followed(run.folder, "light", number) == expected
 
 
@@ -70,7 +70,7 @@ def test_a_trigger_follows_it_without_the_plan(
     ],
 )
 def test_the_plan_is_read_where_it_is_of_another_batch_or_damaged(run: SimulatedRun, change: dict[str, Any]) -> None:
-    write_followed(run.folder, run.candidate, 2)
+    write_followed(run.folder, run.candidate.digest, followed(run.candidate, 2))
     written = json_files.read_json(run.folder, json_files.FOLLOWING)
     json_files.write_json(run.folder, json_files.FOLLOWING, written | change)
     assert read_followed(run.folder, "light", 2) == followed(run.candidate, 2)
@@ -88,7 +88,7 @@ def test_what_cannot_be_written_stops_no_batch(run: SimulatedRun, monkeypatch: p
         raise StorageError("No space left on device")
 
     monkeypatch.setattr(json_files, "write_whole", full)
-    write_followed(run.folder, run.candidate, 1)
+    write_followed(run.folder, run.candidate.digest, followed(run.candidate, 1))
     assert read_followed(run.folder, "light", 1) == followed(run.candidate, 1)
 
 

@@ -19,6 +19,9 @@ class BatchNote:
     finished_at: Time | None = None
     measured_bytes: int | None = omitted(-1)  # see `measured`; -1: it has not ended
     generation: str | None = omitted("")  # of the fence just before the request; None: noted earlier
+    # Of a batch that is requested in parts: the partitions that were requested, and those that were about to be.
+    asked: tuple[str, ...] | None = omitted()
+    asking: tuple[str, ...] | None = omitted()
     not_elected: tuple[str, ...] | None = omitted()  # partitions that kept another leader than the preferred one
 
     @property

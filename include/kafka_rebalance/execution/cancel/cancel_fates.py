@@ -136,17 +136,17 @@ def plan_cancel(
     way: CancelWay,
     sizes: ReplicaBytes | None = None,
     *,
-    asked: Collection[int] | None = None,
+    asked: Collection[TopicPartition] | None = None,
 ) -> tuple[CancelStep, ...]:
     """What becomes of each move, in their order. `sizes`: as brokers report them, for the bytes that are thrown away.
 
-    `asked`: the batches for which the run has asked, by its notes; None: all. Somebody else runs the moves of other
-    batches, so these are left alone.
+    `asked`: partitions for whose move the run has asked, by its notes; None: all. Somebody else runs the other moves,
+    so these are left alone.
     """
     steps = []
     for move in moves:
         step = _step(move, view, way, sizes)
-        if asked is not None and move.batch not in asked and step.fate in (Fate.BACK, Fate.ENDING):
+        if asked is not None and move.topic_partition not in asked and step.fate in (Fate.BACK, Fate.ENDING):
             why = "is being moved as approved by somebody else: this run has not asked for it. It is left alone"
             step = CancelStep(move, Fate.CHANGED, note=why)
         steps.append(step)
@@ -224,12 +224,12 @@ def out_of_order(moves: Sequence[Move], view: ClusterView) -> tuple[Move, ...]:
 
 def remaining(batches: Sequence[Batch], where: Position) -> dict[str, Any]:
     """What a run leaves undone if it stops after the batch under way; `running` None: there is none."""
-    running = None if where.in_flight is None else where.in_flight.number
-    left = [batch for batch in batches if batch.number not in where.done and batch.number != running]
-    moves = [move for batch in left for move in batch.moves]
+    running = () if where.in_flight is None else {move.topic_partition for move in where.in_flight.moves}
+    left = [batch for batch in batches if batch.number not in where.done]
+    moves = [move for batch in left for move in batch.moves if move.topic_partition not in running]
     return {
-        "running": running,
-        "batches": [batch.number for batch in left],
+        "running": None if where.in_flight is None else where.in_flight.number,
+        "batches": sorted({move.batch for move in moves}),
         "partitions": len(moves),
         "bytes": sum(move.bytes_to_copy for move in moves),
     }

@@ -25,17 +25,18 @@ def readiness_findings(
     expected_cluster_id: str | None = None,
     may_be_down: Collection[int] = frozenset(),
     topics: Collection[str] | None = None,
+    own: Collection[TopicPartition] = (),
 ) -> tuple[Finding, ...]:
     """Every reason why a run may not plan or write now.
 
     `may_be_down`: brokers that are to be emptied or replaced, so they may be away. `topics`: look for partitions
-    without a leader, brokers that are down and deletions only there; None: everywhere.
+    without a leader, brokers that are down and deletions only there; None: everywhere. `own`: what the run moves.
     """
     partitions = {tp: p for tp, p in view.partitions.items() if topics is None or tp.topic in topics}
     return (
         *_identity(view, expected_cluster_id),
         *_controller(view),
-        *_reassignments(view),
+        *_reassignments(view, own),
         *_requests(view, topics),
         *_leaderless(view, partitions),
         *_down(view, partitions, may_be_down),
@@ -71,7 +72,7 @@ def _controller(view: ClusterView) -> Iterable[Finding]:
         )
 
 
-def _reassignments(view: ClusterView) -> Iterable[Finding]:
+def _reassignments(view: ClusterView, own: Collection[TopicPartition]) -> Iterable[Finding]:
     gone = request_of_what_is_gone(view)
     if gone is not None:
         yield gone
@@ -83,7 +84,7 @@ def _reassignments(view: ClusterView) -> Iterable[Finding]:
             "Wait for its end. If it makes no progress, see the controller's log. Do not delete the znode: that "
             "cancels nothing",
         )
-    yield from moving_by_api(tp for tp, partition in view.partitions.items() if partition.in_motion)
+    yield from moving_by_api(tp for tp, one in view.partitions.items() if one.in_motion and tp not in own)
 
 
 def moving_by_api(partitions: Iterable[TopicPartition]) -> Iterable[Finding]:

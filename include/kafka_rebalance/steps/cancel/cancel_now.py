@@ -82,7 +82,7 @@ def _take_back(
     target = open_run_folder(inputs.deployment, approved.written["target_folder"])
     for _ in looks(SETTLE_SECONDS, LOOK_SECONDS):
         view = _view(cluster, plan)
-        asked = asked_for(target, cluster)
+        asked = asked_for(target, plan.moves, cluster)
         steps = cancel_fates.plan_cancel(plan.moves, view, plan.way, asked=asked)
         blocked = cancel_fates.has_fate(steps, Fate.BLOCKED)
         flying = cancel_fates.has_fate(steps, Fate.BACK)

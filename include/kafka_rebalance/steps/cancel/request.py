@@ -155,9 +155,10 @@ def _moved(
 
 def _stop(asked: _Asked) -> dict[str, Any]:
     batches = asked.target.candidate.batches
-    noted = asked_for(asked.target.folder, asked.cluster)
+    noted = asked_for(asked.target.folder, asked.target.candidate.moves, asked.cluster)
+    where = position(batches, asked.view, noted, limits=asked.target.limits)
     return {
-        "remaining": cancel_fates.remaining(batches, position(batches, asked.view, noted)),
+        "remaining": cancel_fates.remaining(batches, where),
         "cannot_restore": list(cancel_fates.STOP_CANNOT_RESTORE),
     }
 
@@ -168,7 +169,8 @@ def _cancel_now(asked: _Asked) -> dict[str, Any]:
     moves = asked.target.candidate.moves
     way = CancelWay.API if asked.cluster.can_cancel() else CancelWay.ZNODE
     held = _sizes(asked, moves)
-    steps = plan_cancel(moves, asked.view, way, held, asked=asked_for(asked.target.folder, asked.cluster))
+    noted = asked_for(asked.target.folder, moves, asked.cluster)
+    steps = plan_cancel(moves, asked.view, way, held, asked=noted)
     open_moves = tuple(step.move for step in steps if step.fate not in (Fate.DONE, Fate.CHANGED))
     plan = CancelPlan(asked.run, asked.view.cluster_id, asked.target.candidate.digest, way, open_moves)
     return {

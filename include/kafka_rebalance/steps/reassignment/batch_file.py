@@ -7,15 +7,16 @@ is written to the cluster from it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, ExecutionError, StorageError
 from kafka_rebalance.execution.eta import busiest_bytes
 from kafka_rebalance.execution.follow.broker_traffic import Flow, planned
+from kafka_rebalance.execution.rolling import Limits
 from kafka_rebalance.model.candidate import Batch, Candidate, Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.run_folder import RunFolder
@@ -34,6 +35,9 @@ class Followed:
     flow_earlier: Flow
     flow_later: Flow
     busiest_later: tuple[int, ...]  # of each later batch: bytes of the broker that copies most
+    # Without a request znode: what may be requested beside it, the first of it in order, and the limits; else empty.
+    waiting: tuple[Move, ...] = ()
+    limits: Limits | None = None
 
     @property
     def busiest(self) -> int:
@@ -46,8 +50,20 @@ def followed(candidate: Candidate, number: int) -> Followed:
     batch = next((one for one in candidate.batches if one.number == number), None)
     if batch is None:
         raise ExecutionError(f"Candidate {candidate.name} has no batch {number}. Nothing was written.")
-    earlier = [move for move in candidate.moves if move.batch < number]
-    later = [move for move in candidate.moves if move.batch > number]
+    return _among(candidate, batch, [move for move in candidate.moves if move.batch > number])
+
+
+def followed_beside(candidate: Candidate, batch: Batch, waiting: Sequence[Move], limits: Limits | None) -> Followed:
+    """What is in flight. `waiting`: all that comes later, in its order. Without limits none may be added meanwhile."""
+    rest = {move.topic_partition for move in waiting}
+    found = _among(candidate, batch, [move for move in candidate.moves if move.topic_partition in rest])
+    return found if limits is None else replace(found, waiting=tuple(waiting[: limits.partitions]), limits=limits)
+
+
+def _among(candidate: Candidate, batch: Batch, later: Sequence[Move]) -> Followed:
+    others = {move.topic_partition for move in (*batch.moves, *later)}
+    earlier = [move for move in candidate.moves if move.topic_partition not in others]
+    numbers = sorted({move.batch for move in later})
     return Followed(
         batch,
         len(candidate.batches),
@@ -57,25 +73,30 @@ def followed(candidate: Candidate, number: int) -> Followed:
         sum(move.bytes_to_copy for move in later),
         planned(earlier),
         planned(later),
-        tuple(busiest_bytes(other.moves) for other in candidate.batches if other.number > number),
+        tuple(busiest_bytes([move for move in later if move.batch == number]) for number in numbers),
     )
 
 
-def write_followed(folder: RunFolder, candidate: Candidate, number: int) -> None:
-    """For the triggerer, before it gets the batch. If the write fails, the triggerer reads the plan."""
-    one = followed(candidate, number)
-    content = {
-        "batch": number,
-        "moves": [
-            [*move.topic_partition, move.before, move.after, move.size_bytes, move.reason, move.leader]
-            for move in one.batch.moves
-        ],
+def write_followed(folder: RunFolder, digest: str, one: Followed) -> None:
+    """For the triggerer, before it gets the batch. If the write of a whole batch fails, it reads the plan."""
+    content: dict[str, Any] = {
+        "batch": one.batch.number,
+        "moves": [_row(move, one.batch.number) for move in one.batch.moves],
         "batches": one.batches,
         "earlier": [one.earlier, one.bytes_earlier, _to_pairs(one.flow_earlier)],
         "later": [one.later, one.bytes_later, _to_pairs(one.flow_later), one.busiest_later],
     }
-    with suppress(StorageError):
-        json_files.write_json(folder, json_files.FOLLOWING, content, source_digest=candidate.digest)
+    if one.limits is not None:
+        content["waiting"] = [_row(move, one.batch.number) for move in one.waiting]
+        content["limits"] = asdict(one.limits)
+    with suppress(StorageError) if one.limits is None else nullcontext():
+        json_files.write_json(folder, json_files.FOLLOWING, content, source_digest=digest)
+
+
+def _row(move: Move, number: int) -> list[Any]:
+    """Its batch only if it is another one."""
+    row = [*move.topic_partition, move.before, move.after, move.size_bytes, move.reason, move.leader]
+    return row if move.batch == number else [*row, move.batch]
 
 
 def read_followed(folder: RunFolder, name: str, number: int) -> Followed:
@@ -103,17 +124,24 @@ def _read(folder: RunFolder, name: str, number: int) -> Followed:
     wanted = (decision["choice"], decision["digest"], number)
     if (name, document["source_digest"], document["batch"]) != wanted:
         raise ValueError("of another batch")
-    moves = tuple(
-        Move(TopicPartition(topic, partition), tuple(before), tuple(after), size, number, reason, *leader)
-        for topic, partition, before, after, size, reason, *leader in document["moves"]  # an earlier version: no leader
-    )
     earlier, bytes_earlier, flow_earlier = document["earlier"]
     later, bytes_later, flow_later, busiest_later = document["later"]
+    limits = document.get("limits")
     return Followed(
-        Batch(number, moves, document["source_digest"]),
+        Batch(number, _moves(document["moves"], number), document["source_digest"]),
         document["batches"], earlier, later, bytes_earlier, bytes_later,
         _of_pairs(flow_earlier), _of_pairs(flow_later), tuple(busiest_later),
+        _moves(document.get("waiting", ()), number), None if limits is None else Limits(**limits),
     )  # fmt: skip
+
+
+def _moves(rows: Sequence[Sequence[Any]], number: int) -> tuple[Move, ...]:
+    """From rows of `_row`; an earlier version's have no leader."""
+    found = []
+    for topic, partition, before, after, size, reason, *more in rows:
+        leader, batch = more[0] if more else -1, more[1] if len(more) > 1 else number
+        found.append(Move(TopicPartition(topic, partition), tuple(before), tuple(after), size, batch, reason, leader))
+    return tuple(found)
 
 
 def _to_pairs(flow: Flow) -> dict[str, list[list[int]]]:

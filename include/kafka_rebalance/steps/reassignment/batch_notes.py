@@ -6,46 +6,89 @@ are neither read nor overwritten: FormatVersionError.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.model.candidate import Batch
+from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.reassignment.batch_seen import BatchState
 from kafka_rebalance.steps.reassignment.progress_notes import read_measured
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
-from kafka_rebalance.steps.run.asked_batches import REQUESTING, entries, read_notes
+from kafka_rebalance.steps.run.asked_batches import ASKED, ASKING, REQUESTING, entries, read_notes
 
 
 def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> None:
     """Notes the state of a batch. The times of its request and its end are noted once."""
     document = read_notes(plan.folder)
-    entry = entries(document).setdefault(
-        batch.number,
-        {
-            "number": batch.number,
-            "partitions": len(batch.moves),
-            "bytes": sum(move.bytes_to_copy for move in batch.moves),
-            "created_at": now_text(),
-            "finished_at": None,
-        },
-    )
+    entry = entries(document).setdefault(batch.number, _entry(batch))
     entry.update(state=state, **more)
     if state == BatchState.DONE and not entry["finished_at"]:
         entry["finished_at"] = now_text()
+    if state == BatchState.DONE:
+        _forget_parts(entry)
     _write(plan, document, entry)
 
 
-def note_requesting(plan: ApprovedPlan, batch: Batch, fence: Fence) -> None:
-    """Notes that the batch is about to be requested under this fence, which the request raises.
+def _entry(batch: Batch) -> dict[str, Any]:
+    return {
+        "number": batch.number,
+        "partitions": len(batch.moves),
+        "bytes": sum(move.bytes_to_copy for move in batch.moves),
+        "created_at": now_text(),
+        "finished_at": None,
+    }
 
-    If it is noted already, an earlier try or another worker may have requested it: then it gets no generation.
+
+def note_requesting(plan: ApprovedPlan, moves: Sequence[Move], fence: Fence) -> None:
+    """Notes that these moves, of one or more batches, are about to be requested under this fence, which the request
+    raises.
+
+    If others of a batch are noted so already, an earlier try or another worker may have requested them: then no
+    generation tells that nobody did.
     """
-    first = batch.number not in entries(read_notes(plan.folder))
-    note_batch(plan, batch, REQUESTING, generation=fence.generation if first else None)
+    document = read_notes(plan.folder)
+    noted, changed = entries(document), []
+    for batch, these in _by_batch(plan, moves):
+        entry = noted.get(batch.number) or _entry(batch) | {ASKED: [], ASKING: []}
+        if ASKED not in entry:  # all of it was requested, or was about to be
+            asked, asking = (ASKING, ASKED) if entry.get("state") == REQUESTING else (ASKED, ASKING)
+            entry |= {asked: [str(move.topic_partition) for move in batch.moves], asking: []}
+        tried = set(entry[ASKING])
+        generation = None if tried else fence.generation
+        changed.append(entry | {"state": REQUESTING, "generation": generation, ASKING: sorted(tried | these)})
+    _write(plan, document, *changed)
+
+
+def note_requested(plan: ApprovedPlan, moves: Sequence[Move]) -> None:
+    """Notes that these moves were requested."""
+    document = read_notes(plan.folder)
+    noted, changed = entries(document), []
+    for batch, these in _by_batch(plan, moves):
+        entry = noted[batch.number]
+        entry[ASKED], entry[ASKING] = sorted({*entry[ASKED], *these}), sorted(set(entry[ASKING]) - these)
+        entry["state"] = REQUESTING if entry[ASKING] else BatchState.REQUESTED
+        if len(entry[ASKED]) == len(batch.moves):
+            _forget_parts(entry)
+        changed.append(entry)
+    _write(plan, document, *changed)
+
+
+def _by_batch(plan: ApprovedPlan, moves: Sequence[Move]) -> list[tuple[Batch, set[str]]]:
+    """The batches of these moves, each with the names of its partitions among them."""
+    wanted = {move.topic_partition for move in moves}
+    found = [
+        (batch, {str(move.topic_partition) for move in batch.moves if move.topic_partition in wanted})
+        for batch in plan.candidate.batches
+    ]
+    return [(batch, these) for batch, these in found if these]
+
+
+def _forget_parts(entry: dict[str, Any]) -> None:
+    for part in (ASKED, ASKING):
+        entry.pop(part, None)
 
 
 def note_done(plan: ApprovedPlan, numbers: Collection[int]) -> None:
@@ -57,6 +100,7 @@ def note_done(plan: ApprovedPlan, numbers: Collection[int]) -> None:
     noted = entries(document)
     unseen = [noted[number] for number in numbers if number in noted and not noted[number].get("finished_at")]
     for entry in unseen:
+        _forget_parts(entry)
         entry.update(
             state=BatchState.DONE, finished_at=now_text(), measured_bytes=read_measured(plan.folder, entry["number"])
         )

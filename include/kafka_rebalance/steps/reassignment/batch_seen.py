@@ -27,6 +27,7 @@ class BatchState(StrEnum):
     CANCELLED = "cancelled"
     TAKEN_BACK = "taken_back"  # cancelled by somebody else
     READY = "ready"
+    ROOM = "room"  # it goes on, and more may be requested beside it
 
 
 @dataclass(frozen=True, slots=True)

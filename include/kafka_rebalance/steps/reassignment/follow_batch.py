@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from logging import Logger
@@ -25,13 +25,14 @@ from kafka_rebalance.execution.follow.move_progress import (
     progress_line,
 )
 from kafka_rebalance.execution.follow.stalled_copies import Movement
-from kafka_rebalance.model.candidate import Candidate, brokers_touched
+from kafka_rebalance.execution.rolling import has_room
+from kafka_rebalance.model.candidate import brokers_touched
 from kafka_rebalance.model.cluster_view import BatchView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import ReplicaBytes, TopicPartition
 from kafka_rebalance.steps.clock import SteadyClock
 from kafka_rebalance.steps.reassignment import progress_notes
-from kafka_rebalance.steps.reassignment.batch_file import followed, read_followed, read_kafka_elects
+from kafka_rebalance.steps.reassignment.batch_file import Followed, read_followed, read_kafka_elects
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState, Watcher, look_once
 from kafka_rebalance.steps.reassignment.throttle_watch import ThrottleWatch
 from kafka_rebalance.steps.run.stop_requests import read_control
@@ -52,14 +53,14 @@ class BatchFollower(Watcher):
         self,
         connection: ClusterConnection,
         folder: RunFolder,
-        candidate: Candidate | str,
+        candidate: Followed | str,
         batch: int,
         stall_seconds: float,
     ) -> None:
-        """`candidate`: without the moves left out, or its name in the folder."""
+        """`candidate`: what is followed, or the candidate's name in the folder."""
         super().__init__(connection)
         self.folder = folder
-        one = read_followed(self.folder, candidate, batch) if isinstance(candidate, str) else followed(candidate, batch)
+        one = read_followed(self.folder, candidate, batch) if isinstance(candidate, str) else candidate
         self.batch, self._followed = one.batch, one
         self._kafka_elects = read_kafka_elects(self.folder)
         self.stall_seconds = stall_seconds
@@ -157,9 +158,20 @@ class BatchFollower(Watcher):
         if unwritten is not None:
             why = f"progress.json cannot be written ({unwritten}), so the run's page is old. The batch goes on"
             self._say_once("notes", why, say)
+        if state == "moving" and self._has_room(progress, each):
+            return BatchSeen(BatchState.ROOM, self.batch.number)
         if state in ("moving", "settling"):
             return None
         return BatchSeen(BatchState(state), self.batch.number, message)
+
+    def _has_room(self, progress: MovesProgress, each: Sequence[PartitionProgress]) -> bool:
+        """Whether more is to be requested. If anything is wrong with what is in flight, that comes to its end first."""
+        if self._followed.limits is None or progress.refused or progress.taken_back:
+            return False
+        if self._control.cancelled is not None or self._control.stop_after_batch is not None:
+            return False
+        in_flight = [one.move for one in each if one.phase is not Phase.DONE]
+        return has_room(self._followed.waiting, in_flight, self._followed.limits)
 
     def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
         seen = self._movement

@@ -1,4 +1,4 @@
-"""Requests the approved batches, one after the other.
+"""Requests the approved moves: batch after batch, or without a request znode beside those in flight.
 
 Each time it reads where the run stands, from ZooKeeper and from the notes of its requests.
 """
@@ -15,24 +15,29 @@ from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.errors import ExecutionError, FormatVersionError, RefusedError, StoppedError
+from kafka_rebalance.errors import (
+    ExecutionError,
+    FormatVersionError,
+    LockHeldError,
+    LockLostError,
+    RebalanceError,
+    RefusedError,
+    StoppedError,
+)
 from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.execution.eta import predicted_seconds
-from kafka_rebalance.execution.follow.stalled_copies import begun_in
-from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.execution.run_position import Position, check_position, position
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.reassignment import batch_notes
-from kafka_rebalance.steps.reassignment.batch_file import write_followed
+from kafka_rebalance.steps.reassignment.batch_file import Followed, followed, followed_beside, write_followed
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.steps.reassignment.elect_preferred import elect_preferred, led_by_first, may_elect, most_at_once
 from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower, follow_for
-from kafka_rebalance.steps.reassignment.progress_notes import read_movement
+from kafka_rebalance.steps.reassignment.refused_moves import NOT_AGAIN, check_not_refused, note_refused
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved
 from kafka_rebalance.steps.run.asked_batches import asked_for, gone_through
 from kafka_rebalance.steps.run.checks_before_write import check_before_write, check_clock_for_window, pause_now
@@ -55,6 +60,15 @@ STATES_SECONDS = 30.0
 class Follow:
     plan: ApprovedPlan
     batch: Batch
+    waiting: tuple[Move, ...] | None = None  # without a request znode: all that is to be requested later, in its order
+    may_add: bool = True  # whether the follower looks for room for more
+
+    @property
+    def followed(self) -> Followed:
+        if self.waiting is None:
+            return followed(self.plan.candidate, self.batch.number)
+        limits = self.plan.limits if self.may_add else None
+        return followed_beside(self.plan.candidate, self.batch, self.waiting, limits)
 
     def to_arguments(self) -> dict[str, Any]:
         return {
@@ -91,7 +105,7 @@ def reassign(
         while isinstance(step, Follow) and (seen := _stay(connection, step, pace)) is not None:
             step = visit.advance(seen)
     if isinstance(step, Follow):
-        write_followed(step.plan.folder, step.plan.candidate, step.batch.number)
+        write_followed(step.plan.folder, step.plan.candidate.digest, step.followed)
     elif step is None:
         log.info("All %d batches are in place", len(plan.candidate.batches))
     else:
@@ -104,7 +118,7 @@ def _stay(connection: ClusterConnection, step: Follow, pace: Pace) -> BatchSeen 
     plan, number = step.plan, step.batch.number
     if predicted_seconds(step.batch.moves, rate_in_force(plan.folder)) > pace.stay:
         return None
-    follower = BatchFollower(connection, plan.folder, plan.candidate, number, pace.stall)
+    follower = BatchFollower(connection, plan.folder, step.followed, number, pace.stall)
     return follow_for(follower, pace.stay, pace.quickest, pace.slowest, log)
 
 
@@ -136,6 +150,8 @@ class Visit:
         if where.in_flight is not None:
             with suppress(FormatVersionError):  # the batch is followed to its end; the next request raises
                 batch_notes.note_done(plan, where.done)
+            if not view.traits.has_request_znode:
+                return self._beside(plan, view, where, where.in_flight)
             log.info("Batch %d is under way; following it", where.in_flight.number)
             self._last = where.in_flight.number
             return Follow(plan, where.in_flight)
@@ -144,14 +160,28 @@ class Visit:
         self._elect(plan, view, where)
         return None if where.next is None else self._request(plan, view, where, where.next)
 
+    def _beside(self, plan: ApprovedPlan, view: ClusterView, where: Position, in_flight: Batch) -> Follow:
+        """Follows what is in flight, once it has requested what fits beside it.
+
+        If that may not be requested now, everything in flight comes to its end first. Then the run waits, or fails.
+        """
+        if where.next is None:
+            return Follow(plan, in_flight, where.waiting)
+        try:
+            self._elect(plan, view, where)
+            step = self._request(plan, view, where, where.next)
+        except (LockHeldError, LockLostError):
+            raise
+        except RebalanceError as why:
+            log.warning("No further move is requested before those in flight have ended: %s", why)
+            step = None
+        if isinstance(step, Follow):
+            return step
+        return Follow(plan, in_flight, (*where.next.moves, *where.waiting), may_add=False)
+
     def _take_back_late(self, plan: ApprovedPlan) -> None:
-        asked = asked_for(plan.folder, self.cluster)
-        own = {
-            move.topic_partition: move.after
-            for batch in plan.candidate.batches
-            if batch.number in asked
-            for move in batch.moves
-        }
+        asked = asked_for(plan.folder, plan.candidate.moves, self.cluster)
+        own = {move.topic_partition: move.after for move in plan.candidate.moves if move.topic_partition in asked}
         owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
         self.cluster.take_back_late_requests(owner, own)
 
@@ -195,20 +225,21 @@ class Visit:
         cluster = self.cluster
         _check_not_stopped(plan, where, batch)
         if not batch.elects:  # an election changes no list, so it cannot look refused
-            _check_not_refused(plan, batch, view)
+            check_not_refused(plan, batch, view)
         now = datetime.now(UTC)
         wait = _wait(plan, view, where, now)
         if wait is not None:
             return wait
-        closed = plan.window.closed_for(predicted_seconds(batch.moves, rate_in_force(plan.folder)), now)
+        at_once = (*(where.in_flight.moves if where.in_flight is not None else ()), *batch.moves)
+        closed = plan.window.closed_for(predicted_seconds(at_once, rate_in_force(plan.folder)), now)
         if closed is not None:
             raise _stopped(plan, where, f"Batch {batch.number} was not requested: {closed}.")
-        plan = check_before_write(self.deployment, cluster, self.connection, plan, view, where, requesting=batch.number)
+        plan = check_before_write(self.deployment, cluster, self.connection, plan, view, where, requesting=batch)
         where = _position(plan, view, cluster)
         batch_notes.note_done(plan, where.done)
         if where.next is None:
             return None  # all other moves were left out
-        if where.next.number != batch.number:  # this batch was left out, and the next one is not checked yet
+        if not set(where.next.moves) <= set(batch.moves):  # some was left out, and what takes its place is not checked
             return self._request(plan, view, where, where.next)
         batch = where.next
         # First the fence, then what people ask, then the throttle. Whoever cancels or puts the throttle back after this
@@ -220,7 +251,7 @@ class Visit:
         check_throttle_in_force(self.kept, plan, _partitions(batch))
         if batch.elects:
             batch_notes.note_going_on(plan)
-            batch_notes.note_requesting(plan, batch, fence)
+            batch_notes.note_requesting(plan, batch.moves, fence)
             left = self._elect_these(plan, where, batch.moves)
             batch_notes.note_batch(plan, batch, BatchState.DONE, not_elected=[str(tp) for tp in left])
             return self.advance()
@@ -232,15 +263,21 @@ class Visit:
             sum(move.bytes_to_copy for move in batch.moves),
         )
         batch_notes.note_going_on(plan)
-        batch_notes.note_requesting(plan, batch, fence)
+        batch_notes.note_requesting(plan, batch.moves, fence)
         cluster.request_moves(batch, plan.candidate.digest, view.brokers, view=view, fence=fence)
-        batch_notes.note_batch(plan, batch, BatchState.REQUESTED)
-        self._last = batch.number
-        return Follow(plan, batch)
+        batch_notes.note_requested(plan, batch.moves)
+        if view.traits.has_request_znode:
+            self._last = batch.number
+            return Follow(plan, batch)
+        if where.in_flight is not None:
+            number = min(where.in_flight.number, batch.number)
+            batch = replace(batch, number=number, moves=(*where.in_flight.moves, *batch.moves))
+        return Follow(plan, batch, where.waiting)
 
 
 def _position(plan: ApprovedPlan, view: ClusterView, cluster: OpenCluster) -> Position:
-    return position(plan.candidate.batches, view, asked_for(plan.folder, cluster), gone_through(plan.folder))
+    asked = asked_for(plan.folder, plan.candidate.moves, cluster)
+    return position(plan.candidate.batches, view, asked, gone_through(plan.folder), limits=plan.limits)
 
 
 def _partitions(batch: Batch | None) -> set[TopicPartition]:
@@ -257,24 +294,16 @@ def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, seen: BatchSee
         log.warning("Batch %s was seen as %s, which it is no longer; going on from ZooKeeper", seen.batch, state)
         return
     if state == BatchState.REFUSED:
-        _note_refused(plan, at, view, message)
+        note_refused(plan, at, view, message)
         raise RefusedError(message)
     if state == BatchState.TAKEN_BACK:
         batch_notes.note_batch(plan, at, BatchState.TAKEN_BACK, why=message)
-        raise RefusedError(f"{message} {_NOT_AGAIN}")
+        raise RefusedError(f"{message} {NOT_AGAIN}")
     if state == BatchState.CANCELLED:
         batch_notes.note_batch(plan, at, BatchState.CANCELLED)
         raise _stopped(plan, where, message)
     batch_notes.note_batch(plan, at, state)
     raise ExecutionError(message)
-
-
-_NOT_AGAIN = "It is not requested again under this approval. Settle it with the person who cancelled it."
-
-
-def _note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str) -> None:
-    epoch = view.controller.epoch if view.controller else None
-    batch_notes.note_batch(plan, batch, BatchState.REFUSED, why=why, controller_epoch=epoch)
 
 
 def _check_not_stopped(plan: ApprovedPlan, where: Position, batch: Batch) -> None:
@@ -295,59 +324,6 @@ def _stopped(plan: ApprovedPlan, where: Position, why: str) -> StoppedError:
         "approval, remove what stopped the run (if people asked, control.json and cancelled.json in the run's "
         "folder), then clear hold_throttle with what follows it."
     )
-
-
-def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
-    """Raises RefusedError if the controller dropped this batch, unless there is a new controller since.
-
-    The same controller would drop the same request again; a new one reads everything again.
-    """
-    note = batch_notes.read_batch_note(plan, batch.number)
-    _check_not_taken_back(plan, batch, view, note)
-    # Moves of partitions that are gone or were moved since were not dropped: `check_before_write` decides on them.
-    found = ((move, view.partitions.get(move.topic_partition)) for move in batch.moves)
-    dropped = [move for move, partition in found if partition is not None and partition.replicas == move.before]
-    state, why, epoch = note.get("state"), str(note.get("why")), view.controller.epoch if view.controller else None
-    if not dropped or state not in (BatchState.REQUESTED, BatchState.REFUSED):
-        return
-    if state == BatchState.REQUESTED:
-        # Requested without a trace: nobody followed it when it was dropped.
-        named = ", ".join(str(move.topic_partition) for move in dropped[:10])
-        why = (
-            f"{len(dropped)} partitions of batch {batch.number} left /admin/reassign_partitions with their "
-            f"replicas unchanged: the controller refused them ({named}). Its log says why (KafkaController)."
-        )
-        _note_refused(plan, batch, view, why)
-    elif epoch not in (None, note.get("controller_epoch")):
-        log.info("Batch %d was refused by an earlier controller; asking the one of epoch %d", batch.number, epoch)
-        return
-    raise RefusedError(
-        f"{why} It was not requested again: the same controller would drop it again. Start a new Dag run to plan from "
-        "the current cluster, or clear this task after the election of another controller."
-    )
-
-
-def _check_not_taken_back(plan: ApprovedPlan, batch: Batch, view: ClusterView, note: Mapping[str, Any]) -> None:
-    """Raises RefusedError if somebody else cancelled this batch in mid-copy: that person wanted it to stop.
-
-    The follower has noted that. If nobody followed the batch, the moves seen under way before tell it.
-    """
-    stages = {move.topic_partition: stage_in(move, view) for move in batch.moves}
-    state, why = note.get("state"), str(note.get("why"))
-    if state == BatchState.REQUESTED:
-        begun = begun_in(read_movement(plan.folder, batch.number))
-        back = [tp for tp, one in stages.items() if one is Stage.TAKEN_BACK or (one is Stage.UNTOUCHED and tp in begun)]
-        if not back:
-            return
-        why = (
-            f"Somebody else cancelled batch {batch.number} while it was under way: {len(back)} of its partitions have "
-            f"their original replicas again ({some(back)}). What was copied is thrown away. Find out who cancelled it "
-            "and why, then start a new Dag run."
-        )
-        batch_notes.note_batch(plan, batch, BatchState.TAKEN_BACK, why=why)
-    elif state != BatchState.TAKEN_BACK or not {Stage.UNTOUCHED, Stage.TAKEN_BACK} & set(stages.values()):
-        return
-    raise RefusedError(f"{why} {_NOT_AGAIN}")
 
 
 def _wait(plan: ApprovedPlan, view: ClusterView, where: Position, now: datetime) -> Wait | None:

@@ -11,6 +11,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.left_out import LeftOut
 from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.execution.approval_rules import REJECT, check_approval_fresh
+from kafka_rebalance.execution.rolling import Limits
 from kafka_rebalance.execution.time_window import Window, read_window
 from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.model.digests import digest_of
@@ -71,6 +72,16 @@ class ApprovedPlan:
     def to_be_empty(self) -> frozenset[int]:
         """Brokers that hold nothing in the end; none for a job that changes leaders alone."""
         return frozenset() if self.snapshot["settings"]["job"] in LEADERS_ALONE else self.leaving
+
+    @property
+    def limits(self) -> Limits:
+        """Of what may be in flight at once."""
+        asked, default = self.snapshot["settings"], Settings()
+        return Limits(
+            asked.get("copies_per_broker", default.copies_per_broker),
+            asked.get("partitions_per_batch", default.partitions_per_batch),
+            asked.get("leader_changes_per_batch", default.leader_changes_per_batch),
+        )
 
     @property
     def throttle_bytes_per_second(self) -> int:

@@ -85,13 +85,13 @@ def check_before_write(
     view: ClusterView,
     where: Position,
     *,
-    requesting: int | None = None,
+    requesting: Batch | None = None,
 ) -> ApprovedPlan:
     """The plan that may be executed now: the approved one, without the moves that the policy lets the run leave out.
 
     Raises if the cluster is frozen or not ready, or if the policy or partitions have changed since the approval. Before
-    the first write it also raises if the approval has expired or there is much more to copy. `requesting`: the number
-    of the batch that comes next; None: the throttle comes first.
+    the first write it also raises if the approval has expired or there is much more to copy. `requesting`: what comes
+    next; None: the throttle comes first.
     """
     deployment.check_not_frozen(plan.connection_id)
     policy = deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"])
@@ -103,7 +103,8 @@ def check_before_write(
             datetime.now(UTC),
             not_before=plan.window.not_before,
         )
-    refuse(readiness_findings(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=()))
+    own = {move.topic_partition for move in where.in_flight.moves} if where.in_flight is not None else set()
+    refuse(readiness_findings(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=(), own=own))
     cluster.check_same_cluster(view)
     pause = pause_now(plan, view, where)
     if pause:  # `reassign` has waited; another task that somebody has cleared must not take it for a conflict
@@ -118,7 +119,7 @@ def check_before_write(
     )
     plan = _settle(plan, view, policy, found, begun)
     remaining = {move.topic_partition.topic for move in plan.candidate.moves}
-    refuse(readiness_findings(view, may_be_down=plan.leaving, topics=remaining))
+    refuse(readiness_findings(view, may_be_down=plan.leaving, topics=remaining, own=own))
     now = leader_sizes(plan, view, brokers.disks)
     if not begun:
         check_growth(plan.candidate.moves, now, policy.growth_limit)
@@ -126,19 +127,20 @@ def check_before_write(
         [
             *_hazards(cluster, plan, view, policy, brokers, requesting),
             *without_room(
-                _batches(plan, requesting),
+                _at_once(_batches(plan, requesting), where.in_flight),
                 ReplicasNow(now, brokers.disks.replicas, brokers.disks.paths),
                 disks_now(plan, connection.capacities, brokers.disks, begun=begun),
                 plan.disk_headroom,
             ),
         ]
     )
-    harmless = [one for one in found if one.move.batch == requesting and one.drift is Drift.HARMLESS]
-    if harmless:
+    harmless = [one for one in found if one.drift is Drift.HARMLESS]
+    harmless = [one for one in harmless if requesting is not None and one.move in requesting.moves]
+    if requesting is not None and harmless:
         log.info(
             "%d partitions of batch %d differ from the snapshot without harm: %s",
             len(harmless),
-            requesting,
+            requesting.number,
             some(named_by_reason(harmless)),
         )
     return plan
@@ -192,7 +194,7 @@ def _hazards(
     view: ClusterView,
     policy: Policy,
     brokers: _Brokers,
-    requesting: int | None,
+    requesting: Batch | None,
 ) -> Iterable[Finding]:
     """What makes a write dangerous for the batch that comes next; before the first write, for all batches."""
     batches = _batches(plan, requesting)
@@ -212,8 +214,20 @@ def _hazards(
         yield from too_large_znodes(batches, view)
 
 
-def _batches(plan: ApprovedPlan, requesting: int | None) -> list[Batch]:
-    return [batch for batch in plan.candidate.batches if requesting in (None, batch.number)]
+def _batches(plan: ApprovedPlan, requesting: Batch | None) -> list[Batch]:
+    """What comes next, without what was left out meanwhile; all batches before the first write."""
+    if requesting is None:
+        return list(plan.candidate.batches)
+    left = {move.topic_partition for move in plan.candidate.moves}
+    moves = tuple(move for move in requesting.moves if move.topic_partition in left)
+    return [dataclasses.replace(requesting, moves=moves)]
+
+
+def _at_once(batches: list[Batch], in_flight: Batch | None) -> list[Batch]:
+    """With what is in flight: its old copies are still there when the new ones come."""
+    if in_flight is None:
+        return batches
+    return [dataclasses.replace(batch, moves=(*in_flight.moves, *batch.moves)) for batch in batches]
 
 
 def _rollback_missing(plan: ApprovedPlan) -> Iterable[Finding]:

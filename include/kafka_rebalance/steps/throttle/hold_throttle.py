@@ -75,10 +75,10 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
     connection = deployment.read_connection(plan.connection_id)
     with open_cluster(connection) as cluster:
         view = cluster.read_view(plan.topics)
-        asked = asked_for(plan.folder, cluster)
+        asked = asked_for(plan.folder, plan.candidate.moves, cluster)
         if not asked:
             check_newest_attempt(plan.folder)
-        where = position(plan.candidate.batches, view, asked)
+        where = position(plan.candidate.batches, view, asked, limits=plan.limits)
         check_position(where, view)
         if where.in_flight is not None:
             cluster.check_same_cluster(view)

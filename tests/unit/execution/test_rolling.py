@@ -1,0 +1,113 @@
+"""Moves that are requested beside those in flight: which may be, and what a whole plan comes to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_rebalance.execution.rolling import Limits, fitting, has_room, in_order
+from kafka_rebalance.model.candidate import Move
+from support.kafka.small_clusters import move
+from support.plans.batch_runs import run_batches
+from support.plans.rolling_runs import roll
+
+LIMITS = Limits(copies_per_broker=2, partitions=10, leader_changes=10)
+
+
+def names(moves: Any) -> list[str]:
+    return [str(one.topic_partition) for one in moves]
+
+
+def test_the_order_is_that_of_the_batches_and_in_a_batch_the_busiest_broker_comes_first() -> None:
+    moves = [
+        move("t-0", [1, 2], [1, 3], size=10, batch=1),
+        move("t-1", [4, 2], [4, 5], size=50, batch=1),
+        move("t-2", [4, 2], [4, 5], size=60, batch=1),
+        move("t-3", [1, 2], [1, 3], size=100, batch=2),
+    ]
+    assert names(in_order(moves)) == ["t-2", "t-1", "t-0", "t-3"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "in_flight", "expected"),
+    [
+        (LIMITS, 0, ["t-0", "t-1", "t-3"]),  # broker 1 sends two
+        (LIMITS, 1, ["t-1", "t-3"]),
+        (LIMITS, 2, ["t-3"]),
+        (Limits(9, 2, 9), 0, ["t-0", "t-1"]),
+        (Limits(9, 9, 0), 0, ["t-0", "t-1", "t-2"]),  # t-3 gets another leader
+    ],
+)
+def test_limits_hold_for_everything_at_once(limits: Limits, in_flight: int, expected: list[str]) -> None:
+    moves = [
+        move("t-0", [1, 2], [1, 3]),
+        move("t-1", [1, 2], [1, 4]),
+        move("t-2", [1, 2], [1, 5]),
+        move("t-3", [6, 2], [2, 6]),
+    ]
+    assert names(fitting(moves[in_flight:], moves[:in_flight], limits)) == expected
+
+
+def test_a_move_with_more_copies_than_places_has_them_all() -> None:
+    wide = move("t-0", [1], [1, 2, 3, 4])
+    assert fitting([wide], [], LIMITS) == (wide,)
+    assert fitting([wide], [move("t-1", [1], [1, 5])], LIMITS) == ()
+
+
+def test_a_copy_waits_for_what_an_earlier_batch_takes_off_its_broker() -> None:
+    off, onto = move("t-0", [1, 3], [1, 4], batch=1), move("t-1", [2, 5], [2, 3], batch=2)
+    assert fitting([onto], [off], LIMITS) == ()
+    assert fitting([onto], [], LIMITS) == (onto,)
+    same_batch = move("t-2", [2, 5], [2, 3], batch=1)
+    assert fitting([same_batch], [off], LIMITS) == (same_batch,)
+
+
+def test_a_request_is_due_when_half_of_the_places_are_free() -> None:
+    flying = [move(f"t-{n}", [1, 2], [1, 3]) for n in range(3)]
+    next_one = [move("t-9", [1, 2], [1, 3])]
+    four = Limits(4, 10, 10)
+    assert not has_room(next_one, flying, four)
+    assert has_room(next_one, flying[:2], four)
+    assert not has_room([], (), four)
+    assert not has_room([move("t-9", [7, 2], [7, 8])], flying, Limits(4, 4, 10))
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> list[Move]:
+    found = []
+    for number in range(draw(st.integers(1, 25))):
+        before = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True))
+        after = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True))
+        size, batch = draw(st.integers(1, 1000)), draw(st.integers(1, 6))
+        found.append(move(f"t-{number}", before, after, size=size, batch=batch))
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(plans(), st.integers(1, 4), st.integers(1, 8))
+def test_no_plan_stops_half_way_or_fills_a_disk_more_than_its_batches(
+    moves: list[Move], copies: int, partitions: int
+) -> None:
+    used = Counter(dict.fromkeys(range(1, 7), 10000))
+    run = roll(moves, Limits(copies, partitions, 50), used)
+    batches = run_batches(moves, used)
+    for broker, peak in run.peak.items():
+        assert peak <= max(used[broker], *(batch.peak[broker] for batch in batches))
+    assert run.most_copies <= max(copies, *(len(one.added) for one in moves))
+    assert run.most_partitions <= partitions
+
+
+def test_a_plan_takes_hardly_longer_than_its_busiest_broker_must_copy() -> None:
+    """Broker 1 is emptied onto nine others, among moves of a quarter of these bytes between the others."""
+    drain = [
+        move(f"a-{n}", [1, 2 + n % 9], [2 + (n + 1) % 9, 2 + n % 9], size=50 + n % 7, batch=1 + n // 12)
+        for n in range(120)
+    ]
+    beside = [move(f"b-{n}", [2 + n % 9], [2 + (n + 4) % 9], size=20, batch=1 + n // 12) for n in range(80)]
+    run = roll([*drain, *beside], Limits(10, 250, 1000))
+    assert run.over_bound <= 1.02
+    assert run.requests < len(drain) + len(beside)
