@@ -22,6 +22,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka_rebalance.admin.clients import REQUEST_SECONDS
 from kafka_rebalance.admin.quorum import Quorum, find_quorum, read_fresh
 from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read
+from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.cluster_view import (
     BY_ADMIN_API,
     BatchView,
@@ -87,9 +88,9 @@ def read_batch_view(wire: Wire, partitions: Collection[TopicPartition]) -> Batch
 
 def _read(wire: Wire, topics: Collection[str] | None, only: Collection[TopicPartition] | None) -> _Read:
     quorum = find_quorum(wire)  # first: it refuses a cluster with ZooKeeper
-    cluster_id, brokers = _read_brokers(wire)
+    cluster_id, brokers, controller = _read_brokers(wire)
     # Before the partitions: if a move is no longer listed, a broker that is up to date afterwards shows its end.
-    moves = read_moves(wire)
+    moves = read_moves(wire, controller)
     time.sleep(_LINGER_SECONDS)
     partitions = _read_partitions(wire, topics)
     found = {
@@ -109,8 +110,8 @@ def read_topic_names(wire: Wire) -> frozenset[str]:
     return frozenset(topic.name for topic in answer.topics)
 
 
-def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration]]:
-    """(cluster id, live brokers)
+def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration], int]:
+    """(cluster id, live brokers, the one that takes requests to the controller)
 
     A fenced broker has no session, as one without a znode has none.
     """
@@ -121,12 +122,18 @@ def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration]]:
         broker.broker_id: BrokerRegistration(broker.broker_id, (Endpoint(broker.host, broker.port),), broker.rack)
         for broker in sorted(live, key=lambda one: one.broker_id)
     }
-    return answer.cluster_id, registered
+    return answer.cluster_id, registered, answer.controller_id
 
 
-def read_moves(wire: Wire) -> dict[TopicPartition, Any]:
-    """What is in motion, from the controller's own list: any broker asks it."""
-    answer = wire.read(ListPartitionReassignmentsRequest(timeout_ms=int(REQUEST_SECONDS * 1000), topics=None))
+def read_moves(wire: Wire, broker: int | None = None) -> dict[TopicPartition, Any]:
+    """What is in motion, from the controller's own list. `broker` is asked first, which may have gone away."""
+    request = ListPartitionReassignmentsRequest(timeout_ms=int(REQUEST_SECONDS * 1000), topics=None)
+    try:
+        answer = wire.read(request, broker, repeat_seconds=REQUEST_SECONDS if broker is None else 0)
+    except ReadError:
+        if broker is None:
+            raise
+        answer = wire.read(request)
     check_read("The list of reassignments", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
     return {TopicPartition(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
 

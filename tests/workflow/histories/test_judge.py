@@ -45,7 +45,9 @@ def take(world: World, kind: str, **process: Any) -> tuple[str, Any]:
 def believe_zookeeper_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the run had asked for whatever it was approved to ask for."""
     for room in (hold_throttle, request_batch):
-        monkeypatch.setattr(room, "asked_for", lambda folder, client: frozenset({1, 2}))
+        monkeypatch.setattr(
+            room, "asked_for", lambda folder, moves, cluster: frozenset(move.topic_partition for move in moves)
+        )
 
 
 def test_an_expired_approval_that_is_executed_although_nothing_of_ours_was_begun(
@@ -92,7 +94,7 @@ def test_a_request_from_other_lists_than_were_approved(
     assert "replicas are now" in str(said)
     monkeypatch.setattr(checks_before_write, "check_no_conflict", lambda *_, **__: None)
     named = sorted(world.moves[first(world)].items())[moved % 6][1].batch - 1
-    monkeypatch.setattr(request_batch, "position", lambda planned, *_: Position((), None, planned[named]))
+    monkeypatch.setattr(request_batch, "position", lambda planned, *_, **__: Position((), None, planned[named]))
     with pytest.raises(AssertionError, match=r"is at \[.*approved from"):
         take(world, "request")
 
