@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS
-from support.histories.judge import STRANGERS_RATE, Judge, Process, split
+from support.histories.judge import STRANGERS_RATE, Judge, split
 from support.kafka.controller_model import DELETIONS, Key, ModelController
 from support.runs.simulated_cluster import RACKS
 from support.zookeeper.fake_zookeeper import REASSIGN, register
@@ -16,9 +16,7 @@ class Others(Judge):
     """Each action is one that is possible now, chosen by a number."""
 
     version: str
-    process: Process | None
     zombies: list[ModelController]
-    meddled: set[Key]
 
     def act(self, what: str, number: int) -> bool:
         """Somebody else does one thing; `number` chooses among what is possible. False where nothing is."""

@@ -3,74 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from abc import abstractmethod
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-from kazoo.exceptions import ConnectionLoss
 
-from kafka_rebalance.errors import UnwatchedError, WriteError
-from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.errors import UnwatchedError
 from kafka_rebalance.steps.janitor import look_after_lease
-from support.histories.judge import Process
-from support.histories.strangers import Strangers
 from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow, tend
 from support.runs.simulated_cluster import SimulatedRun
 
-LOOK_SECONDS = 60.0  # pass between two looks of who waits for something
-STEPS = 8  # that the controller makes meanwhile
 
-
-class Custodians(Strangers):
+class Custodians:
     """Each is a call of a task, as those of the runs are."""
 
     monkeypatch: pytest.MonkeyPatch
-    _perform: Callable[[Process, Sequence[tuple[str, str]], Callable[[], Any]], Any]
 
     def _make_custodians(self) -> None:
-        """Once for a world. Simulated are what Airflow answers, the brokers' API, and the time that is waited."""
+        """Once for a world. Simulated are what Airflow answers, and the time that is waited."""
         self.airflow, self.silent_seconds, self.asked = Airflow.answering(self.monkeypatch), 0.0, 0
         paused = lambda dag_id: SimpleNamespace(is_paused=self.airflow.paused)  # noqa: E731
         self.monkeypatch.setattr(RuntimeTaskInstance, "get_dag", staticmethod(paused))
         self.monkeypatch.setattr(look_after_lease, "_silent_seconds", lambda *_: self.silent_seconds)
-        edge = "kafka_rebalance.admin.running_reassignments"
-        self.monkeypatch.setattr(f"{edge}.can_cancel", lambda _: self.version != "2.0")
-        self.monkeypatch.setattr(f"{edge}.cancel_reassignments", self._cancel_by_api)
         self.seconds = 0.0
         clock = SimpleNamespace(time=time.time, monotonic=lambda: self.seconds, sleep=lambda _: self._wait())
         self.monkeypatch.setattr("kafka_rebalance.steps.clock.time", clock)
 
+    @abstractmethod
     def _wait(self) -> None:
-        self.seconds += LOOK_SECONDS
-        for _ in range(STEPS):
-            self.act("controller", 1)
-        self.act("join", 0)
-
-    def _elect_another(self, call: str, path: str) -> None:
-        """Where the controller's znode is deleted, as cancelling below 2.4 does."""
-        if (call, path) == ("delete", "/controller"):
-            self.act("failover", self.asked)
-
-    def _cancel_by_api(self, _: object, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-        def act() -> frozenset[TopicPartition]:
-            moving = [(tp.topic, tp.partition) for tp in partitions if tuple(tp) in self.controller.targets]
-            for key in moving:
-                self.controller.tell("cancel", key)
-            while any(event == "cancel" for event, _ in self.controller.events) or self.controller.work is not None:
-                if not self.controller.step():
-                    break
-            return frozenset(TopicPartition(*key) for key in moving if key not in self.controller.targets)
-
-        assert self.process is not None
-        try:
-            result: frozenset[TopicPartition] = self._perform(self.process, [], act)
-        except ConnectionLoss as lost:
-            raise WriteError("The brokers did not answer; what was cancelled is unknown.") from lost
-        return result
+        """While a task waits, the cluster goes on."""
 
     def _ask(self, run: SimulatedRun | None, _: Any) -> CancelRun | None:
         """Asked for and approved: to cancel what runs now."""

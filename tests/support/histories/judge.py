@@ -3,59 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS
 from kafka_rebalance.model.candidate import Move
 from support.documents.valid_documents import REQUEST
 from support.histories.lost_leases import lease_texts
+from support.histories.process import Process
+from support.histories.tasks import Tasks
 from support.kafka.controller_model import Key, ModelController
-from support.runs.simulated_cluster import SimulatedCluster
+from support.runs.simulated_cluster import RATE, SimulatedCluster
 from support.zookeeper.fake_zookeeper import ELECTION, REASSIGN, FakeZooKeeper
 
 LOCK = "/kafka_rebalance/run"
-RATE = 2_000_000
 STRANGERS_RATE = "777"
 
 
-@dataclass
-class Process:
-    """One call of a task. `mishaps` by the number of the call to ZooKeeper, writes alone counted by negative numbers:
-    killed|lost, before|after it takes effect. `meanwhile`: what others do just before that call.
-    """
-
-    run: str
-    mishaps: dict[int, str] = field(default_factory=dict)
-    meanwhile: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
-    kind: str = ""  # of task
-    calls: int = 0
-    tried: int = 0  # writes
-    dead: bool = False
-    written: list[tuple[str, str]] = field(default_factory=list)
-    registered: set[int] = field(default_factory=set)  # brokers that were there at any time since it began
-    strangers: int = 0  # how often strangers had written when it began
-    late: bool = False  # approvals had expired when it began
-    policy_versions: int = 0  # how often the policy had changed when it began
-    papers_of: str | None = None  # the run whose XComs and files it was given, where that is another one
-
-
-class Judge:
+class Judge(Tasks):
     """What holds is read from the world's own attributes."""
 
     cluster: SimulatedCluster
     controller: ModelController
-    folder: Path
-    moves: dict[str, dict[Key, Move]]  # approved, by run
     foreign: dict[str, set[tuple[str, str]]]  # entries of lists that are not the runs', by entity
-    strangers: int
     fake: FakeZooKeeper
     version: str
-    requested: dict[str, set[Key]]  # what each run has ever requested
-    meddled: set[Key]
-    policy_versions: int
 
     def _judge_write(self, process: Process, call: str, path: str, before: bytes | None) -> None:
         """Design, 6 "Never", for one write of a run."""
@@ -98,21 +69,6 @@ class Judge:
                 move = approved[entry["topic"], entry["partition"]]
                 left = [text for text in self._wanted(move) if text not in self._entries(f"topics/{entry['topic']}")]
                 assert not left, f"{said}: {left} of {move.topic_partition} are not throttled"
-
-    def _judge_papers(self, process: Process, said: str) -> None:
-        """Whether the approval counts: before the first request it must be fresh, and its policy must always be the
-        one of today.
-        """
-        begun = process.run in self.requested
-        assert begun or not process.late, f"{said}: with an expired approval, and nothing of this run was begun"
-        changed = process.policy_versions % 2 == 1 and self.policy_versions == process.policy_versions
-        assert not changed, f"{said}: under a policy that was not approved"
-        assert process.papers_of is None, f"{said}: by the files of {process.papers_of}"
-
-    def _judge_followed(self, run: str, batch: int) -> None:
-        """A batch that is said to be under way was requested by this run."""
-        keys = {key for key, move in self.moves[run].items() if move.batch == batch}
-        assert keys & self.requested.get(run, set()), f"{run} follows batch {batch}, which it has never requested"
 
     def _judge_cancel(self, call: str, path: str, said: str) -> None:
         """Only what cancelling may do beside: below 2.4 both deletions, and requests for lists that were recorded."""
@@ -214,6 +170,10 @@ class Judge:
 
     def _open(self) -> list[Any]:
         return [lease for lease in self._lease_texts().values() if not lease["released_at"]]
+
+    def cared_for(self) -> bool:
+        """Whether a lease says whose throttle it is."""
+        return bool(self._open())
 
     def own_throttle(self) -> dict[str, Any]:
         """What is set and is nobody's but the runs'."""

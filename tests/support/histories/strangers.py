@@ -1,47 +1,22 @@
-"""What strangers do to partitions that runs were approved to move, and what time and reviewers do to approvals.
+"""What strangers do to partitions that runs were approved to move.
 
 Below 2.4 a tool writes the request znode, from then on it asks the controller through the API.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.steps.run import checks_before_write
 from support.histories.controllers_and_brokers import Others
 from support.kafka.controller_model import Key
-from support.runs.rebalance_run import POLICY
 from support.zookeeper.fake_zookeeper import REASSIGN
 
-PLANNED_UNDER = f"{POLICY}partitions_per_batch: 2\n"
-CHANGED = f"{POLICY}partitions_per_batch: 3\n"
-YEARS = 1e9  # seconds, after which every approval has expired
 STEPS = 40  # in which a move that nothing holds up has ended
 
 
 class Strangers(Others):
     """A number chooses the partition, and what becomes of it."""
-
-    folder: Path
-    monkeypatch: pytest.MonkeyPatch
-    later_seconds: float
-    policy_versions: int
-
-    def _make_clock(self) -> None:
-        """Once for a world: the time at which approvals are looked at."""
-        world = self
-
-        class Later(datetime):
-            @classmethod
-            def now(cls, tz: Any = None) -> Any:
-                return datetime.fromtimestamp(datetime.now(tz).timestamp() + world.later_seconds, tz)
-
-        self.monkeypatch.setattr(checks_before_write, "datetime", Later)
 
     def _do_foreign_move(self, number: int) -> bool:
         """Begins to re-order, extend, make or take back one approved move."""
@@ -68,24 +43,6 @@ class Strangers(Others):
             return False
         self._tell("cancel", moving[number % len(moving)], moving[number % len(moving)])
         return True
-
-    def _do_approval_expires(self, number: int) -> bool:
-        self.later_seconds = YEARS
-        return True
-
-    def _do_policy_changes(self, number: int) -> bool:
-        """A reviewed change of the policy, or one that takes it back."""
-        self.policy_versions += 1
-        self._write_policy()
-        return True
-
-    @property
-    def policy_changed(self) -> bool:
-        return self.policy_versions % 2 == 1
-
-    def _write_policy(self) -> None:
-        for path in (self.folder / "policies").glob("*.yaml"):
-            path.write_text(CHANGED if self.policy_changed else PLANNED_UNDER)
 
     def _approved_partitions(self) -> list[tuple[Key, list[int], Move]]:
         found = []

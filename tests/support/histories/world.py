@@ -8,79 +8,42 @@ from __future__ import annotations
 
 import copy
 import functools
-import json
-import shutil
-import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 from kazoo.exceptions import ConnectionLoss, KazooException
 from kazoo.protocol.serialization import Create, Delete, SetData
 from kazoo.retry import KazooRetry
 
-from kafka_rebalance.documents import json_files
-from kafka_rebalance.errors import ReadError, RebalanceError
-from kafka_rebalance.execution.follow.look_interval import STABLE_LOOKS
-from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
-from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.steps.rebalance.verify import verify
-from kafka_rebalance.steps.throttle import lease_files
-from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.run_step import run_step
-from support.histories.custodians import Custodians
-from support.histories.judge import RATE, Process
-from support.histories.strangers import PLANNED_UNDER
-from support.kafka.controller_model import Key, ModelController
-from support.runs.rebalance_run import CONNECTION
+from kafka_rebalance.errors import WriteError
+from kafka_rebalance.model.partition import TopicPartition
+from support.histories.lost_leases import lose_lease
+from support.histories.process import Process
+from support.histories.strangers import Strangers
+from support.histories.tasks import TOPICS
+from support.kafka.controller_model import ModelController
 from support.runs.simulated_cluster import SimulatedClient, SimulatedCluster, SimulatedRun
 from support.zookeeper.fake_transaction import FakeTransaction
 from support.zookeeper.fake_zookeeper import Answer, FakeZooKeeper
 
-TOPICS: dict[str, Any] = {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "ranks": {0: (1, 2, 3)}}
-PLANS: tuple[dict[str, list[int]], ...] = (  # of one snapshot; they have a move in common, and another partition
-    {"orders-0": [2, 3], "orders-1": [4, 1], "audit-0": [1, 2], "ranks-0": [3, 2, 1]},  # replaces, and changes orders
-    {"orders-0": [2, 3], "audit-0": [3, 4]},
-)
-OURS = ("hold", "request", "look", "resume", "elect", "release", "verify")
-OUTSIDE = (
-    "ask",
-    "cancel",
-    "end",
-    "stop",
-    "sweep",
-    "pause",
-)  # by people and the janitor, whichever run holds the cluster
+LOOK_SECONDS = 60.0  # pass between two looks of who waits for something
+STEPS = 8  # that the controller makes meanwhile
 
 
-class Killed(BaseException):
-    """kill -9: nothing more of this process happens."""
-
-
-class World(Custodians):
+class World(Strangers):
     """Everything there is. `load` starts it anew for a version, without planning again."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder, self.monkeypatch = folder, monkeypatch
         self.cluster = SimulatedCluster(monkeypatch, TOPICS)
         client = "kafka_rebalance.zookeeper.client"
         monkeypatch.setattr(f"{client}.KazooClient", lambda **_: self._connect())
         monkeypatch.setattr(f"{client}.KazooRetry", functools.partial(KazooRetry, sleep_func=lambda _: None))
-        monkeypatch.setattr("kafka_rebalance.steps.reassignment.elect_preferred.WAIT_SECONDS", 0)
-        monkeypatch.setattr("kafka_rebalance.documents.storage.os.fsync", lambda _: None)
-        monkeypatch.setattr("kafka_rebalance.workflow.freeze_variable.read_frozen_text", lambda: None)
-        for name in ("read", "write", "is_latest", "remove_before"):
-            monkeypatch.setattr(lease_files, name, functools.partial(self._file, getattr(lease_files, name)))
-        self.process: Process | None = None
-        self._make_custodians()
-        self.later_seconds, self.policy_versions = 0.0, 0
-        self._make_clock()
-        self.seen: Counter[tuple[str, str]] = Counter()  # how the tasks ended
-        self.said: Counter[tuple[str, str]] = Counter()
+        self._make_tasks(folder, monkeypatch)
+        edge = "kafka_rebalance.admin.running_reassignments"
+        monkeypatch.setattr(f"{edge}.can_cancel", lambda _: self.version != "2.0")
+        monkeypatch.setattr(f"{edge}.cancel_reassignments", self._cancel_by_api)
         self.templates: dict[str, tuple[dict[str, Any], dict[str, SimulatedRun]]] = {}
         for version in ("2.0", "2.8"):
             self._plan(version)
@@ -93,54 +56,19 @@ class World(Custodians):
         """Two approved runs on one cluster: folders, and the znodes as they were."""
         self.cluster.__init__(self.monkeypatch, TOPICS, version)  # type: ignore[misc]
         self.monkeypatch.setattr("kafka_rebalance.zookeeper.client.KazooClient", lambda **_: self._connect())
-        runs = {}
-        for number, plan in enumerate(PLANS):
-            name = f"{version}-{number}"
-            made = SimulatedRun(self.folder, self.cluster, self.monkeypatch, name)
-            made.policy_file.write_text(PLANNED_UNDER)
-            entries = [
-                {"topic": tp.rpartition("-")[0], "partition": int(tp.rpartition("-")[2]), "replicas": replicas}
-                for tp, replicas in plan.items()
-            ]
-            text = json.dumps({"version": 1, "partitions": entries})
-            made.plan(plan=text, candidates=["leaders_only"])
-            made.approve("given", RATE)
-            runs[name] = made
+        runs = self._approved_runs(self.cluster, version)
         self.templates[version] = (copy.deepcopy(self.fake.znodes), runs)
 
     def load(self, version: str) -> None:
-        znodes, self.runs = self.templates[version]
+        znodes, runs = self.templates[version]
+        self._begin_history(runs)
         self.version = version
         self.fake.znodes = copy.deepcopy(znodes)
         self.fake.zxid = max(znode.mzxid for znode in znodes.values())
         self.fake.after_write.clear()
         self.fake.after_write.append(self._elect_another)
-        for name in (json_files.LEASES, json_files.JANITOR):
-            shutil.rmtree(self.folder / "runs" / name, ignore_errors=True)
-        for run in self.runs.values():
-            for name in (
-                json_files.THROTTLE,
-                json_files.BATCHES,
-                json_files.PROGRESS,
-                json_files.VERIFICATION,
-                json_files.CONTROL,
-                json_files.CANCELLED,
-            ):
-                (run.folder / name).unlink(missing_ok=True)
-        self.moves: dict[str, dict[Key, Move]] = {
-            name: {tuple(move.topic_partition): move for move in run.candidate.moves} for name, run in self.runs.items()
-        }  # type: ignore[misc]
-        self.process = None
-        self.airflow.states, self.airflow.paused = dict.fromkeys(self.runs, "running"), False
-        self.broken: list[AssertionError] = []
         self.zombies: list[ModelController] = []
         self.controller = ModelController(self.fake, version)
-        self.takes = 0
-        self.strangers = 0  # how often strangers have written anything
-        self.meddled: set[Key] = set()  # partitions that strangers have requested something for
-        self.requested: dict[str, set[Key]] = {}  # what each run has ever requested
-        self.later_seconds, self.policy_versions = 0.0, 0
-        self._write_policy()
         self.foreign = {e: set(self._entries(e)) for e in self._throttled_entities()}
         self.priors: dict[str, Any] = {}
         while self.controller.step():
@@ -150,75 +78,6 @@ class World(Custodians):
 
     def _connect(self) -> SimulatedClient:
         return _Client(self, self.process) if self.process else SimulatedClient(self.fake)
-
-    def take(self, run: str, kind: str, process: Process, argument: Any = None) -> tuple[str, Any]:
-        """One call of a task: ("ok", its result), ("refused", our own error) or ("killed", None)."""
-        made = self.runs.get(run)
-        process.kind = kind
-        process.registered = self.live()
-        process.strangers = self.strangers
-        process.late, process.policy_versions = self.later_seconds > 0, self.policy_versions
-        if made is not None and process.papers_of is not None:
-            made = copy.copy(made)
-            made.decision = self.runs[process.papers_of].decision
-        outer, self.process = self.process, process
-        leases_before, self.takes = self._lease_texts(), self.takes + 1
-        takes = self.takes
-        try:
-            result = getattr(self, f"_{kind}")(made, argument)
-            self.seen[kind, "ok"] += 1
-        except Killed:
-            self.seen[kind, "killed"] += 1
-            return "killed", None
-        except (RebalanceError, AirflowFailException) as refused:
-            self.seen[kind, "refused"] += 1
-            self.said[kind, str(refused)[:90]] += 1
-            self._judge_words(str(refused), process, kind)
-            return "refused", refused
-        finally:
-            self.process = outer
-            if self.broken:
-                raise self.broken[0]
-            self._judge_leases(leases_before if self.takes == takes else {})
-        assert process.papers_of is None, f"{kind} of {run} took the files of {process.papers_of} for its own"
-        if kind in ("request", "resume") and result is not None:
-            self._judge_followed(run, result)
-        if kind == "verify" and not process.meanwhile:
-            self._judge_success(run)
-        if kind == "end" and not process.meanwhile:
-            self._judge_cancelled(argument.document["plan"])
-        return "ok", result
-
-    def _hold(self, run: SimulatedRun, _: Any) -> None:
-        run.hold()
-
-    def _request(self, run: SimulatedRun, _: Any) -> int | None:
-        return run.request()
-
-    def _look(self, run: SimulatedRun, batch: int) -> Any:
-        follower = BatchFollower(read_connection(CONNECTION), run.folder, "given", batch, 1e9)  # never stalled
-        try:
-            for _ in range(STABLE_LOOKS):
-                event = follower.look(time.time(), lambda _: None)
-                if event is not None:
-                    return event
-            return None
-        except ReadError:
-            return None
-        finally:
-            follower.close()
-
-    def _resume(self, run: SimulatedRun, event: Any) -> int | None:
-        return run.resume(event)
-
-    def _elect(self, run: SimulatedRun, _: Any) -> Any:
-        return run_step(elect_leaders, run.dag_run, run.decision)
-
-    def _release(self, run: SimulatedRun, _: Any) -> Any:
-        return run.release()
-
-    def _verify(self, run: SimulatedRun, _: Any) -> Any:
-        return run_step(verify, run.dag_run, run.decision)
 
     def call(self, process: Process, name: str, args: Sequence[Any], options: Any) -> Any:
         """One call to ZooKeeper by a run."""
@@ -231,37 +90,8 @@ class World(Custodians):
         writes = [(calls[type(one)], one.path) for one in transaction.operations if type(one) in calls]
         return self._perform(process, writes, lambda: FakeTransaction.commit_async(transaction).get(timeout=0))
 
-    def _file(self, act: Callable[..., Any], *arguments: Any) -> Any:
-        """A run reads or writes the cluster's lease: a call as any other, only that no connection is lost over it."""
-        process = self.process
-        if process is None:
-            return act(*arguments)
-        self._begin(process, [])
-        mishap = process.mishaps.get(process.calls, "")
-        self._suffer(process, mishap.replace("lost", "kept"), "before")
-        result = act(*arguments)
-        self._suffer(process, mishap.replace("lost", "kept"), "after")
-        return result
-
-    def _begin(self, process: Process, writes: Sequence[tuple[str, str]]) -> list[int]:
-        """Its numbers, after what others do just before it."""
-        if process.dead:
-            raise Killed
-        process.calls += 1
-        at = [process.calls]
-        if writes:
-            process.tried += 1
-            at.append(-process.tried)
-        for other in [other for number in at for other in process.meanwhile.get(number, ())]:
-            outer, self.process = self.process, None
-            other()
-            self.process = outer
-            process.registered |= self.live()
-        return at
-
     def _perform(self, process: Process, writes: Sequence[tuple[str, str]], act: Callable[[], Any]) -> Any:
-        at = self._begin(process, writes)
-        mishap = next((process.mishaps[number] for number in at if number in process.mishaps), "")
+        mishap = self._begin(process, is_write=bool(writes))
         self._suffer(process, mishap, "before")
         before = {path: self.fake.znodes[path].data for _, path in writes if path in self.fake.znodes}
         result = act()
@@ -275,12 +105,39 @@ class World(Custodians):
         self._suffer(process, mishap, "after")
         return result
 
-    def _suffer(self, process: Process, mishap: str, when: str) -> None:
-        if mishap == f"killed {when}":
-            process.dead = True
-            raise Killed
-        if mishap == f"lost {when}":
-            raise ConnectionLoss
+    def _lost(self, took_effect: bool) -> Exception:
+        return ConnectionLoss()
+
+    def _wait(self) -> None:
+        self.seconds += LOOK_SECONDS
+        for _ in range(STEPS):
+            self.act("controller", 1)
+        self.act("join", 0)
+
+    def _elect_another(self, call: str, path: str) -> None:
+        """Where the controller's znode is deleted, as cancelling below 2.4 does."""
+        if (call, path) == ("delete", "/controller"):
+            self.act("failover", self.asked)
+
+    def _cancel_by_api(self, _: object, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        def act() -> frozenset[TopicPartition]:
+            moving = [(tp.topic, tp.partition) for tp in partitions if tuple(tp) in self.controller.targets]
+            for key in moving:
+                self.controller.tell("cancel", key)
+            while any(event == "cancel" for event, _ in self.controller.events) or self.controller.work is not None:
+                if not self.controller.step():
+                    break
+            return frozenset(TopicPartition(*key) for key in moving if key not in self.controller.targets)
+
+        assert self.process is not None
+        try:
+            result: frozenset[TopicPartition] = self._perform(self.process, [], act)
+        except ConnectionLoss as lost:
+            raise WriteError("The brokers did not answer; what was cancelled is unknown.") from lost
+        return result
+
+    def lose_lease(self, how: str) -> bool:
+        return lose_lease(self.folder / "runs" / "leases", self.fake, how)
 
     def settle(self) -> None:
         """Every broker is back and in sync, and the controller has nothing left to do."""

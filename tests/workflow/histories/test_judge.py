@@ -14,7 +14,7 @@ from kafka_rebalance.steps.reassignment import request_batch
 from kafka_rebalance.steps.run import approved_plan, checks_before_write
 from kafka_rebalance.steps.run_folder import open_run_folder
 from kafka_rebalance.steps.throttle import hold_throttle
-from support.histories.judge import Process
+from support.histories.process import Process
 from support.histories.world import World
 
 # Of the first run: the partitions in their order, and what strangers make of them.
