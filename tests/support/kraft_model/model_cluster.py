@@ -1,0 +1,102 @@
+"""A cluster without ZooKeeper in memory, behind the product's own `open_cluster`.
+
+Simulated are kafka-python's client, the topic of the lock, the clock, and the calls to brokers that go through
+librdkafka. Wire, lock, views, moves and config changes are the product's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_rebalance.admin.lock.log_lock import LogLock
+from kafka_rebalance.admin.wire import Wire
+from kafka_rebalance.cluster.with_admin_api import AdminApiCluster
+from kafka_rebalance.model.configs import ConfigValue
+from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.report.plots.figure import Plot
+from support.documents.segment_configs import KAFKAS_DEFAULTS
+from support.kraft_model.model_log import ModelLog
+from support.kraft_model.model_wire import model_wire
+from support.runs import rebalance_run
+from support.runs.simulated_cluster import RACKS
+
+DEFAULTS = KAFKAS_DEFAULTS | {"min.insync.replicas": "1"}
+SERVERS = "model:9092"
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+# Modules that measure time, or wait.
+TIMED = ("admin.wire", "admin.quorum", "admin.cluster_view", "cluster.with_admin_api")
+DATED = ("cluster.with_admin_api", "steps.throttle.write_back")
+
+
+class ModelCluster:
+    """Looks like a `LocalCluster` to an `InProcessRun`."""
+
+    kraft = True
+    bootstrap_servers = SERVERS
+
+    def __init__(self, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world = world
+        package, admin = "kafka_rebalance", "kafka_rebalance.admin"
+        for opens in ("cluster.open_cluster", "admin.replica_sizes"):
+            monkeypatch.setattr(f"{package}.{opens}.open_wire", self._open_wire)
+        monkeypatch.setattr(f"{admin}.lock.log_lock.TransactionLog", self._open_log)
+        clock = SimpleNamespace(time=lambda: self.now().timestamp(), monotonic=lambda: world.seconds, sleep=world.sleep)
+        for module in TIMED:
+            monkeypatch.setattr(f"{package}.{module}.time", clock)
+        for module in DATED:
+            monkeypatch.setattr(f"{package}.{module}.datetime", _dated(self.now))
+        monkeypatch.setattr(f"{admin}.api_versions.read_api_versions", self._spoken)
+        for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
+            monkeypatch.setattr(f"{admin}.offsets.{name}", _offsets(offset))
+        for module in (f"{admin}.effective_configs", f"{package}.steps.run.segment_configs_now"):
+            monkeypatch.setattr(f"{module}.read_effective_configs", self._effective)
+        monkeypatch.setattr(rebalance_run, "LOOK_SECONDS", 0)
+        monkeypatch.setattr(Plot, "source", "")  # to draw the pictures takes most of a page's time
+
+    def now(self) -> datetime:
+        return BEGAN + timedelta(seconds=self.world.seconds)
+
+    def opened(self) -> AdminApiCluster:
+        """As a task finds it behind its connection, with nothing in its way."""
+        kafka = KafkaConnection(SERVERS)
+        wire = model_wire(kafka, self.world, None)
+        return AdminApiCluster(kafka, wire, LogLock(kafka, wire.forget_fresh))
+
+    @contextlib.contextmanager
+    def _open_wire(self, kafka: KafkaConnection) -> Iterator[Wire]:
+        yield model_wire(kafka, self.world, self.world.process)
+
+    def _open_log(self, _: KafkaConnection, after_write: Callable[[], None]) -> ModelLog:
+        return ModelLog(self.world, self.world.process, after_write)
+
+    def _spoken(self, _: object, brokers: Collection[int]) -> dict[int, dict[int, tuple[int, int]]]:
+        return {broker: {0: (0, 12), 18: (0, 4)} for broker in brokers}
+
+    def _effective(
+        self, _: object, brokers: Collection[int], *, of_the_rest: bool = False
+    ) -> dict[int, dict[str, ConfigValue]]:
+        values = {key: ConfigValue(value, "DEFAULT_CONFIG") for key, value in DEFAULTS.items()}
+        return {broker: dict(values) for broker in brokers}
+
+
+def _offsets(offset: int) -> Callable[..., Any]:
+    return lambda _, partitions, of_the_rest=False: dict.fromkeys(partitions, offset)
+
+
+def _dated(now: Callable[[], datetime]) -> type[datetime]:
+    class Dated(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return now().astimezone(tz)
+
+    return Dated
+
+
+def racks() -> dict[int, str | None]:
+    return dict(RACKS)

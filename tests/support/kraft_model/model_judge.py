@@ -1,0 +1,296 @@
+"""Judges what a run writes and says by what must never happen, from the model's metadata and lock alone.
+
+No request can be made conditional on the fence. So a request that comes late is judged by its announcement: it was in
+the log, under the fence, before it went out, and it went out within seconds. A config is judged by the fence that its
+writer has heard last.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from kafka_rebalance.admin.lock.records import State, unpack
+from kafka_rebalance.admin.lock.transaction_log import PART_KEY, Write
+from kafka_rebalance.errors import CorruptZnodeError
+from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS
+from kafka_rebalance.model.candidate import Move
+from support.histories.judge import STRANGERS_RATE, split
+from support.histories.papers import Key
+from support.histories.process import Process
+from support.histories.tasks import Tasks
+from support.kraft_model.broker_answers import config_changes
+from support.kraft_model.cluster_metadata import Image
+from support.kraft_model.model_controller import ModelController
+from support.kraft_model.model_log import LockTopic
+from support.kraft_model.model_wire import IDLE_SECONDS
+from support.runs.simulated_cluster import RATE
+
+SEND_SECONDS = 5.0  # from the check of the fence until a request is out
+FOREVER = 1e9
+
+
+class ModelJudge(Tasks):
+    """What holds is read from the world's own attributes."""
+
+    controller: ModelController
+    lock_topic: LockTopic
+    foreign: dict[str, set[tuple[str, str]]]  # entries of lists that are not the runs', by entity
+    version: str
+
+    def _begin_judging(self) -> None:
+        self.announced: dict[int, list[tuple[float, dict[Key, list[int]]]]] = {}  # by the process, with its time
+        self.raised_by: dict[str, int] = {}  # the process that raised the fence to this generation
+        self.heard: dict[int, tuple[float, str]] = {}  # the fence that a process has heard last, with its time
+        self.late_requests: dict[Key, list[int]] = {}  # requests that came after another run had taken the cluster
+        self._kept: list[Process] = []  # so that no two of a history have one identity
+
+    # The lock.
+
+    def heard_fence(self, process: Process | None, state: State | None, *, raised: bool) -> None:
+        if process is None or state is None:
+            return
+        self._kept.append(process)
+        self.heard[id(process)] = (self.seconds, state.generation)
+        if raised:
+            self.raised_by[state.generation] = id(process)
+
+    def _judge_record(self, process: Process, wanted: Write, before: State | None) -> None:
+        """An announcement is made by who holds the cluster, of moves that it was approved."""
+        process.written.append(("log", wanted.kind))
+        if wanted.kind != "intent":
+            return
+        said = f"{process.run} announces"
+        holder = before.lock.run.rpartition("/")[2] if before is not None and before.lock is not None else None
+        if process.kind != "cancel":
+            assert holder == process.run, f"{said}: the lock is held by {holder}"
+        targets = {(topic, number): list(after) for topic, number, after in wanted.more["moves"]}
+        self._kept.append(process)
+        self.announced.setdefault(id(process), []).append((self.seconds, targets))
+
+    # Requests.
+
+    def _judge_request(self, process: Process, request: Any, now: Image, sent_at: float) -> None:
+        """Before it takes effect. `sent_at`: when the process last looked at its clock."""
+        name = type(request).__name__
+        said = f"{process.run} {process.kind} {name}"
+        if name == "AlterPartitionReassignmentsRequest":
+            asked = {(t.name, p.partition_index): p.replicas for t in request.topics for p in t.partitions}
+            cancelled = [key for key, target in asked.items() if target is None]
+            wanted = {key: list(target) for key, target in asked.items() if target is not None}
+            self._judge_cancels(process, cancelled, now, said)
+            if wanted:
+                self._judge_moves(process, wanted, now, sent_at, said)
+            process.written.append(("alter", "cancel" if cancelled else "move"))
+        elif name == "ElectLeadersRequest":
+            asked_keys = [(t.topic, number) for t in request.topic_partitions for number in t.partitions]
+            moving = [key for key in asked_keys if key in self.controller.targets and not process.meanwhile]
+            assert not moving, f"{said}: {moving} are being reassigned"
+            process.written.append(("elect", ""))
+        else:
+            for entity in config_changes(request):
+                process.written.append(("config", entity))
+            self._judge_fence(process, sent_at, said)
+
+    def _judge_moves(
+        self, process: Process, wanted: dict[Key, list[int]], now: Image, sent_at: float, said: str
+    ) -> None:
+        times = [at for at, targets in self.announced.get(id(process), ()) if wanted.items() <= targets.items()]
+        assert times, f"{said}: {wanted} was not announced"
+        assert sent_at - times[-1] <= SEND_SECONDS, f"{said}: sent {sent_at - times[-1]:.0f} s after its announcement"
+        assert self.seconds - sent_at <= IDLE_SECONDS, f"{said}: on a connection that was closed"
+        for key, target in wanted.items():
+            assert len(set(target)) == len(target) > 0, f"{said}: {key} to {target}"
+            assert set(target) <= process.registered, f"{said}: {target} with {process.registered} registered"
+        if process.kind == "cancel":
+            lists = [{key: list(move.before) for key, move in moves.items()} for moves in self.moves.values()]
+            assert any(wanted.items() <= one.items() for one in lists), f"{said}: {wanted} was never recorded"
+            return
+        approved = self.moves[process.run]
+        self._judge_papers(process, said)
+        alone = self.strangers == process.strangers
+        for key, target in wanted.items():
+            assert key in approved, f"{said}: {key} was not approved"
+            assert target == list(approved[key].after), f"{said}: {key} to {target} was not approved"
+            self.requested.setdefault(process.run, set()).add(key)
+            one = now.partitions.get(key)
+            if self.holder() != process.run:
+                self.late_requests[key] = target  # it was announced, and who has taken the cluster takes it back
+            elif alone and one is not None:
+                assert not one.moves or list(one.target) == target, f"{said}: {key} is on its way to {one.target}"
+                at = list(one.replicas)
+                same = one.moves or at == list(approved[key].before)
+                assert same, f"{said}: {key} is at {at}, approved from {approved[key]}"
+                left = [text for text in self._wanted(approved[key]) if text not in self._entries(f"topics/{key[0]}")]
+                assert not left, f"{said}: {left} of {key} are not throttled"
+
+    def _judge_cancels(self, process: Process, cancelled: list[Key], now: Image, said: str) -> None:
+        """A run takes back only what another run has asked for, each partition once. People cancel approved moves."""
+        assert len(set(cancelled)) == len(cancelled), f"{said}: {cancelled}"
+        for key in cancelled:
+            assert any(key in moves for moves in self.moves.values()), f"{said}: {key} is of no approved move"
+            if process.kind == "cancel":
+                continue
+            one = now.partitions.get(key)
+            own = self.moves[process.run].get(key) if process.run in self.moves else None
+            asked = key in self.requested.get(process.run, set()) and own is not None
+            if one is not None and one.moves and asked and self.strangers == process.strangers:
+                by_others = any(key in keys for run, keys in self.requested.items() if run != process.run)
+                assert by_others, f"{said}: {key} is what the run itself has requested"
+                assert own is not None
+                assert one.target != own.after, f"{said}: {key} is what the run itself has requested"
+
+    def _judge_fence(self, process: Process, sent_at: float, said: str) -> None:
+        """A config is written under a fence that its writer itself has raised, soon after it has looked."""
+        at, generation = self.heard.get(id(process), (-FOREVER, ""))
+        assert self.raised_by.get(generation) == id(process), f"{said}: under a fence that another worker has raised"
+        assert sent_at - at <= SEND_SECONDS, f"{said}: sent {sent_at - at:.0f} s after its look at the fence"
+        assert self.seconds - sent_at <= IDLE_SECONDS, f"{said}: on a connection that was closed"
+
+    def _judge_configs(self, process: Process, entity: str, before: Image, after: Image) -> None:
+        """After it took effect."""
+        said = f"{process.run} {process.kind} {entity}"
+        then, now = before.config(entity), after.config(entity)
+        changed = {key for key in {*then, *now} if then.get(key) != now.get(key)}
+        assert changed <= set(THROTTLE_KEYS), f"{said}: {changed}"
+        if process.kind == "hold" and changed and process.run not in self.requested and self.holder() == process.run:
+            self._judge_papers(process, said)
+        for key in changed & set(LIST_KEYS):
+            gone = set(split(then.get(key))) - set(split(now.get(key)))
+            alien = {text for text in gone if (key, text) in self.foreign.get(entity, ())}
+            assert not alien, f"{said}: {alien} of somebody else are gone"
+            for text in gone:
+                tp = (entity.partition("/")[2], int(text.partition(":")[0]))
+                assert not self._copies(process, tp), f"{said}: {text} is gone while {tp} copies"
+        for key in changed - set(LIST_KEYS):
+            if then.get(key) == STRANGERS_RATE and self.strangers == process.strangers:
+                assert now.get(key) == str(RATE), f"{said}: the rate of somebody else is gone"
+
+    def _copies(self, process: Process, key: Key) -> bool:
+        """Whether a new replica of an approved move is being copied; as in the judge of clusters with ZooKeeper."""
+        one = self.controller.image.partitions.get(key)
+        if one is None or not one.moves or process.meanwhile:
+            return False
+        own = [moves for run, moves in self.moves.items() if process.run in (run, "janitor", "people")]
+        return any(
+            broker not in one.isr
+            for move in (moves[key] for moves in own if key in moves)
+            if one.target == move.after or self.strangers == process.strangers
+            for broker in set(move.added) & set(one.target)
+        )
+
+    # Words, leases and ends.
+
+    def _judge_words(self, words: str, process: Process, kind: str) -> None:
+        assert words.strip(), f"{kind} of {process.run}: an error without a word"
+        written = [what for what, _ in process.written]
+        if "Nothing was written" in words or "nothing was planned or written" in words:
+            assert "elect" not in written, f"{kind} of {process.run} says {words!r}"
+            assert ("alter", "move") not in process.written, f"{kind} of {process.run} says {words!r}"
+        if "Somebody else cancelled" in words:
+            ours = set(self.moves[process.run])
+            late = ours & self.late_requests.keys()
+            assert self.meddled & ours or late, f"{kind} of {process.run} says {words!r}, and nobody did"
+        if process.papers_of is not None:
+            assert process.written == [], f"{kind} of {process.run} has written {process.written}"
+
+    def _recorded_lease(self) -> dict[str, Any] | None:
+        state = self.lock_topic.state
+        if state is None or state.lease is None:
+            return None
+        first, last = state.lease.first_offset, state.lease.first_offset + state.lease.parts
+        parts = [r.value_bytes for r in self.lock_topic.records if first <= r.at < last and r.key_bytes == PART_KEY]
+        with suppress(CorruptZnodeError, ValueError):
+            found: dict[str, Any] = json.loads(unpack(state.lease.digest, parts))
+            return {**found, "generation": state.lease.generation}
+        return None
+
+    def _lease_texts(self) -> dict[str, Any]:
+        """The lease of the cluster: the later one of its file and its record."""
+        found: dict[str, Any] = {}
+        for cluster in (self.folder / "runs" / "leases").glob("*"):
+            for file in sorted(cluster.glob("*.json"), reverse=True)[:1]:
+                with suppress(ValueError):
+                    found[cluster.name] = json.loads(file.read_text())
+        lease = self._recorded_lease()
+        if lease is not None:
+            file_lease = found.get(lease["cluster_id"])
+            if file_lease is None or file_lease["generation"] < lease["generation"]:
+                found[lease["cluster_id"]] = lease
+        return found
+
+    def _judge_leases(self, before: dict[str, Any]) -> None:
+        """What was there before the throttle is recorded once, or as strangers have set it since, and is never ours."""
+        for name, now in self._lease_texts().items():
+            then = before.get(name)
+            if then and not then["released_at"] and then["run"] == now["run"] and not now["released_at"]:
+                for entity, key, value in [(e, k, v) for e, values in now["prior"].items() for k, v in values.items()]:
+                    theirs = key not in LIST_KEYS and self.strangers and value in (STRANGERS_RATE, None)
+                    known = then["prior"].get(entity, {}).get(key, value)  # a broker may have been away then
+                    anew = then.get("suspended_at") is not None  # nothing of it need stand
+                    assert value == known or theirs or anew, f"{now['run']}: what was there before is recorded again"
+            for entity, values in now["prior"].items():
+                for key, value in values.items():
+                    if key in LIST_KEYS:
+                        own = {t for t in split(value) if (key, t) not in self.foreign.get(entity, ())}
+                        assert not own, f"{now['run']}: {own} of {entity} are our own, not what was there before"
+                    else:
+                        assert value != str(RATE), f"{now['run']}: {key} of {entity} is our own rate"
+
+    def _judge_success(self, run: str) -> None:
+        """A verified end is the approved one."""
+        for key, move in self.moves[run].items():
+            one = self.controller.image.partitions[key]
+            assert one.replicas == move.after, f"{run} is verified, and {key} is not there"
+            assert set(one.isr) == set(move.after), f"{run} is verified, and {key} is not in sync"
+            assert one.leader in self.live()
+            assert not one.moves
+        if self.holder() != run:
+            left = self.own_throttle()
+            others = any(not lease["run"].endswith(run) for lease in self._open())
+            assert not left or others, f"{run} verified: {left}"
+
+    def _judge_cancelled(self, plan: dict[str, Any]) -> None:
+        """What is said to be cancelled is whole: each list the recorded or the approved one, nothing in motion."""
+        run = plan["run"].rpartition("/")[2]
+        for topic, partition, *_ in plan["moves"]:
+            move, one = self.moves[run][topic, partition], self.controller.image.partitions[topic, partition]
+            there = one.replicas in (move.before, move.after)
+            assert there, f"{run} is cancelled, and {topic}-{partition} is at {one.replicas}"
+            assert not one.moves
+        assert self.holder() != run, f"{run} is cancelled and holds the cluster"
+
+    def _open(self) -> list[Any]:
+        return [lease for lease in self._lease_texts().values() if not lease["released_at"]]
+
+    def cared_for(self) -> bool:
+        """Whether a lease says whose throttle it is: an open one, or one after which it may yet be set late."""
+        leases = self._lease_texts().values()
+        return any(not one["released_at"] or one.get("late_until") or one.get("left_behind") for one in leases)
+
+    def own_throttle(self) -> dict[str, Any]:
+        """What is set and is nobody's but the runs'."""
+        found: dict[str, Any] = {}
+        for entity, config in self.controller.image.configs.items():
+            own = {one for one in self._entries(entity) if one not in self.foreign.get(entity, ())}
+            own |= {(key, value) for key, value in config.items() if value == str(RATE)}
+            if own:
+                found[entity] = own
+        return found
+
+    def holder(self) -> str | None:
+        state = self.lock_topic.state
+        return None if state is None or state.lock is None else state.lock.run.rpartition("/")[2]
+
+    def live(self) -> set[int]:
+        return set(self.controller.live)
+
+    def _wanted(self, move: Move) -> list[tuple[str, str]]:
+        partition = move.topic_partition.partition
+        sides = zip(LIST_KEYS, (move.before, move.added), strict=True) if move.added else ()
+        return [(key, f"{partition}:{broker}") for key, brokers in sides for broker in brokers]
+
+    def _entries(self, entity: str) -> list[tuple[str, str]]:
+        config = self.controller.image.config(entity)
+        return [(key, text) for key in LIST_KEYS for text in split(config.get(key))]
