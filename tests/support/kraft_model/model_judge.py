@@ -43,6 +43,7 @@ class ModelJudge(Tasks):
         self.announced: dict[int, list[tuple[float, dict[Key, list[int]]]]] = {}  # by the process, with its time
         self.raised_by: dict[str, int] = {}  # the process that raised the fence to this generation
         self.heard: dict[int, tuple[float, str]] = {}  # the fence that a process has heard last, with its time
+        self.checked: dict[int, str] = {}  # whose config a process may write by its last look at the fence
         self.late_requests: dict[Key, list[int]] = {}  # requests that came after another run had taken the cluster
         self._kept: list[Process] = []  # so that no two of a history have one identity
 
@@ -53,6 +54,7 @@ class ModelJudge(Tasks):
             return
         self._kept.append(process)
         self.heard[id(process)] = (self.seconds, state.generation)
+        self.checked.pop(id(process), None)
         if raised:
             self.raised_by[state.generation] = id(process)
 
@@ -91,7 +93,7 @@ class ModelJudge(Tasks):
         else:
             for entity in config_changes(request):
                 process.written.append(("config", entity))
-            self._judge_fence(process, sent_at, said)
+                self._judge_fence(process, entity, sent_at, f"{said} {entity}")
 
     def _judge_moves(
         self, process: Process, wanted: dict[Key, list[int]], now: Image, sent_at: float, said: str
@@ -141,8 +143,10 @@ class ModelJudge(Tasks):
                 assert own is not None
                 assert one.target != own.after, f"{said}: {key} is what the run itself has requested"
 
-    def _judge_fence(self, process: Process, sent_at: float, said: str) -> None:
-        """A config is written under a fence that its writer itself has raised, soon after it has looked."""
+    def _judge_fence(self, process: Process, entity: str, sent_at: float, said: str) -> None:
+        """A config is written under a fence that its writer itself has raised, soon after it has looked, for each."""
+        looked_for = self.checked.setdefault(id(process), entity)
+        assert looked_for == entity, f"{said}: without another look at the fence"
         at, generation = self.heard.get(id(process), (-FOREVER, ""))
         assert self.raised_by.get(generation) == id(process), f"{said}: under a fence that another worker has raised"
         assert sent_at - at <= SEND_SECONDS, f"{said}: sent {sent_at - at:.0f} s after its look at the fence"

@@ -55,3 +55,77 @@ def test_a_plain_run_ends_as_approved(world: ModelWorld) -> None:
         assert outcome == "ok", found
     assert world.own_throttle() == {}
     assert world.holder() is None
+
+
+def sweep(world: ModelWorld, seconds: float) -> None:
+    """The janitor comes every minute for so long, and once after that."""
+    until = world.seconds + seconds
+    while world.seconds < until:
+        world.controller.hear(1000)
+        world.take("janitor", "sweep", Process("janitor"), 0.0)
+        world.seconds += 60.0
+    world.take("janitor", "sweep", Process("janitor"), 0.0)
+
+
+def writes_of(world: ModelWorld, kind: str, what: str) -> list[int]:
+    """Of this task of the first run: the numbers by which those of its writes are counted."""
+    run = next(iter(world.runs))
+    process = Process(run)
+    assert world.take(run, kind, process)[0] == "ok"
+    return [-number for number, (wrote, _) in enumerate(process.written, 1) if wrote == what]
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["goes on", "killed"])
+def test_a_setup_that_stood_still_while_its_run_gave_back_leaves_no_throttle(world: ModelWorld, killed: bool) -> None:
+    """At each of its writes of a config, which comes late."""
+    run = next(iter(world.runs))
+    numbers = writes_of(world, "hold", "config")
+    assert len(numbers) >= 4
+    for number in numbers:
+        world.load(world.version)
+        given_back: list[str] = []
+
+        def give_back(done: list[str] = given_back) -> None:
+            done.append(world.take(run, "release", Process(run))[0])
+
+        process = Process(run, {number: "killed after"} if killed else {}, {number: [give_back]})
+        outcome, said = world.take(run, "hold", process)
+        assert given_back == ["ok"]
+        assert outcome == ("killed" if killed else "refused"), said
+        sweep(world, LATE_SECONDS)
+        assert world.own_throttle() == {}, f"write {number}"
+        assert world.holder() is None
+
+
+@pytest.mark.parametrize(
+    "killed",
+    [
+        pytest.param(
+            False,
+            id="goes on",
+            marks=pytest.mark.xfail(
+                strict=True, reason="The late worker itself ends its announcement, so nobody knows what to take back"
+            ),
+        ),
+        pytest.param(True, id="killed"),
+    ],
+)
+def test_a_request_that_comes_late_is_taken_back_by_who_has_taken_the_cluster(world: ModelWorld, killed: bool) -> None:
+    first, second = world.runs
+    assert world.take(first, "hold", Process(first))[0] == "ok"
+    (number,) = writes_of(world, "request", "alter")
+    world.load(world.version)
+    assert world.take(first, "hold", Process(first))[0] == "ok"
+    outcomes: list[tuple[str, object]] = []
+
+    def hand_over() -> None:
+        outcomes.append(world.take(first, "release", Process(first)))
+        outcomes.append(world.take(second, "hold", Process(second)))
+
+    mishaps = {number: "killed after"} if killed else {}
+    world.take(first, "request", Process(first, mishaps, {number: [hand_over]}))
+    assert [outcome for outcome, _ in outcomes] == ["ok", "ok"], outcomes
+    late = set(world.controller.targets)
+    assert late, "nothing came late"
+    world.take(second, "request", Process(second))
+    assert not set(world.controller.targets) & (late - world.requested.get(second, set()))
