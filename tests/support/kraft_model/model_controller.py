@@ -31,6 +31,7 @@ class ModelController:
         self.log = [Image(racks)]
         self.applied = dict.fromkeys(racks, 0)
         self.epoch, self.leader, self.voters = 1, 1, frozenset({1, 2, 3})
+        self._leaving: int | None = None  # a broker that is about to be fenced
         self._ids = itertools.count(1)
 
     @property
@@ -76,11 +77,13 @@ class ModelController:
         self._write(replace(self.image))
 
     def fence(self, broker: int) -> None:
-        """Its session has ended. It leaves every ISR, and leads nothing."""
-        self._write(replace(self.image, fenced=self.image.fenced | {broker}))
+        """Its session has ended. First it leaves every ISR and leads nothing, then it is fenced."""
+        self._leaving = broker
         for key, one in self.image.partitions.items():
             if broker in one.isr or broker == one.leader:
                 self._put(key, self._built(one, isr=without(one.isr, {broker})))
+        self._leaving = None
+        self._write(replace(self.image, fenced=self.image.fenced | {broker}))
 
     def unfence(self, broker: int) -> None:
         """It is back, and knows what was written meanwhile: a broker is fenced until it has heard it."""
@@ -149,11 +152,15 @@ class ModelController:
             self._create((topic, number), tuple(replicas))
 
     def expand(self, topic: str, lists: Mapping[int, Sequence[int]]) -> None:
-        """Adds partitions, which nothing in flight prevents. Raises Refused."""
+        """Adds partitions beside moves in flight. Raises Refused, also for other numbers of replicas than the first
+        partition has, with those that leave it.
+        """
         if topic not in self.image.topics:
             raise Refused(UNKNOWN_TOPIC, topic)
         if (topic, min(lists)) in self.image.partitions:
             raise Refused(INVALID_PARTITIONS, topic)
+        if {len(replicas) for replicas in lists.values()} != {len(self.image.partitions[topic, 0].replicas)}:
+            raise Refused(INVALID_ASSIGNMENT, "not consistent with previous partitions")
         for number, replicas in lists.items():
             self._create((topic, number), tuple(replicas))
 
@@ -182,15 +189,16 @@ class ModelController:
             raise Refused(UNKNOWN_TOPIC, f"The topic '{name}' does not exist.")
         if len({key for key, _, _ in operations}) < len(operations):
             raise Refused(INVALID_REQUEST, "Error due to duplicate config keys")
-        now = self.image.config(entity)
+        now: dict[str, str] = self.image.config(entity)
         changed = dict(now)
         for key, what, value in operations:
             if what == DELETE:
                 changed.pop(key, None)
             else:
                 changed |= _merged(changed.get(key), key, what, value)
-        if changed != now:
-            self._write(replace(self.image, configs={**self.image.configs, entity: changed}))
+        for key in [key for key in {**now, **changed} if now.get(key) != changed.get(key)]:  # a record each
+            now = {one: value for one, value in {**now, key: changed.get(key)}.items() if value is not None}
+            self._write(replace(self.image, configs={**self.image.configs, entity: now}))
 
     # Kafka's PartitionChangeBuilder.
 
@@ -238,7 +246,7 @@ class ModelController:
 
     def _leader_of(self, one: Partition, new: Partition, preferred: bool) -> int:
         def may_lead(broker: int) -> bool:
-            return broker in self.live and (broker in new.isr or (not new.isr and broker in new.elr))
+            return broker in self.live - {self._leaving} and (broker in new.isr or (not new.isr and broker in new.elr))
 
         wanted = (new.replicas[0], one.leader) if preferred else (one.leader,)
         return next((broker for broker in (*wanted, *new.replicas) if may_lead(broker)), NO_LEADER)
@@ -257,7 +265,8 @@ def _merged(now: str | None, key: str, what: int, value: str | None) -> dict[str
         merged = [*old, *(one for one in some if one not in old)]
         if "*" in merged and len(merged) > 1:
             raise Refused(INVALID_CONFIG, f"Invalid value {merged} for configuration {key}")
-    return {} if merged == old else {key: ",".join(merged)}
+    # To take an entry out of a list that is not set leaves an empty list behind.
+    return {key: ",".join(merged)} if merged != old or (now is None and what == SUBTRACT) else {}
 
 
 def _parts(value: str | None) -> list[str]:
