@@ -8,7 +8,6 @@ takes the cluster afterwards knows what a worker that stood still may yet ask fo
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -164,7 +163,12 @@ class AdminApiCluster:
         except WriteError:
             self._lock.end_intent(intent)  # it was not sent, or Kafka has refused it
             raise
-        self._lock.end_intent(intent)
+        if not self._lock.end_intent(intent, fence=fence):
+            raise LockLostError(
+                f"Batch {batch} was requested, but another worker has taken the cluster, requested moves or put "
+                "throttles back meanwhile. If another run holds the cluster, it takes this request back. Clear this "
+                "task if the run is to go on."
+            )
         return fence, refused
 
     def take_back_late_requests(
@@ -215,14 +219,9 @@ class AdminApiCluster:
         decided_on: Mapping[str, str] | None = None,
         fence: Fence,
     ) -> None:
-        until = -math.inf
-
         def bound() -> float:
-            """Reads in between may take long, while brokers start."""
-            nonlocal until
-            if time.monotonic() > until:
-                until = time.monotonic() + SEND_SECONDS
-                self._check_fence(fence, f"The config of {entity} was not written")
+            until = time.monotonic() + SEND_SECONDS
+            self._check_fence(fence, f"The config of {entity} was not written")
             return until
 
         live = self._live()

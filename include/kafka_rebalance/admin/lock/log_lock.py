@@ -163,15 +163,22 @@ class LogLock:
 
         return _fence(self._log.write(announce, name)), name
 
-    def end_intent(self, name: str) -> None:
-        """Notes that nothing of this announcement is outstanding. It does not raise the fence."""
+    def end_intent(self, name: str, *, fence: Fence | None = None) -> bool:
+        """Notes that nothing of this announcement is outstanding. It does not raise the fence.
+
+        False, and it stays open, if the fence has risen since: who did that must learn of what came late.
+        """
+        is_ended = True
 
         def end(state: State) -> Write | None:
-            if name not in state.intents:
+            nonlocal is_ended
+            is_ended = fence is None or fence == _fence(state)
+            if name not in state.intents or not is_ended:
                 return None
             return Write("end", replace(state, intents={k: at for k, at in state.intents.items() if k != name}))
 
         self._log.write(end)
+        return is_ended
 
     def read_open_intents(self) -> list[Intent]:
         state = self._log.read()

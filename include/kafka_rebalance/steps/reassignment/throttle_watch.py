@@ -46,6 +46,8 @@ class ThrottleWatch:
             self._found = {FindingKind.THROTTLE_LIFTED: lifted_text(found)} if found else {}
         except CorruptZnodeError as unreadable:
             self._found = {FindingKind.THROTTLE_LIFTED: f"It is unknown whether the throttle is in force: {unreadable}"}
-        except (ArtifactError, ReadError):
-            pass  # the run's folder, or a broker that has just gone away, may be readable at the next look
+        except ArtifactError:
+            pass  # the run's folder may be readable at the next look
+        except ReadError:
+            self._looked_at = None  # a broker has just gone away: the next look asks again, or knows that it is away
         return self._found
