@@ -215,10 +215,11 @@ class KraftFaultCluster(FaultCluster):
             return await manager.send(request, node_id=broker)
 
         try:
-            return manager.run(send)
-        except UnknownBrokerIdError:  # it knows the brokers of its first look
-            manager.run(manager.cluster.refresh_metadata)
-            return manager.run(send)
+            try:
+                return manager.run(send)
+            except UnknownBrokerIdError:  # it knows the brokers of its first look
+                manager.run(manager.cluster.refresh_metadata)
+                return manager.run(send)
         except (KafkaError, OSError):
             self.close()  # it keeps brokers that are gone
             raise

@@ -145,7 +145,7 @@ def test_a_dead_target_is_named_and_the_move_is_not_refused() -> None:
         (partition([1, 2]), {A: [4, 5]}, "somebody else is moving it"),
         (partition([2, 3, 1], [1, 2], 1), None, "no longer lists it"),
         (partition([2, 3, 1], [1, 2], -1), LISTED, "no live leader"),
-        (None, None, "no longer exists"),
+        (None, None, "no longer exists: somebody deleted its topic"),
     ],
 )
 def test_what_is_wrong_is_said(state: Any, reassigning: Any, words: str) -> None:
