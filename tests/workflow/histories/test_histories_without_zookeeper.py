@@ -124,19 +124,7 @@ def test_a_setup_that_stood_still_while_its_run_gave_back_leaves_no_throttle(wor
         assert world.holder() is None
 
 
-@pytest.mark.parametrize(
-    "killed",
-    [
-        pytest.param(
-            False,
-            id="goes on",
-            marks=pytest.mark.xfail(
-                strict=True, reason="The late worker itself ends its announcement, so nobody knows what to take back"
-            ),
-        ),
-        pytest.param(True, id="killed"),
-    ],
-)
+@pytest.mark.parametrize("killed", [False, True], ids=["goes on", "killed"])
 def test_a_request_that_comes_late_is_taken_back_by_who_has_taken_the_cluster(world: ModelWorld, killed: bool) -> None:
     first, second = world.runs
     assert world.take(first, "hold", Process(first))[0] == "ok"
