@@ -6,25 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS
+from support.histories.actions import Actions
 from support.histories.judge import STRANGERS_RATE, Judge, split
 from support.kafka.controller_model import DELETIONS, Key, ModelController
 from support.runs.simulated_cluster import RACKS
 from support.zookeeper.fake_zookeeper import REASSIGN, register
 
 
-class Others(Judge):
+class Others(Actions, Judge):
     """Each action is one that is possible now, chosen by a number."""
 
     version: str
     zombies: list[ModelController]
-
-    def act(self, what: str, number: int) -> bool:
-        """Somebody else does one thing; `number` chooses among what is possible. False where nothing is."""
-        outer, self.process = self.process, None
-        try:
-            return bool(getattr(self, f"_do_{what}")(number))
-        finally:
-            self.process = outer
 
     def _do_controller(self, number: int) -> bool:
         zombie = self.zombies[-1] if self.version == "2.0" and self.zombies and number % 3 == 0 else None

@@ -18,16 +18,6 @@ STEPS = 40  # in which a move that nothing holds up has ended
 class Strangers(Others):
     """A number chooses the partition, and what becomes of it."""
 
-    def _do_foreign_move(self, number: int) -> bool:
-        """Begins to re-order, extend, make or take back one approved move."""
-        found = self._approved_partitions()
-        if not found:
-            return False
-        key, now, move = found[number % len(found)]
-        swapped = [*now[1::-1], *now[2:]]
-        towards = (swapped, [*move.after, *move.removed], list(move.after), list(move.before))[number // len(found) % 4]
-        return towards != now and self._send(key, towards)
-
     def _do_foreign_moved(self, number: int) -> bool:
         """The same, and it comes to its end before anybody looks."""
         begun = self._do_foreign_move(number)

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS
 from kafka_rebalance.model.candidate import Move
+from support.histories.actions import Actions
 from support.histories.judge import STRANGERS_RATE
 from support.histories.papers import Key
 from support.kraft_model.cluster_metadata import Partition, Refused
@@ -17,16 +18,8 @@ SESSION_SECONDS = 9.0  # broker.session.timeout.ms
 STEPS = 40  # in which a move that nothing holds up has ended
 
 
-class Neighbours(ModelJudge):
+class Neighbours(Actions, ModelJudge):
     """Each action is one that is possible now, chosen by a number."""
-
-    def act(self, what: str, number: int) -> bool:
-        """Somebody else does one thing; `number` chooses among what is possible. False where nothing is."""
-        outer, self.process = self.process, None
-        try:
-            return bool(getattr(self, f"_do_{what}")(number))
-        finally:
-            self.process = outer
 
     def _do_controller(self, number: int) -> bool:
         """Some brokers hear what the controller has written."""
@@ -97,16 +90,6 @@ class Neighbours(ModelJudge):
     def _do_foreign_cancel(self, number: int) -> bool:
         moving = sorted(self.controller.targets)
         return bool(moving) and self._send(moving[number % len(moving)], None)
-
-    def _do_foreign_move(self, number: int) -> bool:
-        """Begins to re-order, extend, make or take back one approved move."""
-        found = self._approved_partitions()
-        if not found:
-            return False
-        key, now, move = found[number % len(found)]
-        swapped = [*now[1::-1], *now[2:]]
-        towards = (swapped, [*move.after, *move.removed], list(move.after), list(move.before))[number // len(found) % 4]
-        return towards != now and self._send(key, towards)
 
     def _do_foreign_moved(self, number: int) -> bool:
         """The same, and it comes to its end before anybody looks."""
