@@ -13,7 +13,7 @@ from functools import partial
 from kafka.errors import for_code
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from kafka_rebalance.admin.set_configs import BROKER, TOPIC, read_broker_configs, read_topic_configs
+from kafka_rebalance.admin.set_configs import BROKER, TOPIC, ask_broker, read_topic_configs
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire
 from kafka_rebalance.errors import ConfigChangedError, WriteError
 from kafka_rebalance.kafka.throttles import (
@@ -123,7 +123,7 @@ def _joined(entries: Collection[str], order: str | None, key: str) -> str:
 
 def _read(wire: Wire, kind: str, name: str) -> Mapping[str, str]:
     if kind == "brokers":
-        return read_broker_configs(wire, [int(name)])[int(name)]
+        return ask_broker(wire, int(name))
     return read_topic_configs(wire, [name])[name]
 
 

@@ -8,7 +8,7 @@ which offset it has applied the metadata (KIP-584, `finalized_features_epoch`; K
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ EPOCHS_OF_A_STORM = 3  # an ordinary failover between the two reads adds one, a 
 _FRESH_SECONDS, _PAUSE_SECONDS = 30.0, 0.02
 _SILENT_SECONDS = 2.0  # a broker that does not answer for so long has gone away, and its session ends soon
 _KNOWN_SECONDS = 2.0
+_QUIET_SECONDS = 2.0  # controllers that write nothing for so long do not fill pauses (metadata.max.idle.interval.ms = 0)
 _METADATA_TOPIC = "__cluster_metadata"
 
 
@@ -126,6 +127,27 @@ def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) ->
         f"{who} has applied the metadata up to offset {wanted} within {_FRESH_SECONDS:.0f} s, so what brokers tell is "
         "old. Nothing was written. Try again when the cluster is quiet; if it stays, see the brokers' logs."
     )
+
+
+def wait_for_own_configs(wire: Wire, brokers: Collection[int]) -> None:
+    """Waits until each of these brokers tells of its own configs all that the controllers have written by now.
+
+    A broker shows a new image of the metadata first, and takes over its own configs last, perhaps with thousands of
+    logs between (BrokerMetadataPublisher.onMetadataUpdate). One image comes after the other, so it is done with one as
+    soon as it shows the next. The controllers write something every half second (metadata.max.idle.interval.ms).
+
+    Raises ReadError, ConnectionSettingsError.
+    """
+    shown = {}
+    for broker in sorted(brokers):
+        fresh_broker(wire, broker, anew=False)
+        shown[broker] = _applied(wire, broker)
+    give_up = time.monotonic() + _QUIET_SECONDS
+    while time.monotonic() < give_up:
+        shown = {broker: offset for broker, offset in shown.items() if _applied(wire, broker) == offset}
+        if not shown:
+            return
+        time.sleep(_PAUSE_SECONDS)
 
 
 def read_fresh(wire: Wire, request: Any, *, anew: bool = True) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from kafka_rebalance.admin.quorum import fresh_broker, read_fresh
+from kafka_rebalance.admin.quorum import fresh_broker, read_fresh, wait_for_own_configs
 from kafka_rebalance.admin.wire import Wire, check_read
 
 ALL_BROKERS = -1  # stands for the default of all brokers, whose resource has no name
@@ -30,11 +30,18 @@ def read_broker_configs(wire: Wire, brokers: Collection[int]) -> dict[int, dict[
 
     A broker answers for itself alone. Secrets are absent.
     """
-    found: dict[int, dict[str, str]] = {}
-    for broker in brokers:
-        at = fresh_broker(wire, broker, anew=False)
-        found[broker] = dict(_asked(wire, BROKER, [str(broker)], {_SET_ON_BROKER}, at))[str(broker)]
+    wait_for_own_configs(wire, brokers)
+    found = {broker: _own(wire, broker) for broker in brokers}
     return {**found, ALL_BROKERS: dict(_asked(wire, BROKER, [""], {_SET_ON_ALL_BROKERS}))[""]}
+
+
+def ask_broker(wire: Wire, broker: int) -> dict[str, str]:
+    """The configs that are set on it, perhaps without what was written just now. Raises ReadError."""
+    return _own(wire, fresh_broker(wire, broker, anew=False))
+
+
+def _own(wire: Wire, broker: int) -> dict[str, str]:
+    return dict(_asked(wire, BROKER, [str(broker)], {_SET_ON_BROKER}, broker))[str(broker)]
 
 
 def _asked(

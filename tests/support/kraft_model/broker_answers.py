@@ -132,7 +132,9 @@ def _configs(controller: ModelController, request: Any, broker: int) -> Any:
             code = 3
         if one.resource_type == BROKER and name not in ("", str(broker)):
             code = _NOT_THIS_BROKER
-        values = seen.config(entity) if name and not code else {}
+        values = {}
+        if name and not code:
+            values = seen.config(entity) if one.resource_type == TOPIC else controller.own_config(broker)
         source = _SOURCES[entity.partition("/")[0]]
         listed = [Answer(name=key, value=value, config_source=source) for key, value in sorted(values.items())]
         results.append(Answer(resource_name=name, error_code=code, error_message=None, configs=listed))

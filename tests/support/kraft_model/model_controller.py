@@ -21,7 +21,10 @@ Operation = tuple[str, int, str | None]  # config, what to do, value
 
 
 class ModelController:
-    """`log` has the image after each record of the controllers' log. `applied`: each broker's copy, by offset."""
+    """`log` has the image after each record of the controllers' log.
+
+    `applied`: each broker's copy, by offset. It acts by its own configs of `taken_over`, the image that it had before.
+    """
 
     def __init__(self, version: str, racks: Mapping[int, str | None], min_in_sync: int = 1) -> None:
         self.version, self.min_in_sync = version, min_in_sync
@@ -29,7 +32,7 @@ class ModelController:
         self.ends_early = number >= (4, 3)
         self.keeps_elr = number >= (4, 0)
         self.log = [Image(racks)]
-        self.applied = dict.fromkeys(racks, 0)
+        self.applied, self.taken_over = dict.fromkeys(racks, 0), dict.fromkeys(racks, 0)
         self.epoch, self.leader, self.voters = 1, 1, frozenset({1, 2, 3})
         self._leaving: int | None = None  # a broker that is about to be fenced
         self._ids = itertools.count(1)
@@ -52,12 +55,20 @@ class ModelController:
     def seen_by(self, broker: int) -> Image:
         return self.log[self.applied[broker]]
 
+    def own_config(self, broker: int) -> dict[str, str]:
+        return self.log[self.taken_over[broker]].config(f"brokers/{broker}")
+
     def hear(self, records: int = 1, brokers: Iterable[int] | None = None) -> bool:
         """These brokers apply so many records more; False if they had applied everything."""
         behind = [b for b in (self.live if brokers is None else brokers) if self.applied[b] < len(self.log) - 1]
         for broker in behind:
+            self.taken_over[broker] = self.applied[broker]
             self.applied[broker] = min(self.applied[broker] + records, len(self.log) - 1)
         return bool(behind)
+
+    def fill_pause(self) -> None:
+        """The controllers write something at least every half second."""
+        self._write(replace(self.image))
 
     def _write(self, image: Image) -> None:
         self.log.append(image)
@@ -91,7 +102,7 @@ class ModelController:
         for key, one in self.image.partitions.items():
             if one.leader == NO_LEADER and broker in one.replicas:
                 self._put(key, self._built(one))
-        self.applied[broker] = len(self.log) - 1
+        self.applied[broker] = self.taken_over[broker] = len(self.log) - 1
 
     # What leaders of partitions ask for (AlterPartition).
 

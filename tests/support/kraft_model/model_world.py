@@ -66,7 +66,8 @@ class ModelWorld(Neighbours):
     def sleep(self, seconds: float) -> None:
         """Brokers hear of what was written."""
         self.seconds += seconds
-        self.controller.hear(1)
+        if not self.controller.hear(1):
+            self.controller.fill_pause()
 
     def _wait(self) -> None:
         self.seconds += LOOK_SECONDS

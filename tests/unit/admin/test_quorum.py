@@ -11,7 +11,7 @@ from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from kafka_rebalance.admin import quorum
-from kafka_rebalance.admin.quorum import fresh_broker, read_fresh
+from kafka_rebalance.admin.quorum import fresh_broker, read_fresh, wait_for_own_configs
 from kafka_rebalance.admin.wire import Fresh
 from kafka_rebalance.errors import ReadError
 
@@ -74,3 +74,23 @@ def test_a_broker_that_is_silent_is_not_waited_for_until_its_session_ends(
     with pytest.raises(ReadError, match="Broker 1 does not answer, and its session has not ended yet"):
         fresh_broker(wire, 1)
     assert fresh_broker(wire, 2) == 2
+
+
+def test_a_broker_is_done_with_an_image_when_it_shows_the_next_one(wire: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes over its own configs last, so the first look at its offset tells too little of them."""
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        wire.applied[len(pauses)] += 1
+
+    monkeypatch.setattr(quorum, "time", SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pause))
+    wait_for_own_configs(wire, [1, 2])
+    assert wire.applied == {1: END, 2: END, 3: END - 50}
+
+
+def test_where_the_controllers_write_nothing_more_the_wait_ends(wire: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(quorum, "time", SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pauses.append))
+    wait_for_own_configs(wire, [1])
+    assert sum(pauses) == pytest.approx(quorum._QUIET_SECONDS, abs=0.1)
