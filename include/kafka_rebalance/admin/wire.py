@@ -67,11 +67,14 @@ class Wire:
             try:
                 return self._manager.run(self._send, request, broker)
             except _AWAY as away:
-                if time.monotonic() >= give_up:
+                is_last = time.monotonic() >= give_up
+                # The client knows the brokers of its first look. The next call may know more of them.
+                if not is_last or isinstance(away, UnknownBrokerIdError):
+                    with suppress(KafkaError, OSError):
+                        self._manager.run(self._manager.cluster.refresh_metadata)
+                if is_last:
                     raise self._silent(broker, away) from away
                 time.sleep(_PAUSE_SECONDS)
-                with suppress(KafkaError, OSError):
-                    self._manager.run(self._manager.cluster.refresh_metadata)  # it knows the brokers of its first look
             except IncompatibleBrokerVersion:
                 raise
             except (KafkaError, OSError) as failed:

@@ -57,6 +57,15 @@ def test_a_read_is_repeated_after_the_client_has_looked_for_brokers_again() -> N
     assert manager.refreshed == 2
 
 
+def test_a_broker_that_the_client_does_not_know_yet_is_looked_for_before_the_next_read() -> None:
+    manager = Manager(UnknownBrokerIdError(3), "answer")
+    wire = wire_of(manager)
+    with pytest.raises(ReadError):
+        wire.read("request", 3, repeat_seconds=0)
+    assert manager.refreshed == 1
+    assert wire.read("request", 3, repeat_seconds=0) == "answer"
+
+
 def test_a_broker_that_never_answers_is_named() -> None:
     with pytest.raises(ReadError, match=r"Broker 3 of Kafka b1:9092 cannot be read \(UnknownBrokerIdError\)"):
         wire_of(Manager(UnknownBrokerIdError(3))).read("request", 3, repeat_seconds=0)
