@@ -1,19 +1,20 @@
 """Sets and removes throttles without ZooKeeper: rates on brokers, lists of replicas on topics.
 
 A list is never written as a whole. Entries are added and taken out one by one, and the controller merges them, so that
-what somebody else lists at the same moment stays (IncrementalAlterConfigs, KIP-339).
+what somebody else lists at the same moment stays (IncrementalAlterConfigs, KIP-339). After each write, a read waits
+until brokers have heard of it, up to half a second. So many topics are read, changed and read again together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
 
 from kafka.errors import for_code
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from kafka_rebalance.admin.set_configs import BROKER, TOPIC, ask_broker, read_topic_configs
+from kafka_rebalance.admin.set_configs import BROKER, TOPIC, ask_brokers, read_topic_configs
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire
 from kafka_rebalance.errors import ConfigChangedError, WriteError
 from kafka_rebalance.kafka.throttles import (
@@ -23,6 +24,9 @@ from kafka_rebalance.kafka.throttles import (
     throttle_problem,
 )
 from kafka_rebalance.model.cluster_writes import Kind, note
+from kafka_rebalance.model.finding import some
+
+_AT_ONCE = 500  # topics in one request
 
 
 class _Do(IntEnum):
@@ -35,77 +39,95 @@ class _Do(IntEnum):
 
 
 _Change = tuple[str, _Do, str | None]
-_Send = Callable[[Collection[_Change]], None]
+_Set = Mapping[str, Mapping[str, str]]
 
 
-def merge_config(
+def merge_configs(
     wire: Wire,
-    entity: str,
-    changes: Mapping[str, str | None],
+    changes: Mapping[str, Mapping[str, str | None]],
     *,
-    decided_on: Mapping[str, str] | None,
+    decided_on: _Set,
     registered: Collection[int],
     bound: Callable[[], float],
 ) -> None:
-    """See `OpenCluster.merge_config`. `registered` are the live brokers: only the broker itself takes its rate.
+    """See `OpenCluster.merge_configs`. `registered` are the live brokers: only the broker itself takes its rate.
 
     `bound` is asked before each request for the time of `time.monotonic` after which it is not sent. Raises
-    LockLostError then, ConfigChangedError if somebody has changed a rate since or has set `*`, and WriteError for what
-    the encoder refuses, for a broker that is away and for a topic that does not exist.
+    LockLostError then. Raises ConfigChangedError if somebody has changed a rate since or has set `*`, and WriteError
+    for what the encoder refuses and for a broker that is away, before anything is written. Raises WriteError for what
+    Kafka refuses, such as a topic that does not exist; it carries out the rest of that request.
     """
-    problem = throttle_problem(entity, changes)
-    if problem:
-        raise WriteError(f"config of {entity}: {problem}. Nothing was written.")
-    kind, _, name = entity.partition("/")
-    if kind == "brokers" and int(name) not in registered:
-        raise WriteError(f"{entity} is away, and only it can change its rate. Nothing was written. Start it.")
-    now = _read(wire, kind, name)
-    before = now if decided_on is None else decided_on
-    send = partial(_send, wire, kind, name, bound)
-    if kind == "brokers":
-        _set_rates(send, entity, changes, before, now)
-        return
-    for key, value in sorted(changes.items()):
-        _merge_list(send, entity, key, value, before.get(key), now.get(key))
-        _set_letters(wire, send, name, key, value)
+    rates, lists = dict[int, Mapping[str, str | None]](), dict[str, Mapping[str, str | None]]()
+    for entity, values in sorted(changes.items()):
+        problem = throttle_problem(entity, values)
+        if problem:
+            raise WriteError(f"config of {entity}: {problem}. Nothing was written.")
+        kind, _, name = entity.partition("/")
+        if kind == "topics":
+            lists[name] = values
+        elif int(name) in registered:
+            rates[int(name)] = values
+        else:
+            raise WriteError(f"{entity} is away, and only it can change its rate. Nothing was written. Start it.")
+    now_on_brokers = ask_brokers(wire, rates)
+    now_on_topics = read_topic_configs(wire, lists)
+    of_brokers = {
+        broker: _rate_changes(_entity(BROKER, broker), values, decided_on, now_on_brokers[broker])
+        for broker, values in rates.items()
+    }
+    added, taken_out = dict[str, list[_Change]](), dict[str, list[_Change]]()
+    for topic, values in lists.items():
+        for key, value in sorted(values.items()):
+            before, now = decided_on.get(_entity(TOPIC, topic), {}).get(key), now_on_topics[topic].get(key)
+            # Two operations on one key in one request are refused.
+            for changed, change in zip((added, taken_out), _list_changes(topic, key, value, before, now), strict=True):
+                changed.setdefault(topic, []).extend(change)
+    for broker, todo in of_brokers.items():
+        _send(wire, BROKER, {str(broker): todo}, bound, broker)  # a broker takes its own config alone
+    send = partial(_send, wire, TOPIC, bound=bound)
+    if any([send(added), send(taken_out)]):
+        now_on_topics = read_topic_configs(wire, lists)
+    send({topic: _letters(values, now_on_topics[topic]) for topic, values in lists.items()})
 
 
-def _set_rates(
-    send: _Send, entity: str, changes: Mapping[str, str | None], before: Mapping[str, str], now: Mapping[str, str]
-) -> None:
+def _rate_changes(
+    entity: str, changes: Mapping[str, str | None], decided_on: _Set, now: Mapping[str, str]
+) -> list[_Change]:
+    before = decided_on.get(entity, {})
     # A key that has the new value already may be our own write, whose answer was lost.
     others = sorted(key for key, new in changes.items() if now.get(key) not in (before.get(key), new))
     if others:
         raise _changed(entity, ", ".join(others))
-    todo: list[_Change] = [
-        (key, _Do.DELETE if value is None else _Do.SET, value)
-        for key, value in sorted(changes.items())
-        if now.get(key) != value
-    ]
-    send(todo)
+    return [_set(key, value) for key, value in sorted(changes.items()) if now.get(key) != value]
 
 
-def _merge_list(send: _Send, entity: str, key: str, wanted: str | None, before: str | None, now: str | None) -> None:
+def _list_changes(
+    topic: str, key: str, wanted: str | None, before: str | None, now: str | None
+) -> tuple[list[_Change], list[_Change]]:
+    """(what to set or add, what to take out)"""
     if EVERY_REPLICA in (_entries(now, key), wanted) and now != wanted:
         if _entries(before, key) != _entries(now, key):
-            raise _changed(entity, key)
-        send([(key, _Do.DELETE if wanted is None else _Do.SET, wanted)])
-        return
+            raise _changed(_entity(TOPIC, topic), key)
+        return [_set(key, wanted)], []
     had, has, want = (set(_listed(value, key)) for value in (before, now, wanted))
     added, taken_out = want - had - has, (had - want) & has
-    # Two operations on one key in one request are refused.
-    if added:
-        send([(key, _Do.APPEND, _joined(added, wanted, key))])
-    if taken_out:
-        send([(key, _Do.SUBTRACT, _joined(taken_out, now, key))])
+    return (
+        [(key, _Do.APPEND, _joined(added, wanted, key))] if added else [],
+        [(key, _Do.SUBTRACT, _joined(taken_out, now, key))] if taken_out else [],
+    )
 
 
-def _set_letters(wire: Wire, send: _Send, topic: str, key: str, wanted: str | None) -> None:
+def _letters(changes: Mapping[str, str | None], now: Mapping[str, str]) -> list[_Change]:
     """The last entry leaves an empty list behind, and a list that was written with blanks has none any more."""
-    now = _read(wire, "topics", topic).get(key)
-    if now == wanted or set(_listed(now, key)) != set(_listed(wanted, key)):
-        return
-    send([(key, _Do.DELETE if wanted is None else _Do.SET, wanted)])
+    return [
+        _set(key, wanted)
+        for key, wanted in sorted(changes.items())
+        if now.get(key) != wanted and set(_listed(now.get(key), key)) == set(_listed(wanted, key))
+    ]
+
+
+def _set(key: str, value: str | None) -> _Change:
+    return (key, _Do.DELETE if value is None else _Do.SET, value)
 
 
 def _entries(value: str | None, key: str) -> str | None:
@@ -121,32 +143,58 @@ def _joined(entries: Collection[str], order: str | None, key: str) -> str:
     return format_throttled_replicas(one for one in _listed(order, key) if one in entries)
 
 
-def _read(wire: Wire, kind: str, name: str) -> Mapping[str, str]:
-    if kind == "brokers":
-        return ask_broker(wire, int(name))
-    return read_topic_configs(wire, [name])[name]
+def _entity(kind: int, name: object) -> str:
+    return f"{'brokers' if kind == BROKER else 'topics'}/{name}"
 
 
-def _send(wire: Wire, kind: str, name: str, bound: Callable[[], float], todo: Collection[_Change]) -> None:
-    if not todo:
-        return
-    entity, what = f"{kind}/{name}", f"the change of the throttle of {kind}/{name}"
+def _send(
+    wire: Wire,
+    kind: int,
+    changes: Mapping[str, Sequence[_Change]],
+    bound: Callable[[], float],
+    broker: int | None = None,
+) -> bool:
+    """By names of brokers or topics. Returns whether there was anything to send."""
+    todo = {name: some_of_it for name, some_of_it in changes.items() if some_of_it}
+    names = list(todo)
+    for start in range(0, len(names), _AT_ONCE):
+        _send_at_once(wire, kind, {name: todo[name] for name in names[start : start + _AT_ONCE]}, bound, broker)
+    return bool(todo)
+
+
+def _send_at_once(
+    wire: Wire, kind: int, todo: Mapping[str, Sequence[_Change]], bound: Callable[[], float], broker: int | None
+) -> None:
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    operations = [resource.AlterableConfig(name=key, config_operation=int(do), value=value) for key, do, value in todo]
-    of = resource(resource_type=BROKER if kind == "brokers" else TOPIC, resource_name=name, configs=operations)
-    request = IncrementalAlterConfigsRequest(resources=[of], validate_only=False)
-    # A broker takes its own config alone.
-    to = int(name) if kind == "brokers" else None
-    answer = wire.write(request, what, Kind.CONFIG, entity, broker=to, not_later_than=bound())
-    (result,) = answer.responses
-    if not result.error_code:
-        note(Kind.CONFIG, entity)
-        return
-    said = result.error_message or for_code(result.error_code).__name__
-    remedy = "Clear this task: it reads again"
-    if result.error_code in NOT_AUTHORIZED:
-        remedy = f"Grant the Kafka user AlterConfigs on {'the cluster' if kind == 'brokers' else 'the topics'}"
-    raise WriteError(f"Kafka refused {what} ({for_code(result.error_code).__name__}: {said}). {remedy}.")
+    resources = [
+        resource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[
+                resource.AlterableConfig(name=key, config_operation=int(do), value=value) for key, do, value in changes
+            ],
+        )
+        for name, changes in todo.items()
+    ]
+    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+    subject = some([_entity(kind, name) for name in todo])
+    what = f"the change of the throttle of {subject}"
+    answer = wire.write(request, what, Kind.CONFIG, subject, broker=broker, not_later_than=bound())
+    refused = []
+    for name, result in zip(todo, answer.responses, strict=True):
+        if result.error_code:
+            refused.append((name, result))
+        else:
+            note(Kind.CONFIG, _entity(kind, name))
+    for name, result in refused:
+        said = result.error_message or for_code(result.error_code).__name__
+        remedy = "Clear this task: it reads again"
+        if result.error_code in NOT_AUTHORIZED:
+            remedy = f"Grant the Kafka user AlterConfigs on {'the cluster' if kind == BROKER else 'the topics'}"
+        raise WriteError(
+            f"Kafka refused the change of the throttle of {_entity(kind, name)} "
+            f"({for_code(result.error_code).__name__}: {said}). {remedy}."
+        )
 
 
 def _changed(entity: str, keys: str) -> ConfigChangedError:

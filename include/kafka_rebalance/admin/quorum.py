@@ -26,7 +26,9 @@ EPOCHS_OF_A_STORM = 3  # an ordinary failover between the two reads adds one, a 
 _FRESH_SECONDS, _PAUSE_SECONDS = 30.0, 0.02
 _SILENT_SECONDS = 2.0  # a broker that does not answer for so long has gone away, and its session ends soon
 _KNOWN_SECONDS = 2.0
-_QUIET_SECONDS = 2.0  # controllers that write nothing for so long do not fill pauses (metadata.max.idle.interval.ms = 0)
+_QUIET_SECONDS = (
+    2.0  # controllers that write nothing for so long do not fill pauses (metadata.max.idle.interval.ms = 0)
+)
 _METADATA_TOPIC = "__cluster_metadata"
 
 

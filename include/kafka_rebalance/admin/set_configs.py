@@ -35,9 +35,9 @@ def read_broker_configs(wire: Wire, brokers: Collection[int]) -> dict[int, dict[
     return {**found, ALL_BROKERS: dict(_asked(wire, BROKER, [""], {_SET_ON_ALL_BROKERS}))[""]}
 
 
-def ask_broker(wire: Wire, broker: int) -> dict[str, str]:
-    """The configs that are set on it, perhaps without what was written just now. Raises ReadError."""
-    return _own(wire, fresh_broker(wire, broker, anew=False))
+def ask_brokers(wire: Wire, brokers: Collection[int]) -> dict[int, dict[str, str]]:
+    """The configs that are set on each, perhaps without what was written just now. Raises ReadError."""
+    return {broker: _own(wire, fresh_broker(wire, broker, anew=False)) for broker in brokers}
 
 
 def _own(wire: Wire, broker: int) -> dict[str, str]:

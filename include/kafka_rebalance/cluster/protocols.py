@@ -111,18 +111,18 @@ class OpenCluster(Protocol):
     def cancel_moves(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Cancels exactly these, and returns those that were being reassigned. Raises WriteError, ReadError."""
 
-    def merge_config(
+    def merge_configs(
         self,
-        entity: str,
-        changes: Mapping[str, str | None],
+        changes: Mapping[str, Mapping[str, str | None]],
         *,
-        decided_on: Mapping[str, str] | None = None,
+        decided_on: Mapping[str, Mapping[str, str]],
         fence: Fence,
     ) -> None:
-        """Sets throttle keys of `brokers/N` or `topics/T`, and keeps all others. None removes a key.
+        """Sets throttle keys of each `brokers/N` and `topics/T`, and keeps all others. None removes a key.
 
-        `decided_on` is the config on which the caller decided. Raises ConfigChangedError if somebody has changed one of
-        the keys since, LockLostError if the fence has risen, WriteError for a change that the encoder refuses.
+        `decided_on` are the configs on which the caller decided. Raises ConfigChangedError if somebody has changed one
+        of the keys since, LockLostError if the fence has risen, WriteError for a change that the encoder or Kafka
+        refuses. Some of the others may have been written then.
         """
 
 

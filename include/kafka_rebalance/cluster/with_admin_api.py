@@ -211,23 +211,22 @@ class AdminApiCluster:
     def cancel_moves(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         return moves.cancel_moves(self._wire, partitions)
 
-    def merge_config(
+    def merge_configs(
         self,
-        entity: str,
-        changes: Mapping[str, str | None],
+        changes: Mapping[str, Mapping[str, str | None]],
         *,
-        decided_on: Mapping[str, str] | None = None,
+        decided_on: Mapping[str, Mapping[str, str]],
         fence: Fence,
     ) -> None:
+        if not changes:
+            return
+
         def bound() -> float:
             until = time.monotonic() + SEND_SECONDS
-            self._check_fence(fence, f"The config of {entity} was not written")
+            self._check_fence(fence, "No further throttle was written")
             return until
 
-        live = self._live()
-        config_changes.merge_config(
-            self._wire, entity, changes, decided_on=decided_on or {}, registered=live, bound=bound
-        )
+        config_changes.merge_configs(self._wire, changes, decided_on=decided_on, registered=self._live(), bound=bound)
 
     def _check_fence(self, fence: Fence, consequence: str) -> None:
         if fence.generation and self._lock.read_fence() != fence:

@@ -129,15 +129,15 @@ class ZooKeeperCluster:
     def cancel_moves(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         return running_reassignments.cancel_reassignments(self._connection.kafka, partitions)
 
-    def merge_config(
+    def merge_configs(
         self,
-        entity: str,
-        changes: Mapping[str, str | None],
+        changes: Mapping[str, Mapping[str, str | None]],
         *,
-        decided_on: Mapping[str, str] | None = None,
+        decided_on: Mapping[str, Mapping[str, str]],
         fence: Fence,
     ) -> None:
-        config_writes.merge_config(self._client, entity, changes, decided_on=decided_on, fence=fence)
+        for entity, values in changes.items():
+            config_writes.merge_config(self._client, entity, values, decided_on=decided_on.get(entity, {}), fence=fence)
 
 
 class ZooKeeperLock:

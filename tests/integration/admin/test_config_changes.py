@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from kafka_rebalance.admin.config_changes import merge_config
+from kafka_rebalance.admin.config_changes import merge_configs
 from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs
 from kafka_rebalance.admin.wire import Wire, open_wire
 from kafka_rebalance.errors import ConfigChangedError, WriteError
@@ -44,23 +44,20 @@ def set_on(wire: Wire, topic: str) -> dict[str, str]:
 
 
 def merge(wire: Wire, topic: str, value: str | None, decided_on: dict[str, str] | None = None) -> None:
-    merge_config(
-        wire,
-        f"topics/{topic}",
-        {LEADER_REPLICAS: value},
-        decided_on=decided_on,
-        registered=LIVE,
-        bound=NO_BOUND,
-    )
+    write(wire, f"topics/{topic}", {LEADER_REPLICAS: value}, decided_on or {})
+
+
+def write(wire: Wire, entity: str, changes: dict[str, str | None], decided_on: dict[str, str]) -> None:
+    merge_configs(wire, {entity: changes}, decided_on={entity: decided_on}, registered=LIVE, bound=NO_BOUND)
 
 
 def test_a_list_is_set_and_removed_as_if_it_had_never_been(wire: Wire, topic: str) -> None:
     lists: dict[str, str | None] = {LEADER_REPLICAS: "0:1,0:2", FOLLOWER_REPLICAS: "0:2"}
-    merge_config(wire, f"topics/{topic}", lists, decided_on={}, registered=LIVE, bound=NO_BOUND)
+    write(wire, f"topics/{topic}", lists, {})
     assert set_on(wire, topic) == lists
-    merge_config(wire, f"topics/{topic}", lists, decided_on={}, registered=LIVE, bound=NO_BOUND)
+    write(wire, f"topics/{topic}", lists, {})
     held = set_on(wire, topic)
-    merge_config(wire, f"topics/{topic}", dict.fromkeys(lists), decided_on=held, registered=LIVE, bound=NO_BOUND)
+    write(wire, f"topics/{topic}", dict.fromkeys(lists), held)
     assert set_on(wire, topic) == {}
 
 
@@ -95,7 +92,7 @@ def test_a_star_that_somebody_has_set_since_stays(wire: Wire, topic: str) -> Non
 
 def test_a_rate_that_somebody_has_changed_since_stays(wire: Wire) -> None:
     def rate(value: str | None, decided_on: dict[str, str]) -> None:
-        merge_config(wire, "brokers/1", {LEADER_RATE: value}, decided_on=decided_on, registered=LIVE, bound=NO_BOUND)
+        write(wire, "brokers/1", {LEADER_RATE: value}, decided_on)
 
     rate("1000", {})
     rate("1000", {})  # the answer was lost, and the task tries again
@@ -120,4 +117,31 @@ def test_a_rate_that_somebody_has_changed_since_stays(wire: Wire) -> None:
 )
 def test_what_is_no_throttle_is_not_written(wire: Wire, entity: str, changes: dict[str, str | None], said: str) -> None:
     with pytest.raises(WriteError, match=said):
-        merge_config(wire, entity, changes, decided_on={}, registered=LIVE, bound=NO_BOUND)
+        write(wire, entity, changes, {})
+
+
+def test_what_kafka_refuses_holds_up_no_other_topic_of_the_request(wire: Wire, topic: str) -> None:
+    listed = {LEADER_REPLICAS: "0:1"}
+    with pytest.raises(WriteError, match="Kafka refused the change of the throttle of topics/absent"):
+        merge_configs(
+            wire,
+            {"topics/absent": listed, f"topics/{topic}": listed},
+            decided_on={},
+            registered=LIVE,
+            bound=NO_BOUND,
+        )
+    assert set_on(wire, topic) == listed
+
+
+def test_nothing_is_written_where_somebody_has_changed_one_of_them(wire: Wire, topic: str) -> None:
+    merge(wire, topic, "*", {})
+    with pytest.raises(ConfigChangedError, match=f"topics/{topic}"):
+        merge_configs(
+            wire,
+            {"brokers/1": {LEADER_RATE: "1000"}, f"topics/{topic}": {LEADER_REPLICAS: "0:1"}},
+            decided_on={},
+            registered=LIVE,
+            bound=NO_BOUND,
+        )
+    assert read_broker_configs(wire, [1])[1] == {}
+    merge(wire, topic, None, {LEADER_REPLICAS: "*"})

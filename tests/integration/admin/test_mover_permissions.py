@@ -56,12 +56,12 @@ def take_lock(cluster: OpenCluster) -> None:
 
 def throttle_topic(cluster: OpenCluster) -> None:
     fence = cluster.lock.acquire(OWNER)
-    cluster.merge_config("topics/orders", LISTS, decided_on={}, fence=fence)
+    cluster.merge_configs({"topics/orders": LISTS}, decided_on={}, fence=fence)
 
 
 def throttle_broker(cluster: OpenCluster) -> None:
     fence = cluster.lock.acquire(OWNER)
-    cluster.merge_config("brokers/1", {"leader.replication.throttled.rate": "1000"}, decided_on={}, fence=fence)
+    cluster.merge_configs({"brokers/1": {"leader.replication.throttled.rate": "1000"}}, decided_on={}, fence=fence)
 
 
 def move(cluster: OpenCluster) -> None:

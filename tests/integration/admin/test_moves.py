@@ -10,7 +10,7 @@ import pytest
 
 from kafka_rebalance.admin import moves
 from kafka_rebalance.admin.cluster_view import read_view
-from kafka_rebalance.admin.config_changes import merge_config
+from kafka_rebalance.admin.config_changes import merge_configs
 from kafka_rebalance.admin.wire import Wire, open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import LockLostError, WriteError
@@ -61,15 +61,19 @@ def lists(wire: Wire, topic: str) -> dict[int, tuple[int, ...]]:
 def slow_copy(wire: Wire, cluster: LocalCluster, topic: str) -> None:
     """A copy of partition 0 to broker 3 that does not end by itself."""
     cluster.produce(topic, {0: 20_000_000})
-    merge_config(wire, "brokers/3", {FOLLOWER_RATE: "100000"}, decided_on=None, registered=LIVE, bound=NO_BOUND)
-    merge_config(wire, f"topics/{topic}", {FOLLOWER_REPLICAS: "0:3"}, decided_on=None, registered=LIVE, bound=NO_BOUND)
+    throttle: dict[str, dict[str, str | None]] = {
+        "brokers/3": {FOLLOWER_RATE: "100000"},
+        f"topics/{topic}": {FOLLOWER_REPLICAS: "0:3"},
+    }
+    merge_configs(wire, throttle, decided_on={}, registered=LIVE, bound=NO_BOUND)
     assert request(wire, {TopicPartition(topic, 0): (1, 3)}) == {}
     assert moves.read_targets(wire) == {TopicPartition(topic, 0): (1, 3)}
 
 
 def end_copy(wire: Wire, topic: str) -> None:
     moves.cancel_moves(wire, [TopicPartition(topic, 0)])
-    merge_config(wire, "brokers/3", {FOLLOWER_RATE: None}, decided_on=None, registered=LIVE, bound=NO_BOUND)
+    held, gone = {"brokers/3": {FOLLOWER_RATE: "100000"}}, {"brokers/3": {FOLLOWER_RATE: None}}
+    merge_configs(wire, gone, decided_on=held, registered=LIVE, bound=NO_BOUND)
     wait("nothing moves", lambda: not moves.read_targets(wire))
 
 

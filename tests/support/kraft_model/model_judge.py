@@ -43,7 +43,7 @@ class ModelJudge(Tasks):
         self.announced: dict[int, list[tuple[float, dict[Key, list[int]]]]] = {}  # by the process, with its time
         self.raised_by: dict[str, int] = {}  # the process that raised the fence to this generation
         self.heard: dict[int, tuple[float, str]] = {}  # the fence that a process has heard last, with its time
-        self.checked: dict[int, str] = {}  # whose config a process may write by its last look at the fence
+        self.looks_used: set[int] = set()  # processes that have written configs since their last look at the fence
         self.late_requests: dict[Key, list[int]] = {}  # requests that came after another run had taken the cluster
         self._kept: list[Process] = []  # so that no two of a history have one identity
 
@@ -54,7 +54,7 @@ class ModelJudge(Tasks):
             return
         self._kept.append(process)
         self.heard[id(process)] = (self.seconds, state.generation)
-        self.checked.pop(id(process), None)
+        self.looks_used.discard(id(process))
         if raised:
             self.raised_by[state.generation] = id(process)
 
@@ -91,9 +91,9 @@ class ModelJudge(Tasks):
             assert not moving, f"{said}: {moving} are being reassigned"
             process.written.append(("elect", ""))
         else:
-            for entity in config_changes(request):
-                process.written.append(("config", entity))
-                self._judge_fence(process, entity, sent_at, f"{said} {entity}")
+            entities = ", ".join(config_changes(request))
+            process.written.append(("config", entities))
+            self._judge_fence(process, sent_at, f"{said} {entities}")
 
     def _judge_moves(
         self, process: Process, wanted: dict[Key, list[int]], now: Image, sent_at: float, said: str
@@ -143,10 +143,10 @@ class ModelJudge(Tasks):
                 assert own is not None
                 assert one.target != own.after, f"{said}: {key} is what the run itself has requested"
 
-    def _judge_fence(self, process: Process, entity: str, sent_at: float, said: str) -> None:
-        """A config is written under a fence that its writer itself has raised, soon after it has looked, for each."""
-        looked_for = self.checked.setdefault(id(process), entity)
-        assert looked_for == entity, f"{said}: without another look at the fence"
+    def _judge_fence(self, process: Process, sent_at: float, said: str) -> None:
+        """Configs are written under a fence that their writer itself has raised, soon after a look for each request."""
+        assert id(process) not in self.looks_used, f"{said}: without another look at the fence"
+        self.looks_used.add(id(process))
         at, generation = self.heard.get(id(process), (-FOREVER, ""))
         assert self.raised_by.get(generation) == id(process), f"{said}: under a fence that another worker has raised"
         assert sent_at - at <= SEND_SECONDS, f"{said}: sent {sent_at - at:.0f} s after its look at the fence"

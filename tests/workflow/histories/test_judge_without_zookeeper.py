@@ -145,9 +145,7 @@ def test_entries_of_somebody_else_that_go_with_ours(world: ModelWorld, monkeypat
     world.controller.change_config("topics/orders", [(FOLLOWER_REPLICAS, APPEND, "9:1")])
     world.foreign["topics/orders"] = {(FOLLOWER_REPLICAS, "9:1")}
     monkeypatch.setattr(
-        config_changes,
-        "_merge_list",
-        lambda send, entity, key, *_: send([(key, config_changes._Do.DELETE, None)]),
+        config_changes, "_list_changes", lambda topic, key, *_: ([(key, config_changes._Do.DELETE, None)], [])
     )
     with pytest.raises(AssertionError, match="of somebody else are gone"):
         take(world, "release")

@@ -22,7 +22,7 @@ from kafka_rebalance.steps.throttle import change_rate as rate_change
 from kafka_rebalance.steps.throttle import lease_files, release_throttle, write_back
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper import cluster_lock, config_writes
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, freeze
@@ -183,7 +183,7 @@ def test_a_change_of_the_rate_that_was_frozen_before_it_wrote_the_lease(
 
 
 @pytest.mark.parametrize(
-    "place", [(lease_files, "write"), (ZooKeeperCluster, "merge_config"), (rate_change, "rate_changes")]
+    "place", [(lease_files, "write"), (config_writes, "merge_config"), (rate_change, "rate_changes")]
 )
 def test_of_two_changes_of_the_rate_at_once_neither_leaves_a_rate_that_is_not_known_for_ours(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, str]
@@ -333,7 +333,7 @@ def test_what_others_set_while_a_throttle_is_put_back_stays(
     path, key = f"/config/{entity}", LEADERS if entity.startswith("topics") else LEADER_RATE
     config = cluster.fake.json(path)["config"]
     theirs = {**config, key: f"{config[key]},9:9" if key == LEADERS else "123"}
-    freeze(monkeypatch, ZooKeeperCluster, "merge_config", lambda: cluster.fake.put_json(path, document(theirs)))
+    freeze(monkeypatch, config_writes, "merge_config", lambda: cluster.fake.put_json(path, document(theirs)))
     run.release()
     assert cluster.throttles() == {entity: {key: "9:9" if key == LEADERS else "123"}}
     assert open_lease(CLUSTER) is None
@@ -343,7 +343,7 @@ def test_what_others_set_while_a_throttle_is_set_is_put_back_to(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = document({LEADER_RATE: "123"})
-    freeze(monkeypatch, ZooKeeperCluster, "merge_config", lambda: cluster.fake.put_json("/config/brokers/1", theirs))
+    freeze(monkeypatch, config_writes, "merge_config", lambda: cluster.fake.put_json("/config/brokers/1", theirs))
     with pytest.raises(ConfigChangedError, match="brokers/1"):
         run.hold()
     assert cluster.throttles() == {"brokers/1": {LEADER_RATE: "123"}}

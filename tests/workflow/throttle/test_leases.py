@@ -16,7 +16,6 @@ from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem
 from kazoo.exceptions import ConnectionLoss
 
-from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, LockLostError, StorageError, ThrottleError, WriteError
 from kafka_rebalance.model.digests import canonical_json
@@ -26,6 +25,7 @@ from kafka_rebalance.steps.run_folder import installation
 from kafka_rebalance.steps.throttle import hold_throttle, lease_files, write_back
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.zookeeper import config_writes
 from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, lease_file
 
@@ -89,7 +89,7 @@ def test_a_run_that_was_killed_between_lease_and_first_config_goes_on_where_it_w
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(ZooKeeperCluster, "merge_config", die)
+        patched.setattr(config_writes, "merge_config", die)
         patched.setattr(hold_throttle, "_undo", lambda *_, **__: None)  # nobody undoes anything after kill -9
         with pytest.raises(Killed):
             run.hold()

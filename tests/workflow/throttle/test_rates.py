@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ThrottleError, ThrottleRateError
 from kafka_rebalance.execution.throttle.auto_rate import free_bytes_per_second
@@ -18,6 +17,7 @@ from kafka_rebalance.steps.rebalance.read_report import read_report
 from kafka_rebalance.steps.throttle import lease_files, run_rates
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.zookeeper import config_writes
 from support.runs.rebalance_run import CONNECTION, open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run
 
@@ -76,7 +76,7 @@ def test_a_change_that_broke_off_half_way_leaves_no_rate_behind(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
-    real, written = ZooKeeperCluster.merge_config, []
+    real, written = config_writes.merge_config, []
 
     def one_only(client: Any, entity: Any, values: Any, **fence: Any) -> None:
         if written:
@@ -85,7 +85,7 @@ def test_a_change_that_broke_off_half_way_leaves_no_rate_behind(
         real(client, entity, values, **fence)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ZooKeeperCluster, "merge_config", one_only)
+        patched.setattr(config_writes, "merge_config", one_only)
         with pytest.raises(KeyboardInterrupt):
             change_rate(airflow_deployment(), run.folder, 5 * MB, by="olive")
     assert set_rates(cluster) == {str(5 * MB), str(RATE)}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.errors import ThrottleError
 from kafka_rebalance.kafka.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS
+from kafka_rebalance.zookeeper import config_writes
 from support.runs.janitor_run import Airflow, tend
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, freeze
 
@@ -89,7 +89,7 @@ def test_a_worker_that_stood_still_takes_no_list_of_the_next_batch_off(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first_batch_over(run, cluster)
-    freeze(monkeypatch, ZooKeeperCluster, "merge_config", run.request)
+    freeze(monkeypatch, config_writes, "merge_config", run.request)
     assert run.request() == 2, "it finds what the other has requested"
     assert listed(cluster) == of_batch(run, 2)
     assert len(cluster.requests) == 2

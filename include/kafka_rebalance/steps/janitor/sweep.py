@@ -107,8 +107,8 @@ def clean(kept: ClusterLease, connection_id: str, asked: Asked, swept: Swept) ->
     for name in asked.clean:
         finding = by_id[name]
         if finding.key:
-            seen = swept.configs[finding.entity]
-            kept.cluster.merge_config(finding.entity, {finding.key: None}, decided_on=seen, fence=swept.fence)
+            gone = {finding.entity: {finding.key: None}}
+            kept.cluster.merge_configs(gone, decided_on=swept.configs, fence=swept.fence)
         else:
             kept.deployment.check_not_frozen(connection_id)
             kept.cluster.delete_orphaned_config(finding.entity.partition("/")[2], int(name.rpartition(":")[2]))

@@ -66,8 +66,7 @@ def _change(kept: ClusterLease, folder: RunFolder, change: RateChange) -> tuple[
             # The lease first: whoever puts back at this moment must know that both rates are ours.
             kept.write(lease, fence)
             here, configs = read_lease_configs(cluster, lease)
-            for entity, values in rate_changes(here, configs).items():
-                cluster.merge_config(entity, values, decided_on=configs.get(entity, {}), fence=fence)
+            cluster.merge_configs(rate_changes(here, configs), decided_on=configs, fence=fence)
         except (ConfigChangedError, LockLostError):
             if not left:
                 raise

@@ -148,8 +148,7 @@ def _set(
     batch = where.in_flight or where.next
     first = {move.topic_partition for move in batch.moves} if batch is not None else set()
     still = only_for(without_gone(plan, lease.without(away)), {*first, *copying_of(lease, view)})
-    for entity, changes in set_changes(still, current).items():
-        cluster.merge_config(entity, changes, decided_on=current.get(entity, {}), fence=fence)
+    cluster.merge_configs(set_changes(still, current), decided_on=current, fence=fence)
     _check_latest(kept, lease)
     check_in_force(still, read_configs(cluster, still.wanted))
     return lease

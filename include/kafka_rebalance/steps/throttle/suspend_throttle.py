@@ -84,9 +84,10 @@ def set_for_batch(
                 check_in_force(only_for(ours, ()), current)
             over = listed_over(ours, current, partitions)
             copying = copying_of(lease, cluster.read_batch_view(over)) if over else frozenset()
-            for entity, values in batch_changes(ours, current, {*partitions, *copying}).items():
-                if is_suspended or entity.startswith("topics/"):
-                    cluster.merge_config(entity, values, decided_on=current.get(entity, {}), fence=fence)
+            changes = batch_changes(ours, current, {*partitions, *copying})
+            if not is_suspended:
+                changes = {entity: values for entity, values in changes.items() if entity.startswith("topics/")}
+            cluster.merge_configs(changes, decided_on=current, fence=fence)
             if not is_suspended:
                 return fence
             # Somebody who began to put it back meanwhile has finished, and is seen, or is stopped by this fence.

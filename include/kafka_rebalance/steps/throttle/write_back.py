@@ -12,6 +12,7 @@ from kafka_rebalance.errors import ClusterNotReadyError, ConfigChangedError, Loc
 from kafka_rebalance.execution.throttle.put_back import Release
 from kafka_rebalance.execution.throttle.put_back import release as decide_release
 from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of
+from kafka_rebalance.execution.throttle.wanted import Changes
 from kafka_rebalance.kafka.throttles import throttle_problem
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
@@ -115,12 +116,12 @@ def put_back_left_behind(kept: ClusterLease) -> tuple[str, ...]:
         return ()
     fence = kept.cluster.lock.raise_fence()
     now = read_configs(kept.cluster, back)
+    changes: Changes = {}
     for entity in back:
-        changes = {
-            key: before for key, before in lease.left_behind[entity].items() if now[entity].get(key) in lease.own_rates
-        }
-        if changes:
-            kept.cluster.merge_config(entity, changes, decided_on=now[entity], fence=fence)
+        for key, before in lease.left_behind[entity].items():
+            if now[entity].get(key) in lease.own_rates:
+                changes.setdefault(entity, {})[key] = before
+    kept.cluster.merge_configs(changes, decided_on=now, fence=fence)
     left = {entity: values for entity, values in lease.left_behind.items() if entity in away}
     kept.write(replace(lease, left_behind=left, generation=fence.generation), fence)
     return back
@@ -143,8 +144,7 @@ def write_back(cluster: OpenCluster, lease: ThrottleLease, fence: Fence) -> Rele
     result = decide_release(here, configs, in_flight)
     if view.controller is not None and view.controller.kraft_epoch >= 0 and result.changes:
         raise _migrated(lease, result)
-    for entity, changes in result.changes.items():
-        cluster.merge_config(entity, changes, decided_on=configs.get(entity, {}), fence=fence)
+    cluster.merge_configs(result.changes, decided_on=configs, fence=fence)
     for text in (*result.foreign, *absent_receivers(lease, view)):
         log.warning("%s", text)
     # Read again: a config that did not change is a throttle left behind.
