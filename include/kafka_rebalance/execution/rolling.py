@@ -16,6 +16,9 @@ from kafka_rebalance.execution.eta import received_and_sent
 from kafka_rebalance.model.candidate import Move
 
 
+NEARLY = 0.9
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Of what is in flight at once; as for a batch in `Settings`."""
@@ -44,14 +47,14 @@ def fitting(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits
 
     `waiting`: every move that is still to be requested, `in_order`. `in_flight`: what was requested and has not ended.
 
-    A move that copies to a broker starts only after every move of an earlier batch that takes a copy off this broker
-    has ended. So what is there at once is at most what the move's own batch leaves there.
+    A move that copies bytes to a broker starts only after every move of an earlier batch that takes bytes off this
+    broker has ended. So what is there at once is at most what the move's own batch leaves there.
     """
     used = _copies(in_flight, limits)
     places, leaders = limits.partitions - len(in_flight), limits.leader_changes - _leader_changes(in_flight)
     first_off: dict[int, int] = {}
     for move in (*in_flight, *waiting):
-        for broker in move.removed:
+        for broker in move.removed if move.size_bytes else ():
             first_off[broker] = min(move.batch, first_off.get(broker, move.batch))
     found = []
     for move in waiting:
@@ -59,7 +62,7 @@ def fitting(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits
             break
         if move.changes_leader and leaders < 1:
             continue
-        if any(first_off.get(broker, move.batch) < move.batch for broker in move.added):
+        if move.size_bytes and any(first_off.get(broker, move.batch) < move.batch for broker in move.added):
             continue
         needed = _copies([move], limits)
         if any(used[broker, way] + count > limits.copies_per_broker for (broker, way), count in needed.items()):
@@ -75,19 +78,36 @@ def has_room(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limit
     """Whether a request is due: a move fits, and half of the places that it needs are free.
 
     To ask for each move as soon as it fits would take about a request a move, and a broker with half of its places
-    taken is busy all the same.
+    taken is busy all the same. But the plan ends no earlier than the broker that has most left to copy: for a move of
+    such a broker one free place is enough.
     """
+    fits = fitting(waiting, in_flight, limits)
+    if not fits:
+        return False
+    busiest = _busiest((*in_flight, *waiting))
+    if any(not busiest.isdisjoint(_copies([move], limits)) for move in fits):
+        return True
     if 2 * len(in_flight) > limits.partitions:
         return False
     used, leaders_are_free = _copies(in_flight, limits), 2 * _leader_changes(in_flight) <= limits.leader_changes
     return any(
         all(2 * used[end] <= limits.copies_per_broker for end in _copies([move], limits))
-        for move in fitting(waiting, in_flight, limits)
+        for move in fits
         if leaders_are_free or not move.changes_leader
     )
 
 
 _Ends = Counter[tuple[int, str]]
+
+
+def _busiest(left: Collection[Move]) -> set[tuple[int, str]]:
+    """The brokers, and whether they send or receive, that have about as much to copy as any of them; none: no bytes."""
+    received, sent = received_and_sent(left)
+    most = max((0, *received.values(), *sent.values()))
+    if not most:
+        return set()
+    ways = (("receives", received), ("sends", sent))
+    return {(broker, way) for way, by_broker in ways for broker, size in by_broker.items() if size >= NEARLY * most}
 
 
 def _copies(moves: Iterable[Move], limits: Limits) -> _Ends:

@@ -62,18 +62,32 @@ def test_a_copy_waits_for_what_an_earlier_batch_takes_off_its_broker() -> None:
     off, onto = move("t-0", [1, 3], [1, 4], batch=1), move("t-1", [2, 5], [2, 3], batch=2)
     assert fitting([onto], [off], LIMITS) == ()
     assert fitting([onto], [], LIMITS) == (onto,)
+    empty = move("t-3", [2, 5], [2, 3], size=0, batch=2)
+    assert fitting([empty], [off], LIMITS) == (empty,), "fills no disk"
     same_batch = move("t-2", [2, 5], [2, 3], batch=1)
     assert fitting([same_batch], [off], LIMITS) == (same_batch,)
 
 
 def test_a_request_is_due_when_half_of_the_places_are_free() -> None:
+    busiest = [move(f"b-{n}", [11, 2], [11, 12], size=10000) for n in range(4)]
     flying = [move(f"t-{n}", [1, 2], [1, 3]) for n in range(3)]
     next_one = [move("t-9", [1, 2], [1, 3])]
-    four = Limits(4, 10, 10)
-    assert not has_room(next_one, flying, four)
-    assert has_room(next_one, flying[:2], four)
+    four = Limits(4, 20, 10)
+    assert not has_room(next_one, [*busiest, *flying], four)
+    assert has_room(next_one, [*busiest, *flying[:2]], four)
     assert not has_room([], (), four)
-    assert not has_room([move("t-9", [7, 2], [7, 8])], flying, Limits(4, 4, 10))
+    elsewhere = [move("t-9", [7, 2], [7, 8])]
+    assert fitting(elsewhere, [*busiest, *flying], Limits(4, 8, 10))
+    assert not has_room(elsewhere, [*busiest, *flying], Limits(4, 8, 10))
+
+
+def test_for_the_busiest_broker_a_request_is_due_when_one_place_is_free() -> None:
+    busiest = [move(f"b-{n}", [11, 2], [11, 12], size=1000) for n in range(5)]
+    four = Limits(4, 4, 10)
+    assert not has_room(busiest[4:], busiest[:4], four)
+    assert has_room(busiest[3:], busiest[:3], four)
+    empty = [move(f"e-{n}", [11, 2], [11, 12], size=0) for n in range(4)]
+    assert not has_room(empty[3:], empty[:3], four), "no broker is busy with copies of nothing"
 
 
 @st.composite

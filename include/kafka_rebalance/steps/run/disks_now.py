@@ -71,14 +71,12 @@ def came_back_empty(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -
     """
     again = registered_again(view, plan.tables.baseline) if view.traits.has_broker_epochs else frozenset(view.brokers)
     again &= set(disks.log_dirs)
-    return frozenset(broker for broker in again if _has_lost_most(plan, view, broker, disks))
-
-
-def _has_lost_most(plan: ApprovedPlan, view: ClusterView, broker: int, disks: BrokerDisks) -> bool:
+    topics, held, there = plan.topics, Counter[int](), Counter[int]()
     # Without replicas that earlier batches have moved away. A topic outside the plan counts as unchanged.
-    held = {
-        tp: size
-        for tp, size in plan.tables.held(broker).items()
-        if tp.topic not in plan.topics or (tp in view.partitions and broker in view.partitions[tp].replicas)
-    }
-    return sum(size for tp, size in held.items() if disks.replicas.get(tp, {}).get(broker)) < sum(held.values()) / 2
+    for tp, (brokers, size) in plan.tables.held.items():
+        if tp.topic in topics:
+            brokers &= set(view.partitions[tp].replicas) if tp in view.partitions else set()
+        for broker in brokers & again:
+            held[broker] += size
+            there[broker] += size if disks.replicas.get(tp, {}).get(broker) else 0
+    return frozenset(broker for broker in again if there[broker] < held[broker] / 2)

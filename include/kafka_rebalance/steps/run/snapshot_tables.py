@@ -76,10 +76,11 @@ class SnapshotTables:
             for row in read_rows(self._folder, BROKERS, ["broker", "disk_capacity_bytes", "disk_used_bytes"])
         }
 
-    def held(self, broker: int) -> dict[TopicPartition, int]:
-        """Bytes of each replica on this broker, in all topics."""
+    @cached_property
+    def held(self) -> dict[TopicPartition, tuple[frozenset[int], int]]:
+        """The brokers of each partition's replicas, and the bytes of one of them, in all topics."""
         rows = read_rows(self._folder, PARTITIONS, ["topic", "partition", "replicas", "size_bytes"])
-        return {partition_of(row): row["size_bytes"] for row in rows if broker in row["replicas"]}
+        return {partition_of(row): (frozenset(row["replicas"]), row["size_bytes"]) for row in rows}
 
     def _rows(self, *columns: str) -> list[dict[str, Any]]:
         rows = read_rows(self._folder, PARTITIONS, ["topic", "partition", *columns])
