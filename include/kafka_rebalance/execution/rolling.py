@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from kafka_rebalance.execution.eta import received_and_sent
 from kafka_rebalance.model.candidate import Move
 
-
+# A broker with this share of the most that any broker has left to copy can end last as well. With 1.0 a single broker
+# would be kept busy, and two alike would take turns.
 NEARLY = 0.9
 
 

@@ -74,9 +74,10 @@ def came_back_empty(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -
     topics, held, there = plan.topics, Counter[int](), Counter[int]()
     # Without replicas that earlier batches have moved away. A topic outside the plan counts as unchanged.
     for tp, (brokers, size) in plan.tables.held.items():
+        left = brokers & again
         if tp.topic in topics:
-            brokers &= set(view.partitions[tp].replicas) if tp in view.partitions else set()
-        for broker in brokers & again:
+            left &= set(view.partitions[tp].replicas) if tp in view.partitions else set()
+        for broker in left:
             held[broker] += size
             there[broker] += size if disks.replicas.get(tp, {}).get(broker) else 0
     return frozenset(broker for broker in again if there[broker] < held[broker] / 2)
