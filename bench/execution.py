@@ -92,7 +92,7 @@ def measure_batches(version: str, partitions: int, topics: int, per_batch: int) 
     with tempfile.TemporaryDirectory() as name, started(version) as (cluster, client):
         set_up_airflow(Path(name), cluster, per_batch)
         before, after = make_topics(cluster, partitions, topics)
-        run = Ours("there", after, NO_THROTTLE)
+        run = Ours("there", after, NO_THROTTLE, per_batch)
         run.approve()
         say(f"{partitions:,} partitions in {len(run.batches)} batches")
         # Before the bare batches: no approved run begins on a cluster that has just moved a thousand partitions.
@@ -113,7 +113,7 @@ def measure_batches(version: str, partitions: int, topics: int, per_batch: int) 
         took = run.reassign(between)
         run.finish()
         say(f"{took:.1f} s through the product")
-        back = Ours("back", before, NO_THROTTLE)
+        back = Ours("back", before, NO_THROTTLE, per_batch)
         back.approve()
         back.hold()
         trips = back.reassign_by_triggers(TRIPS)
@@ -140,7 +140,7 @@ def measure_load(version: str) -> dict[str, tuple[Latencies, str]]:
         cluster.produce(BULK, dict.fromkeys(range(MOVED_PARTITIONS), MOVED_BYTES // MOVED_PARTITIONS))
         before = {(BULK, p): (p % BROKERS + 1,) for p in range(MOVED_PARTITIONS)}
         after = {entry: elsewhere(replicas) for entry, replicas in before.items()}
-        run = Ours("throttled", after, THROTTLE)
+        run = Ours("throttled", after, THROTTLE, MOVED_PARTITIONS)
         run.approve()
         quiet, windows = [], {}
         with load(cluster.bootstrap_servers, LOAD, LOAD_PARTITIONS) as running:

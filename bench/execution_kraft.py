@@ -67,7 +67,7 @@ def batch_lines(version: str, partitions: int, topics: int, per_batch: int) -> I
     with tempfile.TemporaryDirectory() as name, started(version) as cluster:
         set_up_airflow(Path(name), cluster, per_batch)
         before = make_topics(cluster, partitions, topics)
-        run = Ours("there", elsewhere(before), NO_THROTTLE)
+        run = Ours("there", elsewhere(before), NO_THROTTLE, per_batch)
         run.approve()
         batches = len(run.batches)
         say(f"{partitions:,} partitions in {batches} batches")
@@ -77,7 +77,7 @@ def batch_lines(version: str, partitions: int, topics: int, per_batch: int) -> I
         say(f"{ours:.1f} s through the product")
         alone = bare(cluster, before)
         say(f"{alone:.1f} s bare")
-        again = Ours("again", elsewhere(before), NO_THROTTLE)
+        again = Ours("again", elsewhere(before), NO_THROTTLE, per_batch)
         again.approve()
         again.hold()
         again.reassign_by_triggers(TRIPS)
@@ -107,7 +107,8 @@ def load_lines(version: str) -> Iterator[str]:
         cluster.create_topic(LOAD, lists, {"min.insync.replicas": 2})
         cluster.create_topic(BULK, {p: (p % BROKERS + 1,) for p in range(MOVED_PARTITIONS)})
         cluster.produce(BULK, dict.fromkeys(range(MOVED_PARTITIONS), MOVED_BYTES // MOVED_PARTITIONS))
-        run = Ours("throttled", elsewhere({(BULK, p): (p % BROKERS + 1,) for p in range(MOVED_PARTITIONS)}), THROTTLE)
+        after = elsewhere({(BULK, p): (p % BROKERS + 1,) for p in range(MOVED_PARTITIONS)})
+        run = Ours("throttled", after, THROTTLE, MOVED_PARTITIONS)
         run.approve()
         with load(cluster.bootstrap_servers, LOAD, LOAD_PARTITIONS) as running:
             time.sleep(REST_SECONDS / 2)

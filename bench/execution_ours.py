@@ -43,7 +43,7 @@ def set_up_airflow(folder: Path, cluster: LocalCluster, partitions_per_batch: in
 class Ours:
     """One run. The caller calls its steps in order."""
 
-    def __init__(self, run_id: str, lists: Lists, bytes_per_second: int) -> None:
+    def __init__(self, run_id: str, lists: Lists, bytes_per_second: int, partitions_per_batch: int) -> None:
         plan = [{"topic": topic, "partition": p, "replicas": list(replicas)} for (topic, p), replicas in lists.items()]
         self.state: dict[str, Any] = {
             "run_id": run_id,
@@ -55,6 +55,7 @@ class Ours:
                 "throttle_bytes_per_second": bytes_per_second,
                 # Empty copies load no broker, so only the number of partitions limits a batch.
                 "copies_per_broker": 100_000,
+                "partitions_per_batch": partitions_per_batch,
             },
         }
         self.memory: Mapping[str, int] = {}
