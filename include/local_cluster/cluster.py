@@ -122,7 +122,7 @@ class LocalCluster:
     @property
     def zookeeper(self) -> str:
         """`host:port` of every server, stopped ones too."""
-        return self._zookeeper_mode.connect
+        return self.zookeeper_mode.connect
 
     @property
     def bootstrap_servers(self) -> str:
@@ -138,11 +138,11 @@ class LocalCluster:
 
     def zookeeper_is_running(self) -> bool:
         """Whether any server takes connections."""
-        return self._zookeeper_mode.is_up()
+        return self.zookeeper_mode.is_up()
 
     def is_running(self, broker: int) -> bool:
         self._check_broker(broker)
-        return self._layout.is_running(broker)
+        return self.layout.is_running(broker)
 
     def start(self) -> Self:
         """Start everything and return when every broker is registered and there is a controller."""
@@ -187,14 +187,14 @@ class LocalCluster:
     def stop_broker(self, broker: int) -> None:
         """A controlled shutdown; returns when the broker has left the cluster and another one is controller."""
         self._check_broker(broker, running=True)
-        self._layout.stop_broker(broker)
+        self.layout.stop_broker(broker)
         with self._mode.open(self.bootstrap_servers) as registry:
             self._wait(f"broker {broker} has left the cluster", lambda: registry.has_left(broker))
 
     def kill_broker(self, broker: int) -> None:
         """kill -9. The broker stays registered until its session ends (4 s)."""
         self._check_broker(broker, running=True)
-        self._layout.signal_broker(broker, signal.SIGKILL)
+        self.layout.signal_broker(broker, signal.SIGKILL)
 
     def start_broker(self, *brokers: int) -> None:
         """Start brokers that were stopped or killed, with their data; returns when they are registered."""
@@ -208,15 +208,24 @@ class LocalCluster:
             )
         self._start_brokers(brokers)
 
+    def restart_as(self, mode: Mode) -> None:
+        """Restart one broker after the other, each with what it registers with in this mode."""
+        before, self.kraft = self._mode, isinstance(mode, KraftMode)
+        for broker in sorted(self.brokers):
+            self._mode = before
+            self.stop_broker(broker)
+            self._mode = mode
+            self._start_brokers([broker])
+
     def freeze_broker(self, broker: int) -> None:
         """SIGSTOP: the broker stands still and stays registered until its session ends. `thaw_broker` ends that."""
         self._check_broker(broker, running=True)
-        self._layout.signal_broker(broker, signal.SIGSTOP)
+        self.layout.signal_broker(broker, signal.SIGSTOP)
 
     def thaw_broker(self, broker: int) -> None:
         """SIGCONT: the broker goes on where it stopped."""
         self._check_broker(broker, running=True)
-        self._layout.signal_broker(broker, signal.SIGCONT)
+        self.layout.signal_broker(broker, signal.SIGCONT)
 
     def kill_zookeeper(self, server: int = 1) -> None:
         """kill -9 one server, by its number from 1."""
@@ -232,19 +241,19 @@ class LocalCluster:
 
     def start_zookeeper(self, *servers: int) -> None:
         """Start servers that were killed, with their data; returns when they take connections."""
-        ports = {server: self._zookeeper_mode.server_ports[server] for server in servers or (1,)}
-        self._layout.start_zookeepers(ports, self._zookeeper_mode.ensemble)
+        ports = {server: self.zookeeper_mode.server_ports[server] for server in servers or (1,)}
+        self.layout.start_zookeepers(ports, self.zookeeper_mode.ensemble)
         for server, port in ports.items():
             self._wait(f"ZooKeeper {server} takes connections", lambda port=port: accepts_connections(port))  # type: ignore[misc]
 
     def kill_controller(self, node: int) -> None:
         """kill -9 one controller of a quorum of its own, by its node id."""
-        self._layout.signal_broker(node, signal.SIGKILL)
+        self.layout.signal_broker(node, signal.SIGKILL)
 
     def start_controller(self, node: int) -> None:
         """Start a controller that was killed, with its data; returns when it takes connections."""
         assert isinstance(self._mode, KraftMode)
-        self._layout.start_brokers({node: self._mode.controller_properties(node, self.folder)})
+        self.layout.start_brokers({node: self._mode.controller_properties(node, self.folder)})
         port = self._mode.controller_ports[node]
         self._wait(f"controller {node} takes connections", lambda: accepts_connections(port))
 
@@ -258,10 +267,8 @@ class LocalCluster:
         check_placed(topic, replicas, self.brokers)
         with self._mode.open(self.bootstrap_servers) as registry:
             registry.create_topic(topic, replicas, {key: str(value) for key, value in (config or {}).items()})
-            self._wait(
-                f"every partition of topic {topic} has a leader",
-                lambda: not registry.read_leaderless(topic, replicas),
-            )
+            led = f"every partition of topic {topic} has a leader"
+            self._wait(led, lambda: not registry.read_leaderless(topic, replicas))
         running = [broker for broker in self.brokers if self.is_running(broker)]
         self._wait(
             f"every broker knows topic {topic}",
@@ -273,7 +280,7 @@ class LocalCluster:
         produce_records(self.bootstrap_servers, topic, size_bytes)
 
     @property
-    def _layout(self) -> OneJvm | SeparateJvms:
+    def layout(self) -> OneJvm | SeparateJvms:
         if self._layout_made is None:
             raise LocalClusterError(_NOT_UP)
         return self._layout_made
@@ -295,7 +302,7 @@ class LocalCluster:
             self._layout_made = OneJvm(folder, runtime, self._guard)
         else:
             self._layout_made = self._make_separate_jvms(folder, {})
-        self._mode.start(self._layout, folder, self._properties(self.brokers))
+        self._mode.start(self.layout, folder, self._properties(self.brokers))
         self._start_brokers(sorted(self.brokers))
 
     @cached_property
@@ -347,8 +354,8 @@ class LocalCluster:
 
     def _start_brokers(self, brokers: Collection[int]) -> None:
         properties = self._properties(brokers)
-        self._mode.join(self._layout, properties)
-        self._layout.start_brokers(properties)
+        self._mode.join(self.layout, properties)
+        self.layout.start_brokers(properties)
         self._wait(f"{self._mode.name} answers", self._mode.is_up, brokers)
         with self._mode.open(self.bootstrap_servers) as registry:
             joined = f"brokers {sorted(brokers)} are registered, and there is a controller"
@@ -357,7 +364,7 @@ class LocalCluster:
     def _wait(self, what: str, holds: Callable[[], bool], brokers: Collection[int] = ()) -> None:
         give_up = time.monotonic() + WAIT_SECONDS
         while not holds():
-            self._layout.check_alive(brokers)
+            self.layout.check_alive(brokers)
             if time.monotonic() > give_up:
                 raise LocalClusterError(
                     f"This has not come true within {WAIT_SECONDS} s: {what}. The logs are in {self.folder}."
@@ -369,7 +376,7 @@ class LocalCluster:
             raise LocalClusterError(
                 f"There is no broker {broker}. Nothing was done. The brokers are {sorted(self.brokers)}."
             )
-        if running is not None and self._layout.is_running(broker) != running:
+        if running is not None and self.layout.is_running(broker) != running:
             raise LocalClusterError(f"Broker {broker} {'does not run' if running else 'runs'}. Nothing was done.")
 
     def _write_state(self, folder: Path, layout: SeparateJvms) -> None:
@@ -382,12 +389,12 @@ class LocalCluster:
         write_state(folder, state | {"broker_config": self._broker_config, "processes": started})
 
     def _signal_zookeeper(self, server: int, number: signal.Signals) -> None:
-        if server not in self._zookeeper_mode.server_ports:
+        if server not in self.zookeeper_mode.server_ports:
             raise LocalClusterError(f"There is no ZooKeeper {server}. Nothing was done.")
-        self._layout.signal_zookeeper(server, number)
+        self.layout.signal_zookeeper(server, number)
 
     @property
-    def _zookeeper_mode(self) -> ZooKeeperMode:
+    def zookeeper_mode(self) -> ZooKeeperMode:
         if not isinstance(self._mode, ZooKeeperMode):
             raise LocalClusterError("This cluster runs in KRaft mode and has no ZooKeeper. Nothing was done.")
         return self._mode

@@ -73,8 +73,9 @@ def find_quorum(wire: Wire) -> Quorum | None:
         answer = wire.read(DescribeQuorumRequest(topics=[data(topic_name=_METADATA_TOPIC, partitions=[one])]))
     except IncompatibleBrokerVersion as old:
         raise ConnectionSettingsError(
-            "This cluster has no quorum of controllers: it has ZooKeeper, or is below Kafka 3.3. Nothing was read or "
-            "written. Use a connection of type kafka_zookeeper."
+            "This cluster has no quorum of controllers: it has ZooKeeper, also while it is being migrated from there, or "
+            "is below Kafka 3.3. Nothing was read or written. Use a connection of type kafka_zookeeper, and after a "
+            "migration kafka_admin_api."
         ) from old
     check_read("The quorum of controllers", DESCRIBE_CLUSTER, answer.error_code)
     found = answer.topics[0].partitions[0]

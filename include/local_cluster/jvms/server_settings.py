@@ -46,6 +46,9 @@ logger.state.level=WARN
 # ZooKeeper's sessions last at least two ticks. The brokers below ask for four seconds.
 ZOOKEEPER_TICK_MS = 1000
 
+# Of brokers and controllers alike, from 3.4 to 3.9.
+MIGRATION = {"zookeeper.metadata.migration.enable": "true"}
+
 
 class Peer(NamedTuple):
     """The ports by which one server of a ZooKeeper ensemble is known to the others."""
@@ -151,6 +154,12 @@ def kraft_settings(node: int, port: int | None, controllers: Mapping[int, int], 
         "controller.quorum.election.timeout.ms": "500",
         "controller.quorum.fetch.timeout.ms": "1000",
     }
+
+
+def migration_settings(quorum: Mapping[str, str]) -> dict[str, str]:
+    """What a broker in ZooKeeper mode needs beside its own settings, to follow a quorum whose nodes have `quorum`."""
+    shared = ("controller.listener.names", "listener.security.protocol.map", "controller.quorum.voters")
+    return {key: quorum[key] for key in (*shared, "metadata.log.dir")} | MIGRATION
 
 
 def write_properties(path: Path, properties: Mapping[str, str]) -> Path:

@@ -99,6 +99,29 @@ def test_before_the_first_write_each_difference_is_named(states: Any, others: An
     assert "Nothing was written. Start a new Dag run" in str(stale.value)
 
 
+@pytest.mark.parametrize(
+    ("approved", "current", "words"),
+    [
+        ("x", "x", None),
+        ("x", "y", "topic u: it was deleted and made again (topic id y, approved x) (u-0)"),
+        (None, "y", "topic u: nothing tells whether it is still the approved one (u-0)"),
+    ],
+)
+def test_after_a_migration_off_zookeeper_a_topic_is_known_by_its_id(
+    approved: str | None, current: str, words: str | None
+) -> None:
+    """The Admin API tells no zxid and no version of a znode."""
+    baseline = then(topics={"u": TopicIdentity(1, 10, approved)})
+    migrated = view({"u-0": partition([1, 2], czxid=None, version=None, topic_id=current)})
+    (drifted,) = found(migrated, MOVES[-1:], baseline)
+    if words is None:
+        assert (drifted.drift, drifted.left) == (Drift.UNCHANGED, True)
+        return
+    with pytest.raises(StaleProposalError) as stale:
+        check_no_conflict([drifted], begun=False)
+    assert str(stale.value).splitlines()[1:] == [f"- {words}"]
+
+
 def test_all_differences_are_named_at_once() -> None:
     with pytest.raises(StaleProposalError) as stale:
         left(view(now(t_0=partition([4]), u_0=partition([1, 2], czxid=5)), brokers=(1, 2, 4)))

@@ -164,11 +164,14 @@ def _topic_conflict(
         return Difference(subject, "it is being deleted")
     if then is None:
         return Difference(subject, "the snapshot does not know it")
-    again = "it was deleted and made again"
-    if then.czxid is not None and now.topic_czxid != then.czxid:
-        return Difference(subject, f"{again} (creation zxid {now.topic_czxid}, approved {then.czxid})")
-    if then.topic_id is not None and now.topic_id != then.topic_id:
-        return Difference(subject, f"{again} (topic id {now.topic_id}, approved {then.topic_id})")
+    marks = (("creation zxid", then.czxid, now.topic_czxid), ("topic id", then.topic_id, now.topic_id))
+    compared = [(name, was, mark) for name, was, mark in marks if None not in (was, mark)]
+    for name, was, mark in compared:
+        if was != mark:
+            return Difference(subject, f"it was deleted and made again ({name} {mark}, approved {was})")
+    if not compared and any(was is not None for _, was, _ in marks):
+        # The snapshot was read by ZooKeeper, this view by the Admin API, and ZooKeeper had no id for the topic.
+        return Difference(subject, "nothing tells whether it is still the approved one")
     return None
 
 
@@ -178,7 +181,7 @@ def _topic_drift(topic: str, one: PartitionView, view: ClusterView, then: Baseli
     `one` is any of its partitions.
     """
     known, version = then.topics[topic].znode_version, one.topic_znode_version
-    if touched or known is None or version == known:
+    if touched or None in (known, version) or version == known:
         return None
     now = {tp: partition for tp, partition in view.partitions.items() if tp.topic == topic}
     added = sorted(tp for tp in now if tp not in then.partitions)
