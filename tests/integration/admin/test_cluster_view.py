@@ -30,7 +30,7 @@ from kafka_rebalance.steps.run.cluster_snapshot import read_snapshot
 from kafka_rebalance.zookeeper import reader
 from kafka_rebalance.zookeeper.client import open_client
 from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import KRAFT_VERSIONS
+from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.kafka.permissions import (
     AS_READER,
     CLUSTER,
@@ -106,7 +106,7 @@ def test_a_cluster_with_zookeeper_is_refused(cluster: LocalCluster) -> None:
 # --- without ZooKeeper ---
 
 
-@pytest.fixture(scope="module", params=KRAFT_VERSIONS)
+@pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
 def kraft(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(request.param, brokers=3, racks=3, kraft=True, broker_config=WITH_A_READER) as running:
         running.create_topic("orders", {0: (3, 1), 1: (2, 3)})

@@ -14,13 +14,13 @@ from kafka_rebalance.errors import ConfigChangedError, WriteError
 from kafka_rebalance.kafka.throttles import FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from kafka_rebalance.model.connection import KafkaConnection
 from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import KRAFT_VERSIONS
+from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 
 LIVE = {1, 2}
 NO_BOUND = partial(float, "inf")
 
 
-@pytest.fixture(scope="module", params=KRAFT_VERSIONS)
+@pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(request.param, brokers=2, racks=0, kraft=True) as running:
         yield running

@@ -18,7 +18,7 @@ from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.lock_owner import NO_FENCE, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import KRAFT_VERSIONS
+from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.waiting import wait
 
 ONE = LockOwner("kafka_rebalance/one", "d" * 64, "airflow (a1)", "2026-11-23T00:00:00+00:00")
@@ -31,7 +31,7 @@ WRITES: dict[str, Callable[[LogLock, Any], object]] = {
 }
 
 
-@pytest.fixture(scope="module", params=KRAFT_VERSIONS)
+@pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(request.param, brokers=3, racks=0, kraft=True, controllers=1) as running:
         yield running

@@ -19,7 +19,7 @@ from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import KRAFT_VERSIONS
+from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.kafka.permissions import (
     AS_READER,
     CLUSTER,
@@ -79,7 +79,7 @@ def cancel(cluster: OpenCluster) -> None:
     cluster.cancel_moves([ORDERS])
 
 
-@pytest.fixture(scope="module", params=KRAFT_VERSIONS)
+@pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
 def kraft(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(request.param, brokers=3, racks=0, kraft=True, broker_config=WITH_A_READER) as running:
         running.create_topic("orders", {0: (1, 2)})

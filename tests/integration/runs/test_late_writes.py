@@ -17,7 +17,7 @@ from kafka_rebalance.admin import wire
 from kafka_rebalance.cluster import with_admin_api
 from kafka_rebalance.model.cluster_writes import Kind
 from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import KRAFT_VERSIONS
+from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import InProcessRun
@@ -29,7 +29,7 @@ class Killed(BaseException):
     """kill -9: nothing more of this process happens."""
 
 
-@pytest.fixture(scope="module", params=KRAFT_VERSIONS)
+@pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(request.param, brokers=3, racks=0, kraft=True) as running:
         yield running

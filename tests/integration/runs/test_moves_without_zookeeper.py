@@ -16,7 +16,7 @@ from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import KRAFT_VERSIONS
+from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster
 from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow, tend
@@ -27,7 +27,7 @@ MEGABYTE = 1_000_000
 FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
 
 
-@pytest.fixture(scope="module", params=KRAFT_VERSIONS)
+@pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Five brokers; the quorum has a node of its own, so that brokers can stop."""
     with LocalCluster(request.param, brokers=5, racks=0, kraft=True, controllers=1) as running:

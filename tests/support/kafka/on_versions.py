@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pytest
 
-from local_cluster.jars.locked_jars import VERSIONS
+from local_cluster.jars.locked_jars import KRAFT_VERSIONS, VERSIONS
 
 
 def _on(*versions: str) -> pytest.MarkDecorator:
@@ -19,3 +19,6 @@ def _on(*versions: str) -> pytest.MarkDecorator:
 
 NEWEST, MIDDLE, OLDEST = map(_on, VERSIONS)
 BOTH_KINDS = _on(VERSIONS[0], VERSIONS[-1])
+
+# The `kraft` in a test's name keeps it out of the group of its version with ZooKeeper: it has a cluster of its own.
+WITHOUT_ZOOKEEPER = [pytest.param(version, id=f"{version}-kraft") for version in KRAFT_VERSIONS]
