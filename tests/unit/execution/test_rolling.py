@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.rolling_runs import roll
 from kafka_rebalance.execution.rolling import Limits, fitting, has_room, in_order
 from kafka_rebalance.model.candidate import Move
 from support.kafka.small_clusters import move
 from support.plans.batch_runs import run_batches
-from support.plans.rolling_runs import roll
 
 LIMITS = Limits(copies_per_broker=2, partitions=10, leader_changes=10)
 
