@@ -12,7 +12,7 @@ BIN := .venv/bin
 # Three processes take the groups of tests/conftest.py in this order: on two cores, because tests on real servers wait for
 # half their time. The first groups show mistakes soonest, then come the longest groups, and small ones at the end, so that
 # no process waits long for the others.
-TESTS := --numprocesses=3 --no-loadscope-reorder -m "not control_plane" tests/unit tests/e2e tests/integration tests/spark tests/workflow
+TESTS := --numprocesses=3 --no-loadscope-reorder -m "not long" tests/unit tests/e2e tests/integration tests/spark tests/workflow
 SOURCES := $(wildcard include dags plugins demo bench faults scripts tests)
 
 .PHONY: help
@@ -42,12 +42,12 @@ format: setup  ## rewrite the sources in this project's format
 	$(BIN)/ruff format $(SOURCES)
 
 .PHONY: test
-test: setup test-tools  ## run all tests but test-control-plane: unit, Spark, workflow, real brokers, four Airflow processes, a browser
+test: setup test-tools  ## run all tests but those of test-long: unit, Spark, workflow, real brokers, four Airflow processes, a browser
 	$(BIN)/pytest $(TESTS)
 
-.PHONY: test-control-plane
-test-control-plane: setup test-tools  ## mark and delete a run in mid-copy, on a whole Airflow and real brokers
-	$(BIN)/pytest -q -m control_plane tests/e2e
+.PHONY: test-long
+test-long: setup test-tools  ## run tests of minutes each: the demo without ZooKeeper, and people who end a run in mid-copy
+	$(BIN)/pytest -q -m long tests/e2e
 
 .PHONY: test-fast
 test-fast: setup  ## run the unit tests alone
@@ -61,8 +61,8 @@ test-tools: setup
 		[(find_runtime(version, print), tools_jars(version, print)) for version in ROOTS]; spark_source_jars(print)"
 
 .PHONY: demo
-demo: setup  ## run one rebalance on this machine, from trigger to verification (APPROVE=ui|auto; VERSION=4.4.0; KEEP=1 leaves it running)
-	@APPROVE="$(APPROVE)" VERSION="$(VERSION)" KEEP="$(KEEP)" $(BIN)/python -m demo
+demo: setup  ## run one rebalance on this machine, from trigger to verification (APPROVE=ui|auto; VERSION=4.4.0; KRAFT=1; KEEP=1 leaves it running)
+	@APPROVE="$(APPROVE)" VERSION="$(VERSION)" KRAFT="$(KRAFT)" KEEP="$(KEEP)" $(BIN)/python -m demo
 
 .PHONY: bench
 bench: setup  ## measure the planner on clusters of three sizes: bytes over the bound, balance, time and memory, into docs/
@@ -92,13 +92,17 @@ bench-execution: setup  ## measure moves of empty partitions, with the product a
 bench-execution-kraft: setup  ## measure the same without ZooKeeper
 	$(BIN)/python -m bench.execution_kraft
 
+.PHONY: bench-rolling
+bench-rolling: setup  ## compute how long plans take with batches and without, on paper, into docs/
+	$(BIN)/python -m bench.rolling S M L
+
 .PHONY: bench-web
 bench-web: setup  ## measure the run's page and its searches at 1,000 brokers and 150,000 moves, in a browser, into docs/
 	@sh scripts/install-chromium.sh
 	$(BIN)/python -m bench.web
 
 .PHONY: faults
-faults: setup  ## cause faults during a move, on three versions: kills, disks, topics, storage, clocks; an hour, into docs/ (RESUME=1 goes on)
+faults: setup  ## cause faults during a move, on every version: kills, disks, topics, storage, clocks; 90 minutes, into docs/ (RESUME=1 goes on)
 	$(BIN)/python -m faults $(if $(RESUME),--resume)
 
 .PHONY: soak

@@ -1,7 +1,7 @@
 """A plan carried out on paper without barriers: moves are requested beside those in flight (`execution.rolling`).
 
 Every broker sends and receives at the throttle's rate, which its copies share as evenly as their other ends allow. Time
-is in bytes: a broker copies one byte in one unit. Nobody looks between two ends of copies, so nothing waits for a look.
+is in bytes: a broker copies one byte in one unit.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 from kafka_rebalance.execution.eta import busiest_bytes
 from kafka_rebalance.execution.rolling import Limits, fitting, has_room, in_order
 from kafka_rebalance.model.candidate import Move
+
+COALESCED = 20  # parts of a pause between two looks, of which each counts as one moment
 
 
 @dataclass(frozen=True)
@@ -41,21 +43,31 @@ class _Copy:
     left: float
 
 
-def roll(moves: Sequence[Move], limits: Limits, used: Mapping[int, int] | None = None) -> RollingRun:
+def roll(
+    moves: Sequence[Move], limits: Limits, used: Mapping[int, int] | None = None, looks: int | None = None
+) -> RollingRun:
+    """With `looks`, somebody looks so often in the least time that the plan can take. Without, each end is
+    seen at once.
+    """
+    bound = busiest_bytes(moves)
+    pause, next_look = bound / looks if looks else 0.0, 0.0
     held = Counter(used or {})
     peak, waiting, now = dict(held), in_order(moves), 0.0
     copies: list[_Copy] = []
+    rates: np.ndarray | None = None
     open_moves: dict[Move, int] = {}
     most, partitions, leaders, requests = 0, 0, 0, 0
     while waiting or open_moves:
-        if waiting and (not open_moves or has_room(waiting, tuple(open_moves), limits)):
+        is_look = bool(waiting) and now >= next_look
+        next_look = now + pause if is_look else next_look
+        if waiting and (not open_moves or (is_look and has_room(waiting, tuple(open_moves), limits))):
             asked = fitting(waiting, tuple(open_moves), limits)
             assert asked or open_moves, "nothing runs, and nothing that waits fits"
             requests += 1
             chosen = set(asked)
             waiting = [move for move in waiting if move not in chosen]
             for move in asked:
-                open_moves[move] = len(move.added)
+                rates, open_moves[move] = None, len(move.added)
                 copies += [_Copy(move, target, float(move.size_bytes)) for target in move.added]
                 for target in move.added:
                     held[target] += move.size_bytes
@@ -66,8 +78,12 @@ def roll(moves: Sequence[Move], limits: Limits, used: Mapping[int, int] | None =
             leaders = max(leaders, sum(move.changes_leader for move in open_moves))
         ended = [move for move, count in open_moves.items() if not count]
         if not ended and copies:
-            rates = _shared(copies)
+            if rates is None or len(rates) != len(copies):
+                rates = _shared(copies)
             step = min(one.left / rate for one, rate in zip(copies, rates, strict=True) if rate > 0)
+            if pause:  # ends that lie close together are one
+                step = max(step, pause / COALESCED)
+                step = min(step, next_look - now) if waiting and next_look > now else step
             now += step
             for one, rate in zip(copies, rates, strict=True):
                 one.left -= rate * step
@@ -80,7 +96,7 @@ def roll(moves: Sequence[Move], limits: Limits, used: Mapping[int, int] | None =
             del open_moves[move]
             for broker in move.removed:
                 held[broker] -= move.size_bytes
-    return RollingRun(now, peak, most, partitions, leaders, requests, busiest_bytes(moves))
+    return RollingRun(now, peak, most, partitions, leaders, requests, bound)
 
 
 def _shared(copies: Sequence[_Copy]) -> np.ndarray:

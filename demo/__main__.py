@@ -2,7 +2,7 @@
 
 `APPROVE=ui` waits for a person in the browser (the default on a terminal). With `APPROVE=auto` a second user approves
 the recommended candidate through the API. `KEEP=1` leaves everything running until Ctrl-C, and keeps the folder.
-`VERSION=4.4.0` runs it without ZooKeeper.
+`VERSION=4.4.0` runs it without ZooKeeper, and so does `KRAFT=1` with a version that has both.
 """
 
 from __future__ import annotations
@@ -51,11 +51,15 @@ def main() -> int:
         shown = ", ".join(dict.fromkeys(known))
         print(f"VERSION={version} is unknown. Nothing was started. Use one of {shown}.", file=sys.stderr)
         return 2
+    kraft = os.environ.get("KRAFT") == "1"
+    if version not in (KRAFT_VERSIONS if kraft else known):
+        print(f"KRAFT=1 needs one of {', '.join(KRAFT_VERSIONS)}. Nothing was started.", file=sys.stderr)
+        return 2
     keep = os.environ.get("KEEP") == "1"
     folder = Path(tempfile.mkdtemp(prefix="kafka-rebalance-demo-"))
     try:
         with ExitStack() as stack:
-            airflow, state = _rebalance(stack, folder, approve, version)
+            airflow, state = _rebalance(stack, folder, approve, version, kraft or version not in VERSIONS)
             if keep:
                 print(f"\nStill running: Airflow at {airflow.url}. Files are in {folder}. Ctrl-C ends it.")
                 with suppress(KeyboardInterrupt):
@@ -69,11 +73,12 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _rebalance(stack: ExitStack, folder: Path, approve: str, version: str) -> tuple[LocalAirflow, str]:
+def _rebalance(stack: ExitStack, folder: Path, approve: str, version: str, kraft: bool) -> tuple[LocalAirflow, str]:
     """The Airflow that ran the rebalance, and the state in which the run ended."""
-    servers = "ZooKeeper and 4 brokers" if version in VERSIONS else "4 brokers, three of them controllers too,"
+    servers = "4 brokers, three of them controllers too," if kraft else "ZooKeeper and 4 brokers"
     with step(f"starting {servers} in 3 racks (Kafka {version})"):
-        cluster = stack.enter_context(LocalCluster(version=version, brokers=4, racks=3, folder=folder / "kafka"))
+        cluster = LocalCluster(version=version, brokers=4, racks=3, kraft=kraft, folder=folder / "kafka")
+        stack.enter_context(cluster)
     airflow = LocalAirflow(folder / "airflow", connections={CONNECTION: _connection(cluster)})
     airflow.write_policy(CONNECTION, POLICY)
     stack.callback(airflow.stop)

@@ -25,7 +25,7 @@ def throttled(tree: dict[str, tuple[bytes, int]]) -> list[str]:
     return [path for path, (content, _) in tree.items() if b"throttled" in content]
 
 
-@pytest.mark.control_plane  # a minute and more: `make test-control-plane`
+@pytest.mark.long
 def test_a_run_that_is_marked_and_deleted_in_mid_copy_leaves_its_throttle_to_the_janitor(
     airflow: LocalAirflow,
     interrupted: DagRun,
