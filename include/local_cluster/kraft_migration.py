@@ -67,7 +67,6 @@ class KraftMigration:
         give_up = time.monotonic() + WAIT_SECONDS
         while zookeeper_topics.read_controller(client) not in self._quorum.quorum:
             if time.monotonic() > give_up:
-                raise LocalClusterError(
-                    f"The quorum does not own the cluster after {WAIT_SECONDS} s. The logs are in {self._cluster.folder}."
-                )
+                logs = f"The logs are in {self._cluster.folder}."
+                raise LocalClusterError(f"The quorum does not own the cluster after {WAIT_SECONDS} s. {logs}")
             time.sleep(0.03)

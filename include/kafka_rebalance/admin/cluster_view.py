@@ -21,7 +21,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from kafka_rebalance.admin.clients import REQUEST_SECONDS
 from kafka_rebalance.admin.quorum import Quorum, find_quorum, read_fresh
-from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read
+from kafka_rebalance.admin.wire import ANOTHER_SECONDS, DESCRIBE_CLUSTER, Wire, check_read
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.cluster_view import (
     BY_ADMIN_API,
@@ -129,7 +129,8 @@ def read_moves(wire: Wire, broker: int | None = None) -> dict[TopicPartition, An
     """What is in motion, from the controller's own list. `broker` is asked first, which may have gone away."""
     request = ListPartitionReassignmentsRequest(timeout_ms=int(REQUEST_SECONDS * 1000), topics=None)
     try:
-        answer = wire.read(request, broker, repeat_seconds=REQUEST_SECONDS if broker is None else 0)
+        repeat = REQUEST_SECONDS if broker is None else 0
+        answer = wire.read(request, broker, repeat_seconds=repeat, answer_seconds=ANOTHER_SECONDS)
     except ReadError:
         if broker is None:
             raise

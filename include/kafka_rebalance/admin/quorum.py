@@ -18,7 +18,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 import kafka_rebalance
 from kafka_rebalance.admin.clients import REQUEST_SECONDS
-from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Fresh, Wire, check_read
+from kafka_rebalance.admin.wire import ANOTHER_SECONDS, DESCRIBE_CLUSTER, Fresh, Wire, check_read
 from kafka_rebalance.errors import ClusterNotReadyError, ConnectionSettingsError, ReadError
 from kafka_rebalance.model.cluster_view import Controller, SettledController
 
@@ -73,9 +73,9 @@ def find_quorum(wire: Wire) -> Quorum | None:
         answer = wire.read(DescribeQuorumRequest(topics=[data(topic_name=_METADATA_TOPIC, partitions=[one])]))
     except IncompatibleBrokerVersion as old:
         raise ConnectionSettingsError(
-            "This cluster has no quorum of controllers: it has ZooKeeper, also while it is being migrated from there, or "
-            "is below Kafka 3.3. Nothing was read or written. Use a connection of type kafka_zookeeper, and after a "
-            "migration kafka_admin_api."
+            "This cluster has no quorum of controllers: it has ZooKeeper, also while it is being migrated from there, "
+            "or is below Kafka 3.3. Nothing was read or written. Use a connection of type kafka_zookeeper, and after "
+            "a migration kafka_admin_api."
         ) from old
     check_read("The quorum of controllers", DESCRIBE_CLUSTER, answer.error_code)
     found = answer.topics[0].partitions[0]
@@ -162,7 +162,7 @@ def read_fresh(wire: Wire, request: Any, *, anew: bool = True) -> Any:
     while True:
         broker = fresh_broker(wire, anew=anew)
         try:
-            return wire.read(request, broker, repeat_seconds=0)
+            return wire.read(request, broker, repeat_seconds=0, answer_seconds=ANOTHER_SECONDS)
         except ReadError:
             if time.monotonic() >= give_up:
                 raise
@@ -176,11 +176,15 @@ def _last_offset(quorum: Quorum) -> int:
 
 
 def _applied(wire: Wire, broker: int) -> int:
-    """Up to which offset the broker has applied the metadata; -1: it does not answer."""
+    """Up to which offset the broker has applied the metadata; -1: it does not answer.
+
+    A broker that stands still keeps its connections, and would hold up whoever asks for half a minute.
+    """
     request = ApiVersionsRequest(
         client_software_name="kafka-rebalance", client_software_version=kafka_rebalance.__version__
     )
     try:
-        return int(wire.read(request, broker, repeat_seconds=0).finalized_features_epoch)
+        answer = wire.read(request, broker, repeat_seconds=0, answer_seconds=_SILENT_SECONDS)
+        return int(answer.finalized_features_epoch)
     except ReadError:
         return -1

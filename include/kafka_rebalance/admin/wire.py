@@ -30,6 +30,8 @@ from kafka_rebalance.model.connection import KafkaConnection
 # After these, the same read may succeed: the client chose a broker that has just gone, or has not connected yet.
 _AWAY = (KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, UnknownBrokerIdError)
 _PAUSE_SECONDS = 0.2
+# Then another broker is asked. One that stands still keeps its connections, so nothing else tells that it is gone.
+ANOTHER_SECONDS = 10.0
 NOT_AUTHORIZED = (29, 30, 31)  # TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED
 DESCRIBE_CLUSTER = "Describe on the cluster"
 
@@ -57,15 +59,24 @@ class Wire:
         """Those of the client's last look: some may be gone, and new ones may be missing."""
         return frozenset(broker.node_id for broker in self._manager.cluster.brokers())
 
-    def read(self, request: Any, broker: int | None = None, *, repeat_seconds: float = REQUEST_SECONDS) -> Any:
+    def read(
+        self,
+        request: Any,
+        broker: int | None = None,
+        *,
+        repeat_seconds: float = REQUEST_SECONDS,
+        answer_seconds: float | None = None,
+    ) -> Any:
         """The answer of this broker, or of any one. The request is repeated if nobody answers, so it must only read.
 
-        Raises ReadError, and IncompatibleBrokerVersion if the brokers do not know this request.
+        `answer_seconds`: how long each is waited for; by default longest where no other broker can answer. Raises
+        ReadError, and IncompatibleBrokerVersion if the brokers do not know this request.
         """
+        seconds = answer_seconds or (ANOTHER_SECONDS if broker is None else REQUEST_SECONDS)
         give_up = time.monotonic() + repeat_seconds
         while True:
             try:
-                return self._manager.run(self._send, request, broker)
+                return self._manager.run(self._send, request, broker, seconds)
             except _AWAY as away:
                 is_last = time.monotonic() >= give_up
                 # The client knows the brokers of its first look. The next call may know more of them.
@@ -112,8 +123,8 @@ class Wire:
                 "first, and asks again only for what is missing."
             ) from failed
 
-    async def _send(self, request: Any, broker: int | None) -> Any:
-        return await self._manager.send(request, node_id=broker)
+    async def _send(self, request: Any, broker: int | None, answer_seconds: float = REQUEST_SECONDS) -> Any:
+        return await self._manager.send(request, node_id=broker, request_timeout_ms=int(answer_seconds * 1000))
 
     def _silent(self, broker: int | None, cause: BaseException) -> ReadError:
         if broker is None:

@@ -12,7 +12,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from kafka_rebalance.admin import quorum
 from kafka_rebalance.admin.quorum import fresh_broker, read_fresh, wait_for_own_configs
-from kafka_rebalance.admin.wire import Fresh
+from kafka_rebalance.admin.wire import ANOTHER_SECONDS, Fresh
 from kafka_rebalance.errors import ReadError
 
 END = 100  # the offset behind the last record of the controllers' log
@@ -23,6 +23,7 @@ class SimulatedWire:
         self.applied, self.away = applied, set[int]()
         self.fresh: Fresh | None = None
         self.asked: list[int | None] = []
+        self.waited: list[float | None] = []
 
     def known_brokers(self) -> frozenset[int]:
         return frozenset(self.applied)
@@ -30,7 +31,15 @@ class SimulatedWire:
     def forget_fresh(self) -> None:
         self.fresh = None
 
-    def read(self, request: Any, broker: int | None = None, *, repeat_seconds: float = 30.0) -> Any:
+    def read(
+        self,
+        request: Any,
+        broker: int | None = None,
+        *,
+        repeat_seconds: float = 30.0,
+        answer_seconds: float | None = None,
+    ) -> Any:
+        self.waited.append(answer_seconds)
         if isinstance(request, DescribeQuorumRequest):
             return self._quorum()
         if broker in self.away:
@@ -52,6 +61,14 @@ class SimulatedWire:
 @pytest.fixture
 def wire() -> Any:
     return SimulatedWire({1: END - 1, 2: END - 1, 3: END - 50})
+
+
+def test_no_broker_that_stands_still_holds_up_a_read_that_another_one_answers(wire: Any) -> None:
+    assert read_fresh(wire, "anything") in ("by 1", "by 2")
+    of_quorum, *of_brokers = wire.waited
+    assert of_quorum is None, "any broker answers: the wire's own limit"
+    assert of_brokers
+    assert all(seconds <= ANOTHER_SECONDS for seconds in of_brokers)
 
 
 def test_a_broker_that_is_behind_is_not_asked(wire: Any) -> None:
