@@ -51,7 +51,7 @@ class _Manager:
     def run(self, call: Any, *arguments: Any) -> Any:
         return self._sent(*arguments) if arguments else None
 
-    def _sent(self, request: Any, broker: int | None) -> Any:
+    def _sent(self, request: Any, broker: int | None, seconds: float = 30.0) -> Any:
         def act() -> Any:
             live = sorted(self._world.controller.live)
             to = live[0] if broker is None and live else broker

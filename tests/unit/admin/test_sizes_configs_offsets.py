@@ -57,7 +57,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     by_broker = {}
 
     class Manager:
-        def run(self, send: Any, request: Any, broker: int) -> Any:
+        def run(self, send: Any, request: Any, broker: int, seconds: float) -> Any:
             if isinstance(by_broker[broker], Exception):
                 raise by_broker[broker]
             return SimpleNamespace(error_code=0, results=by_broker[broker])
