@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.execution.eta import busiest_bytes
-from kafka_rebalance.execution.rolling import Limits, fitting, has_room, in_order
+from kafka_rebalance.execution.rolling import Limits, fitting, in_order, is_due
 from kafka_rebalance.model.candidate import Move
 
 COALESCED = 20  # parts of a pause between two looks, of which each counts as one moment
@@ -56,13 +56,14 @@ def roll(
     copies: list[_Copy] = []
     rates: np.ndarray | None = None
     open_moves: dict[Move, int] = {}
+    over: list[Move] = []
     most, partitions, leaders, requests = 0, 0, 0, 0
     while waiting or open_moves:
         is_look = bool(waiting) and now >= next_look
         next_look = now + pause if is_look else next_look
-        if waiting and (not open_moves or (is_look and has_room(waiting, tuple(open_moves), limits))):
-            asked = fitting(waiting, tuple(open_moves), limits)
-            assert asked or open_moves, "nothing runs, and nothing that waits fits"
+        asked = fitting(waiting, tuple(open_moves), limits, over) if is_look or not open_moves else ()
+        assert asked or open_moves, "nothing runs, and nothing that waits fits"
+        if asked and (not open_moves or is_due(asked, waiting, tuple(open_moves), limits)):
             requests += 1
             chosen = set(asked)
             waiting = [move for move in waiting if move not in chosen]
@@ -87,11 +88,12 @@ def roll(
             now += step
             for one, rate in zip(copies, rates, strict=True):
                 one.left -= rate * step
-            over = [one for one in copies if one.left <= 1e-6 * one.move.size_bytes]
+            complete = [one for one in copies if one.left <= 1e-6 * one.move.size_bytes]
             copies = [one for one in copies if one.left > 1e-6 * one.move.size_bytes]
-            for one in over:
+            for one in complete:
                 open_moves[one.move] -= 1
             ended = [move for move, count in open_moves.items() if not count]
+        over += ended
         for move in ended:
             del open_moves[move]
             for broker in move.removed:

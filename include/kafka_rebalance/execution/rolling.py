@@ -1,19 +1,21 @@
 """Which approved moves may be requested beside those in flight.
 
 A cluster with a request znode takes no request while another one is there, so its batches run one after the other.
-Without that znode moves are added as others end. They keep the order of the batches and all that the approver has read:
-a batch's limits hold for whatever is in flight at once, and no disk gets fuller than the batches one by one would fill
-it.
+Without that znode moves are added as others end. They keep all that the approver has read: a batch's limits hold for
+whatever is in flight at once, and no disk gets fuller than the batches one by one would fill it (`disk_rises`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+import heapq
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kafka_rebalance.execution.disk_rises import DiskRises
 from kafka_rebalance.execution.eta import received_and_sent
 from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.partition import TopicPartition
 
 # A broker with this share of the most that any broker has left to copy can end last as well. With 1.0 a single broker
 # would be kept busy, and two alike would take turns.
@@ -43,46 +45,74 @@ def in_order(moves: Collection[Move]) -> list[Move]:
     return sorted(moves, key=lambda move: (move.batch, -busiest(move), -move.bytes_to_copy, move.topic_partition))
 
 
-def fitting(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits) -> tuple[Move, ...]:
+def fitting(
+    waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits, ended: Collection[Move] | None = None
+) -> tuple[Move, ...]:
     """The moves that may be requested now, of those that wait, in their order.
 
     `waiting`: every move that is still to be requested, `in_order`. `in_flight`: what was requested and has not ended.
+    `ended`: all other moves of the plan; without them disks are not looked at.
 
-    A move that copies bytes to a broker starts only after every move of an earlier batch that takes bytes off this
-    broker has ended. So what is there at once is at most what the move's own batch leaves there.
+    The next one is a move of the broker that has most left to copy for each copy that it has in flight; of its moves,
+    the first in the order. So the broker on which the plan's end depends is never idle, even where places are few.
     """
-    used = _copies(in_flight, limits)
+    disks = None if ended is None else DiskRises(ended, in_flight, waiting)
+    used, left = _copies(in_flight, limits), _bytes_left((*in_flight, *waiting))
     places, leaders = limits.partitions - len(in_flight), limits.leader_changes - _leader_changes(in_flight)
-    first_off: dict[int, int] = {}
-    for move in (*in_flight, *waiting):
-        for broker in move.removed if move.size_bytes else ():
-            first_off[broker] = min(move.batch, first_off.get(broker, move.batch))
-    found = []
+    of_end: defaultdict[_End, deque[Move]] = defaultdict(deque)
+    for move in waiting if places > 0 else ():
+        for end in _copies([move], limits) if move.size_bytes else ():
+            of_end[end].append(move)
+    chosen: set[TopicPartition] = set()
+
+    def take(move: Move) -> bool:
+        nonlocal places, leaders
+        needed = _copies([move], limits)
+        if (
+            move.topic_partition in chosen
+            or (move.changes_leader and leaders < 1)
+            or any(used[end] + count > limits.copies_per_broker for end, count in needed.items())
+            or (disks is not None and disks.blocking(move))
+        ):
+            return False  # and so it stays: whatever is taken leaves less room
+        if disks is not None:
+            disks.start(move)
+        used.update(needed)
+        chosen.add(move.topic_partition)
+        places, leaders = places - 1, leaders - move.changes_leader
+        return True
+
+    most_first = [(-left[end] / (used[end] + 1), end) for end in of_end]
+    heapq.heapify(most_first)
+    while most_first and places > 0:
+        seen, end = heapq.heappop(most_first)
+        now = -left[end] / (used[end] + 1)
+        if seen == now:  # else it has got copies from the other end of moves
+            while of_end[end] and not take(of_end[end].popleft()):
+                pass
+            now = -left[end] / (used[end] + 1)
+        if of_end[end]:
+            heapq.heappush(most_first, (now, end))
     for move in waiting:
         if places < 1:
             break
-        if move.changes_leader and leaders < 1:
-            continue
-        if move.size_bytes and any(first_off.get(broker, move.batch) < move.batch for broker in move.added):
-            continue
-        needed = _copies([move], limits)
-        if any(used[broker, way] + count > limits.copies_per_broker for (broker, way), count in needed.items()):
-            continue
-        used.update(needed)
-        places -= 1
-        leaders -= move.changes_leader
-        found.append(move)
-    return tuple(found)
+        if not (move.size_bytes and move.added):
+            take(move)
+    return tuple(move for move in waiting if move.topic_partition in chosen)
 
 
 def has_room(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits) -> bool:
-    """Whether a request is due: a move fits, and half of the places that it needs are free.
+    """Whether a request is due, where disks do not matter: `waiting` are moves that `Beside` has found."""
+    return is_due(fitting(waiting, in_flight, limits), waiting, in_flight, limits)
+
+
+def is_due(fits: Sequence[Move], waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits) -> bool:
+    """Whether a request is due: some of `waiting` fit, and half of the places that they need are free.
 
     To ask for each move as soon as it fits would take about a request a move, and a broker with half of its places
     taken is busy all the same. But the plan ends no earlier than the broker that has most left to copy: for a move of
     such a broker one free place is enough.
     """
-    fits = fitting(waiting, in_flight, limits)
     if not fits:
         return False
     busiest = _busiest((*in_flight, *waiting))
@@ -98,22 +128,50 @@ def has_room(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limit
     )
 
 
-_Ends = Counter[tuple[int, str]]
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a follower needs to know of the rest of the plan, in order to see that a request is due."""
+
+    ready: tuple[Move, ...]  # which no disk holds up; the busiest brokers' first, and no more than there are places
+    # In flight: their ends make room on disks that hold up other moves.
+    freeing: frozenset[TopicPartition]
 
 
-def _busiest(left: Collection[Move]) -> set[tuple[int, str]]:
-    """The brokers, and whether they send or receive, that have about as much to copy as any of them; none: no bytes."""
-    received, sent = received_and_sent(left)
-    most = max((0, *received.values(), *sent.values()))
-    if not most:
-        return set()
+def beside(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits, ended: Collection[Move]) -> Beside:
+    """Arguments as for `fitting`."""
+    disks, busiest = DiskRises(ended, in_flight, waiting), _busiest((*in_flight, *waiting))
+    ready: list[Move] = []
+    full: set[int] = set()
+    for move in sorted(waiting, key=lambda one: busiest.isdisjoint(_copies([one], limits))):
+        if len(ready) == limits.partitions:
+            break
+        blocking = disks.blocking(move)
+        full.update(blocking)
+        if not blocking:
+            ready.append(move)
+    freeing = (move for move in in_flight if move.size_bytes and not full.isdisjoint(move.removed))
+    return Beside(tuple(ready), frozenset(move.topic_partition for move in freeing))
+
+
+_End = tuple[int, str]  # a broker, and whether it receives or sends
+
+
+def _busiest(left: Collection[Move]) -> set[_End]:
+    """The ends that have about as much to copy as any; none: there are no bytes."""
+    by_end = _bytes_left(left)
+    most = max(by_end.values(), default=0)
+    return {end for end, size in by_end.items() if size >= NEARLY * most} if most else set()
+
+
+def _bytes_left(moves: Collection[Move]) -> Mapping[_End, int]:
+    received, sent = received_and_sent(moves)
     ways = (("receives", received), ("sends", sent))
-    return {(broker, way) for way, by_broker in ways for broker, size in by_broker.items() if size >= NEARLY * most}
+    return Counter({(broker, way): size for way, by_broker in ways for broker, size in by_broker.items()})
 
 
-def _copies(moves: Iterable[Move], limits: Limits) -> _Ends:
+def _copies(moves: Iterable[Move], limits: Limits) -> Counter[_End]:
     """Copies that each broker sends and receives. A move alone may take more than all places."""
-    found: _Ends = Counter()
+    found: Counter[_End] = Counter()
     for move in moves:
         for broker in move.added:
             found[broker, "receives"] += 1

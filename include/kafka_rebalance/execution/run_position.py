@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, headed_for, stage_in
-from kafka_rebalance.execution.rolling import Limits, fitting, has_room, in_order
+from kafka_rebalance.execution.rolling import Beside, Limits, beside, fitting, in_order, is_due
 from kafka_rebalance.execution.stuck_request import request_of_what_is_gone
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -32,7 +32,9 @@ class Position:
     refused: tuple[TopicPartition, ...] = ()
     foreign: tuple[str, ...] = ()  # what somebody else is doing; write nothing while it is not empty
     begun: frozenset[int] = frozenset()  # batches that this run has asked for and of which the cluster shows a trace
-    waiting: tuple[Move, ...] = ()  # without a request znode: what may be requested after `next`, in its order
+    # Without a request znode: what may be requested after `next`, in its order, and what of it the follower watches.
+    waiting: tuple[Move, ...] = ()
+    beside: Beside | None = None
 
     @property
     def finished(self) -> bool:
@@ -109,18 +111,23 @@ def _rolling(
     }
     if flying:
         to_come = {tp for tp in to_come - set(asked) if stages[tp] is Stage.UNTOUCHED}
-    waiting = [m for m in in_order([m for batch in batches for m in batch.moves]) if m.topic_partition in to_come]
+    all_moves = [move for batch in batches for move in batch.moves]
+    ended = [move for move in all_moves if stages[move.topic_partition] is Stage.DONE]
+    waiting = [move for move in in_order(all_moves) if move.topic_partition in to_come]
+    fits = fitting(waiting, flying, limits, ended)
     # Once something was refused, what is in flight comes to its end first.
-    is_due = not flying or (not refused and has_room(waiting, flying, limits))
-    fits = fitting(waiting, flying, limits) if is_due else ()
+    if flying and (refused or not is_due(fits, waiting, flying, limits)):
+        fits = ()
     chosen = {move.topic_partition for move in fits}
+    rest = tuple(move for move in waiting if move.topic_partition not in chosen)
     digest = batches[0].candidate_digest
     return dataclasses.replace(
         found,
         in_flight=Batch(min(move.batch for move in flying), tuple(ours), digest) if flying else None,
         next=Batch(min(move.batch for move in fits), fits, digest) if fits else None,
         refused=refused,
-        waiting=tuple(move for move in waiting if move.topic_partition not in chosen),
+        waiting=rest,
+        beside=beside(rest, (*flying, *fits), limits, ended),
     )
 
 

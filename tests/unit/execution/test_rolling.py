@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.rolling_runs import roll
-from kafka_rebalance.execution.rolling import Limits, fitting, has_room, in_order
+from kafka_rebalance.execution.rolling import Limits, beside, fitting, has_room, in_order
 from kafka_rebalance.model.candidate import Move
 from support.kafka.small_clusters import move
 from support.plans.batch_runs import run_batches
@@ -58,14 +58,35 @@ def test_a_move_with_more_copies_than_places_has_them_all() -> None:
     assert fitting([wide], [move("t-1", [1], [1, 5])], LIMITS) == ()
 
 
-def test_a_copy_waits_for_what_an_earlier_batch_takes_off_its_broker() -> None:
+def test_a_copy_waits_for_what_an_earlier_batch_takes_off_a_disk_that_it_would_fill() -> None:
     off, onto = move("t-0", [1, 3], [1, 4], batch=1), move("t-1", [2, 5], [2, 3], batch=2)
-    assert fitting([onto], [off], LIMITS) == ()
-    assert fitting([onto], [], LIMITS) == (onto,)
+    assert fitting([onto], [off], LIMITS, []) == ()
+    assert fitting([onto], [], LIMITS, [off]) == (onto,)
     empty = move("t-3", [2, 5], [2, 3], size=0, batch=2)
-    assert fitting([empty], [off], LIMITS) == (empty,), "fills no disk"
+    assert fitting([empty], [off], LIMITS, []) == (empty,), "fills no disk"
     same_batch = move("t-2", [2, 5], [2, 3], batch=1)
-    assert fitting([same_batch], [off], LIMITS) == (same_batch,)
+    assert fitting([same_batch], [off], LIMITS, []) == (same_batch,)
+    fuller_later = move("t-4", [2, 5], [2, 3], size=2 * onto.size_bytes, batch=3)
+    assert fitting([onto, fuller_later], [off], LIMITS, []) == (onto,), "batch 3 fills the disk as far"
+
+
+def test_a_follower_watches_what_no_disk_holds_up_and_what_makes_room_on_disks() -> None:
+    off, onto = move("t-0", [1, 3], [1, 4], batch=1), move("t-1", [2, 5], [2, 3], batch=2)
+    free = move("t-2", [6, 7], [6, 8], batch=2)
+    found = beside([onto, free], [off], LIMITS, [])
+    assert found.ready == (free,)
+    assert found.freeing == {off.topic_partition}
+    assert beside([onto, free], [], LIMITS, [off]).freeing == frozenset()
+
+
+def test_where_places_are_few_the_broker_with_most_left_to_copy_is_never_idle() -> None:
+    """In the order of the plan the ten moves of broker 1 would have all places."""
+    many = [move(f"a-{n}", [1, 2], [1, 3], size=10, batch=1) for n in range(10)]
+    busy = [move(f"b-{n}", [4, 5], [4, 6], size=100, batch=2) for n in range(10)]
+    assert names(fitting([*many, *busy], [], Limits(10, 4, 10), [])) == ["b-0", "b-1", "b-2", "b-3"]
+    assert names(fitting([*many, *busy[1:]], busy[:1], Limits(10, 4, 10), [])) == ["b-1", "b-2", "b-3"]
+    even = [move(f"c-{n}", [7, 8], [7, 9], size=10, batch=2) for n in range(10)]
+    assert names(fitting([*many, *even], [], Limits(10, 4, 10), [])) == ["a-0", "a-1", "c-0", "c-1"]
 
 
 def test_a_request_is_due_when_half_of_the_places_are_free() -> None:

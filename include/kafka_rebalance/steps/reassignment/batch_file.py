@@ -16,7 +16,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, ExecutionError, StorageError
 from kafka_rebalance.execution.eta import busiest_bytes
 from kafka_rebalance.execution.follow.broker_traffic import Flow, planned
-from kafka_rebalance.execution.rolling import Limits
+from kafka_rebalance.execution.rolling import Beside, Limits
 from kafka_rebalance.model.candidate import Batch, Candidate, Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.run_folder import RunFolder
@@ -35,8 +35,9 @@ class Followed:
     flow_earlier: Flow
     flow_later: Flow
     busiest_later: tuple[int, ...]  # of each later batch: bytes of the broker that copies most
-    # Without a request znode: what may be requested beside it, the first of it in order, and the limits; else empty.
+    # Without a request znode: what may be requested beside it, what makes room on disks, and the limits; else empty.
     waiting: tuple[Move, ...] = ()
+    freeing: frozenset[TopicPartition] = frozenset()
     limits: Limits | None = None
 
     @property
@@ -53,11 +54,15 @@ def followed(candidate: Candidate, number: int) -> Followed:
     return _among(candidate, batch, [move for move in candidate.moves if move.batch > number])
 
 
-def followed_beside(candidate: Candidate, batch: Batch, waiting: Sequence[Move], limits: Limits | None) -> Followed:
-    """What is in flight. `waiting`: all that comes later, in its order. Without limits none may be added meanwhile."""
+def followed_beside(
+    candidate: Candidate, batch: Batch, waiting: Sequence[Move], watched: Beside | None, limits: Limits
+) -> Followed:
+    """What is in flight. `waiting`: all that comes later. Without `watched` none may be added meanwhile."""
     rest = {move.topic_partition for move in waiting}
     found = _among(candidate, batch, [move for move in candidate.moves if move.topic_partition in rest])
-    return found if limits is None else replace(found, waiting=tuple(waiting[: limits.partitions]), limits=limits)
+    if watched is None:
+        return found
+    return replace(found, waiting=watched.ready, freeing=watched.freeing, limits=limits)
 
 
 def _among(candidate: Candidate, batch: Batch, later: Sequence[Move]) -> Followed:
@@ -88,6 +93,7 @@ def write_followed(folder: RunFolder, digest: str, one: Followed) -> None:
     }
     if one.limits is not None:
         content["waiting"] = [_row(move, one.batch.number) for move in one.waiting]
+        content["freeing"] = sorted(one.freeing)
         content["limits"] = asdict(one.limits)
     with suppress(StorageError) if one.limits is None else nullcontext():
         json_files.write_json(folder, json_files.FOLLOWING, content, source_digest=digest)
@@ -131,7 +137,9 @@ def _read(folder: RunFolder, name: str, number: int) -> Followed:
         Batch(number, _moves(document["moves"], number), document["source_digest"]),
         document["batches"], earlier, later, bytes_earlier, bytes_later,
         _of_pairs(flow_earlier), _of_pairs(flow_later), tuple(busiest_later),
-        _moves(document.get("waiting", ()), number), None if limits is None else Limits(**limits),
+        _moves(document.get("waiting", ()), number),
+        frozenset(TopicPartition(topic, partition) for topic, partition in document.get("freeing", ())),
+        None if limits is None else Limits(**limits),
     )  # fmt: skip
 
 

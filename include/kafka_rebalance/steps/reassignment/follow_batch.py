@@ -171,7 +171,10 @@ class BatchFollower(Watcher):
         if self._control.cancelled is not None or self._control.stop_after_batch is not None:
             return False
         in_flight = [one.move for one in each if one.phase is not Phase.DONE]
-        return has_room(self._followed.waiting, in_flight, self._followed.limits)
+        freeing = self._followed.freeing
+        still = sum(move.topic_partition in freeing for move in in_flight)
+        makes_room = bool(freeing) and 2 * still <= len(freeing)
+        return makes_room or has_room(self._followed.waiting, in_flight, self._followed.limits)
 
     def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
         seen = self._movement

@@ -26,6 +26,7 @@ from kafka_rebalance.errors import (
 )
 from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.execution.eta import predicted_seconds
+from kafka_rebalance.execution.rolling import Beside
 from kafka_rebalance.execution.run_position import Position, check_position, position
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -61,14 +62,13 @@ class Follow:
     plan: ApprovedPlan
     batch: Batch
     waiting: tuple[Move, ...] | None = None  # without a request znode: all that is to be requested later, in its order
-    may_add: bool = True  # whether the follower looks for room for more
+    beside: Beside | None = None  # with it the follower looks for room for more
 
     @property
     def followed(self) -> Followed:
         if self.waiting is None:
             return followed(self.plan.candidate, self.batch.number)
-        limits = self.plan.limits if self.may_add else None
-        return followed_beside(self.plan.candidate, self.batch, self.waiting, limits)
+        return followed_beside(self.plan.candidate, self.batch, self.waiting, self.beside, self.plan.limits)
 
     def to_arguments(self) -> dict[str, Any]:
         return {
@@ -166,7 +166,7 @@ class Visit:
         If that may not be requested now, everything in flight comes to its end first. Then the run waits, or fails.
         """
         if where.next is None:
-            return Follow(plan, in_flight, where.waiting)
+            return Follow(plan, in_flight, where.waiting, where.beside)
         try:
             self._elect(plan, view, where)
             step = self._request(plan, view, where, where.next)
@@ -177,7 +177,7 @@ class Visit:
             step = None
         if isinstance(step, Follow):
             return step
-        return Follow(plan, in_flight, (*where.next.moves, *where.waiting), may_add=False)
+        return Follow(plan, in_flight, (*where.next.moves, *where.waiting))
 
     def _take_back_late(self, plan: ApprovedPlan) -> None:
         asked = asked_for(plan.folder, plan.candidate.moves, self.cluster)
@@ -272,7 +272,7 @@ class Visit:
         if where.in_flight is not None:
             number = min(where.in_flight.number, batch.number)
             batch = replace(batch, number=number, moves=(*where.in_flight.moves, *batch.moves))
-        return Follow(plan, batch, where.waiting)
+        return Follow(plan, batch, where.waiting, where.beside)
 
 
 def _position(plan: ApprovedPlan, view: ClusterView, cluster: OpenCluster) -> Position:

@@ -1,0 +1,84 @@
+"""How far the disks of brokers may rise while moves are requested beside others.
+
+The batches of a plan, one after the other, take the disks of each broker to a highest point, which the approver has
+read. Moves out of that order may not go beyond it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection
+
+from kafka_rebalance.model.candidate import Move
+
+_ByBatch = defaultdict[int, Counter[int]]  # {broker: {batch: bytes}}
+
+
+class DiskRises:
+    """Of the moves in a plan that have ended, are in flight and wait. All are bytes above what the snapshot found.
+
+    At any time the rest of the plan, batch by batch, stays below each broker's highest point: a move is allowed only if
+    that still holds after it. So nothing that is in flight fills a disk further, and the plan never stops half-way.
+    """
+
+    def __init__(self, ended: Collection[Move], in_flight: Collection[Move], waiting: Collection[Move]) -> None:
+        self._arrivals, self._removals = _bytes(waiting)  # that are still to be requested, and to end
+        self._level: Counter[int] = Counter()
+        flying_arrivals, flying_removals = _bytes(in_flight)
+        ended_arrivals, ended_removals = _bytes(ended)
+        brokers = {broker for by_broker in (ended_arrivals, flying_arrivals, self._arrivals) for broker in by_broker}
+        self._highest = {}
+        for broker in brokers:
+            arrivals = ended_arrivals[broker] + flying_arrivals[broker] + self._arrivals[broker]
+            removals = ended_removals[broker] + flying_removals[broker] + self._removals[broker]
+            self._highest[broker] = _highest(arrivals, removals)
+            here = ended_arrivals[broker].total() + flying_arrivals[broker].total()
+            self._level[broker] = here - ended_removals[broker].total()
+            self._removals[broker] += flying_removals[broker]
+
+    def blocking(self, move: Move) -> tuple[int, ...]:
+        """The brokers whose disks this move would take too far now; none: it is allowed."""
+        if not move.size_bytes:
+            return ()
+        return tuple(broker for broker in move.added if self._is_too_much(broker, move))
+
+    def start(self, move: Move) -> None:
+        """The move is in flight from now on."""
+        for broker in move.added:
+            self._level[broker] += move.size_bytes
+            self._arrivals[broker][move.batch] -= move.size_bytes
+
+    def _is_too_much(self, broker: int, move: Move) -> bool:
+        arrivals, removals = self._arrivals[broker], self._removals[broker]
+        earlier = sorted(batch for batch in arrivals.keys() | removals.keys() if batch < move.batch)
+        level = self._level[broker] + move.size_bytes
+        for batch in earlier:
+            if not any(removals[later] for later in earlier if later >= batch):
+                return False  # from here on, what the plan itself would have
+            level += arrivals[batch]
+            if level > self._highest[broker]:
+                return True
+            level -= removals[batch]
+        return False
+
+
+def _bytes(moves: Collection[Move]) -> tuple[_ByBatch, _ByBatch]:
+    """(bytes that come to each broker, bytes that leave it), by batch."""
+    arrivals: _ByBatch = defaultdict(Counter)
+    removals: _ByBatch = defaultdict(Counter)
+    for move in moves:
+        for broker in move.added if move.size_bytes else ():
+            arrivals[broker][move.batch] += move.size_bytes
+        for broker in move.removed if move.size_bytes else ():
+            removals[broker][move.batch] += move.size_bytes
+    return arrivals, removals
+
+
+def _highest(arrivals: Counter[int], removals: Counter[int]) -> int:
+    """The most above the snapshot, if the batches run one after the other."""
+    level = highest = 0
+    for batch in sorted(arrivals.keys() | removals.keys()):
+        level += arrivals[batch]
+        highest = max(highest, level)
+        level -= removals[batch]
+    return highest
