@@ -16,6 +16,8 @@ from kafka_rebalance.errors import ConnectionSettingsError, ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 
 REQUEST_SECONDS = 30.0
+# Then another broker is asked. One that stands still keeps its connections, so nothing else tells that it is gone.
+ANOTHER_SECONDS = 10.0
 _CLIENT_ID = "kafka-rebalance"
 
 # People know librdkafka's names from other connections; kafka-python has names of its own.
@@ -81,8 +83,11 @@ def open_admin(kafka: KafkaConnection) -> AdminClient:
 
 
 @contextmanager
-def open_kafka_python(kafka: KafkaConnection) -> Iterator[KafkaAdminClient]:
-    """kafka-python's admin client, for what confluent-kafka lacks. Raises ReadError, ConnectionSettingsError."""
+def open_kafka_python(kafka: KafkaConnection, request_seconds: float = REQUEST_SECONDS) -> Iterator[KafkaAdminClient]:
+    """kafka-python's admin client, for what confluent-kafka lacks. Raises ReadError, ConnectionSettingsError.
+
+    `request_seconds`: how long each bootstrap server, and any request without a limit of its own, is waited for.
+    """
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # at debug level, it logs its settings with the password
     security = kafka_python_security(kafka.security)
     try:
@@ -90,7 +95,7 @@ def open_kafka_python(kafka: KafkaConnection) -> Iterator[KafkaAdminClient]:
             bootstrap_servers=kafka.bootstrap_servers.split(","),
             client_id=_CLIENT_ID,
             bootstrap_timeout_ms=int(REQUEST_SECONDS * 1000),
-            request_timeout_ms=int(REQUEST_SECONDS * 1000),
+            request_timeout_ms=int(request_seconds * 1000),
             **security,
         )
     except (KafkaError, OSError, ValueError, AssertionError, TypeError) as failed:

@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeLogDirsRequest
 
+from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS
 from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read, open_wire
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
@@ -118,8 +119,9 @@ def _describe(wire: Wire, broker: int, asked: Mapping[str, Sequence[int]] | None
     """The broker's log directories, with these replicas; None: with all."""
     topic = DescribeLogDirsRequest.DescribableLogDirTopic
     topics = None if asked is None else [topic(topic=name, partitions=list(each)) for name, each in asked.items()]
-    # A broker that is away stays silent for this look: whoever asks has others to ask.
-    answer = wire.read(DescribeLogDirsRequest(topics=topics), broker, repeat_seconds=0)
+    # A broker that is away stays silent for this look: whoever asks has others to ask. All its replicas take longer.
+    seconds = REQUEST_SECONDS if asked is None else ANOTHER_SECONDS
+    answer = wire.read(DescribeLogDirsRequest(topics=topics), broker, repeat_seconds=0, answer_seconds=seconds)
     check_read(f"Broker {broker}: its log directories", DESCRIBE_CLUSTER, getattr(answer, "error_code", 0))
     if not answer.results:
         # Below 3.4 Kafka gives an unauthorised user an empty list instead of an error (KafkaApis).

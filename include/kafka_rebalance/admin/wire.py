@@ -22,7 +22,7 @@ from kafka.errors import (
     for_code,
 )
 
-from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_kafka_python, unreachable
+from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS, open_kafka_python, unreachable
 from kafka_rebalance.errors import LockLostError, ReadError, WriteError
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
@@ -30,8 +30,6 @@ from kafka_rebalance.model.connection import KafkaConnection
 # After these, the same read may succeed: the client chose a broker that has just gone, or has not connected yet.
 _AWAY = (KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, UnknownBrokerIdError)
 _PAUSE_SECONDS = 0.2
-# Then another broker is asked. One that stands still keeps its connections, so nothing else tells that it is gone.
-ANOTHER_SECONDS = 10.0
 NOT_AUTHORIZED = (29, 30, 31)  # TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED
 DESCRIBE_CLUSTER = "Describe on the cluster"
 
@@ -138,7 +136,7 @@ class Wire:
 @contextmanager
 def open_wire(kafka: KafkaConnection) -> Iterator[Wire]:
     """Raises ReadError, ConnectionSettingsError."""
-    with open_kafka_python(kafka) as client:
+    with open_kafka_python(kafka, ANOTHER_SECONDS) as client:
         yield Wire(kafka, client)
 
 
