@@ -64,6 +64,22 @@ def test_a_retry_does_not_request_again_what_the_controller_dropped(
     assert len(cluster.requests) == 2
 
 
+def test_a_request_that_outlives_its_topics_is_told_with_what_clears_it(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    """From 2.4 on a controller may never end it. Whoever starts a new run instead would only meet the request."""
+    run.hold()
+    assert run.request() == 1
+    for topic in {one["topic"] for one in json.loads(cluster.fake.get(REASSIGN)[0])["partitions"]}:
+        cluster.fake.delete(f"/brokers/topics/{topic}", recursive=True)
+    event, _ = run.follow(1)
+    assert event is not None
+    with pytest.raises(
+        AirflowFailException, match=r"deleted its topic.*If the request stays.*elect_controller"
+    ):
+        run.resume(event)
+
+
 def test_what_was_dropped_while_nobody_looked_is_not_requested_again(
     run: SimulatedRun, cluster: SimulatedCluster
 ) -> None:

@@ -28,6 +28,7 @@ from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.execution.eta import predicted_seconds
 from kafka_rebalance.execution.rolling import Beside
 from kafka_rebalance.execution.run_position import Position, check_position, position
+from kafka_rebalance.execution.stuck_request import another_controller, request_of_what_is_gone
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
@@ -295,7 +296,9 @@ def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, seen: BatchSee
         return
     if state == BatchState.REFUSED:
         note_refused(plan, at, view, message)
-        raise RefusedError(message)
+        stays = request_of_what_is_gone(view) is not None
+        remedy = f" If the request stays, nothing else can be moved. {another_controller(view.controller)}."
+        raise RefusedError(message + remedy * stays)
     if state == BatchState.TAKEN_BACK:
         batch_notes.note_batch(plan, at, BatchState.TAKEN_BACK, why=message)
         raise RefusedError(f"{message} {NOT_AGAIN}")
