@@ -49,14 +49,14 @@ class Window:
         return 0
 
 
-def check_clock(now: datetime, zookeeper: datetime) -> None:
-    """For a run with a window. Raises ClusterNotReadyError if this worker's clock differs from ZooKeeper's: one of them
-    is wrong, so nobody can tell whether the window is open. `zookeeper`: the time of a write of just now.
+def check_clock(now: datetime, cluster: datetime) -> None:
+    """For a run with a window. Raises ClusterNotReadyError if this worker's clock differs from the cluster's: one of
+    them is wrong, so nobody can tell whether the window is open. `cluster`: the time of a write of just now.
     """
-    if abs(now - zookeeper) <= CLOCKS_MAY_DIFFER:
+    if abs(now - cluster) <= CLOCKS_MAY_DIFFER:
         return
     raise ClusterNotReadyError(
-        f"This worker's clock says {now:%Y-%m-%d %H:%M %Z}, ZooKeeper's says {zookeeper:%Y-%m-%d %H:%M %Z}. So the "
+        f"This worker's clock says {now:%Y-%m-%d %H:%M %Z}, the cluster's says {cluster:%Y-%m-%d %H:%M %Z}. So the "
         "run cannot tell whether its window (not_before, finish_by) is open. No move was requested. Correct the wrong "
         "clock, then clear this task."
     )

@@ -113,6 +113,9 @@ def test_a_controller_that_does_not_end_a_move_whose_copies_are_in_sync_has_to_g
         movement, each = look(movement, 100 * number, (7, 7), {**BEGUN, "t-0": partition([2, 3, 1], [1, 2, 3], 1)})
     texts = anomalies(movement, each, planned_seconds=60, standing_seconds=300).values()
     assert any("start kafka_rebalance_cancel with action elect_controller" in text for text in texts)
+    without = anomalies(movement, each, planned_seconds=60, standing_seconds=300, has_request_znode=False).values()
+    assert any("does not end the move: see its log" in text for text in without)
+    assert not any("elect_controller" in text for text in without), "no client can elect a controller there"
 
 
 def test_the_slowest_and_the_odd_have_names() -> None:

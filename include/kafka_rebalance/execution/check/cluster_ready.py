@@ -48,7 +48,7 @@ def _identity(view: ClusterView, expected: str | None) -> Iterable[Finding]:
         yield Finding(
             f"cluster {view.cluster_id}",
             f"the connection expects cluster {expected}",
-            "Correct the ZooKeeper hosts and chroot, or expected_cluster_id, of the connection",
+            "Correct the addresses, or expected_cluster_id, of the connection",
         )
 
 

@@ -38,6 +38,11 @@ _REMEDIES = {
     f"answer to a write. {another_controller()}.",
     Phase.TRIMMING: "The old replicas do not leave: see the logs of the controller and of the brokers that hold them.",
 }
+_REMEDIES_WITHOUT_ZNODE = {
+    Phase.REGISTERED: "The controller has not begun it: see its log.",
+    Phase.IN_ISR: "Every copy is in sync, and the controller does not end the move: see its log.",
+    Phase.TRIMMING: _REMEDIES[Phase.TRIMMING],
+}
 
 
 class Pair(NamedTuple):
@@ -169,11 +174,17 @@ def _held(movement: Movement, pair: Pair) -> tuple[int, int]:
 
 
 def anomalies(
-    movement: Movement, each: Sequence[PartitionProgress], *, planned_seconds: float, standing_seconds: float
+    movement: Movement,
+    each: Sequence[PartitionProgress],
+    *,
+    planned_seconds: float,
+    standing_seconds: float,
+    has_request_znode: bool = True,
 ) -> dict[TopicPartition | Pair, str]:
     """What takes longer than it should, each with what to do: pairs whose copies stand while others move, and
     partitions that are overdue. `planned_seconds`: what the batch takes at the throttle.
     """
+    remedies = _REMEDIES if has_request_znode else _REMEDIES_WITHOUT_ZNODE
     found: dict[TopicPartition | Pair, str] = {}
     dead = {broker for one in each for broker in one.dead_targets}
     standing = movement.standing(standing_seconds)
@@ -185,16 +196,18 @@ def anomalies(
                 "error, correct the cause and restart that broker. The copies go on by themselves."
             )
     for one in each:
-        overdue = _overdue(one, movement.seconds_in_phase(one.move.topic_partition), planned_seconds)
+        overdue = _overdue(one, movement.seconds_in_phase(one.move.topic_partition), planned_seconds, remedies)
         if overdue is not None:
             found[one.move.topic_partition] = overdue
     return found
 
 
-def _overdue(one: PartitionProgress, seconds: float, planned_seconds: float) -> str | None:
+def _overdue(
+    one: PartitionProgress, seconds: float, planned_seconds: float, remedies: Mapping[Phase, str]
+) -> str | None:
     tp = one.move.topic_partition
-    if one.phase in _REMEDIES and seconds >= QUICK_PHASE_SECONDS:
-        return f"{tp} has been {one.phase.in_words} for {duration_in_words(seconds)}. {_REMEDIES[one.phase]}"
+    if one.phase in remedies and seconds >= QUICK_PHASE_SECONDS:
+        return f"{tp} has been {one.phase.in_words} for {duration_in_words(seconds)}. {remedies[one.phase]}"
     limit = OVERDUE_FACTOR * planned_seconds + OVERDUE_MARGIN_SECONDS
     if one.phase is Phase.COPYING and not one.dead_targets and seconds >= limit:
         return (

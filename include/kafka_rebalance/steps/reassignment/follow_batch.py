@@ -113,6 +113,7 @@ class BatchFollower(Watcher):
             each,
             planned_seconds=self.planned_seconds,
             standing_seconds=min(STANDING_SECONDS, self.stall_seconds),
+            has_request_znode=view.traits.has_request_znode,
         )
         odd: dict[progress_notes.Subject, str] = dict(late.items())
         failed = failed_log_dirs(self._offline, each, known)
@@ -304,7 +305,7 @@ class BatchFollower(Watcher):
         causes = "; ".join([*progress.anomalies.values(), *odd.values()][:10]).removesuffix(".")
         return "stalled", (
             f"Batch {self.batch.number} made no progress for {seen.idle_seconds:.0f} s: "
-            f"{causes or 'no cause seen in ZooKeeper'}. Its copies stay requested and throttled. Remove the cause: the "
+            f"{causes or 'no cause was seen'}. Its copies stay requested and throttled. Remove the cause: the "
             "copies then go on by themselves. Then clear this task."
         )
 

@@ -292,7 +292,7 @@ def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, seen: BatchSee
         return  # ZooKeeper has just been read, and tells what is done
     # A follower reports a stall while the batch runs, and everything else when nothing of it runs any more.
     if at is None or at.number != seen.batch or (where.in_flight is None) == (state == BatchState.STALLED):
-        log.warning("Batch %s was seen as %s, which it is no longer; going on from ZooKeeper", seen.batch, state)
+        log.warning("Batch %s was seen as %s, which it is no longer; going on from the cluster", seen.batch, state)
         return
     if state == BatchState.REFUSED:
         note_refused(plan, at, view, message)

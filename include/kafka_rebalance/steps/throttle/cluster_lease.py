@@ -108,7 +108,7 @@ class ClusterLease:
             _recorded(self.cluster)
         except (ArtifactError, CorruptZnodeError):
             self.cluster.lock.delete_lease()
-            taken.append("the record in ZooKeeper")
+            taken.append("the record in the cluster")
         return taken
 
 
@@ -124,5 +124,5 @@ def _recorded(cluster: OpenCluster) -> ThrottleLease | None:
     try:
         document = json.loads(record.text)
     except ValueError as bad:
-        raise ArtifactError(f"The lease in ZooKeeper is not JSON ({bad}). No throttle was changed.") from bad
+        raise ArtifactError(f"The lease in the cluster is not JSON ({bad}). No throttle was changed.") from bad
     return replace(ThrottleLease.from_mapping(document), generation=record.generation)

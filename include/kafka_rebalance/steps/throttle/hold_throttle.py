@@ -163,8 +163,8 @@ def _check_latest(kept: ClusterLease, lease: ThrottleLease) -> None:
         raise LockLostError(
             f"Another worker gave back, changed or took the throttle of run {lease.run} while this one set it. The "
             "other worker now takes care of it. Clear this task if the run is to go on. If this error comes again, "
-            f"ZooKeeper was restored from a backup: remove the files later than {lease.generation} in the folder of "
-            "this cluster's leases below runs_url."
+            "ZooKeeper, or the topic with the lock, was restored from a backup: remove the files later than "
+            f"{lease.generation} in the folder of this cluster's leases below runs_url."
         )
 
 

@@ -52,7 +52,7 @@ def check_nothing_of_ours(cluster: OpenCluster, plan: ApprovedPlan, consequence:
         shown = some([f"{entity}: {key} = {value}" for entity, key, value in found])
         raise ThrottleError(
             "A throttle of this run is in force, and nothing tells what was there before it: its lease is gone from "
-            f"the folder leases below runs_url and from ZooKeeper. {consequence} In force: {shown}. If the folder of "
+            f"the folder leases below runs_url and from the cluster. {consequence} In force: {shown}. If the folder of "
             "the run has a throttle.json, its prior says what was there before. Once nothing is copied, restore that "
             "with kafka-configs, or remove these keys. kafka_throttle_janitor lists them when its break_lock has given "
             "the lock back. Then clear this task."
