@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("sizes", nargs="+", choices=SIZES)
     parser.add_argument("--only", nargs="+", default=[], metavar="SCENARIO", help="such as add or drain")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
+    parser.add_argument("--looks", type=int, default=LOOKS, help="in the least time that a plan can take")
     parser.add_argument("--print-only", action="store_true", help="leave docs/ as it is")
     asked = parser.parse_args(arguments)
     default = Settings()
@@ -51,13 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             out, began = Path(scratch) / f"{case.snapshot.name}-{case.tolerance}", time.monotonic()
             planned(case, out)
             plan = read_candidate(out, CANDIDATE)
-            run = roll(plan.moves, limits, looks=LOOKS)
+            run = roll(plan.moves, limits, looks=asked.looks)
             lines.append(
                 f"| {case.size} {case.scenario} | {case.tolerance:.0%} | {len(plan.moves):,} | "
                 f"{batches_over_bound(plan):.3f} | {run.over_bound:.3f} | {run.requests:,} |"
             )
             print(f"{time.monotonic() - began:4.0f} s  {lines[-1]}", flush=True)
-    if not asked.print_only:
+    if not (asked.print_only or asked.only):
         write_section(SECTION, lines)
 
 

@@ -61,7 +61,7 @@ def fitting(
     places, leaders = limits.partitions - len(in_flight), limits.leader_changes - _leader_changes(in_flight)
     of_end: defaultdict[_End, deque[Move]] = defaultdict(deque)
     for move in waiting if places > 0 else ():
-        for end in _copies([move], limits) if move.size_bytes else ():
+        for end in _ends(move) if move.size_bytes else ():
             of_end[end].append(move)
     chosen: set[TopicPartition] = set()
 
@@ -116,13 +116,13 @@ def is_due(fits: Sequence[Move], waiting: Sequence[Move], in_flight: Collection[
     if not fits:
         return False
     busiest = _busiest((*in_flight, *waiting))
-    if any(not busiest.isdisjoint(_copies([move], limits)) for move in fits):
+    if any(not busiest.isdisjoint(_ends(move)) for move in fits):
         return True
     if 2 * len(in_flight) > limits.partitions:
         return False
     used, leaders_are_free = _copies(in_flight, limits), 2 * _leader_changes(in_flight) <= limits.leader_changes
     return any(
-        all(2 * used[end] <= limits.copies_per_broker for end in _copies([move], limits))
+        all(2 * used[end] <= limits.copies_per_broker for end in _ends(move))
         for move in fits
         if leaders_are_free or not move.changes_leader
     )
@@ -142,7 +142,7 @@ def beside(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits,
     disks, busiest = DiskRises(ended, in_flight, waiting), _busiest((*in_flight, *waiting))
     ready: list[Move] = []
     full: set[int] = set()
-    for move in sorted(waiting, key=lambda one: busiest.isdisjoint(_copies([one], limits))):
+    for move in sorted(waiting, key=lambda one: busiest.isdisjoint(_ends(one))):
         if len(ready) == limits.partitions:
             break
         blocking = disks.blocking(move)
@@ -154,6 +154,12 @@ def beside(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits,
 
 
 _End = tuple[int, str]  # a broker, and whether it receives or sends
+
+
+def _ends(move: Move) -> list[_End]:
+    """The brokers that copy something for this move."""
+    found = [(broker, "receives") for broker in move.added]
+    return [*found, (move.source, "sends")] if found else []
 
 
 def _busiest(left: Collection[Move]) -> set[_End]:
