@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.execution.eta import busiest_bytes
-from kafka_rebalance.execution.rolling import Limits, fitting, in_order, is_due
+from kafka_rebalance.execution.rolling import Limits, busiest_ends, fitting, in_order, is_due
 from kafka_rebalance.model.candidate import Move
 
 COALESCED = 20  # parts of a pause between two looks, of which each counts as one moment
@@ -63,7 +63,8 @@ def roll(
         next_look = now + pause if is_look else next_look
         asked = fitting(waiting, tuple(open_moves), limits, over) if is_look or not open_moves else ()
         assert asked or open_moves, "nothing runs, and nothing that waits fits"
-        if asked and (not open_moves or is_due(asked, waiting, tuple(open_moves), limits)):
+        busiest = busiest_ends((*open_moves, *waiting)) if asked else frozenset()
+        if asked and (not open_moves or is_due(asked, tuple(open_moves), limits, busiest)):
             requests += 1
             chosen = set(asked)
             waiting = [move for move in waiting if move not in chosen]

@@ -21,6 +21,8 @@ from kafka_rebalance.model.partition import TopicPartition
 # would be kept busy, and two alike would take turns.
 NEARLY = 0.9
 
+End = tuple[int, str]  # a broker, and whether it receives or sends
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -59,7 +61,7 @@ def fitting(
     disks = None if ended is None else DiskRises(ended, in_flight, waiting)
     used, left = _copies(in_flight, limits), _bytes_left((*in_flight, *waiting))
     places, leaders = limits.partitions - len(in_flight), limits.leader_changes - _leader_changes(in_flight)
-    of_end: defaultdict[_End, deque[Move]] = defaultdict(deque)
+    of_end: defaultdict[End, deque[Move]] = defaultdict(deque)
     for move in waiting if places > 0 else ():
         for end in _ends(move) if move.size_bytes else ():
             of_end[end].append(move)
@@ -101,22 +103,16 @@ def fitting(
     return tuple(move for move in waiting if move.topic_partition in chosen)
 
 
-def has_room(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits) -> bool:
-    """Whether a request is due, where disks do not matter: `waiting` are moves that `Beside` has found."""
-    return is_due(fitting(waiting, in_flight, limits), waiting, in_flight, limits)
-
-
-def is_due(fits: Sequence[Move], waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits) -> bool:
-    """Whether a request is due: some of `waiting` fit, and half of the places that they need are free.
+def is_due(fits: Sequence[Move], in_flight: Collection[Move], limits: Limits, busiest: Collection[End]) -> bool:
+    """Whether a request is due: some moves fit, and half of the places that they need are free.
 
     To ask for each move as soon as it fits would take about a request a move, and a broker with half of its places
     taken is busy all the same. But the plan ends no earlier than the broker that has most left to copy: for a move of
-    such a broker one free place is enough.
+    such a broker one free place is enough. `busiest`: see `busiest_ends`.
     """
     if not fits:
         return False
-    busiest = _busiest((*in_flight, *waiting))
-    if any(not busiest.isdisjoint(_ends(move)) for move in fits):
+    if any(end in busiest for move in fits for end in _ends(move)):
         return True
     if 2 * len(in_flight) > limits.partitions:
         return False
@@ -132,14 +128,28 @@ def is_due(fits: Sequence[Move], waiting: Sequence[Move], in_flight: Collection[
 class Beside:
     """What a follower needs to know of the rest of the plan, in order to see that a request is due."""
 
+    limits: Limits
     ready: tuple[Move, ...]  # which no disk holds up; the busiest brokers' first, and no more than there are places
-    # In flight: their ends make room on disks that hold up other moves.
-    freeing: frozenset[TopicPartition]
+    flying: frozenset[TopicPartition]  # in flight when the worker looked
+    freeing: frozenset[TopicPartition]  # of them, those whose end makes room on disks that hold up other moves
+    busiest: frozenset[End]
+
+    def is_due(self, in_flight: Collection[Move]) -> bool:
+        """Whether a request is due with these moves left in flight.
+
+        Never before one has ended since the worker looked: until then the worker would find what it has found.
+        """
+        left = {move.topic_partition for move in in_flight}
+        if self.flying <= left:
+            return False
+        if self.freeing and 2 * len(self.freeing & left) <= len(self.freeing):
+            return True
+        return is_due(fitting(self.ready, in_flight, self.limits), in_flight, self.limits, self.busiest)
 
 
 def beside(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits, ended: Collection[Move]) -> Beside:
     """Arguments as for `fitting`."""
-    disks, busiest = DiskRises(ended, in_flight, waiting), _busiest((*in_flight, *waiting))
+    disks, busiest = DiskRises(ended, in_flight, waiting), busiest_ends((*in_flight, *waiting))
     ready: list[Move] = []
     full: set[int] = set()
     for move in sorted(waiting, key=lambda one: busiest.isdisjoint(_ends(one))):
@@ -150,34 +160,37 @@ def beside(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits,
         if not blocking:
             ready.append(move)
     freeing = (move for move in in_flight if move.size_bytes and not full.isdisjoint(move.removed))
-    return Beside(tuple(ready), frozenset(move.topic_partition for move in freeing))
+    return Beside(
+        limits,
+        tuple(ready),
+        frozenset(move.topic_partition for move in in_flight),
+        frozenset(move.topic_partition for move in freeing),
+        busiest,
+    )
 
 
-_End = tuple[int, str]  # a broker, and whether it receives or sends
-
-
-def _ends(move: Move) -> list[_End]:
+def _ends(move: Move) -> list[End]:
     """The brokers that copy something for this move."""
     found = [(broker, "receives") for broker in move.added]
     return [*found, (move.source, "sends")] if found else []
 
 
-def _busiest(left: Collection[Move]) -> set[_End]:
+def busiest_ends(left: Collection[Move]) -> frozenset[End]:
     """The ends that have about as much to copy as any; none: there are no bytes."""
     by_end = _bytes_left(left)
     most = max(by_end.values(), default=0)
-    return {end for end, size in by_end.items() if size >= NEARLY * most} if most else set()
+    return frozenset(end for end, size in by_end.items() if size >= NEARLY * most) if most else frozenset()
 
 
-def _bytes_left(moves: Collection[Move]) -> Mapping[_End, int]:
+def _bytes_left(moves: Collection[Move]) -> Mapping[End, int]:
     received, sent = received_and_sent(moves)
     ways = (("receives", received), ("sends", sent))
     return Counter({(broker, way): size for way, by_broker in ways for broker, size in by_broker.items()})
 
 
-def _copies(moves: Iterable[Move], limits: Limits) -> Counter[_End]:
+def _copies(moves: Iterable[Move], limits: Limits) -> Counter[End]:
     """Copies that each broker sends and receives. A move alone may take more than all places."""
-    found: Counter[_End] = Counter()
+    found: Counter[End] = Counter()
     for move in moves:
         for broker in move.added:
             found[broker, "receives"] += 1

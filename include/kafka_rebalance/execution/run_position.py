@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, headed_for, stage_in
-from kafka_rebalance.execution.rolling import Beside, Limits, beside, fitting, in_order, is_due
+from kafka_rebalance.execution.rolling import Beside, Limits, beside, busiest_ends, fitting, in_order, is_due
 from kafka_rebalance.execution.stuck_request import request_of_what_is_gone
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -23,7 +23,7 @@ from kafka_rebalance.model.partition import TopicPartition
 class Position:
     done: tuple[int, ...]  # batches that are in place, whoever brought them there
     # What the controller works on for us; follow it. With a request znode that is a batch. Without one it is everything
-    # that was asked for in batches that are not done, under the number of the first of them.
+    # that was asked for and is not in place, under the number of the first batch that has moves in flight.
     in_flight: Batch | None
     # To request now, without moves that are done; None when all is done, and while nothing fits beside what is in
     # flight. With a request znode nothing ever does.
@@ -35,6 +35,7 @@ class Position:
     # Without a request znode: what may be requested after `next`, in its order, and what of it the follower watches.
     waiting: tuple[Move, ...] = ()
     beside: Beside | None = None
+    in_place: frozenset[TopicPartition] = frozenset()  # and what is in place, also of batches that are not done
 
     @property
     def finished(self) -> bool:
@@ -114,20 +115,22 @@ def _rolling(
     all_moves = [move for batch in batches for move in batch.moves]
     ended = [move for move in all_moves if stages[move.topic_partition] is Stage.DONE]
     waiting = [move for move in in_order(all_moves) if move.topic_partition in to_come]
+    asked_for = tuple(move for move in ours if stages[move.topic_partition] is not Stage.DONE)
     fits = fitting(waiting, flying, limits, ended)
     # Once something was refused, what is in flight comes to its end first.
-    if flying and (refused or not is_due(fits, waiting, flying, limits)):
+    if flying and (refused or not is_due(fits, flying, limits, busiest_ends((*flying, *waiting)))):
         fits = ()
     chosen = {move.topic_partition for move in fits}
     rest = tuple(move for move in waiting if move.topic_partition not in chosen)
     digest = batches[0].candidate_digest
     return dataclasses.replace(
         found,
-        in_flight=Batch(min(move.batch for move in flying), tuple(ours), digest) if flying else None,
+        in_flight=Batch(min(move.batch for move in flying), asked_for, digest) if flying else None,
         next=Batch(min(move.batch for move in fits), fits, digest) if fits else None,
         refused=refused,
         waiting=rest,
         beside=beside(rest, (*flying, *fits), limits, ended),
+        in_place=frozenset(move.topic_partition for move in ended),
     )
 
 

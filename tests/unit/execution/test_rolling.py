@@ -10,12 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.rolling_runs import roll
-from kafka_rebalance.execution.rolling import Limits, beside, fitting, has_room, in_order
+from kafka_rebalance.execution.rolling import Limits, beside, busiest_ends, fitting, in_order, is_due
 from kafka_rebalance.model.candidate import Move
 from support.kafka.small_clusters import move
 from support.plans.batch_runs import run_batches
 
 LIMITS = Limits(copies_per_broker=2, partitions=10, leader_changes=10)
+
+
+def has_room(waiting: Any, in_flight: Any, limits: Limits) -> bool:
+    return is_due(fitting(waiting, in_flight, limits), in_flight, limits, busiest_ends((*in_flight, *waiting)))
 
 
 def names(moves: Any) -> list[str]:
@@ -77,6 +81,18 @@ def test_a_follower_watches_what_no_disk_holds_up_and_what_makes_room_on_disks()
     assert found.ready == (free,)
     assert found.freeing == {off.topic_partition}
     assert beside([onto, free], [], LIMITS, [off]).freeing == frozenset()
+
+
+def test_no_request_is_due_before_a_move_has_ended_that_was_in_flight_when_the_worker_looked() -> None:
+    """What the worker had to leave stays as it is until then, so nobody looks again and again."""
+    off, onto = move("t-0", [3, 1], [4, 1], size=100, batch=1), move("t-1", [1, 2], [3, 2], size=1000, batch=2)
+    small = [move(f"s-{n}", [5, 2], [6, 2], size=10, batch=1) for n in range(10)]
+    flying = [off, *small[:9]]
+    found = beside([*small[9:], onto], flying, Limits(10, 250, 1000), [])
+    assert not found.is_due(flying)
+    assert not found.is_due(flying[:-1]), "one of ten places of a broker that has little to copy"
+    assert found.is_due(flying[1:]), "the disk of the busiest broker has room"
+    assert found.is_due([off, *small[:4]])
 
 
 def test_where_places_are_few_the_broker_with_most_left_to_copy_is_never_idle() -> None:

@@ -208,11 +208,12 @@ def test_moves_of_later_batches_are_requested_with_the_first_as_far_as_they_fit(
     assert [str(one.topic_partition) for one in now.waiting] == ["t-2"]
 
 
-def test_what_was_asked_for_in_batches_that_are_not_done_is_in_flight_together() -> None:
+def test_what_was_asked_for_and_is_not_in_place_is_in_flight_together() -> None:
     asked = {tp(name) for name in ("t-0", "t-1", "t-3")}
     t3 = partition([4, 2, 1], [4, 1], adding=[2], removing=[1])
     now = rolling({"t-0": NEW, "t-1": MARKED, "t-3": t3}, asked)
-    assert (now.in_flight.number, moves_of(now.in_flight)) == (1, ["t-0", "t-1", "t-3"])
+    assert (now.in_flight.number, moves_of(now.in_flight)) == (1, ["t-1", "t-3"])
+    assert now.in_place == {tp("t-0")}
     assert now.done == ()
     assert moves_of(now.next) == ["t-2", "t-4"]
     ended = rolling({"t-0": NEW, "t-1": NEW, "t-3": t3}, asked)

@@ -12,7 +12,8 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError, StorageError
-from kafka_rebalance.steps.reassignment.batch_file import followed, read_followed, write_followed
+from kafka_rebalance.execution.rolling import Beside, Limits
+from kafka_rebalance.steps.reassignment.batch_file import followed, followed_beside, read_followed, write_followed
 from kafka_rebalance.steps.run import left_out_moves
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
@@ -37,7 +38,7 @@ def test_it_is_what_the_plan_says(run: SimulatedRun, monkeypatch: pytest.MonkeyP
     assert first.flow_later.received
     monkeypatch.setattr(left_out_moves, "read_candidate", no_plan)
     for number, expected in ((1, first), (2, second)):
-        write_followed(run.folder, run.candidate.digest, followed(run.candidate, number))
+        write_followed(run.folder, run.candidate.digest, followed(run.candidate, number), is_whole=True)
         assert read_followed(run.folder, "light", number) == expected
 
 
@@ -59,6 +60,23 @@ def test_a_trigger_follows_it_without_the_plan(
     assert asyncio.run(fire()) == [{"state": "done", "batch": 1, "message": ""}]
 
 
+def test_what_may_be_requested_meanwhile_is_read_as_it_was_written(run: SimulatedRun) -> None:
+    moves = run.candidate.moves
+    flying = frozenset(move.topic_partition for move in moves[:2])
+    watched = Beside(Limits(10, 250, 1000), moves[2:], flying, frozenset(sorted(flying)[:1]), frozenset({(2, "sends")}))
+    batch = run.candidate.batches[0]
+    one = followed_beside(run.candidate, batch, moves[2:], watched)
+    write_followed(run.folder, run.candidate.digest, one, is_whole=False)
+    assert read_followed(run.folder, "light", batch.number) == one
+    written = json_files.read_json(run.folder, json_files.FOLLOWING)
+    for name in ("flying", "freeing", "busiest"):
+        del written[name]
+    json_files.write_json(run.folder, json_files.FOLLOWING, written)
+    earlier = read_followed(run.folder, "light", batch.number).beside
+    assert earlier is not None
+    assert not earlier.is_due(()), "an earlier version's does not tell what was in flight"
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -70,7 +88,7 @@ def test_a_trigger_follows_it_without_the_plan(
     ],
 )
 def test_the_plan_is_read_where_it_is_of_another_batch_or_damaged(run: SimulatedRun, change: dict[str, Any]) -> None:
-    write_followed(run.folder, run.candidate.digest, followed(run.candidate, 2))
+    write_followed(run.folder, run.candidate.digest, followed(run.candidate, 2), is_whole=True)
     written = json_files.read_json(run.folder, json_files.FOLLOWING)
     json_files.write_json(run.folder, json_files.FOLLOWING, written | change)
     assert read_followed(run.folder, "light", 2) == followed(run.candidate, 2)
@@ -88,8 +106,22 @@ def test_what_cannot_be_written_stops_no_batch(run: SimulatedRun, monkeypatch: p
         raise StorageError("No space left on device")
 
     monkeypatch.setattr(json_files, "write_whole", full)
-    write_followed(run.folder, run.candidate.digest, followed(run.candidate, 1))
+    write_followed(run.folder, run.candidate.digest, followed(run.candidate, 1), is_whole=True)
     assert read_followed(run.folder, "light", 1) == followed(run.candidate, 1)
+
+
+def test_what_is_in_flight_of_several_batches_must_be_written(
+    run: SimulatedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan does not tell it."""
+    one = followed_beside(run.candidate, run.candidate.batches[0], (), None)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise StorageError("No space left on device")
+
+    monkeypatch.setattr(json_files, "write_whole", full)
+    with pytest.raises(StorageError):
+        write_followed(run.folder, run.candidate.digest, one, is_whole=False)
 
 
 def test_the_triggerer_loads_neither_arrow_nor_numpy() -> None:

@@ -74,9 +74,7 @@ def test_a_request_that_outlives_its_topics_is_told_with_what_clears_it(
         cluster.fake.delete(f"/brokers/topics/{topic}", recursive=True)
     event, _ = run.follow(1)
     assert event is not None
-    with pytest.raises(
-        AirflowFailException, match=r"deleted its topic.*If the request stays.*elect_controller"
-    ):
+    with pytest.raises(AirflowFailException, match=r"deleted its topic.*If the request stays.*elect_controller"):
         run.resume(event)
 
 

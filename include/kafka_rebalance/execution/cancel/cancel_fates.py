@@ -224,7 +224,9 @@ def out_of_order(moves: Sequence[Move], view: ClusterView) -> tuple[Move, ...]:
 
 def remaining(batches: Sequence[Batch], where: Position) -> dict[str, Any]:
     """What a run leaves undone if it stops after the batch under way; `running` None: there is none."""
-    running = () if where.in_flight is None else {move.topic_partition for move in where.in_flight.moves}
+    running = set(where.in_place)
+    if where.in_flight is not None:
+        running |= {move.topic_partition for move in where.in_flight.moves}
     left = [batch for batch in batches if batch.number not in where.done]
     moves = [move for batch in left for move in batch.moves if move.topic_partition not in running]
     return {

@@ -35,10 +35,7 @@ class Followed:
     flow_earlier: Flow
     flow_later: Flow
     busiest_later: tuple[int, ...]  # of each later batch: bytes of the broker that copies most
-    # Without a request znode: what may be requested beside it, what makes room on disks, and the limits; else empty.
-    waiting: tuple[Move, ...] = ()
-    freeing: frozenset[TopicPartition] = frozenset()
-    limits: Limits | None = None
+    beside: Beside | None = None  # without a request znode: what may be requested meanwhile; None: nothing
 
     @property
     def busiest(self) -> int:
@@ -54,15 +51,11 @@ def followed(candidate: Candidate, number: int) -> Followed:
     return _among(candidate, batch, [move for move in candidate.moves if move.batch > number])
 
 
-def followed_beside(
-    candidate: Candidate, batch: Batch, waiting: Sequence[Move], watched: Beside | None, limits: Limits
-) -> Followed:
+def followed_beside(candidate: Candidate, batch: Batch, waiting: Sequence[Move], watched: Beside | None) -> Followed:
     """What is in flight. `waiting`: all that comes later. Without `watched` none may be added meanwhile."""
     rest = {move.topic_partition for move in waiting}
     found = _among(candidate, batch, [move for move in candidate.moves if move.topic_partition in rest])
-    if watched is None:
-        return found
-    return replace(found, waiting=watched.ready, freeing=watched.freeing, limits=limits)
+    return replace(found, beside=watched)
 
 
 def _among(candidate: Candidate, batch: Batch, later: Sequence[Move]) -> Followed:
@@ -82,7 +75,7 @@ def _among(candidate: Candidate, batch: Batch, later: Sequence[Move]) -> Followe
     )
 
 
-def write_followed(folder: RunFolder, digest: str, one: Followed) -> None:
+def write_followed(folder: RunFolder, digest: str, one: Followed, *, is_whole: bool) -> None:
     """For the triggerer, before it gets the batch. If the write of a whole batch fails, it reads the plan."""
     content: dict[str, Any] = {
         "batch": one.batch.number,
@@ -91,11 +84,11 @@ def write_followed(folder: RunFolder, digest: str, one: Followed) -> None:
         "earlier": [one.earlier, one.bytes_earlier, _to_pairs(one.flow_earlier)],
         "later": [one.later, one.bytes_later, _to_pairs(one.flow_later), one.busiest_later],
     }
-    if one.limits is not None:
-        content["waiting"] = [_row(move, one.batch.number) for move in one.waiting]
-        content["freeing"] = sorted(one.freeing)
-        content["limits"] = asdict(one.limits)
-    with suppress(StorageError) if one.limits is None else nullcontext():
+    if (more := one.beside) is not None:
+        content["waiting"] = [_row(move, one.batch.number) for move in more.ready]
+        content["limits"] = asdict(more.limits)
+        content |= {"flying": sorted(more.flying), "freeing": sorted(more.freeing), "busiest": sorted(more.busiest)}
+    with suppress(StorageError) if is_whole else nullcontext():
         json_files.write_json(folder, json_files.FOLLOWING, content, source_digest=digest)
 
 
@@ -137,10 +130,18 @@ def _read(folder: RunFolder, name: str, number: int) -> Followed:
         Batch(number, _moves(document["moves"], number), document["source_digest"]),
         document["batches"], earlier, later, bytes_earlier, bytes_later,
         _of_pairs(flow_earlier), _of_pairs(flow_later), tuple(busiest_later),
-        _moves(document.get("waiting", ()), number),
-        frozenset(TopicPartition(topic, partition) for topic, partition in document.get("freeing", ())),
-        None if limits is None else Limits(**limits),
+        None if limits is None else _beside(document, Limits(**limits), number),
     )  # fmt: skip
+
+
+def _beside(document: Mapping[str, Any], limits: Limits, number: int) -> Beside:
+    """An earlier version's does not tell what was in flight, so nothing is added before all of it has ended."""
+    flying, freeing = (
+        frozenset(TopicPartition(topic, partition) for topic, partition in document.get(name, ()))
+        for name in ("flying", "freeing")
+    )
+    busiest = frozenset((broker, way) for broker, way in document.get("busiest", ()))
+    return Beside(limits, _moves(document["waiting"], number), flying, freeing, busiest)
 
 
 def _moves(rows: Sequence[Sequence[Any]], number: int) -> tuple[Move, ...]:

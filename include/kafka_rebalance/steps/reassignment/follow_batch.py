@@ -25,7 +25,6 @@ from kafka_rebalance.execution.follow.move_progress import (
     progress_line,
 )
 from kafka_rebalance.execution.follow.stalled_copies import Movement
-from kafka_rebalance.execution.rolling import has_room
 from kafka_rebalance.model.candidate import brokers_touched
 from kafka_rebalance.model.cluster_view import BatchView
 from kafka_rebalance.model.connection import ClusterConnection
@@ -167,15 +166,11 @@ class BatchFollower(Watcher):
 
     def _has_room(self, progress: MovesProgress, each: Sequence[PartitionProgress]) -> bool:
         """Whether more is to be requested. If anything is wrong with what is in flight, that comes to its end first."""
-        if self._followed.limits is None or progress.refused or progress.taken_back:
+        if self._followed.beside is None or progress.refused or progress.taken_back:
             return False
         if self._control.cancelled is not None or self._control.stop_after_batch is not None:
             return False
-        in_flight = [one.move for one in each if one.phase is not Phase.DONE]
-        freeing = self._followed.freeing
-        still = sum(move.topic_partition in freeing for move in in_flight)
-        makes_room = bool(freeing) and 2 * still <= len(freeing)
-        return makes_room or has_room(self._followed.waiting, in_flight, self._followed.limits)
+        return self._followed.beside.is_due([one.move for one in each if one.phase is not Phase.DONE])
 
     def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
         seen = self._movement

@@ -69,7 +69,7 @@ class Follow:
     def followed(self) -> Followed:
         if self.waiting is None:
             return followed(self.plan.candidate, self.batch.number)
-        return followed_beside(self.plan.candidate, self.batch, self.waiting, self.beside, self.plan.limits)
+        return followed_beside(self.plan.candidate, self.batch, self.waiting, self.beside)
 
     def to_arguments(self) -> dict[str, Any]:
         return {
@@ -106,7 +106,7 @@ def reassign(
         while isinstance(step, Follow) and (seen := _stay(connection, step, pace)) is not None:
             step = visit.advance(seen)
     if isinstance(step, Follow):
-        write_followed(step.plan.folder, step.plan.candidate.digest, step.followed)
+        write_followed(step.plan.folder, step.plan.candidate.digest, step.followed, is_whole=step.waiting is None)
     elif step is None:
         log.info("All %d batches are in place", len(plan.candidate.batches))
     else:
@@ -288,10 +288,12 @@ def _partitions(batch: Batch | None) -> set[TopicPartition]:
 def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, seen: BatchSeen) -> None:
     """Raises what was seen, if ZooKeeper still shows it. What was seen of an earlier batch no longer counts."""
     at, state, message = where.in_flight or where.next, seen.state, seen.message
-    if state in (BatchState.READY, BatchState.DONE, BatchState.UNREADABLE):
-        return  # ZooKeeper has just been read, and tells what is done
+    if state in (BatchState.READY, BatchState.DONE, BatchState.ROOM, BatchState.UNREADABLE):
+        return  # the cluster has just been read, and tells what is done
     # A follower reports a stall while the batch runs, and everything else when nothing of it runs any more.
-    if at is None or at.number != seen.batch or (where.in_flight is None) == (state == BatchState.STALLED):
+    # What is in flight without a request znode is of several batches: its number changes when one of them ends.
+    is_another = at is not None and view.traits.has_request_znode and at.number != seen.batch
+    if at is None or is_another or (where.in_flight is None) == (state == BatchState.STALLED):
         log.warning("Batch %s was seen as %s, which it is no longer; going on from the cluster", seen.batch, state)
         return
     if state == BatchState.REFUSED:

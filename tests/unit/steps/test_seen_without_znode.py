@@ -1,0 +1,57 @@
+"""What a worker makes of what a follower saw, where several batches are in flight at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_rebalance.errors import ExecutionError, RefusedError
+from kafka_rebalance.execution.rolling import Limits
+from kafka_rebalance.execution.run_position import position
+from kafka_rebalance.model.cluster_view import BY_ADMIN_API
+from kafka_rebalance.steps.reassignment import request_batch
+from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
+from support.kafka.small_clusters import batches, move, partition, view
+
+DONE, MOVING = partition([2]), partition([2, 1], [1], 1, adding=[2], removing=[1])
+
+
+@pytest.fixture(autouse=True)
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
+    notes: list[tuple[int, str]] = []
+    monkeypatch.setattr(
+        request_batch.batch_notes, "note_batch", lambda _, batch, state, **__: notes.append((batch.number, str(state)))
+    )
+    return notes
+
+
+def heed(plan: Any, states: dict[str, Any], seen: BatchSeen) -> None:
+    """All that is not waiting was asked for."""
+    moves = [one for batch in plan for one in batch.moves]
+    untouched = {str(one.topic_partition): partition(one.before) for one in moves}
+    now = view(untouched | states, traits=BY_ADMIN_API)
+    asked = {one.topic_partition for one in moves if str(one.topic_partition) in states}
+    where = position(plan, now, asked, limits=Limits(2, 10, 10))
+    request_batch._heed(None, now, where, seen)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("last", [DONE, MOVING])
+def test_room_for_more_is_no_verdict_also_where_all_has_ended_meanwhile(last: Any, noted: Any) -> None:
+    plan = batches(*(move(f"t-{n}", [1], [2], batch=1) for n in range(3)))
+    heed(plan, {"t-0": DONE, "t-1": last}, BatchSeen(BatchState.ROOM, 1))
+    assert noted == []
+
+
+def test_a_stall_counts_although_the_first_of_the_batches_has_ended_meanwhile(noted: Any) -> None:
+    plan = batches(move("t-0", [1], [2], batch=1), move("t-1", [1], [2], batch=2))
+    with pytest.raises(ExecutionError, match="it stands"):
+        heed(plan, {"t-0": DONE, "t-1": MOVING}, BatchSeen(BatchState.STALLED, 1, "it stands"))
+    assert noted == [(2, "stalled")]
+
+
+def test_a_cancel_counts_although_the_first_of_the_batches_has_ended_meanwhile(noted: Any) -> None:
+    plan = batches(move("t-0", [1], [2], batch=1), move("t-1", [1], [2], batch=2))
+    with pytest.raises(RefusedError, match="somebody did"):
+        heed(plan, {"t-0": DONE, "t-1": partition([1])}, BatchSeen(BatchState.TAKEN_BACK, 1, "somebody did"))
+    assert noted == [(2, "taken_back")]
