@@ -94,7 +94,7 @@ bench-execution-kraft: setup  ## measure the same without ZooKeeper
 
 .PHONY: bench-rolling
 bench-rolling: setup  ## compute how long plans take with batches and without, on paper, into docs/
-	$(BIN)/python -m bench.rolling S M L
+	$(BIN)/python -m bench.rolling S M
 
 .PHONY: bench-web
 bench-web: setup  ## measure the run's page and its searches at 1,000 brokers and 150,000 moves, in a browser, into docs/
