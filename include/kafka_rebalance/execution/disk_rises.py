@@ -50,11 +50,10 @@ class DiskRises:
 
     def _is_too_much(self, broker: int, move: Move) -> bool:
         arrivals, removals = self._arrivals[broker], self._removals[broker]
-        earlier = sorted(batch for batch in arrivals.keys() | removals.keys() if batch < move.batch)
+        # Behind the last of the earlier removals, the level is what the plan itself would have.
+        last = max((batch for batch, size in removals.items() if size and batch < move.batch), default=0)
         level = self._level[broker] + move.size_bytes
-        for batch in earlier:
-            if not any(removals[later] for later in earlier if later >= batch):
-                return False  # from here on, what the plan itself would have
+        for batch in sorted(batch for batch in arrivals.keys() | removals.keys() if batch <= last):
             level += arrivals[batch]
             if level > self._highest[broker]:
                 return True
