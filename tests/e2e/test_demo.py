@@ -27,7 +27,9 @@ def demo(**variables: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("variables", [{"VERSION": "4.4.0"}, {"VERSION": "3.9.2", "KRAFT": "1"}], ids=str)
+@pytest.mark.parametrize(
+    "variables", [{"VERSION": "4.4.0"}, {"VERSION": "3.9.2", "KRAFT": "1"}], ids=["4.4.0", "3.9.2"]
+)
 def test_the_demo_moves_and_verifies_without_zookeeper(variables: dict[str, str]) -> None:
     ended = demo(**variables)
     assert ended.returncode == 0, ended.stdout + ended.stderr
