@@ -36,6 +36,7 @@ class Position:
     waiting: tuple[Move, ...] = ()
     beside: Beside | None = None
     in_place: frozenset[TopicPartition] = frozenset()  # and what is in place, also of batches that are not done
+    asked: tuple[Move, ...] = ()  # and what was asked for and is not in place, whether it is in flight or not
 
     @property
     def finished(self) -> bool:
@@ -102,8 +103,16 @@ def _rolling(
     ours = [m for batch in unfinished if not batch.elects for m in batch.moves if m.topic_partition in asked]
     refused = _dropped([move for move in ours if move.batch in found.begun], stages)
     flying = [move for move in ours if _runs(stages[move.topic_partition])]
+    all_moves = [move for batch in batches for move in batch.moves]
+    ended = [move for move in all_moves if stages[move.topic_partition] is Stage.DONE]
+    found = dataclasses.replace(
+        found,
+        refused=refused,
+        in_place=frozenset(move.topic_partition for move in ended),
+        asked=tuple(move for move in ours if stages[move.topic_partition] is not Stage.DONE),
+    )
     if not flying and (not unfinished or unfinished[0].elects):
-        return dataclasses.replace(found, refused=refused)
+        return found
     to_come = {
         move.topic_partition
         for batch in takewhile(lambda batch: not batch.elects, unfinished)
@@ -112,10 +121,7 @@ def _rolling(
     }
     if flying:
         to_come = {tp for tp in to_come - set(asked) if stages[tp] is Stage.UNTOUCHED}
-    all_moves = [move for batch in batches for move in batch.moves]
-    ended = [move for move in all_moves if stages[move.topic_partition] is Stage.DONE]
     waiting = [move for move in in_order(all_moves) if move.topic_partition in to_come]
-    asked_for = tuple(move for move in ours if stages[move.topic_partition] is not Stage.DONE)
     fits = fitting(waiting, flying, limits, ended)
     # Once something was refused, what is in flight comes to its end first.
     if flying and (refused or not is_due(fits, flying, limits, busiest_ends((*flying, *waiting)))):
@@ -125,12 +131,10 @@ def _rolling(
     digest = batches[0].candidate_digest
     return dataclasses.replace(
         found,
-        in_flight=Batch(min(move.batch for move in flying), asked_for, digest) if flying else None,
+        in_flight=Batch(min(move.batch for move in flying), found.asked, digest) if flying else None,
         next=Batch(min(move.batch for move in fits), fits, digest) if fits else None,
-        refused=refused,
         waiting=rest,
         beside=beside(rest, (*flying, *fits), limits, ended),
-        in_place=frozenset(move.topic_partition for move in ended),
     )
 
 

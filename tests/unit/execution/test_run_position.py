@@ -214,6 +214,7 @@ def test_what_was_asked_for_and_is_not_in_place_is_in_flight_together() -> None:
     now = rolling({"t-0": NEW, "t-1": MARKED, "t-3": t3}, asked)
     assert (now.in_flight.number, moves_of(now.in_flight)) == (1, ["t-1", "t-3"])
     assert now.in_place == {tp("t-0")}
+    assert [str(one.topic_partition) for one in now.asked] == ["t-1", "t-3"]
     assert now.done == ()
     assert moves_of(now.next) == ["t-2", "t-4"]
     ended = rolling({"t-0": NEW, "t-1": NEW, "t-3": t3}, asked)

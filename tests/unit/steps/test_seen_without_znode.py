@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,7 +34,8 @@ def heed(plan: Any, states: dict[str, Any], seen: BatchSeen) -> None:
     now = view(untouched | states, traits=BY_ADMIN_API)
     asked = {one.topic_partition for one in moves if str(one.topic_partition) in states}
     where = position(plan, now, asked, limits=Limits(2, 10, 10))
-    request_batch._heed(None, now, where, seen)  # type: ignore[arg-type]
+    approved: Any = SimpleNamespace(candidate=SimpleNamespace(digest="d"))
+    request_batch._heed(approved, now, where, seen)
 
 
 @pytest.mark.parametrize("last", [DONE, MOVING])
@@ -55,3 +57,23 @@ def test_a_cancel_counts_although_the_first_of_the_batches_has_ended_meanwhile(n
     with pytest.raises(RefusedError, match="somebody did"):
         heed(plan, {"t-0": DONE, "t-1": partition([1])}, BatchSeen(BatchState.TAKEN_BACK, 1, "somebody did"))
     assert noted == [(2, "taken_back")]
+
+
+@pytest.mark.parametrize("state", [BatchState.TAKEN_BACK, BatchState.REFUSED])
+def test_a_verdict_is_noted_on_what_was_asked_for_and_not_on_what_comes_next(state: BatchState, noted: Any) -> None:
+    plan = batches(
+        move("t-0", [1], [2], batch=1),
+        move("t-1", [1], [2], size=1, batch=2),
+        *(move(f"u-{n}", [3], [4], size=1000, batch=3) for n in range(3)),
+    )
+    with pytest.raises(RefusedError):
+        heed(plan, {"t-0": DONE, "t-1": partition([1])}, BatchSeen(state, 2, "why"))
+    assert noted == [(2, str(state))]
+
+
+@pytest.mark.parametrize("state", [BatchState.TAKEN_BACK, BatchState.REFUSED, BatchState.STALLED])
+def test_a_verdict_that_is_no_longer_true_is_not_heeded(state: BatchState, noted: Any) -> None:
+    """All that was asked for is in place."""
+    plan = batches(move("t-0", [1], [2], batch=1), move("t-1", [1], [2], batch=2))
+    heed(plan, {"t-0": DONE}, BatchSeen(state, 1, "why"))
+    assert noted == []

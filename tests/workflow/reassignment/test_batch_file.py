@@ -38,7 +38,7 @@ def test_it_is_what_the_plan_says(run: SimulatedRun, monkeypatch: pytest.MonkeyP
     assert first.flow_later.received
     monkeypatch.setattr(left_out_moves, "read_candidate", no_plan)
     for number, expected in ((1, first), (2, second)):
-        write_followed(run.folder, run.candidate.digest, followed(run.candidate, number), is_whole=True)
+        write_followed(run.folder, run.candidate.digest, followed(run.candidate, number), is_in_plan=True)
         assert read_followed(run.folder, "light", number) == expected
 
 
@@ -65,8 +65,8 @@ def test_what_may_be_requested_meanwhile_is_read_as_it_was_written(run: Simulate
     flying = frozenset(move.topic_partition for move in moves[:2])
     watched = Beside(Limits(10, 250, 1000), moves[2:], flying, frozenset(sorted(flying)[:1]), frozenset({(2, "sends")}))
     batch = run.candidate.batches[0]
-    one = followed_beside(run.candidate, batch, moves[2:], watched)
-    write_followed(run.folder, run.candidate.digest, one, is_whole=False)
+    one = followed_beside(run.candidate, batch, (), watched)
+    write_followed(run.folder, run.candidate.digest, one, is_in_plan=False)
     assert read_followed(run.folder, "light", batch.number) == one
     written = json_files.read_json(run.folder, json_files.FOLLOWING)
     for name in ("flying", "freeing", "busiest"):
@@ -88,7 +88,7 @@ def test_what_may_be_requested_meanwhile_is_read_as_it_was_written(run: Simulate
     ],
 )
 def test_the_plan_is_read_where_it_is_of_another_batch_or_damaged(run: SimulatedRun, change: dict[str, Any]) -> None:
-    write_followed(run.folder, run.candidate.digest, followed(run.candidate, 2), is_whole=True)
+    write_followed(run.folder, run.candidate.digest, followed(run.candidate, 2), is_in_plan=True)
     written = json_files.read_json(run.folder, json_files.FOLLOWING)
     json_files.write_json(run.folder, json_files.FOLLOWING, written | change)
     assert read_followed(run.folder, "light", 2) == followed(run.candidate, 2)
@@ -106,7 +106,7 @@ def test_what_cannot_be_written_stops_no_batch(run: SimulatedRun, monkeypatch: p
         raise StorageError("No space left on device")
 
     monkeypatch.setattr(json_files, "write_whole", full)
-    write_followed(run.folder, run.candidate.digest, followed(run.candidate, 1), is_whole=True)
+    write_followed(run.folder, run.candidate.digest, followed(run.candidate, 1), is_in_plan=True)
     assert read_followed(run.folder, "light", 1) == followed(run.candidate, 1)
 
 
@@ -121,7 +121,7 @@ def test_what_is_in_flight_of_several_batches_must_be_written(
 
     monkeypatch.setattr(json_files, "write_whole", full)
     with pytest.raises(StorageError):
-        write_followed(run.folder, run.candidate.digest, one, is_whole=False)
+        write_followed(run.folder, run.candidate.digest, one, is_in_plan=False)
 
 
 def test_the_triggerer_loads_neither_arrow_nor_numpy() -> None:

@@ -7,7 +7,7 @@ is written to the cluster from it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -36,6 +36,7 @@ class Followed:
     flow_later: Flow
     busiest_later: tuple[int, ...]  # of each later batch: bytes of the broker that copies most
     beside: Beside | None = None  # without a request znode: what may be requested meanwhile; None: nothing
+    is_whole: bool = True  # whether the batch is one of the plan: else nobody measures its bytes as those of that one
 
     @property
     def busiest(self) -> int:
@@ -51,11 +52,14 @@ def followed(candidate: Candidate, number: int) -> Followed:
     return _among(candidate, batch, [move for move in candidate.moves if move.batch > number])
 
 
-def followed_beside(candidate: Candidate, batch: Batch, waiting: Sequence[Move], watched: Beside | None) -> Followed:
-    """What is in flight. `waiting`: all that comes later. Without `watched` none may be added meanwhile."""
-    rest = {move.topic_partition for move in waiting}
-    found = _among(candidate, batch, [move for move in candidate.moves if move.topic_partition in rest])
-    return replace(found, beside=watched)
+def followed_beside(
+    candidate: Candidate, batch: Batch, in_place: Collection[TopicPartition], watched: Beside | None
+) -> Followed:
+    """What is in flight. `in_place`: all that has ended. Without `watched` none may be added meanwhile."""
+    here = {*in_place, *(move.topic_partition for move in batch.moves)}
+    found = _among(candidate, batch, [move for move in candidate.moves if move.topic_partition not in here])
+    whole = {move for move in candidate.moves if move.batch == batch.number}
+    return replace(found, beside=watched, is_whole=whole == set(batch.moves))
 
 
 def _among(candidate: Candidate, batch: Batch, later: Sequence[Move]) -> Followed:
@@ -75,8 +79,8 @@ def _among(candidate: Candidate, batch: Batch, later: Sequence[Move]) -> Followe
     )
 
 
-def write_followed(folder: RunFolder, digest: str, one: Followed, *, is_whole: bool) -> None:
-    """For the triggerer, before it gets the batch. If the write of a whole batch fails, it reads the plan."""
+def write_followed(folder: RunFolder, digest: str, one: Followed, *, is_in_plan: bool) -> None:
+    """For the triggerer, before it gets the batch. If the write of a batch of the plan fails, it reads the plan."""
     content: dict[str, Any] = {
         "batch": one.batch.number,
         "moves": [_row(move, one.batch.number) for move in one.batch.moves],
@@ -88,7 +92,9 @@ def write_followed(folder: RunFolder, digest: str, one: Followed, *, is_whole: b
         content["waiting"] = [_row(move, one.batch.number) for move in more.ready]
         content["limits"] = asdict(more.limits)
         content |= {"flying": sorted(more.flying), "freeing": sorted(more.freeing), "busiest": sorted(more.busiest)}
-    with suppress(StorageError) if is_whole else nullcontext():
+    if not is_in_plan:
+        content["is_whole"] = one.is_whole
+    with suppress(StorageError) if is_in_plan else nullcontext():
         json_files.write_json(folder, json_files.FOLLOWING, content, source_digest=digest)
 
 
@@ -131,6 +137,7 @@ def _read(folder: RunFolder, name: str, number: int) -> Followed:
         document["batches"], earlier, later, bytes_earlier, bytes_later,
         _of_pairs(flow_earlier), _of_pairs(flow_later), tuple(busiest_later),
         None if limits is None else _beside(document, Limits(**limits), number),
+        document.get("is_whole", limits is None),
     )  # fmt: skip
 
 

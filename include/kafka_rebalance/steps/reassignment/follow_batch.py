@@ -239,7 +239,9 @@ class BatchFollower(Watcher):
         return found.replicas
 
     def _measure(self, now: float, registered: frozenset[int]) -> tuple[int | None]:
-        """Bytes of the new replicas when all are in place; None if a broker does not tell them."""
+        """Bytes of the new replicas when all are in place; None if a broker does not tell, or of parts of batches."""
+        if not self._followed.is_whole:
+            return (None,)
         before, self._sizes = self._sizes, None
         held = self._read_sizes(now, registered)
         found = [held.get(move.topic_partition, {}).get(broker) for move in self.batch.moves for broker in move.added]

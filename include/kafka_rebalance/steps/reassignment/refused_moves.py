@@ -31,7 +31,7 @@ def note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str) 
 
 def check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
     """Raises RefusedError if the controller dropped moves of `batch`, or if somebody else cancelled them."""
-    for part in _parts(batch):
+    for part in parts_of(batch):
         _check_part(plan, part, view)
 
 
@@ -90,7 +90,7 @@ def _check_not_taken_back(plan: ApprovedPlan, batch: Batch, view: ClusterView, n
     raise RefusedError(f"{why} {NOT_AGAIN}")
 
 
-def _parts(batch: Batch) -> list[Batch]:
+def parts_of(batch: Batch) -> list[Batch]:
     """What is requested at once, by the batches of the plan."""
     numbers = sorted({move.batch for move in batch.moves})
     return [replace(batch, number=n, moves=tuple(m for m in batch.moves if m.batch == n)) for n in numbers]

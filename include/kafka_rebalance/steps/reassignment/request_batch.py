@@ -39,7 +39,7 @@ from kafka_rebalance.steps.reassignment.batch_file import Followed, followed, fo
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.steps.reassignment.elect_preferred import elect_preferred, led_by_first, may_elect, most_at_once
 from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower, follow_for
-from kafka_rebalance.steps.reassignment.refused_moves import NOT_AGAIN, check_not_refused, note_refused
+from kafka_rebalance.steps.reassignment.refused_moves import NOT_AGAIN, check_not_refused, note_refused, parts_of
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved
 from kafka_rebalance.steps.run.asked_batches import asked_for, gone_through
 from kafka_rebalance.steps.run.checks_before_write import check_before_write, check_clock_for_window, pause_now
@@ -62,14 +62,14 @@ STATES_SECONDS = 30.0
 class Follow:
     plan: ApprovedPlan
     batch: Batch
-    waiting: tuple[Move, ...] | None = None  # without a request znode: all that is to be requested later, in its order
+    in_place: frozenset[TopicPartition] | None = None  # without a request znode: what has ended, of all batches
     beside: Beside | None = None  # with it the follower looks for room for more
 
     @property
     def followed(self) -> Followed:
-        if self.waiting is None:
+        if self.in_place is None:
             return followed(self.plan.candidate, self.batch.number)
-        return followed_beside(self.plan.candidate, self.batch, self.waiting, self.beside)
+        return followed_beside(self.plan.candidate, self.batch, self.in_place, self.beside)
 
     def to_arguments(self) -> dict[str, Any]:
         return {
@@ -106,7 +106,7 @@ def reassign(
         while isinstance(step, Follow) and (seen := _stay(connection, step, pace)) is not None:
             step = visit.advance(seen)
     if isinstance(step, Follow):
-        write_followed(step.plan.folder, step.plan.candidate.digest, step.followed, is_whole=step.waiting is None)
+        write_followed(step.plan.folder, step.plan.candidate.digest, step.followed, is_in_plan=step.in_place is None)
     elif step is None:
         log.info("All %d batches are in place", len(plan.candidate.batches))
     else:
@@ -167,7 +167,7 @@ class Visit:
         If that may not be requested now, everything in flight comes to its end first. Then the run waits, or fails.
         """
         if where.next is None:
-            return Follow(plan, in_flight, where.waiting, where.beside)
+            return Follow(plan, in_flight, where.in_place, where.beside)
         try:
             self._elect(plan, view, where)
             step = self._request(plan, view, where, where.next)
@@ -178,7 +178,7 @@ class Visit:
             step = None
         if isinstance(step, Follow):
             return step
-        return Follow(plan, in_flight, (*where.next.moves, *where.waiting))
+        return Follow(plan, in_flight, where.in_place)
 
     def _take_back_late(self, plan: ApprovedPlan) -> None:
         asked = asked_for(plan.folder, plan.candidate.moves, self.cluster)
@@ -273,7 +273,7 @@ class Visit:
         if where.in_flight is not None:
             number = min(where.in_flight.number, batch.number)
             batch = replace(batch, number=number, moves=(*where.in_flight.moves, *batch.moves))
-        return Follow(plan, batch, where.waiting, where.beside)
+        return Follow(plan, batch, where.in_place, where.beside)
 
 
 def _position(plan: ApprovedPlan, view: ClusterView, cluster: OpenCluster) -> Position:
@@ -291,23 +291,24 @@ def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, seen: BatchSee
     if state in (BatchState.READY, BatchState.DONE, BatchState.ROOM, BatchState.UNREADABLE):
         return  # the cluster has just been read, and tells what is done
     # A follower reports a stall while the batch runs, and everything else when nothing of it runs any more.
-    # What is in flight without a request znode is of several batches: its number changes when one of them ends.
-    is_another = at is not None and view.traits.has_request_znode and at.number != seen.batch
-    if at is None or is_another or (where.in_flight is None) == (state == BatchState.STALLED):
+    if not view.traits.has_request_znode:  # what was asked for at once is of several batches
+        at = Batch(seen.batch or 0, where.asked, plan.candidate.digest) if where.asked else None
+    if at is None or at.number != seen.batch or (where.in_flight is None) == (state == BatchState.STALLED):
         log.warning("Batch %s was seen as %s, which it is no longer; going on from the cluster", seen.batch, state)
         return
+    parts = parts_of(at)
     if state == BatchState.REFUSED:
-        note_refused(plan, at, view, message)
+        for part in parts:
+            note_refused(plan, part, view, message)
         stays = request_of_what_is_gone(view) is not None
         remedy = f" If the request stays, nothing else can be moved. {another_controller(view.controller)}."
         raise RefusedError(message + remedy * stays)
+    for part in parts:
+        batch_notes.note_batch(plan, part, state, **({"why": message} if state == BatchState.TAKEN_BACK else {}))
     if state == BatchState.TAKEN_BACK:
-        batch_notes.note_batch(plan, at, BatchState.TAKEN_BACK, why=message)
         raise RefusedError(f"{message} {NOT_AGAIN}")
     if state == BatchState.CANCELLED:
-        batch_notes.note_batch(plan, at, BatchState.CANCELLED)
         raise _stopped(plan, where, message)
-    batch_notes.note_batch(plan, at, state)
     raise ExecutionError(message)
 
 
