@@ -133,7 +133,5 @@ class KraftRegistry:
 
 
 def _new_cluster_id() -> str:
-    """22 characters. kafka-storage takes one that begins with a hyphen for an option."""
-    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        pass
-    return text
+    """22 characters."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -42,7 +42,8 @@ class OneJvm:
         jvm = self._gateway.jvm
         for node, values in properties.items():
             config = write_properties(self._folder / f"node-{node}.properties", values)
-            words = self._array(jvm.java.lang.String, ["format", "-t", cluster_id, "-c", str(config)])
+            # With the equals sign: an id may begin with a hyphen.
+            words = self._array(jvm.java.lang.String, ["format", f"--cluster-id={cluster_id}", "-c", str(config)])
             code = jvm.kafka.tools.StorageTool.execute(words, jvm.java.lang.System.err)
             if code:
                 raise LocalClusterError(f"{config} could not be formatted: kafka-storage ended with {code}.")
