@@ -56,8 +56,8 @@ test-fast: setup  ## run the unit tests alone
 .PHONY: test-tools
 test-tools: setup
 	@sh scripts/install-chromium.sh
-	@$(BIN)/python -c "from local_cluster.jars.class_path import spark_source_jars, tools_jars; \
-		from local_cluster.jars.locked_jars import ROOTS; from local_cluster.jvms.class_archive import find_runtime; \
+	@$(BIN)/python -c "from kafka_rebalance.local_cluster.jars.class_path import spark_source_jars, tools_jars; \
+		from kafka_rebalance.local_cluster.jars.locked_jars import ROOTS; from kafka_rebalance.local_cluster.jvms.class_archive import find_runtime; \
 		[(find_runtime(version, print), tools_jars(version, print)) for version in ROOTS]; spark_source_jars(print)"
 
 .PHONY: demo

@@ -18,8 +18,8 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import VERSIONS
+from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 
 REASSIGN = "/admin/reassign_partitions"
 NOBODY = (101, 102, 103)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from kazoo.client import KazooClient
 
-from local_cluster import LocalCluster
+from kafka_rebalance.local_cluster import LocalCluster
 
 BROKERS = 3
 REASSIGN, LOCK = "/admin/reassign_partitions", "/kafka_rebalance/run"

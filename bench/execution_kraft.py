@@ -22,8 +22,8 @@ from bench.execution import LOAD, LOAD_PARTITIONS, MOVED_BYTES, NO_THROTTLE, THR
 from bench.execution_load import Seen, load, table
 from bench.execution_ours import Ours, set_up_airflow
 from bench.pages import write_section
-from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import KRAFT_VERSIONS
+from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS
 
 SECTION = "bench-execution-kraft"
 BROKERS, AT_ONCE, POLL_SECONDS = 4, 500, 0.1

@@ -22,10 +22,10 @@ from faults import product
 from faults.processes import airflow_environment
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.steps.reassignment import request_batch
 from kafka_rebalance.workflow.operators.reassign import ReassignOperator
-from local_cluster import LocalCluster
 
 KNOWN_SECONDS = 120
 Call = Callable[[Any], None]  # a method of the operator, called with Airflow's context

@@ -13,9 +13,9 @@ from kafka_rebalance.admin.offsets import read_end_offsets
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs
 from kafka_rebalance.admin.wire import open_wire
+from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS
 from kafka_rebalance.model.connection import KafkaConnection
-from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import KRAFT_VERSIONS
 
 BROKERS, PARTITIONS_OF_A_TOPIC, REPEATS = 4, 100, 5
 

@@ -24,10 +24,10 @@ from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger, wait_for_dag
 from demo.tables import broker_table, check_lines, move_lines
 from kafka_rebalance.execution.approval_rules import REJECT
+from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION, KRAFT_VERSIONS, VERSIONS
+from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
-from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import DEFAULT_VERSION, KRAFT_VERSIONS, VERSIONS
-from local_cluster.scenarios import SCENARIOS
 
 CONNECTION = "kafka_demo"
 DATA_BYTES = 480_000_000  # of all replicas together: more than 200 MB of data with two or three replicas

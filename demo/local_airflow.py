@@ -16,7 +16,7 @@ from typing import Any, Self
 import httpx
 
 from demo.guard import GRACE_SECONDS, MARK_VARIABLE, Guard
-from local_cluster.machine.java import SHORT_JOBS, java_home
+from kafka_rebalance.local_cluster.machine.java import SHORT_JOBS, java_home
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROCESSES = ("api-server", "scheduler", "dag-processor", "triggerer")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from local_cluster.jars.locked_jars import KRAFT_VERSIONS, VERSIONS
+from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS, VERSIONS
 
 _KRAFT = "-kraft"
 WITHOUT_ZOOKEEPER = tuple(f"{version}{_KRAFT}" for version in KRAFT_VERSIONS)

@@ -15,7 +15,7 @@ from pathlib import Path
 from kafka.errors import KafkaError
 from kazoo.exceptions import KazooException
 
-from local_cluster import LocalCluster
+from kafka_rebalance.local_cluster import LocalCluster
 
 BROKERS, ZOOKEEPERS, CONTROLLERS = (1, 2, 3, 4), (1, 2, 3), (101, 102, 103)
 TARGET, RACK = 4, (1, 4)

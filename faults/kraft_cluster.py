@@ -26,7 +26,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataRequest
 
 from faults.cluster import BROKERS, WAIT_SECONDS, FaultCluster, Truth
-from local_cluster import LocalCluster
+from kafka_rebalance.local_cluster import LocalCluster
 
 LOCK_TOPIC = "__kafka_rebalance"
 _TIMEOUT_MS, _ANSWER_SECONDS = 10_000, 10.0

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from local_cluster.records import produce
+from kafka_rebalance.local_cluster.records import produce
 
 BULK_BYTES, STEADY_BYTES = 4_096, 1_024  # in a record's value
 STEADY_PAUSE_SECONDS = 0.01

@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from faults.clock import CLOCK_VARIABLE
-from local_cluster import LocalCluster
+from kafka_rebalance.local_cluster import LocalCluster
 
 ROOT = Path(__file__).parents[1]
 CONNECTION = "kafka_faults"

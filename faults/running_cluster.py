@@ -11,7 +11,7 @@ from faults.cluster import BROKERS, CONFIG, CONTROLLERS, DISK_BYTES, SESSION_SEC
 from faults.file_systems import own_file_system
 from faults.kraft_cluster import KraftFaultCluster
 from faults.zookeeper_cluster import ZooKeeperFaultCluster
-from local_cluster import LocalCluster
+from kafka_rebalance.local_cluster import LocalCluster
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from faults.processes import ROOT
 from faults.report import write_soak
 from faults.run import Result, airflow, loses_its_topic, run_case
 from faults.running_cluster import running
-from local_cluster.jars.locked_jars import DEFAULT_VERSION, VERSIONS
+from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION, VERSIONS
 
 REBALANCES = 12
 

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NoNodeError
 
 from faults.cluster import BEFORE, FaultCluster, Truth
-from local_cluster import LocalCluster, zookeeper_topics
+from kafka_rebalance.local_cluster import LocalCluster, zookeeper_topics
 
 _quiet = logging.getLogger("faults.kazoo")  # lost connections are expected here
 _quiet.setLevel(logging.CRITICAL)

@@ -26,8 +26,8 @@ STARTED = time.monotonic()
 NO_JAVA = 3
 FIND_JAVA = f"""
 import sys
-from local_cluster.errors import LocalClusterError
-from local_cluster.machine.java import find_java
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.machine.java import find_java
 try:
     print("setup: Java is", find_java())
 except LocalClusterError as missing:

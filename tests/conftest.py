@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from local_cluster.jars.locked_jars import VERSIONS
+from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 
 TESTS = Path(__file__).parent
 # How long an example takes depends on what else the machine does: Hypothesis' 0.2 seconds fail tests that are right.

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from kafka_rebalance.admin.wire import open_wire
+from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS
 from kafka_rebalance.model.connection import KafkaConnection
-from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import KRAFT_VERSIONS
 from support.kafka.change_recordings import SCENARIOS, play, read_log, steps_of
 from support.kafka.kafka_classes import KafkaClasses
 

@@ -8,8 +8,8 @@ import json
 import sys
 from pathlib import Path
 
-from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import VERSIONS
+from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from support.kafka.move_recordings import SCENARIOS, record_move
 
 FOLDER = Path(__file__).parent / "moves"

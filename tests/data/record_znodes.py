@@ -11,10 +11,10 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.zookeeper.client import open_client
-from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import VERSIONS
 
 FOLDER = Path(__file__).parent / "znodes"
 MOVING = "/brokers/topics/moving"

@@ -15,7 +15,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger
-from local_cluster import LocalCluster
+from kafka_rebalance.local_cluster import LocalCluster
 from support.airflow.browser import (
     PATIENCE_SECONDS,
     console_errors,

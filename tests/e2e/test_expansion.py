@@ -13,7 +13,7 @@ from selenium.webdriver import Chrome
 
 from demo.local_airflow import LocalAirflow
 from demo.runs import trigger
-from local_cluster import LocalCluster
+from kafka_rebalance.local_cluster import LocalCluster
 from support.airflow.browser import keep_picture, log_in, wait_for
 
 TOPIC, GROUP = "payments.by-customer", "billing"

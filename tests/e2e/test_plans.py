@@ -13,8 +13,8 @@ from selenium.webdriver.support.wait import WebDriverWait
 from demo.local_airflow import LocalAirflow
 from demo.runs import trigger
 from kafka_rebalance.kafka.reassign_tool_files import format_reassignment, parse_reassignment
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.partition import TopicPartition
-from local_cluster import LocalCluster
 from support.airflow.browser import PATIENCE_SECONDS, keep_picture, log_in
 
 TOPIC = "as-discussed"  # of its own: what other tests of this folder have moved does not show in it

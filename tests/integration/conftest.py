@@ -7,8 +7,8 @@ from functools import cache
 
 import pytest
 
-from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import VERSIONS
+from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from support.kafka.kafka_classes import KafkaClasses
 
 

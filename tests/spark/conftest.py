@@ -14,8 +14,8 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from kafka_rebalance.local_cluster.machine.java import SHORT_JOBS, find_java, java_home
 from kafka_rebalance.spark import package_zip
-from local_cluster.machine.java import SHORT_JOBS, find_java, java_home
 
 # (job, *its arguments, options=spark-submit's, environment=what is added to it)
 Submit = Callable[..., subprocess.Popen[str]]

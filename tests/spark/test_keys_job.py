@@ -30,13 +30,13 @@ from kafka_rebalance.documents.requests.key_sample import (
     key_in_words,
 )
 from kafka_rebalance.kafka.partitioner import partition_for_key
+from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.jars.class_path import spark_source_jars
+from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION, VERSIONS
+from kafka_rebalance.local_cluster.machine.ports import free_port
 from kafka_rebalance.spark import keys_job
 from kafka_rebalance.spark.job_driver import NONCE
 from kafka_rebalance.spark.kafka_options import KAFKA_CONFIG
-from local_cluster import LocalCluster
-from local_cluster.jars.class_path import spark_source_jars
-from local_cluster.jars.locked_jars import DEFAULT_VERSION, VERSIONS
-from local_cluster.machine.ports import free_port
 from support.kafka.default_partitioner import DefaultPartitioner
 
 JOB = keys_job.__file__

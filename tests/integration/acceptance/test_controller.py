@@ -16,6 +16,7 @@ from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.execution.check.cluster_ready import readiness_findings
 from kafka_rebalance.kafka.assignment import assign_replicas
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition, topic_identities
@@ -27,7 +28,6 @@ from kafka_rebalance.zookeeper.topic_writes import create_topic, delete_topic, r
 from kafka_rebalance.zookeeper.writer import create_election
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.registrations import decode_controller
-from local_cluster import LocalCluster
 from support import waiting
 
 WAIT_SECONDS = 30

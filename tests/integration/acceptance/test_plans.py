@@ -11,12 +11,12 @@ import pytest
 from kazoo.client import KazooClient
 
 from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from local_cluster import LocalCluster
 from support.kafka.on_versions import BOTH_KINDS
 from support.runs.rebalance_run import InProcessRun
 from support.zookeeper.zookeeper_log import Write, read_writes

@@ -14,12 +14,12 @@ from kafka_rebalance.admin.effective_configs import read_effective_configs
 from kafka_rebalance.admin.offsets import read_end_offsets, read_start_offsets
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from local_cluster import LocalCluster
 
 RECORD_BYTES = 10_240  # what LocalCluster.produce writes at once
 

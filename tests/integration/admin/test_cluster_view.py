@@ -21,6 +21,7 @@ from kafka_rebalance.admin.quorum import Quorum
 from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.errors import ConnectionSettingsError, RebalanceError
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
@@ -29,7 +30,6 @@ from kafka_rebalance.steps.run import cluster_snapshot
 from kafka_rebalance.steps.run.cluster_snapshot import read_snapshot
 from kafka_rebalance.zookeeper import reader
 from kafka_rebalance.zookeeper.client import open_client
-from local_cluster import LocalCluster
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.kafka.permissions import (
     AS_READER,

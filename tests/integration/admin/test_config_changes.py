@@ -12,8 +12,8 @@ from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_co
 from kafka_rebalance.admin.wire import Wire, open_wire
 from kafka_rebalance.errors import ConfigChangedError, WriteError
 from kafka_rebalance.kafka.throttles import FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
-from local_cluster import LocalCluster
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 
 LIVE = {1, 2}

@@ -19,9 +19,9 @@ from confluent_kafka.admin import (
 
 from kafka_rebalance.admin.group_members import read_groups
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from kafka_rebalance.model.connection import KafkaConnection
-from local_cluster import LocalCluster
-from local_cluster.jars.locked_jars import VERSIONS
 
 USER = "User:ANONYMOUS"
 AUTHORIZERS = {"2.0.1": "kafka.security.auth.SimpleAclAuthorizer"}

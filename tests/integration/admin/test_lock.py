@@ -14,10 +14,10 @@ from kafka import KafkaAdminClient
 from kafka_rebalance.admin.lock.log_lock import LogLock
 from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, LockLostError, ReadError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.lock_owner import NO_FENCE, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from local_cluster import LocalCluster
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.waiting import wait
 

@@ -14,11 +14,11 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from local_cluster import LocalCluster
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.kafka.permissions import (
     AS_READER,

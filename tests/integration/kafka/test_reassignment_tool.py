@@ -21,8 +21,8 @@ from kafka_rebalance.kafka.reassign_tool_files import (
     generate,
     parse_reassignment,
 )
+from kafka_rebalance.local_cluster.machine.ports import free_port
 from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassignment, encode_reassignment
-from local_cluster.machine.ports import free_port
 from support.kafka.java_random import JavaRandom
 from support.kafka.kafka_classes import JavaError, KafkaClasses
 

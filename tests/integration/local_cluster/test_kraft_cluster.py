@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from local_cluster import LocalCluster, LocalClusterError, kraft_mode
-from local_cluster.jars.locked_jars import KRAFT_VERSIONS
+from kafka_rebalance.local_cluster import LocalCluster, LocalClusterError, kraft_mode
+from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.waiting import wait
 

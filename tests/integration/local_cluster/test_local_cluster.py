@@ -14,12 +14,12 @@ import pytest
 
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.kafka.log_dir_choice import arrivals
+from kafka_rebalance.local_cluster import LocalCluster, LocalClusterError, zookeeper_topics
+from kafka_rebalance.local_cluster.detached import STATE_FILE
+from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
+from kafka_rebalance.local_cluster.machine.processes import ProcessId, read_start
+from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 from kafka_rebalance.model.connection import KafkaConnection
-from local_cluster import LocalCluster, LocalClusterError, zookeeper_topics
-from local_cluster.detached import STATE_FILE
-from local_cluster.jars.locked_jars import VERSIONS
-from local_cluster.machine.processes import ProcessId, read_start
-from local_cluster.scenarios import SCENARIOS
 from support.waiting import wait
 
 # What Kafka itself adds to values: headers of records and batches.
@@ -139,7 +139,7 @@ def where_new_replicas_go(cluster: LocalCluster) -> None:
 
 PARENT = """
 import sys
-from local_cluster import LocalCluster
+from kafka_rebalance.local_cluster import LocalCluster
 with LocalCluster("2.0.1", brokers=1, one_jvm=sys.argv[1] == "True") as cluster:
     print(cluster.folder, flush=True)
     sys.stdin.read()
@@ -212,7 +212,11 @@ def test_a_scenario_writes_what_it_says(name: str) -> None:
 
 def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "local_cluster", *arguments], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-m", "kafka_rebalance.local_cluster", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 

@@ -11,11 +11,11 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from local_cluster import LocalCluster
 from support.runs.rebalance_run import InProcessRun
 from support.waiting import wait
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
+from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.machine.ports import free_port
 from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.workflow.run_step import run_step
-from local_cluster import LocalCluster
-from local_cluster.machine.ports import free_port
 from support.runs.rebalance_run import CONNECTION, POLICY
 
 Tree = dict[str, tuple[bytes, int]]

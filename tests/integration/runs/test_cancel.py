@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import running_reassignments
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.steps.run.stop_requests import read_control
@@ -21,7 +22,6 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_broker_configs, read_cluster_view, read_topic_configs
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
-from local_cluster import LocalCluster
 from support.kafka.on_versions import BOTH_KINDS
 from support.runs.cancel_run import CancelRun
 from support.runs.rebalance_run import CONNECTION, InProcessRun

@@ -13,13 +13,13 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
 from kafka_rebalance.admin.replica_sizes import read_replica_sizes
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.znodes import paths
-from local_cluster import LocalCluster
 from support.kafka.on_versions import NEWEST
 from support.runs.cancel_run import CancelRun
 from support.runs.rebalance_run import InProcessRun

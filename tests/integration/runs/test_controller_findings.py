@@ -13,6 +13,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.execution.follow.batch_finding import BatchFinding, FindingKind
 from kafka_rebalance.execution.follow.controller_findings import UNHEARD_SECONDS, ZOMBIE_SECONDS, Watch, detect
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
@@ -20,7 +21,6 @@ from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_batch_view
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.controller_requests import encode_election, encode_reassignment
-from local_cluster import LocalCluster
 from support.kafka.small_clusters import move
 from support.waiting import wait
 

@@ -18,7 +18,7 @@ from faults.cluster import FaultCluster
 from faults.processes import ROOT
 from faults.run import airflow, run_case
 from faults.running_cluster import running
-from local_cluster.machine.processes import read_start
+from kafka_rebalance.local_cluster.machine.processes import read_start
 from support.waiting import wait
 
 VERSION = "2.0.1"  # starts fastest, and its controller tells the least about what it does

@@ -17,13 +17,13 @@ from kafka_rebalance.admin.effective_configs import read_effective_configs
 from kafka_rebalance.errors import ReadError, ThrottleError, UnwatchedError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.kafka.throttles import RATE_KEYS
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.steps.janitor import look_after_cluster, look_after_lease
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from local_cluster import LocalCluster
 from support import waiting
 from support.kafka.on_versions import BOTH_KINDS
 from support.runs.janitor_run import janitors_run

@@ -12,12 +12,12 @@ import pytest
 from kazoo.client import KazooClient
 
 from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from local_cluster import LocalCluster
 from support.kafka.kafka_classes import KafkaClasses
 from support.kafka.reassign_tool import ReassignPartitions
 from support.runs.cancel_run import CancelRun

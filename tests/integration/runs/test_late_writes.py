@@ -15,8 +15,8 @@ import pytest
 
 from kafka_rebalance.admin import wire
 from kafka_rebalance.cluster import with_admin_api
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.cluster_writes import Kind
-from local_cluster import LocalCluster
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster
 from support.runs.janitor_run import Airflow, tend

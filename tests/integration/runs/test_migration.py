@@ -15,12 +15,12 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ClusterNotReadyError
+from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.kraft_migration import KraftMigration
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.nightly.check_cluster import check
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import step_inputs
-from local_cluster import LocalCluster
-from local_cluster.kraft_migration import KraftMigration
 from support.runs.plain_deployment import ToldRuns
 from support.runs.rebalance_run import CONNECTION, InProcessRun
 

@@ -11,11 +11,11 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, ThrottleError, UnwatchedError
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.steps.janitor import look_after_cluster
 from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from local_cluster import LocalCluster
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster
 from support.runs.cancel_run import CancelRun

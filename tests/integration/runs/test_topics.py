@@ -10,6 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ClusterConnection, ZooKeeperConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.steps.topics.request import END
@@ -17,7 +18,6 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client, read_znodes
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from local_cluster import LocalCluster
 from support.kafka.kafka_classes import KafkaClasses
 from support.kafka.on_versions import BOTH_KINDS, MIDDLE, NEWEST, OLDEST
 from support.runs.topic_run import CONNECTION, TopicRun

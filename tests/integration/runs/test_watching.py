@@ -13,12 +13,12 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.run import stop_requests
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from local_cluster import LocalCluster
 from support.runs.rebalance_run import CONNECTION, POLICY, InProcessRun
 
 REASSIGN = "/admin/reassign_partitions"

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.admin.cluster_view import read_view
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.planning.tables.result_tables import read_candidate
@@ -20,7 +21,6 @@ from kafka_rebalance.steps.nightly.check_cluster import check
 from kafka_rebalance.steps.rebalance.plan_drift import read_drift
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
-from local_cluster import LocalCluster
 from support.kafka.kafka_classes import KafkaClasses
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.kafka.reassign_tool import ReassignPartitions

@@ -10,6 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kafka_rebalance.documents.controller import controller_document
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
@@ -17,7 +18,6 @@ from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.writer import create_reassignment
-from local_cluster import LocalCluster
 from support.documents.as_in_a_file import in_json
 from support.waiting import wait
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from local_cluster import LocalCluster
+from kafka_rebalance.local_cluster import LocalCluster
 from support.kafka.move_recordings import Scenario, record_move
 from support.kafka.recorded_moves import replay
 

@@ -10,6 +10,11 @@ import pytest
 from kazoo.security import make_acl
 
 from kafka_rebalance.errors import ReadError, WriteError
+from kafka_rebalance.local_cluster.jars.class_path import kafka_jars
+from kafka_rebalance.local_cluster.jvms.server_settings import JVM_OPTIONS, write_log4j, zookeeper_properties
+from kafka_rebalance.local_cluster.machine.java import find_java
+from kafka_rebalance.local_cluster.machine.ports import accepts_connections, free_port
+from kafka_rebalance.local_cluster.machine.processes import Guard, start_process
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.lock_owner import LockOwner
@@ -20,11 +25,6 @@ from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.topic_writes import create_topic, delete_topic, set_topic_configs, write_more_partitions
 from kafka_rebalance.zookeeper.writer import create_reassignment
-from local_cluster.jars.class_path import kafka_jars
-from local_cluster.jvms.server_settings import JVM_OPTIONS, write_log4j, zookeeper_properties
-from local_cluster.machine.java import find_java
-from local_cluster.machine.ports import accepts_connections, free_port
-from local_cluster.machine.processes import Guard, start_process
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import fake_cluster
 

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from kafka_rebalance.errors import KafkaRuleError, StaleProposalError, WriteError
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicIdentity, TopicPartition, topic_identities
@@ -29,7 +30,6 @@ from kafka_rebalance.zookeeper.topic_writes import (
     write_more_partitions,
 )
 from kafka_rebalance.zookeeper.znode_writes import commit
-from local_cluster import LocalCluster
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import fake_cluster
 

@@ -11,6 +11,7 @@ import pytest
 
 from kafka_rebalance.kafka import assignment
 from kafka_rebalance.kafka.topics import parse_replica_assignment
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicIdentity, topic_identities
 from kafka_rebalance.zookeeper.client import open_client
@@ -22,7 +23,6 @@ from kafka_rebalance.zookeeper.topic_writes import (
     set_topic_configs,
     write_more_partitions,
 )
-from local_cluster import LocalCluster
 from support.kafka.kafka_classes import KafkaClasses
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import fake_cluster

@@ -13,6 +13,7 @@ from kazoo.exceptions import NoNodeError
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, ReadError, WriteError
 from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_BYTES
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
@@ -29,7 +30,6 @@ from kafka_rebalance.zookeeper.reader import (
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.writer import create_election, create_reassignment
 from kafka_rebalance.zookeeper.znode_writes import check_fits, create_znode
-from local_cluster import LocalCluster
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import SimulatedController, fake_cluster
 

@@ -25,9 +25,9 @@ from kafka.protocol.admin import (
 from kafka_rebalance.admin.cluster_view import read_view
 from kafka_rebalance.admin.quorum import read_quorum
 from kafka_rebalance.admin.wire import Wire
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.cluster_writes import Kind
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
-from local_cluster import LocalCluster
 from support.kafka.kafka_classes import KafkaClasses
 from support.waiting import wait
 

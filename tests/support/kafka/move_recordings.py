@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.zookeeper.client import open_client
-from local_cluster import LocalCluster
 from support.waiting import wait
 from support.zookeeper.zookeeper_log import Write, read_writes
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pytest
 
-from local_cluster.jars.locked_jars import KRAFT_VERSIONS, VERSIONS
+from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS, VERSIONS
 
 
 def _on(*versions: str) -> pytest.MarkDecorator:

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
     ResourceType as AclResource,
 )
 
-from local_cluster import LocalCluster
+from kafka_rebalance.local_cluster import LocalCluster
 
 # Beside the listener of brokers and tests, one for the user `reader`, who may do what rules permit, and nothing else.
 WITH_A_READER = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from local_cluster import LocalCluster
+from kafka_rebalance.local_cluster import LocalCluster
 from support.kafka.kafka_classes import KafkaClasses
 
 

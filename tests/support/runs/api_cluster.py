@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from kafka import KafkaAdminClient, TopicPartition
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import PartitionView
-from local_cluster import LocalCluster
 from support.waiting import wait
 
 

@@ -19,6 +19,7 @@ from airflow.sdk.exceptions import TaskDeferred
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen
 from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
@@ -35,7 +36,6 @@ from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.operators.reassign import ReassignOperator
 from kafka_rebalance.workflow.run_step import run_step
-from local_cluster import LocalCluster
 from support.plans.plan_once import plan_once
 
 CONNECTION = "kafka_in_process"

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.steps.topics import forecast_keys, verify, write_change
 from kafka_rebalance.steps.topics import request as topic_request
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
-from local_cluster import LocalCluster
 from support.runs.asked_run import AskedRun
 from support.runs.rebalance_run import set_up_airflow
 

@@ -18,7 +18,7 @@ from faults.operator import Operator, leaders_to_restart
 from faults.run import Result
 from faults.soak import drawn
 from faults.strike import STRIKES
-from local_cluster.jars.locked_jars import VERSIONS
+from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 
 CASE = Case("3.9.2", Fault.TARGET, Moment.MID_COPY, seed=6)
 APPROVED = Truth(

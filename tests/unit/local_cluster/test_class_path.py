@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster import LocalClusterError
-from local_cluster.jars import class_path as jars_module
-from local_cluster.jars import fetch as fetch_module
-from local_cluster.jars.class_path import cached_jars, kafka_jars, spark_source_jars, tools_jars
-from local_cluster.jars.locked_jars import ALONE, ROOTS, SPARK_SOURCE, Jar, lock_path, read_lock
-from local_cluster.jars.make_lock import write_lock
+from kafka_rebalance.local_cluster import LocalClusterError
+from kafka_rebalance.local_cluster.jars import class_path as jars_module
+from kafka_rebalance.local_cluster.jars import fetch as fetch_module
+from kafka_rebalance.local_cluster.jars.class_path import cached_jars, kafka_jars, spark_source_jars, tools_jars
+from kafka_rebalance.local_cluster.jars.locked_jars import ALONE, ROOTS, SPARK_SOURCE, Jar, lock_path, read_lock
+from kafka_rebalance.local_cluster.jars.make_lock import write_lock
 
 
 def jar(name: str, content: bytes) -> Jar:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.__main__ import main
-from local_cluster.cluster import STATE_FILE
-from local_cluster.errors import LocalClusterError
-from local_cluster.jvms import class_archive
-from local_cluster.jvms.class_archive import find_runtime
-from local_cluster.jvms.runtime import Runtime
+from kafka_rebalance.local_cluster.__main__ import main
+from kafka_rebalance.local_cluster.cluster import STATE_FILE
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.jvms import class_archive
+from kafka_rebalance.local_cluster.jvms.class_archive import find_runtime
+from kafka_rebalance.local_cluster.jvms.runtime import Runtime
 
 
 @pytest.mark.parametrize("command", [["status"], ["down"], ["kill", "1"], ["start", "1"], ["up", "--add", "1"]])

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from local_cluster import LocalCluster, LocalClusterError
-from local_cluster.jvms.server_settings import Peer, zookeeper_properties
+from kafka_rebalance.local_cluster import LocalCluster, LocalClusterError
+from kafka_rebalance.local_cluster.jvms.server_settings import Peer, zookeeper_properties
 
 
 def test_every_server_is_told_of_all_and_a_single_one_of_none() -> None:

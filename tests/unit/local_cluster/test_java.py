@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster import LocalClusterError
-from local_cluster.machine import java as java_module
-from local_cluster.machine.java import find_java, java_home, make_shim
+from kafka_rebalance.local_cluster import LocalClusterError
+from kafka_rebalance.local_cluster.machine import java as java_module
+from kafka_rebalance.local_cluster.machine.java import find_java, java_home, make_shim
 
 
 @pytest.fixture(autouse=True)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster import LocalClusterError
-from local_cluster.machine.processes import Guard, ProcessId, last_lines, read_start, start_process
+from kafka_rebalance.local_cluster import LocalClusterError
+from kafka_rebalance.local_cluster.machine.processes import Guard, ProcessId, last_lines, read_start, start_process
 from support.waiting import wait
 
 PARENT = """
 import sys
 from pathlib import Path
-from local_cluster.machine.processes import Guard, start_process
+from kafka_rebalance.local_cluster.machine.processes import Guard, start_process
 folder = Path(sys.argv[1])
 guard = Guard([folder])
 child = start_process(["sleep", "600"], folder / "out", guard)

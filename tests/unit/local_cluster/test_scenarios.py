@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from local_cluster import LocalClusterError
-from local_cluster.scenarios import SCENARIOS
+from kafka_rebalance.local_cluster import LocalClusterError
+from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 
 
 class NotedCluster:

@@ -15,8 +15,8 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException
 
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.workflow.params.topics_form import TOPICS_PARAMS
-from local_cluster import LocalCluster
 from support.airflow.airflow_home import REPOSITORY
 from support.runs.rebalance_run import set_up_airflow
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.errors import LocalClusterError
 
 RECORD_BYTES = 10_240
 _TIMEOUT_SECONDS = 120

@@ -5,11 +5,11 @@ import tempfile
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from local_cluster.errors import LocalClusterError
-from local_cluster.jvms.one_jvm import OneJvm
-from local_cluster.jvms.runtime import Runtime
-from local_cluster.jvms.server_settings import Peer, write_properties, zookeeper_properties
-from local_cluster.machine.processes import Guard, Process, ProcessId, last_lines, start_process
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.jvms.one_jvm import OneJvm
+from kafka_rebalance.local_cluster.jvms.runtime import Runtime
+from kafka_rebalance.local_cluster.jvms.server_settings import Peer, write_properties, zookeeper_properties
+from kafka_rebalance.local_cluster.machine.processes import Guard, Process, ProcessId, last_lines, start_process
 
 ZOOKEEPER = "zookeeper"
 

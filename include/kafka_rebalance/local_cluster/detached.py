@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.errors import LocalClusterError
 
 STATE_FILE = "cluster.json"
 STATE_VERSION = 1

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from local_cluster import zookeeper_topics
-from local_cluster.jvms.server_settings import Peer, zookeeper_settings
-from local_cluster.machine.ports import accepts_connections, free_ports
-from local_cluster.mode import Layout, Properties, Replicas
+from kafka_rebalance.local_cluster import zookeeper_topics
+from kafka_rebalance.local_cluster.jvms.server_settings import Peer, zookeeper_settings
+from kafka_rebalance.local_cluster.machine.ports import accepts_connections, free_ports
+from kafka_rebalance.local_cluster.mode import Layout, Properties, Replicas
 
 
 class ZooKeeperMode:

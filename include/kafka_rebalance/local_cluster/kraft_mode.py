@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from local_cluster.errors import LocalClusterError
-from local_cluster.jvms.server_settings import kraft_settings
-from local_cluster.machine.ports import accepts_connections, free_ports
-from local_cluster.mode import Layout, Properties, Replicas
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.jvms.server_settings import kraft_settings
+from kafka_rebalance.local_cluster.machine.ports import accepts_connections, free_ports
+from kafka_rebalance.local_cluster.mode import Layout, Properties, Replicas
 
 FIRST_CONTROLLER = 101  # the node ids of a quorum of its own
 _COMBINED = 3  # brokers that are controllers too, at most

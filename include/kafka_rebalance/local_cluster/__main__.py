@@ -1,4 +1,4 @@
-"""`python -m local_cluster up|status|down|kill|start`: a cluster for experiments, which outlives the command."""
+"""`python -m kafka_rebalance.local_cluster`: a cluster for experiments, which outlives the command."""
 
 import argparse
 import shutil
@@ -8,11 +8,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from local_cluster.cluster import LocalCluster
-from local_cluster.errors import LocalClusterError
-from local_cluster.jars.locked_jars import DEFAULT_VERSION, ROOTS
-from local_cluster.machine.cache import cache_folder
-from local_cluster.scenarios import SCENARIOS
+from kafka_rebalance.local_cluster.cluster import LocalCluster
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION, ROOTS
+from kafka_rebalance.local_cluster.machine.cache import cache_folder
+from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 
 _UP_DEFAULTS = {"version": DEFAULT_VERSION, "kraft": False, "brokers": 3, "racks": 3, "scenario": None}
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m local_cluster", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m kafka_rebalance.local_cluster", description=__doc__)
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
         "--folder", type=Path, help="holds data, logs and cluster.json (default: cluster/ in the cache folder)"
@@ -115,7 +115,7 @@ def _up(folder: Path, options: argparse.Namespace) -> None:
         for topic, sizes in written.items():
             _say(f"  {topic}: {len(sizes)} partitions, {sum(sizes.values()) / 1e6:.1f} MB before replication")
     _show(cluster)
-    _say(f"It goes on running. End it with: python -m local_cluster down --folder {folder}")
+    _say(f"It goes on running. End it with: python -m kafka_rebalance.local_cluster down --folder {folder}")
 
 
 def _status(folder: Path, _options: argparse.Namespace) -> None:

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from local_cluster.errors import LocalClusterError
-from local_cluster.jvms.gateway import MAIN, open_gateway
-from local_cluster.jvms.runtime import Runtime
-from local_cluster.jvms.server_settings import ZOOKEEPER_TICK_MS, Peer, write_properties
-from local_cluster.machine.processes import Guard, Process, last_lines, start_process
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.jvms.gateway import MAIN, open_gateway
+from kafka_rebalance.local_cluster.jvms.runtime import Runtime
+from kafka_rebalance.local_cluster.jvms.server_settings import ZOOKEEPER_TICK_MS, Peer, write_properties
+from kafka_rebalance.local_cluster.machine.processes import Guard, Process, last_lines, start_process
 
 
 class OneJvm:

@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from local_cluster.errors import LocalClusterError
-from local_cluster.jvms.one_jvm import OneJvm
-from local_cluster.jvms.separate_jvms import SeparateJvms
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.jvms.one_jvm import OneJvm
+from kafka_rebalance.local_cluster.jvms.separate_jvms import SeparateJvms
 
 Layout = OneJvm | SeparateJvms
 Properties = Mapping[str, str]

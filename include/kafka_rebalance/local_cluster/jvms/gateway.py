@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from local_cluster.errors import LocalClusterError
-from local_cluster.machine.processes import last_lines
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.machine.processes import last_lines
 
 START_SECONDS = 60
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.errors import LocalClusterError
 
 CACHE_VARIABLE = "KAFKA_REBALANCE_CACHE"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from local_cluster.jvms.server_settings import JVM_OPTIONS, write_log4j, write_log4j2
+from kafka_rebalance.local_cluster.jvms.server_settings import JVM_OPTIONS, write_log4j, write_log4j2
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,16 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from local_cluster.errors import LocalClusterError
-from local_cluster.jars.class_path import Progress, kafka_jars, py4j_jar
-from local_cluster.jars.locked_jars import VERSIONS
-from local_cluster.jvms.one_jvm import OneJvm
-from local_cluster.jvms.runtime import Runtime
-from local_cluster.jvms.server_settings import broker_properties, kraft_settings, zookeeper_settings
-from local_cluster.machine.cache import cache_folder, only_one_process
-from local_cluster.machine.java import find_java
-from local_cluster.machine.ports import free_ports
-from local_cluster.machine.processes import Guard
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.jars.class_path import Progress, kafka_jars, py4j_jar
+from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
+from kafka_rebalance.local_cluster.jvms.one_jvm import OneJvm
+from kafka_rebalance.local_cluster.jvms.runtime import Runtime
+from kafka_rebalance.local_cluster.jvms.server_settings import broker_properties, kraft_settings, zookeeper_settings
+from kafka_rebalance.local_cluster.machine.cache import cache_folder, only_one_process
+from kafka_rebalance.local_cluster.machine.java import find_java
+from kafka_rebalance.local_cluster.machine.ports import free_ports
+from kafka_rebalance.local_cluster.machine.processes import Guard
 
 
 def find_runtime(version: str, progress: Progress) -> Runtime:

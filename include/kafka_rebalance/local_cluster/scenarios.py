@@ -8,8 +8,8 @@ wrote: topic → partition → bytes of one replica.
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from local_cluster.cluster import LocalCluster
-from local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.cluster import LocalCluster
+from kafka_rebalance.local_cluster.errors import LocalClusterError
 
 SizeBytes = dict[str, dict[int, int]]
 Scenario = Callable[..., SizeBytes]

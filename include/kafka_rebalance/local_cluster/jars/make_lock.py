@@ -1,6 +1,7 @@
-"""`python -m local_cluster.jars.make_lock VERSION` resolves the dependencies of `ROOTS` again and prints a lock file.
+"""Resolves the dependencies of `ROOTS` again and prints a lock file.
 
-`… tools-3.9.2` does so for Kafka's tools, `… spark-4.2.0` for Spark's Kafka source.
+`python -m kafka_rebalance.local_cluster.jars.make_lock VERSION` does so for a version of Kafka, `tools-3.9.2` for
+Kafka's tools, and `spark-4.2.0` for Spark's Kafka source.
 """
 
 import sys
@@ -9,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from local_cluster.jars.fetch import fetch, resolve
-from local_cluster.jars.locked_jars import ALONE, DEFAULT_VERSION, ROOTS, Jar, sha256_of
+from kafka_rebalance.local_cluster.jars.fetch import fetch, resolve
+from kafka_rebalance.local_cluster.jars.locked_jars import ALONE, DEFAULT_VERSION, ROOTS, Jar, sha256_of
 
 
 def write_lock(jars: Sequence[Jar]) -> str:

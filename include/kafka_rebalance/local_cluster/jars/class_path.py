@@ -7,10 +7,18 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
-from local_cluster.errors import LocalClusterError
-from local_cluster.jars.fetch import fetch
-from local_cluster.jars.locked_jars import ROOTS, SPARK_SOURCE, TOOLS, Jar, lock_path, read_lock, sha256_of
-from local_cluster.machine.cache import cache_folder, only_one_process
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.jars.fetch import fetch
+from kafka_rebalance.local_cluster.jars.locked_jars import (
+    ROOTS,
+    SPARK_SOURCE,
+    TOOLS,
+    Jar,
+    lock_path,
+    read_lock,
+    sha256_of,
+)
+from kafka_rebalance.local_cluster.machine.cache import cache_folder, only_one_process
 
 Progress = Callable[[str], None]
 
@@ -39,7 +47,8 @@ def spark_source_jars(progress: Progress = quiet) -> tuple[Path, ...]:
     if spark not in SPARK_SOURCE:
         raise LocalClusterError(
             f"Spark {spark} has no lock file for its Kafka source. Only {', '.join(SPARK_SOURCE)} has one. "
-            "Nothing was fetched. Add it to SPARK_SOURCE and make its lock (python -m local_cluster.jars.make_lock)."
+            "Nothing was fetched. Add it to SPARK_SOURCE and make its lock: "
+            "python -m kafka_rebalance.local_cluster.jars.make_lock"
         )
     return _locked_jars(f"spark-{spark}", progress)
 

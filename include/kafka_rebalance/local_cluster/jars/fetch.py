@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from local_cluster.errors import LocalClusterError
-from local_cluster.jars.locked_jars import Jar, sha256_of
-from local_cluster.machine.java import find_java, java_home
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.jars.locked_jars import Jar, sha256_of
+from kafka_rebalance.local_cluster.machine.java import find_java, java_home
 
 FETCH_TIMEOUT_SECONDS = 300
 

@@ -10,10 +10,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.errors import LocalClusterError
 
 # kazoo warns about every refused connection. Here the server has often not started yet.
-_log = logging.getLogger("local_cluster.kazoo")
+_log = logging.getLogger("kafka_rebalance.local_cluster.kazoo")
 _log.setLevel(logging.CRITICAL)
 
 _REQUEST_SECONDS = 10

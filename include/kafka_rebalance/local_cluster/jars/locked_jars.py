@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.errors import LocalClusterError
 
 DEFAULT_VERSION = "3.9.2"
 

@@ -9,8 +9,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from local_cluster.errors import LocalClusterError
-from local_cluster.machine.cache import cache_folder
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.machine.cache import cache_folder
 
 MINIMUM_JAVA = 17
 # For Spark's launcher. A job of some seconds ends before the work of the second compiler pays.

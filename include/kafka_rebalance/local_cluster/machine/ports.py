@@ -4,7 +4,7 @@ import random
 import socket
 from collections.abc import Collection
 
-from local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.errors import LocalClusterError
 
 # Below the range from which Linux takes ports for outgoing connections (from 32768 on). So a broker that starts again
 # finds its port free.

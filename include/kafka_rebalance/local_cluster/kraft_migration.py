@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from local_cluster import zookeeper_topics
-from local_cluster.cluster import WAIT_SECONDS, LocalCluster
-from local_cluster.errors import LocalClusterError
-from local_cluster.jvms.server_settings import MIGRATION, migration_settings
-from local_cluster.kraft_mode import KraftMode
-from local_cluster.mode import Properties
-from local_cluster.zookeeper_mode import ZooKeeperMode
+from kafka_rebalance.local_cluster import zookeeper_topics
+from kafka_rebalance.local_cluster.cluster import WAIT_SECONDS, LocalCluster
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.jvms.server_settings import MIGRATION, migration_settings
+from kafka_rebalance.local_cluster.kraft_mode import KraftMode
+from kafka_rebalance.local_cluster.mode import Properties
+from kafka_rebalance.local_cluster.zookeeper_mode import ZooKeeperMode
 
 
 class _MigratingMode(ZooKeeperMode):

@@ -9,22 +9,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from local_cluster import zookeeper_topics
-from local_cluster.detached import STATE_FILE, read_state, write_state
-from local_cluster.errors import LocalClusterError
-from local_cluster.jars.class_path import Progress, quiet
-from local_cluster.jars.locked_jars import DEFAULT_VERSION, KRAFT_VERSIONS, VERSIONS
-from local_cluster.jvms.class_archive import find_runtime
-from local_cluster.jvms.one_jvm import OneJvm
-from local_cluster.jvms.runtime import Runtime
-from local_cluster.jvms.separate_jvms import SeparateJvms
-from local_cluster.jvms.server_settings import broker_properties
-from local_cluster.kraft_mode import KraftMode
-from local_cluster.machine.ports import accepts_connections, free_port
-from local_cluster.machine.processes import Guard, ProcessId
-from local_cluster.mode import Mode, check_placed
-from local_cluster.records import produce_records
-from local_cluster.zookeeper_mode import ZooKeeperMode
+from kafka_rebalance.local_cluster import zookeeper_topics
+from kafka_rebalance.local_cluster.detached import STATE_FILE, read_state, write_state
+from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.jars.class_path import Progress, quiet
+from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION, KRAFT_VERSIONS, VERSIONS
+from kafka_rebalance.local_cluster.jvms.class_archive import find_runtime
+from kafka_rebalance.local_cluster.jvms.one_jvm import OneJvm
+from kafka_rebalance.local_cluster.jvms.runtime import Runtime
+from kafka_rebalance.local_cluster.jvms.separate_jvms import SeparateJvms
+from kafka_rebalance.local_cluster.jvms.server_settings import broker_properties
+from kafka_rebalance.local_cluster.kraft_mode import KraftMode
+from kafka_rebalance.local_cluster.machine.ports import accepts_connections, free_port
+from kafka_rebalance.local_cluster.machine.processes import Guard, ProcessId
+from kafka_rebalance.local_cluster.mode import Mode, check_placed
+from kafka_rebalance.local_cluster.records import produce_records
+from kafka_rebalance.local_cluster.zookeeper_mode import ZooKeeperMode
 
 _NOT_UP = "This cluster does not run. Nothing was done. Use it in a `with` block, or call start()."
 WAIT_SECONDS = 90
