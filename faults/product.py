@@ -31,6 +31,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 import kafka_rebalance.steps.run.cluster_snapshot
 from faults.clock import CLOCK_VARIABLE, shift_clock
 from faults.processes import CONNECTION
+from kafka_rebalance.dags import kafka_rebalance_dag
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
@@ -49,7 +50,6 @@ from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperato
 from kafka_rebalance.workflow.operators.reassign import ReassignOperator
 from kafka_rebalance.workflow.run_step import run_step
 
-DAG = Path(__file__).parents[1] / "dags" / "kafka_rebalance_dag.py"
 POLL_SECONDS = 0.3
 STALL_SECONDS = 120.0
 
@@ -141,12 +141,7 @@ def _dag_run(state: State) -> Any:
 
 def read_retries(state: State) -> dict[str, int]:
     """{task id: retries} of the Dag."""
-    spec = importlib.util.spec_from_file_location("kafka_rebalance_dag", DAG)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return {task.task_id: int(task.retries) for task in module.rebalance().tasks}
+    return {task.task_id: int(task.retries) for task in kafka_rebalance_dag.DAG.tasks}
 
 
 def approve_plan(state: State) -> dict[str, Any]:

@@ -12,13 +12,11 @@ from urllib.parse import unquote, urlsplit
 from airflow.sdk import ObjectStoragePath
 from airflow.sdk.configuration import conf
 
-import kafka_rebalance
 from kafka_rebalance.documents.storage import FolderOfRuns
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.workflow import airflow_state, hooks
 
 SECTION = "kafka_rebalance"
-PROJECT = Path(kafka_rebalance.__file__).parents[1]
 
 
 def airflow_deployment() -> Deployment:
@@ -27,8 +25,8 @@ def airflow_deployment() -> Deployment:
         runs_root=_runs_root(),
         open_folder=_open_folder,
         address=conf.get("api", "base_url", fallback=""),
-        policies_folder=Path(conf.get(SECTION, "policies_folder", fallback="") or PROJECT / "policies"),
-        plans_folder=Path(conf.get(SECTION, "plans_folder", fallback="") or PROJECT / "plans"),
+        policies_folder=Path(conf.get(SECTION, "policies_folder", fallback="") or _project() / "include" / "policies"),
+        plans_folder=Path(conf.get(SECTION, "plans_folder", fallback="") or _project() / "include" / "plans"),
         read_connection=hooks.read_connection,
         frozen_text=_frozen_text,
         other_runs=airflow_state,
@@ -40,7 +38,12 @@ def _runs_root() -> FolderOfRuns:
     configured = conf.get(SECTION, "runs_url", fallback="")
     if configured:
         return _open_folder(configured)
-    return Path(conf.get("core", "dags_folder")).parent / "kafka_rebalance_runs"
+    return _project() / "kafka_rebalance_runs"
+
+
+def _project() -> Path:
+    """The folder that holds the Dag folder."""
+    return Path(conf.get("core", "dags_folder")).parent
 
 
 def _open_folder(url: str) -> FolderOfRuns:

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG
@@ -19,7 +18,7 @@ from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.workflow.params.cancel_form import CANCEL_PARAMS
-from support.airflow.airflow_home import REPOSITORY
+from support.airflow.parsed_dags import read_dags
 from support.runs.cancel_run import BEFORE, begin, cancellable_cluster, lists, lost_request
 from support.runs.rebalance_run import CONNECTION, POLICY
 from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun, batched_run
@@ -35,7 +34,7 @@ Start = Callable[..., dict[str, str]]
 
 @pytest.fixture(scope="module")
 def cancel_dag() -> Iterator[DAG]:
-    dag: DAG = DagBag(str(REPOSITORY / "dags")).dags["kafka_rebalance_cancel"]
+    dag: DAG = read_dags()["kafka_rebalance_cancel"]
     for task in dag.tasks:
         task.retries = 0
     yield dag

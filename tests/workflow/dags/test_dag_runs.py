@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow.dataset
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
@@ -32,7 +31,7 @@ from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
 from kafka_rebalance.steps.run.run_lock import read_standing
 from kafka_rebalance.steps.throttle import lease_files, release_throttle
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from support.airflow.airflow_home import REPOSITORY
+from support.airflow.parsed_dags import read_dags
 from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import SimulatedCluster
 from support.zookeeper.fake_zookeeper import put_topic
@@ -84,7 +83,7 @@ def run(cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
         monkeypatch.setattr(SparkSubmitOperator, "execute", plan)
         monkeypatch.setattr(HITLOperator, "execute", answer)
-        dag: DAG = DagBag(str(REPOSITORY / "dags")).dags[dag_id]
+        dag: DAG = read_dags()[dag_id]
         dag.params = copy.deepcopy(dag.params)  # `test` puts the conf into them, and they are the module's own
         for task in dag.tasks:
             task.retries = 0

@@ -10,7 +10,6 @@ import sys
 from datetime import timedelta
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 from airflow.sdk.definitions.taskgroup import MappedTaskGroup
 from airflow.sdk.exceptions import ParamValidationError
@@ -21,6 +20,7 @@ from kafka_rebalance.steps.rebalance.take_snapshot import PARAMS_OUTSIDE_SETTING
 from kafka_rebalance.workflow.params.rebalance_form import REBALANCE_PARAMS
 from kafka_rebalance.workflow.run_step import by_path
 from support.airflow.airflow_home import REPOSITORY
+from support.airflow.parsed_dags import read_dags
 
 CHAIN = {  # task: what comes directly before it
     "snapshot": set(),
@@ -39,9 +39,7 @@ CHAIN = {  # task: what comes directly before it
 
 @pytest.fixture(scope="module")
 def dags() -> dict[str, DAG]:
-    bag = DagBag(str(REPOSITORY / "dags"))
-    assert bag.import_errors == {}
-    return bag.dags
+    return read_dags()
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +48,7 @@ def rebalance(dags: dict[str, DAG]) -> DAG:
 
 
 def test_every_step_that_a_dag_names_is_there() -> None:
-    text = "".join(file.read_text() for file in (REPOSITORY / "dags").glob("*.py"))
+    text = "".join(file.read_text() for file in (REPOSITORY / "include" / "kafka_rebalance" / "dags").glob("*.py"))
     paths = re.findall(r'"(kafka_rebalance\.steps\.[\w.]+)"', text)
     assert len(paths) >= 20
     assert all(callable(by_path(path)) for path in paths)
@@ -204,12 +202,10 @@ def test_reading_the_dags_loads_nothing_that_only_a_task_needs() -> None:
     heavy = ("pyarrow", "numpy", "kazoo", "confluent_kafka", "kafka", "matplotlib", "pyspark")
     script = f"""
 import json, sys
-sys.path.insert(0, {str(REPOSITORY / "dags")!r})
 import airflow.sdk, airflow.providers.apache.spark.operators.spark_submit
 import airflow.providers.standard.operators.hitl, airflow.providers.standard.operators.trigger_dagrun
 before = set(sys.modules)
-import kafka_rebalance_dag, kafka_balance_check_dag, kafka_rebalance_cancel_dag, kafka_topics_dag
-import kafka_throttle_janitor_dag
+import kafka_rebalance.dags
 print("LOADED" + json.dumps([name for name in {heavy!r} if name in set(sys.modules) - before]))
 """
     done = subprocess.run(

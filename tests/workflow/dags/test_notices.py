@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.smtp.notifications import smtp
 from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.sdk import DAG
@@ -20,6 +19,7 @@ from airflow.sdk.log import mask_secret
 from kafka_rebalance.errors import ReadError, UnwatchedError, VerificationError
 from kafka_rebalance.workflow.notices import FAILED, FINISHED, UNWATCHED, WAITS, Notice
 from support.airflow.airflow_home import REPOSITORY
+from support.airflow.parsed_dags import read_dags
 
 BASE = "https://airflow.example.org/team"
 RUN = f"{BASE}/dags/kafka_rebalance/runs/manual__2026-05-03T14%3A31"
@@ -240,8 +240,7 @@ def test_the_example_of_the_install_page_sends_an_e_mail(monkeypatch: pytest.Mon
 
 def test_every_event_hangs_on_the_task_that_knows_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     configure(monkeypatch, "{ wrong")  # and reading the Dags does not care
-    bag = DagBag(str(REPOSITORY / "dags"))
-    assert bag.import_errors == {}
+    dags = read_dags()
 
     def events(dag: DAG, kind: str) -> dict[str, list[str]]:
         found = {task.task_id: getattr(task, kind) for task in dag.tasks if getattr(task, kind)}
@@ -250,9 +249,9 @@ def test_every_event_hangs_on_the_task_that_knows_of_it(monkeypatch: pytest.Monk
             name: [one.event for one in (ones if isinstance(ones, list) else [ones])] for name, ones in found.items()
         }
 
-    for dag_id, dag in bag.dags.items():
+    for dag_id, dag in dags.items():
         expected = UNWATCHED if dag_id == "kafka_throttle_janitor" else FAILED
         assert events(dag, "on_failure_callback") == {task.task_id: [expected] for task in dag.tasks}, dag_id
         asking = [task for task in dag.tasks if task.task_id == "approve"]
         assert [one.event for task in asking for one in task.notifiers] == [WAITS] * len(asking)
-    assert events(bag.dags["kafka_rebalance"], "on_success_callback") == {"record": [FINISHED]}
+    assert events(dags["kafka_rebalance"], "on_success_callback") == {"record": [FINISHED]}

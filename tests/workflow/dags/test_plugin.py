@@ -33,6 +33,32 @@ def test_airflow_finds_the_plugin_with_its_app_and_its_tab() -> None:
     assert view["href"] == "/kafka-rebalance/run/{DAG_ID}/{RUN_ID}"
 
 
+FIND = """
+import importlib.metadata, importlib_metadata, json
+def hide(metadata):
+    installed = metadata.distributions
+    metadata.distributions = lambda **asked: (one for one in installed(**asked) if one.name != "kafka-rebalance")
+if {is_only_on_the_path}:
+    hide(importlib.metadata), hide(importlib_metadata)  # Airflow reads the second one before Python 3.12
+from airflow import plugins_manager
+plugins, errors = plugins_manager._get_plugins()
+sources = [str(one.source) for one in plugins if one.name == "kafka_rebalance"]
+print(json.dumps({{"sources": sources, "errors": errors}}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("is_only_on_the_path", "source"), [(False, "kafka-rebalance=="), (True, "kafka_rebalance_plugin.py")]
+)
+def test_the_plugin_is_registered_once_whether_the_package_is_installed_or_only_on_the_path(
+    is_only_on_the_path: bool, source: str
+) -> None:
+    found = in_a_new_process(FIND.format(is_only_on_the_path=is_only_on_the_path))
+    assert found["errors"] == {}
+    (registered,) = found["sources"]
+    assert source in registered
+
+
 def test_airflow_finds_the_overview_under_browse() -> None:
     _, view = found_plugin().external_views
     assert (view["name"], view["destination"], view["category"]) == ("Kafka balance", "nav", "browse")
@@ -71,21 +97,18 @@ def in_a_new_process(code: str, **environment: str) -> dict[str, Any]:
 
 
 LOAD = """
-import importlib.util, json, sys
-spec = importlib.util.spec_from_file_location("plugin_file", {path!r})
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-print(json.dumps({{"hrefs": [view["href"] for view in module.KafkaRebalancePlugin.external_views], "heavy": sorted(
+import json, sys
+from kafka_rebalance.workflow.plugin import KafkaRebalancePlugin
+print(json.dumps({"hrefs": [view["href"] for view in KafkaRebalancePlugin.external_views], "heavy": sorted(
     name for name in (
         "kafka_rebalance.workflow.web.app", "airflow.api_fastapi.core_api.security", "matplotlib", "fastapi"
-    ) if name in sys.modules)}}))
+    ) if name in sys.modules)}))
 """
 
 
 @pytest.fixture(scope="module")
 def loaded_behind_a_prefix() -> dict[str, Any]:
-    path = str(REPOSITORY / "plugins" / "kafka_rebalance_plugin.py")
-    return in_a_new_process(LOAD.format(path=path), AIRFLOW__API__BASE_URL="https://airflow.example.org/team/airflow")
+    return in_a_new_process(LOAD, AIRFLOW__API__BASE_URL="https://airflow.example.org/team/airflow")
 
 
 def test_tab_and_overview_link_below_the_prefix_of_the_base_url(loaded_behind_a_prefix: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_rebalance.dags import kafka_rebalance_dag
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner, read_folder_owner
 from kafka_rebalance.errors import RunFolderError
@@ -179,7 +179,7 @@ def test_what_has_begun_is_brought_to_its_end_beside_a_later_attempt(
 
 def test_the_dag_gives_spark_what_is_checked_before(monkeypatch: pytest.MonkeyPatch) -> None:
     dag_run = other_dag_run("manual__2026-05-03T14:31:58+00:00")
-    dag = importlib.import_module("dags.kafka_rebalance_dag").rebalance()
+    dag = kafka_rebalance_dag.rebalance()
     submit = dag.get_task("plan").prepare_for_execution()
     pushed = {"run_folder": "/runs/prod/x/1", "nonce": "n0", "metrics": "/runs/ledger/metrics/cluster=prod"}
     pull = SimpleNamespace(xcom_pull=lambda task_ids, key: pushed[key])

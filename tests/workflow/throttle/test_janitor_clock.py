@@ -16,7 +16,6 @@ from typing import Any
 
 import pendulum
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.timetables.trigger import CronTriggerTimetable
 
 from kafka_rebalance.documents import json_files
@@ -25,7 +24,7 @@ from kafka_rebalance.steps.janitor import look_after_cluster, look_after_lease
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.triggers import SLOWEST_POLL_SECONDS
-from support.airflow.airflow_home import REPOSITORY
+from support.airflow.parsed_dags import read_dags
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import CONNECTION, open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
@@ -91,7 +90,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture(scope="module")
 def schedule() -> CronTriggerTimetable:
     """The parsed Dag's own."""
-    dag: Any = DagBag(str(REPOSITORY / "dags" / "kafka_throttle_janitor_dag.py")).dags["kafka_throttle_janitor"]
+    dag: Any = read_dags()["kafka_throttle_janitor"]
     return CronTriggerTimetable(dag.timetable.expression, timezone="UTC")
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import DAG
@@ -17,7 +16,7 @@ from airflow.sdk.exceptions import AirflowException
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.workflow.params.topics_form import TOPICS_PARAMS
-from support.airflow.airflow_home import REPOSITORY
+from support.airflow.parsed_dags import read_dags
 from support.runs.rebalance_run import set_up_airflow
 
 CONNECTION = "kafka_topics_dag"
@@ -37,7 +36,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="module")
 def topics_dag() -> DAG:
-    dag: DAG = DagBag(str(REPOSITORY / "dags")).dags["kafka_topics"]
+    dag: DAG = read_dags()["kafka_topics"]
     for task in dag.tasks:
         task.retries = 0
     return dag

@@ -63,4 +63,4 @@ def throttle_janitor() -> None:
     tend.expand(connection_id=clusters())
 
 
-throttle_janitor()
+DAG = throttle_janitor()

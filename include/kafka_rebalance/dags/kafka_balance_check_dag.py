@@ -43,7 +43,7 @@ def balance_check() -> None:
         outlets=[BALANCE], execution_timeout=CHECK_TIMEOUT, map_index_template="{{ task.op_kwargs['connection_id'] }}"
     )
     def check(connection_id: str, dag_run: Any = None, outlet_events: Any = None) -> dict[str, Any]:
-        verdict = run_step("kafka_rebalance.steps.nightly.check_cluster.check", dag_run, connection_id)
+        verdict: dict[str, Any] = run_step("kafka_rebalance.steps.nightly.check_cluster.check", dag_run, connection_id)
         outlet_events[BALANCE].extra = verdict
         return verdict
 
@@ -69,4 +69,4 @@ def balance_check() -> None:
     cluster.expand(connection_id=clusters())
 
 
-balance_check()
+DAG = balance_check()

@@ -86,4 +86,4 @@ def topics() -> None:
     sampled >> foreseen >> approved >> written >> verify(decision)
 
 
-topics()
+DAG = topics()

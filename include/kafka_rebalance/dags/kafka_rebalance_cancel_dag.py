@@ -86,4 +86,4 @@ def rebalance_cancel() -> None:
     rate_approved >> raise_throttle(XComArg(rate_approved, key="decision"))
 
 
-rebalance_cancel()
+DAG = rebalance_cancel()

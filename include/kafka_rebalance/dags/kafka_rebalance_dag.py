@@ -123,4 +123,4 @@ def rebalance() -> None:
     [approved, verified] >> recorded
 
 
-rebalance()
+DAG = rebalance()

@@ -53,4 +53,4 @@ def ledger() -> None:
     XComArg(located.operator) >> compacted
 
 
-ledger()
+DAG = ledger()
