@@ -46,8 +46,16 @@ test: setup test-tools  ## run all tests but those of test-long: unit, Spark, wo
 	$(BIN)/pytest $(TESTS)
 
 .PHONY: test-long
-test-long: setup test-tools  ## run tests of minutes each: the demo without ZooKeeper, and people who end a run in mid-copy
-	$(BIN)/pytest -q -m long tests/e2e
+test-long: setup test-tools  ## run tests of minutes each: the demo without ZooKeeper, installations, people who end a run in mid-copy
+	$(BIN)/pytest -q -m long tests/e2e tests/workflow/install
+
+.PHONY: test-pythons
+test-pythons: setup  ## run the unit tests with other Pythons (PYTHONS="python3.12 python3.13 …")
+	@for python in $(or $(PYTHONS),python3.12 python3.13); do echo "$$python" && \
+		$(BIN)/uv venv --quiet --clear --no-python-downloads --python $$python build/python && \
+		$(BIN)/uv pip install --quiet --python build/python --require-hashes -r requirements.txt -r requirements-dev.txt && \
+		$(BIN)/uv pip install --quiet --python build/python --no-deps --no-build-isolation -e . && \
+		build/python/bin/pytest -q --numprocesses=2 tests/unit || exit 1; done; rm -rf build/python
 
 .PHONY: test-fast
 test-fast: setup  ## run the unit tests alone
@@ -110,11 +118,10 @@ soak: setup  ## run twelve rebalances with a random fault each on one cluster; e
 	$(BIN)/python -m faults.soak
 
 .PHONY: lock
-lock: setup  ## pin the requirements*.in again, with hashes; UPGRADE=1 takes the newest versions
-	@for name in requirements requirements-dev requirements-java; do \
-		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes $(if $(UPGRADE),--upgrade) \
-			--custom-compile-command "make lock" --output-file $$name.txt $$name.in || exit 1; \
-	done
+lock: setup  ## pin pyproject.toml and the requirements*.in again, with hashes; UPGRADE=1 takes the newest versions
+	@pin() { name=$$1; shift; $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+			$(if $(UPGRADE),--upgrade) --custom-compile-command "make lock" --output-file $$name.txt $$name.in "$$@"; }; \
+		pin requirements pyproject.toml --extra postgres && pin requirements-dev && pin requirements-java
 
 .PHONY: clean
 clean:  ## remove everything that these commands made in the checkout; the jar cache stays
