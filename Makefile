@@ -49,6 +49,10 @@ test: setup test-tools  ## run all tests but those of test-long: unit, Spark, wo
 test-long: setup test-tools  ## run tests of minutes each: the demo without ZooKeeper, installations, people who end a run in mid-copy
 	$(BIN)/pytest -q -m long tests/e2e tests/workflow/install
 
+.PHONY: test-topologies
+test-topologies: setup test-tools  ## run whole rebalances in other Airflows: PostgreSQL, FAB, LocalExecutor, two Celery workers; six minutes
+	$(BIN)/pytest -q tests/topologies
+
 .PHONY: test-pythons
 test-pythons: setup  ## run the unit tests with other Pythons (PYTHONS="python3.12 python3.13 …")
 	@for python in $(or $(PYTHONS),python3.12 python3.13); do echo "$$python" && \

@@ -127,20 +127,27 @@ class LocalAirflow:
         (self.home / "config").mkdir(exist_ok=True)
         (self.home / "config" / "airflow_local_settings.py").write_text(LOCAL_SETTINGS)
         self._guard = Guard(self._mark)
-        with (self.home / "migrate.log").open("wb") as log:
-            subprocess.run(
-                [sys.executable, "-m", "airflow", "db", "migrate"], env=self.env, stdout=log, stderr=log, check=True
-            )
+        self.run("db", "migrate")
         for name in self.processes:
-            self._start_process(name)
+            self.start_process(name, name)
         self._wait_until_healthy(timeout)
         return self
 
-    def _start_process(self, name: str) -> None:
+    def run(self, *arguments: str) -> None:
+        """Runs one command of Airflow to its end. Raises RuntimeError with its output if it fails."""
+        command = [sys.executable, "-m", "airflow", *arguments]
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(
+                f"airflow {' '.join(arguments[:2])} ended with {done.returncode}:\n{done.stderr[-2000:]}"
+            )
+
+    def start_process(self, name: str, *arguments: str, env: Mapping[str, str] = {}) -> None:
+        """Starts a command of Airflow that runs on until `stop`. Its output goes to a log of this name."""
         with (self.home / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "airflow", name],
-                env=self.env,
+                [sys.executable, "-m", "airflow", *arguments],
+                env={**self.env, **env},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
