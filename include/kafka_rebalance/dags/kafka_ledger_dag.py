@@ -2,6 +2,8 @@
 
 It touches no cluster. Spark merges the days that are over. It removes an old file only after it has read its rows back
 from the new one. A day that cannot be read or written stays as it is. The log names it, and the next night tries again.
+At the end it removes runs and rows that are older than the policy of their cluster keeps (`keep_runs_days`,
+`keep_ledger_days`).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def check_arguments(context: Any) -> None:
 
 @dag(
     dag_id="kafka_ledger",
-    description="Nightly: merge the ledger's many files of a day into one.",
+    description="Nightly: merge the ledger's many files of a day into one, and remove what is too old.",
     schedule=CronTriggerTimetable("45 4 * * *", timezone="UTC"),
     catchup=False,
     max_active_runs=1,  # two runs at a time would both write the merged file of a day
@@ -41,6 +43,10 @@ def ledger() -> None:
     def locate(dag_run: Any = None, ti: Any = None) -> None:
         run_step("kafka_rebalance.steps.ledger.ledger_rows.locate", dag_run, ti=ti)
 
+    @task
+    def remove_old(dag_run: Any = None) -> dict[str, list[str]]:
+        return run_step("kafka_rebalance.steps.remove_old.remove_old", dag_run)
+
     located = locate()
     compacted = SparkSubmitOperator(
         task_id="compact",
@@ -50,7 +56,7 @@ def ledger() -> None:
         name="kafka_rebalance ledger",
         pre_execute=check_arguments,
     )
-    XComArg(located.operator) >> compacted
+    XComArg(located.operator) >> compacted >> remove_old()
 
 
 DAG = ledger()

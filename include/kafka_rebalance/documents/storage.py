@@ -9,8 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -115,6 +117,24 @@ def remove(file: OnDisk) -> None:
     """Removes the file, which may be gone already. Raises StorageError."""
     with _asked(file, "cannot be removed"), suppress(FileNotFoundError):
         file.unlink(missing_ok=True)
+
+
+def remove_folder(folder: Folder) -> None:
+    """Removes the folder with all that is in it, or the file; it may be gone already. Raises StorageError."""
+    with _asked(folder, "cannot be removed"), suppress(FileNotFoundError):
+        if not isinstance(folder, Path):
+            folder.fs.rm(folder.path, recursive=True)  # type: ignore[attr-defined]
+        elif folder.is_dir() and not folder.is_symlink():
+            shutil.rmtree(folder)
+        else:
+            folder.unlink()
+
+
+def modified_at(file: OnDisk) -> datetime:
+    """When the file was last written. Raises FileNotFoundError, and StorageError if storage does not answer."""
+    with _asked(file, "cannot be looked at"):
+        _forget_listings(file)
+        return datetime.fromtimestamp(file.stat().st_mtime, UTC)
 
 
 def sync_folder(folder: Path) -> None:

@@ -30,6 +30,7 @@ from kafka_rebalance.model.settings import (
 TIB = 1024**4
 YEAR_SECONDS = 366 * 86_400
 LONG_PAUSE_SECONDS = 3600
+LEDGER_DAYS = 90  # at least: a run looks so far back for rejected proposals, growth and earlier durations
 STOP, LEAVE_OUT = "stop", "leave_out"
 
 
@@ -73,6 +74,8 @@ class Policy:
     broker_away_after_seconds: int = 172_800  # after this absence the nightly check proposes to go on without a broker
     long_pause_seconds: int = LONG_PAUSE_SECONDS  # if a batch waits longer, the run alerts and puts the throttle back
     imbalance_limit: float = 0.20  # above this share of the mean, the nightly check proposes a rebalance
+    keep_runs_days: int | None = None  # `kafka_ledger` removes the files of older runs; None: of none
+    keep_ledger_days: int | None = None  # and older rows of the ledger
 
     @classmethod
     def from_mapping(cls, given: object, where: str) -> Self:
@@ -90,8 +93,10 @@ class Policy:
         raise PolicyError(f"{where}: {'; '.join(sorted(problems))}. {_UNTOUCHED}")
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain JSON values: what `digest` is computed from."""
-        return plain_values(self)
+        """Plain JSON values: what `digest` is computed from. What the policy leaves open is not among them, so that a
+        new key of that kind changes no digest.
+        """
+        return {key: value for key, value in plain_values(self).items() if value is not None}
 
     @property
     def digest(self) -> str:
@@ -202,4 +207,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "prefer": one_of(PREFERENCES),
     "less_even_plan": one_of(LESS_EVEN_PLANS),
     "imbalance_limit": _fraction,
+    "keep_runs_days": integer(1),
+    "keep_ledger_days": integer(LEDGER_DAYS),
 }

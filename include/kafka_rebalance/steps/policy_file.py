@@ -12,6 +12,11 @@ from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.model.policy import Policy
 
 
+def connections(folder: Path) -> tuple[str, ...]:
+    """The ids of the connections that have a policy file."""
+    return tuple(sorted(path.stem for path in folder.glob("*.yaml") if not path.name.startswith(".")))
+
+
 def read_policy(folder: Path, connection_id: str) -> Policy | None:
     """The cluster's policy; None if there is no file: the cluster is then read-only.
 

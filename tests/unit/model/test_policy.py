@@ -120,6 +120,8 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> N
         "approval_expires_after_seconds": 5,
         "long_pause_seconds": 60,
         "imbalance_limit": 0.5,
+        "keep_runs_days": 400,
+        "keep_ledger_days": 800,
         "broker_away_after_seconds": 3600,
         "on_conflict": "leave_out",
         "growth_limit": 0.5,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow
@@ -20,6 +22,9 @@ from kafka_rebalance.execution.eta import with_controller
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows, write_estimate
 from kafka_rebalance.steps.rebalance.record import record
+from kafka_rebalance.steps.remove_old import remove_old
+from kafka_rebalance.steps.run.running_rebalance import find_moved
+from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION
@@ -336,3 +341,27 @@ def test_a_run_that_never_began_has_no_duration(run: SimulatedRun, tmp_path: Pat
         run_step(record, run.dag_run, run.decision)
     outcome = only_row(tmp_path, "outcomes")
     assert (outcome["actual_seconds"], outcome["copied_bytes"], outcome["verified"]) == (None, 0, False)
+
+
+def test_the_run_that_roll_back_would_undo_is_kept_whatever_its_age(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def age(folder: Path) -> None:
+        for file in folder.rglob("*"):
+            os.utime(file, (0, 0))
+
+    run.hold()
+    run.reassign()
+    run.finish()
+    only_planned = SimulatedRun(tmp_path, cluster, monkeypatch, "two")
+    run.policy_file.write_text(run.policy_file.read_text() + "keep_runs_days: 30\n")
+    only_planned.plan(candidates=["light"])
+    age(run.folder)
+    age(only_planned.folder)
+    monkeypatch.setattr(airflow_state, "is_active", lambda *_: False)
+    tonight = {"dag_id": "kafka_ledger", "run_id": "tonight", "triggering_user_name": None, "run_type": "scheduled"}
+    removed = run_step(remove_old, SimpleNamespace(**tonight))
+    assert removed == {CONNECTION: [str(only_planned.folder.parent)]}
+    moved = find_moved(airflow_deployment(), CONNECTION, None)
+    assert moved is not None
+    assert moved.folder == run.folder

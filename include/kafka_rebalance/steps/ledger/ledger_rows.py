@@ -102,7 +102,7 @@ def read_columns(
     found: list[pa.Table] = []
     unreadable: list[str] = []
     for day in names_in(folder):
-        if (_date_of(day) or date.min) >= oldest.date():
+        if (date_of(day) or date.min) >= oldest.date():
             tables, broken = _tables_of_day(folder / day, schema)
             found += tables
             unreadable += [f"{day}/{name}" for name in broken]
@@ -161,7 +161,7 @@ def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return rows
 
 
-def _date_of(folder: str) -> date | None:
+def date_of(folder: str) -> date | None:
     try:
         return date.fromisoformat(folder.removeprefix(_DAY)) if folder.startswith(_DAY) else None
     except ValueError:
