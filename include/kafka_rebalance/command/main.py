@@ -1,0 +1,173 @@
+"""`kafka-rebalance check|explain|local`. Exit codes: 0 nothing to do, 1 something is worth a look, 2 an error."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import kafka_rebalance
+from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.model.connection import WITH_ADMIN_API, WITH_ZOOKEEPER, ClusterConnection, cluster_connection
+from kafka_rebalance.model.settings import GIVEN
+
+if TYPE_CHECKING:
+    from kafka_rebalance.command.first_look import FirstLook
+
+ATTENTION, FAILED = 1, 2
+_NAME = "cluster"
+
+
+@dataclass
+class _Fields:
+    """What an Airflow connection has, from the options of this command."""
+
+    conn_type: str
+    host: str | None
+    extra_dejson: Any
+    conn_id: str = _NAME
+    port: int | None = None
+    schema: str | None = None
+    login: str | None = None
+    password: str | None = None
+
+
+def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    options = (
+        click.option("--bootstrap-servers", metavar="HOST:PORT,…", help="Some brokers. Alone: without ZooKeeper."),
+        click.option("--zookeeper", metavar="HOST:PORT,…/CHROOT", help="ZooKeeper, if the cluster has one."),
+        click.option(
+            "--connection",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="A file with an Airflow connection in JSON, for clusters with TLS or passwords.",
+        ),
+        click.option(
+            "--out",
+            type=click.Path(file_okay=False, path_type=Path),
+            default=Path("kafka-rebalance"),
+            show_default=True,
+            help="The folder for report and tables.",
+        ),
+        click.option(
+            "--throttle",
+            type=click.IntRange(min=1),
+            default=50_000_000,
+            show_default=True,
+            help="Bytes per second of one broker, from which the times are computed.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print the proposals as JSON on stdout."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group(help="A first look at the balance of a Kafka cluster. It writes to no cluster.")
+@click.version_option(kafka_rebalance.__version__)
+def main() -> None:
+    logging.basicConfig(level=logging.ERROR)
+
+
+@main.command(help="Read a cluster, score it, plan, and write report.html with its tables.")
+@_cluster_options
+@click.option("--job", default="balance", show_default=True, help="A job of docs/jobs.md.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=JSON", help="A setting of docs/jobs.md, as in drain=[3]."
+)
+def check(job: str, settings: tuple[str, ...], throttle: int, as_json: bool, out: Path, **cluster: Any) -> None:
+    asked = {"job": job, "throttle_bytes_per_second": throttle, **dict(_setting(text) for text in settings)}
+    with _errors():
+        look = _look(_connection(**cluster), out, asked)
+        from kafka_rebalance.report.first_look import check_lines
+
+        _tell(look, check_lines(look.report), as_json=as_json)
+    sys.exit(ATTENTION if look.proposals.recommended else 0)
+
+
+@main.command(help="Score the plan in FILE (JSON of kafka-reassign-partitions) on a cluster.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_cluster_options
+def explain(file: Path, throttle: int, as_json: bool, out: Path, **cluster: Any) -> None:
+    asked = {"plan": file.read_text(encoding="utf-8"), "throttle_bytes_per_second": throttle}
+    with _errors():
+        look = _look(_connection(**cluster), out, asked)
+        from kafka_rebalance.report.first_look import explain_lines
+
+        _tell(look, explain_lines(look.report, GIVEN), as_json=as_json)
+        given = next(one for one in look.proposals.candidates if one.name == GIVEN)
+    sys.exit(ATTENTION if given.status != "ok" or given.less_even is not None else 0)
+
+
+@main.command(
+    help="Start, show and end a Kafka cluster on this machine.",
+    context_settings={"ignore_unknown_options": True},
+    add_help_option=False,
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def local(arguments: tuple[str, ...]) -> None:
+    from kafka_rebalance.local_cluster.__main__ import main as local_main
+
+    sys.exit(local_main(arguments))
+
+
+def _connection(bootstrap_servers: str | None, zookeeper: str | None, connection: Path | None) -> ClusterConnection:
+    if connection is not None:
+        if bootstrap_servers or zookeeper:
+            raise click.UsageError("Give --connection, or addresses, not both.")
+        given = json.loads(connection.read_text(encoding="utf-8"))
+        extra = given.get("extra", {})
+        given["extra_dejson"] = json.loads(extra) if isinstance(extra, str) else extra
+        known = {name: given[name] for name in _Fields.__dataclass_fields__ if name in given and name != "conn_id"}
+        return cluster_connection(_Fields(**known))
+    if not bootstrap_servers:
+        raise click.UsageError("Give --bootstrap-servers, with --zookeeper if the cluster has one, or --connection.")
+    if zookeeper:
+        return cluster_connection(_Fields(WITH_ZOOKEEPER, zookeeper, {"bootstrap_servers": bootstrap_servers}))
+    return cluster_connection(_Fields(WITH_ADMIN_API, bootstrap_servers, {}))
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    try:
+        return name, json.loads(value if equals else "true")
+    except ValueError:
+        return name, value
+
+
+def _look(connection: ClusterConnection, out: Path, asked: Mapping[str, Any]) -> FirstLook:
+    from kafka_rebalance.command.first_look import look_at  # loads numpy, Arrow and the clients
+
+    steps = 8  # of most clusters; a bar needs a length
+    with click.progressbar(length=steps, label="starting", file=sys.stderr, show_eta=False) as bar:
+
+        def progress(line: str) -> None:
+            bar.label = line.partition(":")[0][:32]
+            bar.update(1)
+
+        return look_at(connection, out.absolute(), asked, progress)
+
+
+def _tell(look: FirstLook, lines: Sequence[str], *, as_json: bool) -> None:
+    from kafka_rebalance.documents import json_files
+
+    if as_json:
+        click.echo(json.dumps(json_files.read_json(look.folder, json_files.PROPOSALS), indent=2))
+        return
+    for line in (*lines, "", f"Report: {look.folder / json_files.REPORT}"):
+        click.echo(line)
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except RebalanceError as wrong:
+        click.echo(f"{type(wrong).__name__}: {wrong}", err=True)
+        sys.exit(FAILED)

@@ -1,0 +1,65 @@
+"""The words of `kafka-rebalance check` and `explain`, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafka_rebalance.report.candidate.candidate_report import CandidateReport
+from kafka_rebalance.report.run.approver_facts import brief
+from kafka_rebalance.report.run.run_report import RunReport
+from kafka_rebalance.report.run.why_recommended import less_even_words, recommendation_words
+from kafka_rebalance.report.units import about, format_bytes, format_count, format_factor
+
+_GAP = "  "
+
+
+def check_lines(report: RunReport) -> tuple[str, ...]:
+    """What is wrong with the cluster, what is recommended, and the candidates."""
+    return (_cluster(report), *brief(report).why, *recommendation_words(report), "", *_candidates(report))
+
+
+def explain_lines(report: RunReport, name: str) -> tuple[str, ...]:
+    """What this candidate does to the cluster, beside the others."""
+    (asked,) = (one for one in report.candidates if one.name == name)
+    said = [_cluster(report), f"{asked.title}: {asked.status}. {asked.note}".rstrip()]
+    said += [bound] if (bound := report.bound_of(asked)) else []
+    said += [warning] if (warning := less_even_words(asked)) else []
+    return (*said, "", *_spreads(asked), "", *_candidates(report))
+
+
+def _cluster(report: RunReport) -> str:
+    return (
+        f"Cluster {report.cluster_id}: {format_count(report.brokers, 'broker', 'brokers')}, "
+        f"{format_count(report.partitions, 'partition', 'partitions')}, {format_bytes(report.cluster_bytes)}"
+    )
+
+
+def _spreads(candidate: CandidateReport) -> list[str]:
+    rows = [
+        (metric.noun, format_factor(before.max_over_mean), format_factor(after.max_over_mean))
+        for metric, before, after in candidate.spreads
+        if before is not None and after is not None
+    ]
+    return _aligned(("highest broker against its share", "before", "after"), rows)
+
+
+def _candidates(report: RunReport) -> list[str]:
+    rows = [
+        (
+            f"{one.name}{' *' if one.name == report.recommended else ''}",
+            format_bytes(one.moved_bytes),
+            format_bytes(one.moved_bytes_bound),
+            format_count(one.partitions),
+            format_count(one.leader_changes),
+            "unknown" if one.planned_seconds is None else about(one.planned_seconds),
+            one.status,
+        )
+        for one in report.candidates
+    ]
+    heads = ("candidate (* recommended)", "copies", "least", "partitions", "new leaders", "takes", "status")
+    return _aligned(heads, rows)
+
+
+def _aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return [_GAP.join(map(str.ljust, row, widths)).rstrip() for row in (heads, *rows)]
