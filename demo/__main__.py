@@ -22,6 +22,7 @@ from typing import Any
 
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger, wait_for_dag
+from demo.settings import APPROVER, CONNECTION, DATA_BYTES, POLICIES, REQUESTER, THROTTLE, TOLERANCE
 from demo.tables import broker_table, check_lines, move_lines
 from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.local_cluster import LocalCluster
@@ -29,15 +30,6 @@ from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION, KRAF
 from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 
-CONNECTION = "kafka_demo"
-DATA_BYTES = 480_000_000  # of all replicas together: more than 200 MB of data with two or three replicas
-THROTTLE = 40_000_000
-REQUESTER, APPROVER = "olive", "uma"
-POLICY = f"""\
-approvers: [{APPROVER}]
-max_bytes_share: 0.60        # two of six brokers are empty, so a third of the data must move
-max_throttle_bytes_per_second: {THROTTLE}
-"""
 WAIT_FOR_A_PERSON_SECONDS = 3600
 
 
@@ -80,7 +72,7 @@ def _rebalance(stack: ExitStack, folder: Path, approve: str, version: str, kraft
         cluster = LocalCluster(version=version, brokers=4, racks=3, kraft=kraft, folder=folder / "kafka")
         stack.enter_context(cluster)
     airflow = LocalAirflow(folder / "airflow", connections={CONNECTION: _connection(cluster)})
-    airflow.write_policy(CONNECTION, POLICY)
+    airflow.write_policy(CONNECTION, (POLICIES / f"{CONNECTION}.yaml").read_text())
     stack.callback(airflow.stop)
     with ThreadPoolExecutor(2) as pool, step("producing skewed data, adding 2 empty brokers, starting Airflow"):
         starting = pool.submit(airflow.start)
@@ -92,7 +84,7 @@ def _rebalance(stack: ExitStack, folder: Path, approve: str, version: str, kraft
     run = trigger(
         requester,
         "kafka_rebalance",
-        {"kafka_conn_id": CONNECTION, "reason": "Demo: two empty brokers were added", "tolerance": 0.1},
+        {"kafka_conn_id": CONNECTION, "reason": "Demo: two empty brokers were added", "tolerance": TOLERANCE},
     )
     print(f"triggered kafka_rebalance as {REQUESTER}: {run.run_id}")
     print(f"  {airflow.url}{run.page}   user {REQUESTER}, password {REQUESTER}")

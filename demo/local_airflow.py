@@ -180,16 +180,7 @@ class LocalAirflow:
 
     def login(self, user: str) -> httpx.Client:
         """A client of the public API, logged in as one of USERS."""
-        token = httpx.post(
-            f"{self.url}/auth/token", json={"username": user, "password": user}, timeout=30, trust_env=False
-        )
-        token.raise_for_status()
-        client = httpx.Client(
-            base_url=self.url,
-            headers={"Authorization": f"Bearer {token.json()['access_token']}"},
-            timeout=30,
-            trust_env=False,
-        )
+        client = log_in(self.url, user, user)
         self._clients.append(client)
         return client
 
@@ -211,6 +202,15 @@ class LocalAirflow:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def log_in(url: str, user: str, password: str) -> httpx.Client:
+    """A client of the public API of the Airflow at this address, which uses the Simple auth manager."""
+    given = {"username": user, "password": password}
+    token = httpx.post(f"{url}/auth/token", json=given, timeout=30, trust_env=False)
+    token.raise_for_status()
+    bearer = {"Authorization": f"Bearer {token.json()['access_token']}"}
+    return httpx.Client(base_url=url, headers=bearer, timeout=30, trust_env=False)
 
 
 def _free_ports(count: int) -> list[int]:

@@ -100,6 +100,14 @@ class KraftRegistry:
         except KafkaException:  # no broker answers yet
             return frozenset()
 
+    def read_racks(self) -> dict[int, str | None]:
+        """The rack of each registered broker."""
+        nodes = self._admin.describe_cluster(request_timeout=_REQUEST_SECONDS).result().nodes
+        return {node.id: node.rack for node in nodes}
+
+    def read_topics(self) -> frozenset[str]:
+        return frozenset(self._admin.list_topics(timeout=_REQUEST_SECONDS).topics)
+
     def have_joined(self, brokers: Collection[int]) -> bool:
         """A broker has a session only while there is a controller, whose id no client is told."""
         return self.read_registered().issuperset(brokers)

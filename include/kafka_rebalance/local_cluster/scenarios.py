@@ -7,6 +7,7 @@ wrote: topic → partition → bytes of one replica.
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from kafka_rebalance.local_cluster.cluster import LocalCluster
 from kafka_rebalance.local_cluster.errors import LocalClusterError
@@ -20,14 +21,29 @@ _NEW_BROKERS = 2
 _LEAST_BYTES = 1024
 
 
+class Fillable(Protocol):
+    """What a scenario needs of a cluster to fill it. See `LocalCluster`."""
+
+    @property
+    def brokers(self) -> Mapping[int, str | None]: ...
+
+    def create_topic(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None: ...
+
+    def produce(self, topic: str, size_bytes: Mapping[int, int]) -> None: ...
+
+
 def new_empty_brokers(cluster: LocalCluster, *, total_bytes: int = 200_000_000, seed: int = 0) -> SizeBytes:
     """Skewed data, with more bytes and more leaders on brokers with lower ids; then two empty brokers are added."""
-    brokers = sorted(cluster.brokers)
-    likely = {broker: 0.6**index for index, broker in enumerate(brokers)}
-    written = _fill(cluster, total_bytes, seed, leader_likely=likely, follower_likely=likely, spread=0.8)
+    written = skewed_data(cluster, total_bytes=total_bytes, seed=seed)
     for _ in range(_NEW_BROKERS):
         cluster.add_broker()
     return written
+
+
+def skewed_data(cluster: Fillable, *, total_bytes: int = 200_000_000, seed: int = 0) -> SizeBytes:
+    """More bytes and more leaders on brokers with lower ids."""
+    likely = {broker: 0.6**index for index, broker in enumerate(sorted(cluster.brokers))}
+    return _fill(cluster, total_bytes, seed, leader_likely=likely, follower_likely=likely, spread=0.8)
 
 
 def one_broker_leads_all(cluster: LocalCluster, *, total_bytes: int = 50_000_000, seed: int = 0) -> SizeBytes:
@@ -58,7 +74,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def _fill(
-    cluster: LocalCluster,
+    cluster: Fillable,
     total_bytes: int,
     seed: int,
     *,
