@@ -67,8 +67,12 @@ def main() -> int:
     except (LocalClusterError, RuntimeError, TimeoutError, httpx.HTTPError) as error:
         print(f"The demo is not ready: {error}", file=sys.stderr)
         return 1
+    page = os.environ["ADDRESS"] + run.page
+    if run.tasks()["approve"] != "awaiting_input":
+        print(f"{REQUESTER} has asked for a rebalance before, and it waits for no answer: {page}")
+        return 0
     print(
-        f"\nThe run waits for your approval: {os.environ['ADDRESS']}{run.page}/tasks/approve/required_actions\n"
+        f"\nThe run waits for your approval: {page}/tasks/approve/required_actions\n"
         f"  Log in as {APPROVER}. The password is UMA_PASSWORD in .env.\n"
         f"  {REQUESTER} started the run and may not approve it (OLIVE_PASSWORD)."
     )
@@ -87,12 +91,12 @@ def fill(bootstrap_servers: str, total_bytes: int) -> None:
 
 
 def ask(url: str, password: str) -> DagRun:
-    """The run of `kafka_rebalance` that waits for approval; the newest one if there was one before."""
+    """A new run of `kafka_rebalance`, which waits for approval. If there are runs already, the newest of them."""
     olive = log_in(url, REQUESTER, password)
     wait_for_dag(olive, DAG)
     _set_variable(olive, "kafka_rebalance_clusters", json.dumps([CONNECTION]))
-    newest = {"order_by": "-run_after", "limit": 1}
-    runs = olive.get(f"/api/v2/dags/{DAG}/dagRuns", params=newest).raise_for_status().json()["dag_runs"]
+    newest = f"/api/v2/dags/{DAG}/dagRuns?order_by=-run_after&limit=1"
+    runs = olive.get(newest).raise_for_status().json()["dag_runs"]
     if runs:
         run = DagRun(olive, DAG, runs[0]["dag_run_id"])
     else:

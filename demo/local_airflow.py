@@ -113,6 +113,11 @@ class LocalAirflow:
             **env,
         }
 
+    @property
+    def process_ids(self) -> dict[str, int]:
+        """Of the processes that were started, by name."""
+        return {name: process.pid for name, process in self._processes.items()}
+
     def write_policy(self, connection_id: str, text: str) -> None:
         """Writes one cluster's policy file into this Airflow's folder."""
         folder = self.home / "policies"
