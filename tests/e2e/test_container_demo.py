@@ -119,7 +119,7 @@ def run_demo(url: str, cluster: LocalCluster) -> str:
         env={"PATH": PATH, **inherited, **given},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr

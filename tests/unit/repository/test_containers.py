@@ -13,7 +13,7 @@ from demo.settings import APPROVER, CONNECTION, POLICIES, REQUESTER
 from support.compose import BROKERS, COMPOSE, ROOT, SERVICES, TEXT, mebibytes
 
 AIRFLOW = ("api-server", "scheduler", "dag-processor", "triggerer")
-ONE_SHOT = ("airflow-init", "demo")
+ONE_SHOT = {"airflow-init": "no", "demo": "on-failure:3"}
 BUILDER = "airflow-init"
 SCHEMA = ROOT / "tests" / "data" / "compose-spec" / "compose-spec.json"
 DEMO = [name for name, service in SERVICES.items() if service.get("profiles") == ["demo"]]
@@ -76,7 +76,7 @@ def test_an_image_has_an_exact_tag(name: str) -> None:
 def test_what_keeps_running_is_started_again_and_has_a_healthcheck_that_its_image_can_run() -> None:
     for name, service in SERVICES.items():
         if name in ONE_SHOT:
-            assert service["restart"] == "no"
+            assert service["restart"] == ONE_SHOT[name]
             continue
         assert service["restart"] == "unless-stopped"
         kind, program, *_ = service["healthcheck"]["test"]
@@ -91,6 +91,11 @@ def test_the_file_and_the_page_say_how_much_memory_all_services_may_take() -> No
     page = (ROOT / "docs" / "hosts.md").read_text(encoding="utf-8")
     assert f"{total:g} GiB" in page
     assert f"{without_demo:g} GiB" in page
+    row = re.compile(r"^\| ([a-z-]+)[^|]*\| (\d+) \| (\d+) \|$", flags=re.MULTILINE)
+    rows = {name: (int(limit), int(seen)) for name, limit, seen in row.findall(page)}
+    brokers_once = {name.removesuffix("-1"): limit for name, limit in limits.items() if name not in BROKERS[1:]}
+    assert {name: limit for name, (limit, _) in rows.items()} == brokers_once
+    assert [name for name, (limit, seen) in rows.items() if seen > limit] == []
 
 
 def test_the_four_airflow_processes_differ_in_their_command_alone() -> None:
