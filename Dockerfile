@@ -21,7 +21,7 @@ COPY include ./include
 # Installed as others install it, and not editable: pip compiles the modules now, because the user below may not write
 # beside them.
 RUN pip install --no-cache-dir --no-deps --no-build-isolation . \
-    && rm -r build include
+    && rm -rf build include
 COPY dags ./dags
 COPY plugins ./plugins
 COPY demo ./demo
