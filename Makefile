@@ -46,8 +46,8 @@ test: setup test-tools  ## run all tests but those of test-long: unit, Spark, wo
 	$(BIN)/pytest $(TESTS)
 
 .PHONY: test-long
-test-long: setup test-tools  ## run tests of minutes each: the demo without ZooKeeper, installations, people who end a run in mid-copy
-	$(BIN)/pytest -q -m long tests/e2e tests/workflow/install
+test-long: setup test-tools  ## run tests of minutes each: demos without ZooKeeper and in containers, installations, people who end a run in mid-copy
+	$(BIN)/pytest -q -m long tests
 
 .PHONY: test-topologies
 test-topologies: setup test-tools  ## run whole rebalances in other Airflows: PostgreSQL, FAB, LocalExecutor, two Celery workers; six minutes
