@@ -47,7 +47,7 @@ test: setup test-tools  ## run all tests but those of test-long: unit, Spark, wo
 
 .PHONY: test-long
 test-long: setup test-tools  ## run tests of minutes each: demos without ZooKeeper and in containers, installations, people who end a run in mid-copy
-	$(BIN)/pytest -q -m long tests
+	$(BIN)/pytest -q -m long tests/e2e tests/integration tests/spark tests/workflow
 
 .PHONY: test-topologies
 test-topologies: setup test-tools  ## run whole rebalances in other Airflows: PostgreSQL, FAB, LocalExecutor, two Celery workers; six minutes

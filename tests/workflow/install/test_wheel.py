@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
+from kafka_rebalance.local_cluster.machine.java import java_home
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from support.airflow.airflow_home import REPOSITORY
+from support.plans.small_snapshots import broker_rows, partition_rows
 
 SOURCES = ("include", "pyproject.toml", "README.md", "LICENSE")
 DAGS = ("kafka_balance_check", "kafka_ledger", "kafka_rebalance", "kafka_rebalance_cancel", "kafka_throttle_janitor")
@@ -154,3 +157,9 @@ def test_one_installation_into_an_empty_environment_is_enough(
     run(empty.parent / "airflow", "db", "migrate", **home)
     (tmp_path / "plugins").mkdir()
     check(look(empty, dag_folder, tmp_path / "plugins"), empty)
+    write_snapshot(tmp_path, broker_rows(range(1, 4)), partition_rows([[1, 2]] * 12))
+    job = Path(look(empty, dag_folder, tmp_path / "plugins")["package"]).parent / "spark" / "job.py"
+    spark = {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": str(empty), "PYSPARK_DRIVER_PYTHON": str(empty)}
+    asked = ("--snapshot", tmp_path, "--out", tmp_path / "out")
+    run(empty.parent / "spark-submit", "--master", "local[1]", job, *asked, **spark)
+    assert json.loads((tmp_path / "out" / "proposals.json").read_text())["recommended"]
