@@ -13,6 +13,7 @@ RebalanceError
 │       └── StorageError      storage did not read, write or list a file; a retry may succeed
 ├── ReadError                 the cluster could not be read, so nobody knows what is there
 │   └── CorruptZnodeError     a znode was read, but its content is not what Kafka writes
+├── SparkError                Spark's executors cannot run a job: one of them lacks Python or a library
 ├── ClusterNotReadyError      the cluster is in a condition in which we do not plan or write
 │   └── FrozenError           people have frozen the cluster
 ├── PlanningError             no plan can satisfy the request; the error gives the figures
@@ -79,6 +80,9 @@ class ReadError(RebalanceError): ...
 
 
 class CorruptZnodeError(ReadError): ...
+
+
+class SparkError(RebalanceError): ...
 
 
 class ClusterNotReadyError(RebalanceError): ...

@@ -7,19 +7,22 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import kafka_rebalance
 from kafka_rebalance.documents.folder_owner import check_own_folder
 from kafka_rebalance.documents.json_files import NONCE, read_json
 from kafka_rebalance.documents.storage import Folder
-from kafka_rebalance.errors import ArtifactError, RebalanceError, RunFolderError
+from kafka_rebalance.errors import ArtifactError, RebalanceError, RunFolderError, SparkError
 from kafka_rebalance.planning.command_line import say
 from kafka_rebalance.spark import package_zip
+from kafka_rebalance.spark.executor_check import check_executors
 from kafka_rebalance.spark.job_folders import job_folder
 
 
@@ -32,13 +35,31 @@ def run_job(work: Callable[[Path], None]) -> int:
         try:
             work(Path(scratch))
         except RebalanceError as wrong:
-            say(f"{type(wrong).__name__}: {wrong}")
-            return 2
+            return _refused(wrong)
+        except (Py4JJavaError, PySparkException):
+            try:
+                _check_executors_again()
+            except SparkError as lacking:
+                return _refused(lacking)
+            raise
         finally:
             spark = SparkSession.getActiveSession()
             if spark is not None:
                 spark.stop()
     return 0
+
+
+def _refused(wrong: RebalanceError) -> int:
+    say(f"{type(wrong).__name__}: {wrong}")
+    return 2
+
+
+def _check_executors_again() -> None:
+    """An executor that came after the first check may be why Spark failed. Raises SparkError if it lacks something."""
+    spark = SparkSession.getActiveSession()
+    if spark is not None:
+        with suppress(Py4JError):  # the whole of Spark has ended
+            check_executors(spark.sparkContext)
 
 
 def add_folder_checks(parser: argparse.ArgumentParser) -> None:
@@ -89,12 +110,17 @@ def said_by(failed: Exception) -> str:
 
 
 def open_session(folder: Path) -> SparkSession:
-    """A session with few log lines. Its executors fetch this package from `folder`, which must exist as long."""
+    """A session with few log lines. Its executors fetch this package from `folder`, which must exist as long.
+
+    Raises SparkError if an executor lacks what our jobs need.
+    """
     if SparkConf().get("spark.master", "local").startswith("local"):
         # Without it executors take the `python3` on PATH, which may lack numpy.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("kafka-rebalance").config("spark.log.level", "WARN")
     spark = builder.getOrCreate()
+    if found := check_executors(spark.sparkContext):
+        say(found)
     if ".zip" not in kafka_rebalance.__file__:  # a zip came with py_files, and executors have it
         spark.sparkContext.addPyFile(str(package_zip.build_package_zip(folder / "kafka_rebalance.zip")))
     return spark

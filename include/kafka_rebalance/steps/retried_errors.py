@@ -21,6 +21,7 @@ FINAL = (
     errors.LockHeldError,
     errors.PlanningError,
     errors.RefusedError,
+    errors.SparkError,
     errors.StaleProposalError,
     errors.StoppedError,
     errors.VerificationError,

@@ -1,0 +1,133 @@
+"""The planning job on a real Spark standalone cluster: the same bytes as without Spark, and executors that cannot."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+import venv
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_rebalance.documents.json_files import write_json
+from kafka_rebalance.local_cluster.machine.java import SHORT_JOBS
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.planner import run
+from kafka_rebalance.planning.tables.history_table import SAMPLES_SCHEMA
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.spark import job
+from support.plans.small_snapshots import broker_rows, partition_rows
+from support.spark.standalone import StandaloneCluster
+
+JOB = job.__file__
+RESULTS = [f"{table}/part-0.parquet" for table in ("moves", "scores", "candidates", "loads", "disk")] + [
+    "proposals.json"
+]
+EVERYWHERE, UNEVEN = "python-everywhere", "python-uneven"  # what PYSPARK_PYTHON names; each worker has its own
+ENDS = 120.0  # seconds
+NIGHT = datetime(2026, 11, 14, 2, 15, tzinfo=UTC)
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+def write_program(folder: Path, name: str, command: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\nexec {command}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def standalone(
+    tmp_path_factory: pytest.TempPathFactory, spark_environment: Mapping[str, str]
+) -> Iterator[StandaloneCluster]:
+    """Two workers. One name is the Python of these tests on both. The other is bare on one, and nothing on the other."""
+    folder = tmp_path_factory.mktemp("standalone")
+    workers = [folder / f"programs-{number}" for number in range(2)]
+    for programs in workers:
+        write_program(programs, EVERYWHERE, f'{sys.executable} "$@"')
+    venv.create(folder / "bare", symlinks=True)
+    write_program(workers[0], UNEVEN, f'{folder / "bare" / "bin" / "python"} "$@"')
+    with StandaloneCluster(folder, spark_environment, [[programs] for programs in workers]) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A snapshot of uneven partitions, and six nights of their samples."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "snapshot").mkdir()
+    lists, sizes = [[1, 2 + number % 2] for number in range(40)], [10**6 * (1 + number) for number in range(40)]
+    write_snapshot(folder / "snapshot", broker_rows(range(1, 6)), partition_rows(lists, size_bytes=sizes))
+    for night in range(6):
+        day = folder / "metrics" / f"day={NIGHT + timedelta(days=night):%Y-%m-%d}"
+        day.mkdir(parents=True)
+        rows = [
+            {
+                "observed_at": NIGHT + timedelta(days=night),
+                "topic": "orders",
+                "partition": number,
+                "size_bytes": size * (1 + night),
+                "end_offset": 1000 * (1 + night) * (1 + number % 7),
+                "start_offset": 0,
+            }
+            for number, size in enumerate(sizes)
+        ]
+        pq.write_table(pa.Table.from_pylist(rows, schema=SAMPLES_SCHEMA), day / "night.parquet")
+    return folder
+
+
+def submitted(start: Start, cluster: StandaloneCluster, python: str, inputs: Path, out: Path) -> tuple[int, str]:
+    """(exit code, what was said) of the job in client mode."""
+    where = ("--snapshot", str(inputs / "snapshot"), "--out", str(out), "--metrics", str(inputs / "metrics"))
+    process = start(
+        JOB,
+        *where,
+        *("--settings", str(inputs / "settings.json")),
+        options={
+            "--master": cluster.url,
+            "--executor-memory": "512m",
+            "--driver-java-options": f"'-Dspark.executor.extraJavaOptions={SHORT_JOBS}'",
+        },
+        environment={"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": sys.executable},
+    )
+    try:
+        said = "".join(process.communicate(timeout=ENDS))
+    finally:
+        process.kill()
+    return process.returncode, said
+
+
+def test_workers_of_a_standalone_cluster_give_the_same_bytes_as_planning_without_spark(
+    start_submit: Start, standalone: StandaloneCluster, inputs: Path, tmp_path: Path
+) -> None:
+    settings = Settings(trials=2)
+    write_json(inputs, "settings.json", settings.to_mapping())
+    code, said = submitted(start_submit, standalone, EVERYWHERE, inputs, tmp_path / "there")
+    assert code == 0, said
+    history = (tmp_path / "there" / "history" / "part-0.parquet").read_bytes()
+    assert pq.read_table(pa.BufferReader(history)).num_rows == 40
+    run(inputs / "snapshot", tmp_path / "here", settings, history=history)
+    for name in RESULTS:
+        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+    assert f"python {platform.python_version()}" in said
+
+
+def test_executors_that_cannot_run_the_job_are_named_with_what_they_lack_in_one_line(
+    start_submit: Start, standalone: StandaloneCluster, inputs: Path, tmp_path: Path
+) -> None:
+    write_json(inputs, "settings.json", {})
+    code, said = submitted(start_submit, standalone, UNEVEN, inputs, tmp_path / "out")
+    assert code == 2, said
+    (line,) = [line for line in said.splitlines() if "Error" in line]
+    host = platform.node()
+    assert line.startswith("SparkError: Spark's executors cannot run this job. ")
+    assert f"{host}: {UNEVEN} has no numpy, pyarrow" in line
+    assert f"{host}: no Python starts as {UNEVEN}" in line
+    assert "Nothing was computed. Install Python 3." in line
+    assert "\tat " not in said, "a page of Java"
+    assert not (tmp_path / "out" / "proposals.json").exists()

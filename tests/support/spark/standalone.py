@@ -1,0 +1,77 @@
+"""A Spark standalone cluster of local processes: a master and workers, from the classes in the pyspark wheel."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import pyspark
+
+from kafka_rebalance.local_cluster.machine.java import SHORT_JOBS
+from support.waiting import wait
+
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
+_HERE = "127.0.0.1"
+
+
+class StandaloneCluster:
+    """`workers` are the paths that each worker searches for programs, beside those of `environment`.
+
+    Each worker has one core. Ports are free ones: processes choose them, and their logs name them.
+    """
+
+    def __init__(self, folder: Path, environment: Mapping[str, str], workers: Sequence[Sequence[Path]]) -> None:
+        self.folder = folder
+        self.url = ""
+        self._environment = {**environment, "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": SHORT_JOBS}
+        self._workers = workers
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        try:
+            self._start("master", MASTER, "--host", _HERE, "--port", "0", "--webui-port", "0")
+            wait("the master names its address", lambda: self._said("master", r"master at (spark://\S+)") != [])
+            (self.url,) = self._said("master", r"Starting Spark master at (spark://\S+)")
+            for number, paths in enumerate(self._workers):
+                own = ("--work-dir", str(self.folder / f"work-{number}"), "--cores", "1", "--memory", "1g")
+                where = ("--host", _HERE, "--port", "0", "--webui-port", "0")
+                self._start(f"worker-{number}", WORKER, *own, *where, self.url, paths=paths)
+            registered = len(self._workers)
+            wait("the workers register", lambda: len(self._said("master", "Registering worker")) == registered)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends the processes and their executors, which are in their groups."""
+        for process in reversed(self._processes):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def _start(self, name: str, main: str, *arguments: str, paths: Sequence[Path] = ()) -> None:
+        searched = os.pathsep.join([*map(str, paths), self._environment["PATH"]])
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [str(SPARK_CLASS), main, *arguments],
+                env={**self._environment, "PATH": searched},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._processes.append(process)
+
+    def _said(self, name: str, pattern: str) -> list[str]:
+        return re.findall(pattern, (self.folder / f"{name}.log").read_text(errors="replace"))

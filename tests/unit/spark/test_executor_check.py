@@ -1,0 +1,55 @@
+"""What an executor must have: the driver's minor version of Python, and what our functions import there."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from kafka_rebalance.spark.executor_check import NEEDED, versions_in_words, what_is_lacking
+
+OWN = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": "26.0.1"}
+MINOR = ".".join(OWN["python"].split(".")[:2])
+# What tasks of the three jobs run on executors, which PySpark imports by name.
+ON_EXECUTORS = ("planning.candidates", "planning.tables.sample_aggregates", "spark.one_file_a_day")
+
+
+def test_an_executor_like_the_driver_lacks_nothing() -> None:
+    assert what_is_lacking(OWN, "python3") == ""
+    assert what_is_lacking({**OWN, "python": f"{MINOR}.99", "pyarrow": "1.0"}, "python3") == ""
+
+
+@pytest.mark.parametrize(
+    ("differs", "lacks"),
+    [
+        ({"python": "3.99.1"}, f"python3 is Python 3.99.1, the driver's is {OWN['python']}"),
+        ({"numpy": None}, "python3 has no numpy"),
+        ({"numpy": None, "pyarrow": None}, "python3 has no numpy, pyarrow"),
+        ({"numpy": "1.26.4"}, f"python3 has numpy 1.26.4, the driver has {np.__version__}"),
+    ],
+)
+def test_an_executor_that_differs_is_told_how(differs: dict[str, str | None], lacks: str) -> None:
+    assert what_is_lacking({**OWN, **differs}, "python3") == lacks
+
+
+def test_an_executor_without_python_has_said_nothing() -> None:
+    assert what_is_lacking({}, "/opt/python") == "no Python starts as /opt/python"
+
+
+def test_the_log_gets_one_line() -> None:
+    assert (
+        versions_in_words([OWN, OWN]) == f"2 executors: numpy {np.__version__}, pyarrow 26.0.1, python {OWN['python']}"
+    )
+
+
+def test_executors_are_asked_for_all_that_our_functions_import_there() -> None:
+    imports = "\n".join(f"import kafka_rebalance.{name}" for name in ON_EXECUTORS)
+    code = (
+        f"import sys\n{imports}\nprint(*{{name.split('.')[0] for name in sys.modules}} - {{*sys.stdlib_module_names}})"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    found = {name for name in said if not name.startswith(("_", "cython"))}
+    assert found == {*NEEDED, "kafka_rebalance"}
