@@ -63,7 +63,7 @@ def test_the_job_leaves_the_same_bytes_as_the_command(snapshot: Path, tmp_path: 
     (tmp_path / "there").mkdir()
     write_json(tmp_path, "settings.json", {"trials": 2})
     write_json(tmp_path / "there", NONCE, {"nonce": "c0ffee"})
-    # URLs go through Hadoop's FileSystem, as they would on a cluster.
+    # A URL of a local folder is that folder.
     out = (tmp_path / "there").as_uri()
     where = ("--snapshot", snapshot.as_uri(), "--out", out, "--settings", str(tmp_path / "settings.json"))
     done = submit(*where, "--expect-nonce", "c0ffee")

@@ -119,7 +119,7 @@ def test_samples_become_figures_that_a_hand_can_check_however_spark_is_spread(
     ledger: Path, snapshot: Path, tmp_path: Path, spark: Any
 ) -> None:
     session = spark("local[1]", shuffle_partitions=1)
-    found = read_metrics(session, str(ledger), existing_partitions(prepare(snapshot, Settings()), snapshot))
+    found = read_metrics(session, ledger, existing_partitions(prepare(snapshot, Settings()), snapshot))
     session.stop()
     rows = {(row["topic"], row["partition"]): row for row in found.rows.to_pylist()}
     assert {key: tuple(row[name] for name in COLUMNS) for key, row in rows.items()} == {
@@ -154,14 +154,14 @@ def test_too_few_samples_give_spark_no_work(ledger: Path, snapshot: Path) -> Non
     for folder in sorted(ledger.glob("day=*"))[:4]:
         shutil.rmtree(folder)
     existing = existing_partitions(prepare(snapshot, Settings()), snapshot)
-    found = read_metrics(None, str(ledger), existing)  # type: ignore[arg-type]
+    found = read_metrics(None, ledger, existing)  # type: ignore[arg-type]
     assert (found.rows.num_rows, found.files, found.unreadable) == (0, 5, ("of-no-day.parquet",))
 
 
 def test_a_ledger_that_is_not_there_is_named(snapshot: Path, tmp_path: Path) -> None:
     existing = existing_partitions(prepare(snapshot, Settings()), snapshot)
     with pytest.raises(ReadError, match=r"cluster=none cannot be read.*Nothing was planned"):
-        read_metrics(None, str(tmp_path / "cluster=none"), existing)  # type: ignore[arg-type]
+        read_metrics(None, tmp_path / "cluster=none", existing)  # type: ignore[arg-type]
 
 
 def test_the_newest_days_count_back_from_the_newest_file() -> None:

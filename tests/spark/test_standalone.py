@@ -45,7 +45,7 @@ def write_program(folder: Path, name: str, command: str) -> None:
 def standalone(
     tmp_path_factory: pytest.TempPathFactory, spark_environment: Mapping[str, str]
 ) -> Iterator[StandaloneCluster]:
-    """Two workers. One name is the Python of these tests on both. The other is bare on one, and nothing on the other."""
+    """Two workers. Both have the Python of these tests by one name. By another, one has a bare Python, one nothing."""
     folder = tmp_path_factory.mktemp("standalone")
     workers = [folder / f"programs-{number}" for number in range(2)]
     for programs in workers:

@@ -85,6 +85,24 @@ def names_in(folder: Folder) -> list[str]:
             return []
 
 
+def files_below(folder: Folder) -> list[str]:
+    """The names of all files at any depth below a folder, relative to it, sorted. A bucket has no empty folders.
+
+    Raises FileNotFoundError, and StorageError if storage does not answer.
+    """
+    with _asked(folder, "cannot be listed"):
+        if isinstance(folder, Path):
+            if not folder.is_dir():
+                raise FileNotFoundError(f"there is no folder {folder}")
+            return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        _forget_listings(folder)
+        files, root = folder.fs, str(folder.path).rstrip("/")  # type: ignore[attr-defined]
+        names = sorted(str(path).removeprefix(f"{root}/") for path in files.find(root))
+        if not names:
+            raise FileNotFoundError(f"there is no folder {folder}")
+        return names
+
+
 def make_folder(folder: Folder) -> None:
     """Makes the folder if the storage has folders. Raises StorageError."""
     make = getattr(folder, "mkdir", None)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from kafka_rebalance.documents.job_environment import storage_options
 from kafka_rebalance.documents.json_files import check_format_version
-from kafka_rebalance.documents.storage import Folder
-from kafka_rebalance.errors import ArtifactError, SettingsError
+from kafka_rebalance.documents.storage import FolderOfRuns, read_bytes
+from kafka_rebalance.errors import ArtifactError, SettingsError, StorageError
 from kafka_rebalance.model.settings import Settings
 
 
@@ -32,8 +34,8 @@ def read_file(path: str) -> bytes:
     """The content of a file at a path or URL. Raises ArtifactError."""
     folder, _, name = path.rpartition("/")
     try:
-        return (folder_at(folder or ("/" if path.startswith("/") else ".")) / name).read_bytes()
-    except OSError as wrong:
+        return read_bytes(folder_at(folder or ("/" if path.startswith("/") else ".")) / name)
+    except (FileNotFoundError, StorageError) as wrong:
         raise ArtifactError(f"{path} cannot be read ({wrong}). Nothing was planned.") from wrong
 
 
@@ -52,8 +54,12 @@ def read_settings(path: str | None) -> Settings:
     return Settings.from_mapping(given)
 
 
-def folder_at(place: str) -> Folder:
-    """A local path, a `file://` URL, or any other URL that universal-pathlib can open here."""
+def folder_at(place: str) -> FolderOfRuns:
+    """A local path, a `file://` URL, or any other URL that universal-pathlib can open here.
+
+    Its client takes the options in the environment (`job_environment`), or else finds credentials itself. Raises
+    ArtifactError.
+    """
     url = urlsplit(place)
     if "://" not in place:
         return Path(place)
@@ -62,12 +68,12 @@ def folder_at(place: str) -> Folder:
     try:
         from upath import UPath
 
-        opened = UPath(place)
+        opened = UPath(place, **storage_options(os.environ))
         _ = opened.fs  # so that a missing storage library fails here
-        folder: Folder = opened
+        folder: FolderOfRuns = opened
         return folder
     except (ImportError, ValueError) as wrong:
         raise ArtifactError(
             f"{place} cannot be opened ({wrong}). Nothing was planned. Install universal-pathlib and the library for "
-            f"{url.scheme}, or give a local folder."
+            f"{url.scheme} (s3fs for s3) where the driver runs, or give a local folder."
         ) from wrong

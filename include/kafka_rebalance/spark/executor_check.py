@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from pyspark import SparkContext
 
+from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import SparkError
 from kafka_rebalance.model.finding import listed
 
 NEEDED = ("numpy", "pyarrow")  # what our functions import on executors
+_FOR_URLS = "upath"  # as well, if they read a folder at a URL; and the library of its scheme
 _ROUNDS = 3  # executors may register while others answer
 
 # A shell answers whatever the executor's Python is. Its parent process is the executor, so two executors of one host
@@ -36,14 +39,14 @@ print(json.dumps(found))
 Versions = Mapping[str, str | None]
 
 
-def check_executors(context: SparkContext) -> str:
+def check_executors(context: SparkContext, read: Folder | None = None) -> str:
     """One line on what the executors have. Raises SparkError, which names each host and what it lacks.
 
-    With a local master there is nothing to ask: executors are the driver.
+    `read` is a folder that executors will read. With a local master there is nothing to ask: executors are the driver.
     """
     if context._jsc.sc().isLocal():
         return ""
-    found = _ask(context)
+    found = _ask(context, needed_for(read))
     lacking = {f"{host}: {what_is_lacking(versions, context.pythonExec)}" for (host, _), versions in found.items()}
     lacking = {said for said in lacking if not said.endswith(": ")}
     if lacking:
@@ -53,6 +56,13 @@ def check_executors(context: SparkContext) -> str:
             f"(now {context.pythonExec}) to one that every executor has."
         )
     return versions_in_words(found.values())
+
+
+def needed_for(read: Folder | None) -> tuple[str, ...]:
+    """The libraries that executors need, also to read this folder."""
+    if read is None or isinstance(read, Path):
+        return NEEDED
+    return (*NEEDED, _FOR_URLS, type(read.fs).__module__.partition(".")[0])  # type: ignore[attr-defined]
 
 
 def what_is_lacking(versions: Versions, python: str) -> str:
@@ -77,9 +87,9 @@ def versions_in_words(found: Iterable[Versions]) -> str:
     return f"{len(each)} executors: {listed(versions)}"
 
 
-def _ask(context: SparkContext) -> dict[tuple[str, int], Versions]:
+def _ask(context: SparkContext, needed: Sequence[str]) -> dict[tuple[str, int], Versions]:
     """{(host, process id): versions} of the executors that are there. With a task for each core, none is idle."""
-    command = ["sh", "-c", _SHELL, context.pythonExec, _PYTHON, json.dumps(NEEDED)]
+    command = ["sh", "-c", _SHELL, context.pythonExec, _PYTHON, json.dumps(needed)]
     found: dict[tuple[str, int], Versions] = {}
     for _ in range(_ROUNDS):
         tasks = context.defaultParallelism

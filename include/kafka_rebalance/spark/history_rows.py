@@ -11,26 +11,28 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from urllib.parse import unquote
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
+from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE
-from kafka_rebalance.errors import ReadError
+from kafka_rebalance.documents.storage import Folder, files_below, read_bytes
+from kafka_rebalance.errors import ArtifactError, ReadError, StorageError
 from kafka_rebalance.planning.problem.bytes_in_history import MIN_INTERVALS
-from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA
+from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, SAMPLES_SCHEMA
+from kafka_rebalance.planning.tables.parquet_files import parquet_table
 from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
 from kafka_rebalance.spark.job_driver import said_by
-from kafka_rebalance.spark.job_folders import PARQUET, job_folder, parquet_files, url_of
-from kafka_rebalance.spark.ledger import counting, is_compacted, rows_that_count
+from kafka_rebalance.spark.ledger import PARQUET, counting, is_compacted, rows_that_count
 
-_COLUMNS = """observed_at timestamp, topic string, partition int, size_bytes long, end_offset long, start_offset long,
-    topic_czxid long, source_file string"""
+TASKS_A_CORE = 4
+_FILE = "file"  # the name below the folder
+_FOUND = pa.schema([*SAMPLES_SCHEMA, (SOURCE_FILE, pa.string()), (_FILE, pa.string())])
 _DAY = re.compile(r"day=(\d{4}-\d{2}-\d{2})/.+")
 
 
@@ -43,33 +45,36 @@ class Samples:
     unreadable: tuple[str, ...]  # names of the other files, below the folder
 
 
-def read_metrics(spark: SparkSession, place: str, existing: pa.Table) -> Samples:
-    """The samples below `ledger/metrics/cluster=…`, a path or URL that the driver and the executors can read.
+def read_metrics(spark: SparkSession, folder: Folder, existing: pa.Table) -> Samples:
+    """The samples below `ledger/metrics/cluster=…`, a folder that the driver and the executors can read.
 
     `existing` are the partitions of the snapshot, in the columns of EXISTING_SCHEMA. Too few files say nothing, and
     then Spark does not read them. Raises ReadError if the folder cannot be read.
     """
     try:
-        listed, foreign = newest_days(parquet_files(job_folder(place, spark)), DAYS)
+        names = [name for name in files_below(folder) if name.endswith(PARQUET)]
+        listed, foreign = newest_days(names, DAYS)
         files = counting(listed)
         if len(files) <= MIN_INTERVALS and not any(map(is_compacted, files)):
             return Samples(HISTORY_SCHEMA.empty_table(), len(files), tuple(foreign))
-        url = url_of(place)
-        found = _read(spark, sorted({f"{url}/{name.partition('/')[0]}" for name in files}))
-        samples = rows_that_count(found, sql.regexp_extract(sql.input_file_name(), r"(day=[^/]+/[^/]+)$", 1), listed)
-        rows = _aggregated_on_spark(samples, existing)
-        # Other tables' files have our columns as nulls.
-        sound = samples.where(
-            "observed_at IS NOT NULL AND topic IS NOT NULL AND partition IS NOT NULL AND size_bytes >= 0"
-        )
-        sound = sound.select(sql.input_file_name().alias("file"), SOURCE_FILE).distinct().collect()
-        told = {_name(row["file"]) for row in sound}
-        snapshots = {(_name(row["file"]).partition("/")[0], row[SOURCE_FILE] or row["file"]) for row in sound}
-    except (OSError, Py4JJavaError, PySparkException) as failed:
+        found = _read_on_executors(spark, folder, files).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            samples = rows_that_count(found, sql.col(_FILE), listed)
+            rows = _aggregated_on_spark(samples, existing)
+            # Other tables' files have our columns as nulls.
+            sound = samples.where(
+                "observed_at IS NOT NULL AND topic IS NOT NULL AND partition IS NOT NULL AND size_bytes >= 0"
+            )
+            sources = sound.select(_FILE, SOURCE_FILE).distinct().collect()
+        finally:
+            found.unpersist()
+    except (FileNotFoundError, StorageError, Py4JJavaError, PySparkException) as failed:
         raise ReadError(
-            f"The ledger's samples below {place} cannot be read ({said_by(failed)}). Nothing was planned. Give the "
+            f"The ledger's samples below {folder} cannot be read ({said_by(failed)}). Nothing was planned. Give the "
             "Spark driver and its executors access to that folder, or plan without --metrics."
         ) from None
+    told = {row[_FILE] for row in sources}
+    snapshots = {(row[_FILE].partition("/")[0], row[SOURCE_FILE] or row[_FILE]) for row in sources}
     silent = [name for name in files if name not in told]
     return Samples(rows, len(snapshots), tuple(sorted([*foreign, *silent])))
 
@@ -97,18 +102,31 @@ def _aggregated_on_spark(samples: DataFrame, existing: pa.Table) -> pa.Table:
         if found:
             yield from aggregated(pa.Table.from_batches(found), shared.value).to_batches()
 
-    columns = samples.drop(SOURCE_FILE).repartition("topic", "partition")
+    columns = samples.drop(SOURCE_FILE, _FILE).repartition("topic", "partition")
     return columns.mapInArrow(of_task, from_arrow_schema(HISTORY_SCHEMA)).toArrow()
 
 
-def _read(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
-    """The Parquet files in these folders, by our columns, without the files that cannot be read."""
-    reader = spark.read.schema(_COLUMNS).options(
-        recursiveFileLookup=True, pathGlobFilter=f"*{PARQUET}", ignoreCorruptFiles=True, ignoreMissingFiles=True
-    )
-    return reader.parquet(*folders)
+def _read_on_executors(spark: SparkSession, folder: Folder, files: Sequence[str]) -> DataFrame:
+    """The rows of these files in the columns of _FOUND. A file that cannot be read gives none."""
+
+    def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch["id"].to_pylist():
+                yield from _rows_of(folder, files[number]).to_batches()
+
+    tasks = min(len(files), TASKS_A_CORE * spark.sparkContext.defaultParallelism)
+    return spark.range(0, len(files), 1, tasks).mapInArrow(read, from_arrow_schema(_FOUND))
 
 
-def _name(url: str) -> str:
-    """A file's name below the folder, as in `parquet_files`."""
-    return f"day={unquote(url).rpartition('/day=')[2]}"
+def _rows_of(folder: Folder, name: str) -> pa.Table:
+    try:
+        table = parquet_table(read_bytes(folder / name), name)
+        known = {
+            field.name: table[field.name].cast(field.type)
+            if field.name in table.column_names
+            else pa.nulls(len(table), field.type)
+            for field in _FOUND
+        }
+    except (FileNotFoundError, ArtifactError, pa.ArrowException):
+        return _FOUND.empty_table()
+    return pa.table({**known, _FILE: pa.array([name] * len(table), pa.string())}, schema=_FOUND)

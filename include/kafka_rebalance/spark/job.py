@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model.settings import OPTIMAL
 from kafka_rebalance.planning.candidates import best_of, described, propose, searched
-from kafka_rebalance.planning.command_line import argument_parser, read_file, read_settings, say
+from kafka_rebalance.planning.command_line import argument_parser, folder_at, read_file, read_settings, say
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import (
     Stopwatch,
@@ -42,7 +42,6 @@ from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.tables.history_table import HISTORY, existing_partitions, planned_with, write_history
 from kafka_rebalance.spark.history_rows import read_metrics
 from kafka_rebalance.spark.job_driver import add_folder_checks, open_session, own_folder, run_job
-from kafka_rebalance.spark.job_folders import job_folder
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -63,17 +62,18 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
     """Reads, proposes on Spark, writes. It opens the session only after all checks that need none."""
     watch = Stopwatch()
     settings = read_settings(options.settings)
-    spark = open_session(scratch) if "://" in options.snapshot + options.out else None
-    out = own_folder(options, spark)
-    snapshot = job_folder(options.snapshot, spark)
+    out = own_folder(options)
+    snapshot = folder_at(options.snapshot)
     problem = prepare(snapshot, settings)
     history = read_file(options.history) if options.history is not None else None
     watch.lap("read")
     say(problem_in_words(problem))
+    spark = None
     if options.metrics is not None:
-        spark = spark or open_session(scratch)
+        metrics = folder_at(options.metrics)
+        spark = open_session(scratch, metrics)
         watch.lap("session")
-        found = read_metrics(spark, options.metrics, existing_partitions(problem, snapshot))
+        found = read_metrics(spark, metrics, existing_partitions(problem, snapshot))
         history = write_history(out, found.rows, found.files, found.unreadable)
         watch.lap("history")
     if history is not None:

@@ -17,19 +17,19 @@ from pyspark.sql import SparkSession
 
 import kafka_rebalance
 from kafka_rebalance.documents.folder_owner import check_own_folder
+from kafka_rebalance.documents.job_environment import leave_error
 from kafka_rebalance.documents.json_files import NONCE, read_json
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ArtifactError, RebalanceError, RunFolderError, SparkError
-from kafka_rebalance.planning.command_line import say
+from kafka_rebalance.planning.command_line import folder_at, say
 from kafka_rebalance.spark import package_zip
 from kafka_rebalance.spark.executor_check import check_executors
-from kafka_rebalance.spark.job_folders import job_folder
 
 
 def run_job(work: Callable[[Path], None]) -> int:
-    """0 after `work`; 2, with the error's text on stderr, if something cannot be used. Stops Spark in both cases.
+    """0 after `work`; 2 if something cannot be used: the error is on stderr, and left for the task.
 
-    `work` gets a folder that exists as long as the job.
+    `work` gets a folder that exists as long as the job. Spark is stopped in both cases.
     """
     with tempfile.TemporaryDirectory() as scratch:
         try:
@@ -51,6 +51,7 @@ def run_job(work: Callable[[Path], None]) -> int:
 
 def _refused(wrong: RebalanceError) -> int:
     say(f"{type(wrong).__name__}: {wrong}")
+    leave_error(os.environ, wrong)
     return 2
 
 
@@ -69,9 +70,9 @@ def add_folder_checks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--expect-run", help="the Dag run that the out folder must belong to, as in dag_id/run_id")
 
 
-def own_folder(options: argparse.Namespace, spark: SparkSession | None) -> Folder:
+def own_folder(options: argparse.Namespace) -> Folder:
     """The out folder. Raises RunFolderError if it is not that of the run which the arguments expect."""
-    out = job_folder(options.out, spark)
+    out = folder_at(options.out)
     if options.expect_nonce is not None:
         check_nonce(out, options.expect_nonce)
     if options.expect_run is not None:
@@ -109,7 +110,7 @@ def said_by(failed: Exception) -> str:
     return (said.splitlines() or [type(failed).__name__])[0].strip().rstrip(".")
 
 
-def open_session(folder: Path) -> SparkSession:
+def open_session(folder: Path, read_by_executors: Folder | None = None) -> SparkSession:
     """A session with few log lines. Its executors fetch this package from `folder`, which must exist as long.
 
     Raises SparkError if an executor lacks what our jobs need.
@@ -119,7 +120,7 @@ def open_session(folder: Path) -> SparkSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("kafka-rebalance").config("spark.log.level", "WARN")
     spark = builder.getOrCreate()
-    if found := check_executors(spark.sparkContext):
+    if found := check_executors(spark.sparkContext, read_by_executors):
         say(found)
     if ".zip" not in kafka_rebalance.__file__:  # a zip came with py_files, and executors have it
         spark.sparkContext.addPyFile(str(package_zip.build_package_zip(folder / "kafka_rebalance.zip")))

@@ -35,9 +35,8 @@ from kafka_rebalance.documents.requests.key_sample import (
     key_in_words,
 )
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.planning.command_line import say
+from kafka_rebalance.planning.command_line import folder_at, say
 from kafka_rebalance.spark.job_driver import add_folder_checks, open_session, own_folder, run_job, said_by
-from kafka_rebalance.spark.job_folders import job_folder
 from kafka_rebalance.spark.kafka_options import kafka_options, settings_of
 from kafka_rebalance.spark.key_placements import place
 
@@ -59,13 +58,12 @@ def _sample(options: argparse.Namespace, scratch: Path) -> None:
     """Reads, counts on Spark, writes. It opens the session only after all checks that need none."""
     kafka = kafka_options(settings_of(os.environ))
     del os.environ[KAFKA_CONFIG]  # child processes must not inherit it
-    spark = open_session(scratch) if "://" in options.sample + options.out else None
-    out = own_folder(options, spark)
+    out = own_folder(options)
     folder, _, name = options.sample.rpartition("/")
-    asked = JsonFile(name, SampleRequest).read(job_folder(folder or ".", spark))
+    asked = JsonFile(name, SampleRequest).read(folder_at(folder or "."))
     say(f"{asked.topic}: reading {sum(given.offsets for given in asked.ranges):,} offsets")
     try:
-        sample = count_keys(read_records(spark or open_session(scratch), asked, kafka), asked)
+        sample = count_keys(read_records(open_session(scratch), asked, kafka), asked)
     except (Py4JJavaError, PySparkException) as failed:
         raise ReadError(
             f"{asked.topic}: Spark's Kafka client could not read the keys ({said_by(failed)}). Nothing was written. "

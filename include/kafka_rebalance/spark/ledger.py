@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE, compacted_number, files_that_count
-from kafka_rebalance.spark.job_folders import job_folder, parquet_files, url_of
 
+PARQUET = ".parquet"
 _BELOW = r"(cluster=[^/]+/day=[^/]+/[^/]+)$"
 
 
 def read_ledger(spark: SparkSession, runs: str, table: str) -> DataFrame:
     """The rows of a table below `runs_url`, of all clusters, each row once, with the columns `cluster` and `day`.
 
-    Spark leaves out files that it cannot read (`ignoreCorruptFiles`). Raises OSError if the folder cannot be listed.
+    `runs` is a path or a URL that Spark opens, such as `s3a://`. Spark leaves out files that it cannot read
+    (`ignoreCorruptFiles`). Raises PySparkException if the folder cannot be listed.
     """
     place = f"{runs.rstrip('/')}/ledger/{table}"
-    names = parquet_files(job_folder(place, spark))
-    url = url_of(place)
+    url = place if "://" in place else f"file://{Path(place).absolute()}"
+    below = spark.read.format("binaryFile").options(recursiveFileLookup=True, pathGlobFilter=f"*{PARQUET}").load(url)
+    names = sorted(unquote(file).rpartition(f"/ledger/{table}/")[2] for file in below.inputFiles())
     reader = spark.read.options(basePath=url, mergeSchema=True, ignoreCorruptFiles=True, ignoreMissingFiles=True)
     found = reader.parquet(*(f"{url}/{name}" for name in counting(names)))
     file = sql.regexp_extract(sql.col("_metadata.file_path"), _BELOW, 1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -17,28 +16,17 @@ try:
 except ImportError:  # submitted by hand, without py_files
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sql
-from pyspark.sql.pandas.types import from_arrow_schema
 
+from kafka_rebalance.documents.storage import FolderOfRuns, files_below, read_bytes
 from kafka_rebalance.errors import ReadError, RunFolderError, StorageError
-from kafka_rebalance.planning.command_line import say
+from kafka_rebalance.planning.command_line import folder_at, say
 from kafka_rebalance.spark.job_driver import open_session, run_job, said_by
-from kafka_rebalance.spark.job_folders import job_folder, parquet_files, url_of
 from kafka_rebalance.spark.one_file_a_day import Merged, closed_days, merge, publish
 
-_MERGED = pa.schema(
-    [
-        ("day", pa.string()),
-        ("content", pa.binary()),
-        ("rows", pa.int64()),
-        ("sources", pa.map_(pa.string(), pa.string())),
-        ("skipped", pa.list_(pa.string())),
-    ]
-)
+MOST_TASKS = 200
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,15 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _compact(place: str, before: date, scratch: Path) -> None:
-    spark = open_session(scratch) if "://" in place else None
     try:
-        ledger = job_folder(place, spark)
-        days = closed_days(parquet_files(ledger), before)
+        ledger = folder_at(place)
+        days = closed_days(files_below(ledger), before)
         if not days:
             say("no past day has more than one file")
             return
         failed = []
-        for day, merged in merged_on(spark or open_session(scratch), place, days):
+        for day, merged in merged_on(open_session(scratch, ledger), ledger, days):
             for why in merged.skipped:
                 say(f"{day}: not merged: {why}")
             if not merged.content:
@@ -75,7 +62,7 @@ def _compact(place: str, before: date, scratch: Path) -> None:
                 f"{day}: {len(merged.sources)} files, {merged.rows:,} rows"
                 + "".join(f"; {name} stays" for name in stays)
             )
-    except (OSError, Py4JJavaError, PySparkException) as wrong:
+    except (FileNotFoundError, StorageError, Py4JJavaError, PySparkException) as wrong:
         raise ReadError(
             f"The ledger below {place} cannot be read ({said_by(wrong)}). No row was lost. Give the Spark driver and "
             "its executors access to that folder."
@@ -87,24 +74,19 @@ def _compact(place: str, before: date, scratch: Path) -> None:
         )
 
 
-def merged_on(spark: SparkSession, place: str, days: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Merged]]:
-    """The merged files of each day. Each day is a task."""
-    spark.conf.set("spark.sql.shuffle.partitions", min(len(days), 200))
-    files = [f"{url_of(place)}/{day}/{name}" for day, names in days.items() for name in names]
-    read = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(files)
-    below = r"([^/]+/cluster=[^/]+/day=[^/]+)/([^/]+)$"
-    named = read.select(
-        sql.regexp_extract("path", below, 1).alias("day"), sql.regexp_extract("path", below, 2).alias("name"), "content"
-    )
-    for row in named.groupBy("day").applyInArrow(_merge_group, from_arrow_schema(_MERGED)).toLocalIterator():
-        yield row["day"], Merged(bytes(row["content"]), row["rows"], dict(row["sources"]), tuple(row["skipped"]))
+def merged_on(
+    spark: SparkSession, ledger: FolderOfRuns, days: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, Merged]]:
+    """The merged files of each day. Each day is a task, which reads the day's files itself."""
 
+    def merged(day: str) -> tuple[str, Merged]:
+        try:
+            return day, merge({name: read_bytes(ledger / day / name) for name in days[day]})
+        except (FileNotFoundError, StorageError) as wrong:
+            return day, Merged(b"", 0, {}, (str(wrong),))
 
-def _merge_group(group: pa.Table) -> pa.Table:
-    """[day, name, content] of one day as one row of _MERGED."""
-    merged = merge(dict(zip(group["name"].to_pylist(), group["content"].to_pylist(), strict=True)))
-    row = {"day": group["day"][0].as_py(), **asdict(merged), "sources": list(merged.sources.items())}
-    return pa.Table.from_pylist([row], schema=_MERGED)
+    tasks = spark.sparkContext.parallelize(list(days), min(len(days), MOST_TASKS)).map(merged)
+    yield from tasks.toLocalIterator(prefetchPartitions=True)
 
 
 if __name__ == "__main__":

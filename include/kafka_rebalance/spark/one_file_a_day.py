@@ -13,14 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE, compacted_name, compacted_number, files_that_count
-from kafka_rebalance.documents.storage import Folder, write_whole
+from kafka_rebalance.documents.storage import FolderOfRuns, read_bytes, remove, write_whole
 from kafka_rebalance.errors import ArtifactError
 
 # <table>/cluster=<connection>/day=<date>/<file>, below the ledger
@@ -73,25 +72,22 @@ def merge(files: Mapping[str, bytes]) -> Merged:
     return Merged(buffer.getvalue(), len(whole), sources, tuple(skipped))
 
 
-def publish(folder: Folder, merged: Merged) -> list[str]:
+def publish(folder: FolderOfRuns, merged: Merged) -> list[str]:
     """Writes the day's new file, reads it back, and removes its sources. Returns those that somebody wrote again.
 
-    Raises ArtifactError, and removes nothing, if it does not read as written. Raises OSError and StorageError, too.
+    Raises ArtifactError, and removes nothing, if it does not read as written. Raises FileNotFoundError, StorageError.
     """
     file = folder / compacted_name(1 + max((compacted_number(name) or 0 for name in merged.sources), default=0))
-    if isinstance(file, Path):
-        write_whole(file, merged.content)
-    else:
-        file.write_new(merged.content)  # type: ignore[attr-defined]
-    found = file.read_bytes()
+    write_whole(file, merged.content)
+    found = read_bytes(file)
     if found != merged.content or pq.read_metadata(io.BytesIO(found)).num_rows != merged.rows:
         raise ArtifactError(f"{file} does not read as it was written. No file was removed. Check the storage.")
     stays = []
     for name, digest in merged.sources.items():
         source = folder / name
         try:
-            if _digest(source.read_bytes()) == digest:
-                source.unlink()  # type: ignore[attr-defined]
+            if _digest(read_bytes(source)) == digest:
+                remove(source)
             else:
                 stays.append(name)
         except FileNotFoundError:

@@ -113,7 +113,7 @@ def test_a_crash_at_any_point_loses_no_row_and_counts_none_twice(
 
     with monkeypatch.context() as patched:
         patched.setattr(one_file_a_day, "write_whole", crashing(one_file_a_day.write_whole))
-        patched.setattr(Path, "unlink", crashing(Path.unlink))
+        patched.setattr(one_file_a_day, "remove", crashing(one_file_a_day.remove))
         # Written, and three files removed: with a fifth call allowed nothing crashes any more.
         if calls < 4:
             with pytest.raises(Crash):
