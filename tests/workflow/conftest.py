@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 
 from support.airflow.airflow_home import HOME, RUNS, USERS  # first: it sets Airflow's environment
 from support.documents import report_samples as samples
+from support.storage.s3_server import BUCKET, S3Server, s3_server
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -103,3 +104,20 @@ def get(client: TestClient, login: dict[str, dict[str, str]]) -> Any:
         return client.get(url, headers=login[user] if user else {}, **options)
 
     return ask
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with s3_server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """runs_url of this test: a folder of the bucket that no other test has, by the connection `store`."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    url = f"s3://store@{BUCKET}/{request.node.name}"
+    monkeypatch.setenv("AIRFLOW_CONN_STORE", json.dumps(s3.connection()))
+    monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", url)
+    return url

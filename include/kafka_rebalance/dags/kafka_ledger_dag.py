@@ -12,11 +12,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import CronTriggerTimetable, XComArg, dag, task
 
 import kafka_rebalance
 from kafka_rebalance.workflow.notices import FAILED, Notice
+from kafka_rebalance.workflow.operators.submit_job import JobSubmitOperator
 from kafka_rebalance.workflow.run_step import run_step
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "ledger_job.py"
@@ -48,7 +48,7 @@ def ledger() -> None:
         return run_step("kafka_rebalance.steps.remove_old.remove_old", dag_run)
 
     located = locate()
-    compacted = SparkSubmitOperator(
+    compacted = JobSubmitOperator(
         task_id="compact",
         application=str(JOB),
         py_files=PACKAGE,

@@ -10,7 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import XComArg, dag, task
 
 import kafka_rebalance
@@ -19,6 +18,7 @@ from kafka_rebalance.workflow.notices import FAILED, FINISHED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
 from kafka_rebalance.workflow.operators.reassign import ReassignOperator
+from kafka_rebalance.workflow.operators.submit_job import JobSubmitOperator
 from kafka_rebalance.workflow.params.rebalance_form import REBALANCE_PARAMS
 from kafka_rebalance.workflow.run_step import run_step
 
@@ -87,7 +87,7 @@ def rebalance() -> None:
     taken = snapshot()
     run_folder = XComArg(taken.operator, key="run_folder")
     nonce = XComArg(taken.operator, key="nonce")
-    planned = SparkSubmitOperator(
+    planned = JobSubmitOperator(
         task_id="plan",
         application=str(JOB),
         py_files=f"{RUN_FOLDER}/kafka_rebalance.zip",

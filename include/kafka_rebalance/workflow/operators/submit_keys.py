@@ -6,11 +6,13 @@ import os
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from kafka_rebalance.documents.requests.key_sample import KAFKA_CONFIG
+from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.steps.retried_errors import final_text
+from kafka_rebalance.workflow.operators.submit_job import JobSubmitOperator
 from kafka_rebalance.workflow.run_step import run_step
 
 if TYPE_CHECKING:
@@ -20,10 +22,10 @@ if TYPE_CHECKING:
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
 
 
-class KeysSubmitOperator(SparkSubmitOperator):
+class KeysSubmitOperator(JobSubmitOperator):
     """Runs the driver that reads a topic's keys. The driver must run on the task's machine (client mode)."""
 
-    template_fields = (*SparkSubmitOperator.template_fields, "run_folder")
+    template_fields = (*JobSubmitOperator.template_fields, "run_folder")
 
     def __init__(self, *, run_folder: str, **kwargs: Any) -> None:
         jars = conf.get("kafka_rebalance", "spark_kafka_jars", fallback="") or None
@@ -37,10 +39,11 @@ class KeysSubmitOperator(SparkSubmitOperator):
         # On YARN and Kubernetes the operator would put its own env_vars on the command line.
         os.environ[KAFKA_CONFIG] = settings
         try:
-            return super().execute(context)
-        except AirflowException as failed:
+            return self.run_driver(context)
+        except (AirflowException, RebalanceError) as failed:
             # An expansion does not need its forecast. The forecast says that it has no keys, and why.
-            sample_keys.go_without(folder, sample_keys.last_line(str(failed)))
+            told = final_text(failed) if isinstance(failed, RebalanceError) else sample_keys.last_line(str(failed))
+            sample_keys.go_without(folder, told)
             self.log.exception("The keys were not sampled. The forecast goes without them.")
             raise AirflowSkipException("The keys were not sampled. The forecast goes without them.") from failed
         finally:

@@ -1,0 +1,114 @@
+"""Submits a Spark job of ours. Its driver reaches the run's folder as this task does, and its error becomes the task's.
+
+Both go through the driver's environment, never through a command line. The driver inherits that environment if it runs
+on the task's machine (client mode). In cluster mode it needs credentials of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException
+
+from kafka_rebalance.documents.job_environment import ERROR_FILE, STORAGE_OPTIONS, left_error
+from kafka_rebalance.documents.json_files import PACKAGE_ZIP
+from kafka_rebalance.documents.storage import read_bytes
+from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.run_step import fails_without_retry
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class JobSubmitOperator(SparkSubmitOperator):
+    """A retry submits the job again: planning twice does no harm, and YARN's cluster mode refuses `durable`."""
+
+    py_files: str
+    application_args: list[str]
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(durable=False, **kwargs)
+
+    @fails_without_retry
+    def execute(self, context: Context) -> Any:
+        return self.run_driver(context)
+
+    def run_driver(self, context: Context) -> Any:
+        """Raises the driver's own error, or AirflowException if it has left none."""
+        with tempfile.TemporaryDirectory() as made:
+            place = Path(made)
+            told = {ERROR_FILE: str(place / "error.json")} | self._reach_bucket(airflow_deployment(), place)
+            try:
+                with _environment(told):
+                    return super().execute(context)
+            except AirflowException:
+                error = left_error(place / "error.json")
+                if error is None:
+                    raise
+            raise error
+
+    def _reach_bucket(self, deployment: Deployment, place: Path) -> dict[str, str]:
+        """If runs are in a bucket: gives Spark a local copy of the zip and URLs without Airflow's connection id.
+
+        Returns what the driver's environment needs to open these.
+        """
+        root: Any = deployment.runs_root
+        if isinstance(root, Path):
+            return {}
+        zipped = place / PACKAGE_ZIP
+        zipped.write_bytes(read_bytes(deployment.open_folder(self.py_files)))
+        self.py_files = str(zipped)
+        here, there = str(root), f"{root.protocol}://{root.path}"
+        self.application_args = [
+            f"{there}{given.removeprefix(here)}" if given.startswith(here) else given for given in self.application_args
+        ]
+        return {STORAGE_OPTIONS: client_options(root)}
+
+
+def client_options(folder: Any) -> str:
+    """fsspec's options for a folder of Airflow, as JSON, for a process without Airflow. Raises ConnectionSettingsError.
+
+    Without a connection the other process finds credentials as this one does.
+    """
+    if folder.conn_id is None:
+        return "{}"
+    options = dict(folder.fs.storage_options)
+    session = options.pop("session", None)
+    if session is not None and not options.get("anon"):
+        options |= asyncio.run(_credentials(session))
+        options["client_kwargs"] = {"region_name": session.get_config_variable("region")}
+    try:
+        return json.dumps(options)
+    except TypeError as wrong:
+        raise ConnectionSettingsError(
+            f"The Airflow connection {folder.conn_id} of runs_url has a setting that Spark's driver cannot get "
+            f"({wrong}). Nothing was submitted. Let the driver's machine have credentials of its own, and name no "
+            "connection in runs_url."
+        ) from wrong
+
+
+async def _credentials(session: Any) -> dict[str, str | None]:
+    """The credentials as they are now. Those of a role expire, like every token of a role."""
+    now = await (await session.get_credentials()).get_frozen_credentials()
+    return {"key": now.access_key, "secret": now.secret_key, "token": now.token}
+
+
+@contextmanager
+def _environment(told: Mapping[str, str]) -> Iterator[None]:
+    """For the time of the job. Not the operator's `env_vars`, which it puts on command lines of YARN and Kubernetes."""
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for name in told:
+            del os.environ[name]
