@@ -7,7 +7,6 @@ import subprocess
 import sys
 import venv
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,19 +17,13 @@ from kafka_rebalance.documents.json_files import write_json
 from kafka_rebalance.local_cluster.machine.java import SHORT_JOBS
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.tables.history_table import SAMPLES_SCHEMA
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.spark import job
-from support.plans.small_snapshots import broker_rows, partition_rows
+from support.spark.run_inputs import RESULTS, write_inputs
 from support.spark.standalone import StandaloneCluster
 
 JOB = job.__file__
-RESULTS = [f"{table}/part-0.parquet" for table in ("moves", "scores", "candidates", "loads", "disk")] + [
-    "proposals.json"
-]
 EVERYWHERE, UNEVEN = "python-everywhere", "python-uneven"  # what PYSPARK_PYTHON names; each worker has its own
 ENDS = 120.0  # seconds
-NIGHT = datetime(2026, 11, 14, 2, 15, tzinfo=UTC)
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -58,27 +51,7 @@ def standalone(
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A snapshot of uneven partitions, and six nights of their samples."""
-    folder = tmp_path_factory.mktemp("run")
-    (folder / "snapshot").mkdir()
-    lists, sizes = [[1, 2 + number % 2] for number in range(40)], [10**6 * (1 + number) for number in range(40)]
-    write_snapshot(folder / "snapshot", broker_rows(range(1, 6)), partition_rows(lists, size_bytes=sizes))
-    for night in range(6):
-        day = folder / "metrics" / f"day={NIGHT + timedelta(days=night):%Y-%m-%d}"
-        day.mkdir(parents=True)
-        rows = [
-            {
-                "observed_at": NIGHT + timedelta(days=night),
-                "topic": "orders",
-                "partition": number,
-                "size_bytes": size * (1 + night),
-                "end_offset": 1000 * (1 + night) * (1 + number % 7),
-                "start_offset": 0,
-            }
-            for number, size in enumerate(sizes)
-        ]
-        pq.write_table(pa.Table.from_pylist(rows, schema=SAMPLES_SCHEMA), day / "night.parquet")
-    return folder
+    return write_inputs(tmp_path_factory.mktemp("run"))
 
 
 def submitted(start: Start, cluster: StandaloneCluster, python: str, inputs: Path, out: Path) -> tuple[int, str]:

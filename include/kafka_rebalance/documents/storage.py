@@ -59,8 +59,11 @@ def is_there(file: OnDisk) -> bool:
 def read_bytes(file: Folder) -> bytes:
     """The file's content. Raises FileNotFoundError, and StorageError if storage does not answer."""
     with _asked(file, "cannot be read"):
-        _forget_listings(file)
-        return file.read_bytes()
+        if isinstance(file, Path):
+            return file.read_bytes()
+        # One request for the whole file. `read_bytes` first asks for its size, and fails if somebody writes it meanwhile.
+        content: bytes = file.fs.cat_file(file.path)  # type: ignore[attr-defined]
+        return content
 
 
 def read_if_there(file: Folder) -> bytes | None:

@@ -30,7 +30,7 @@ class Away(MemoryFileSystem):  # type: ignore[misc]
     def _raise(self, *_: object, **__: object) -> None:
         raise RuntimeError("503 Slow Down")
 
-    info = ls = _open = pipe_file = _raise
+    info = ls = _open = cat_file = pipe_file = _raise
 
 
 @pytest.fixture

@@ -329,7 +329,7 @@ class Broken(MemoryFileSystem):  # type: ignore[misc]
     def _raise(self, *_: object, **__: object) -> None:
         raise OSError("the storage is away")
 
-    info = ls = _open = _raise
+    info = ls = _open = cat_file = _raise
 
 
 def test_a_storage_that_is_away_is_not_one_without_leases(
