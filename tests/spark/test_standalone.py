@@ -19,19 +19,13 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.spark import job
 from support.spark.run_inputs import RESULTS, write_inputs
-from support.spark.standalone import StandaloneCluster
+from support.spark.standalone import StandaloneCluster, write_program
 
 JOB = job.__file__
 EVERYWHERE, UNEVEN = "python-everywhere", "python-uneven"  # what PYSPARK_PYTHON names; each worker has its own
 ENDS = 120.0  # seconds
 
 Start = Callable[..., subprocess.Popen[str]]
-
-
-def write_program(folder: Path, name: str, command: str) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\nexec {command}\n")
-    (folder / name).chmod(0o755)
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +36,9 @@ def standalone(
     folder = tmp_path_factory.mktemp("standalone")
     workers = [folder / f"programs-{number}" for number in range(2)]
     for programs in workers:
-        write_program(programs, EVERYWHERE, f'{sys.executable} "$@"')
+        write_program(programs, EVERYWHERE, sys.executable)
     venv.create(folder / "bare", symlinks=True)
-    write_program(workers[0], UNEVEN, f'{folder / "bare" / "bin" / "python"} "$@"')
+    write_program(workers[0], UNEVEN, str(folder / "bare" / "bin" / "python"))
     with StandaloneCluster(folder, spark_environment, [[programs] for programs in workers]) as running:
         yield running
 

@@ -107,11 +107,13 @@ def files_below(folder: Folder) -> list[str]:
 
 
 def make_folder(folder: Folder) -> None:
-    """Makes the folder if the storage has folders. Raises StorageError."""
-    make = getattr(folder, "mkdir", None)
-    if make is not None:
+    """Makes a folder on a disk. A bucket has none, and its client would make a bucket that it cannot see.
+
+    Raises StorageError.
+    """
+    if isinstance(folder, Path):
         with _asked(folder, "cannot be made", missing_too=True):
-            make(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
 
 
 def write_whole(file: Folder, data: bytes) -> None:
@@ -137,7 +139,10 @@ def write_whole(file: Folder, data: bytes) -> None:
 def remove(file: OnDisk) -> None:
     """Removes the file, which may be gone already. Raises StorageError."""
     with _asked(file, "cannot be removed"), suppress(FileNotFoundError):
-        file.unlink(missing_ok=True)
+        if isinstance(file, Path):
+            file.unlink()
+        else:  # UPath's `unlink` first asks whether the file exists, and does nothing if the bucket does not answer
+            file.fs.rm_file(file.path)  # type: ignore[attr-defined]
 
 
 def remove_folder(folder: Folder) -> None:

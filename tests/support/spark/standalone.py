@@ -75,3 +75,10 @@ class StandaloneCluster:
 
     def _said(self, name: str, pattern: str) -> list[str]:
         return re.findall(pattern, (self.folder / f"{name}.log").read_text(errors="replace"))
+
+
+def write_program(folder: Path, name: str, command: str) -> None:
+    """A program of a worker's own, such as the Python of its executors."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    (folder / name).chmod(0o755)

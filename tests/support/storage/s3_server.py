@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -15,9 +16,17 @@ from typing import Any
 
 from support.waiting import wait
 
-BUCKET, REGION = "rebalancer", "eu-central-1"
-_MAY_ALL = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}'
-_UNSIGNED = 3  # requests that make the user; every later one needs that user's signature
+BUCKET, REGION, USER = "rebalancer", "eu-central-1", "kafka-rebalance"
+# As docs/install.md has it.
+PERMISSIONS = {"s3:ListBucket": "", "s3:GetObject": "/*", "s3:PutObject": "/*", "s3:DeleteObject": "/*"}
+_POLICY = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Action": action, "Resource": f"arn:aws:s3:::{BUCKET}{objects}"}
+        for action, objects in PERMISSIONS.items()
+    ],
+}
+_UNSIGNED = 4  # requests that make bucket and user; every later one needs that user's signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +70,20 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
     try:
         wait("the S3 server names its address", lambda: "Running on http://" in output.read_text())
         (endpoint,) = re.findall(r"Running on (http://\S+)", output.read_text())
-        users = _client("iam", endpoint, "none", "none")
-        users.create_user(UserName="rebalancer")
-        users.put_user_policy(UserName="rebalancer", PolicyName="all", PolicyDocument=_MAY_ALL)
-        made = users.create_access_key(UserName="rebalancer")["AccessKey"]
-        server = S3Server(endpoint, made["AccessKeyId"], made["SecretAccessKey"])
-        _client("s3", endpoint, server.key, server.secret).create_bucket(
-            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
-        )
-        yield server
+        place = {"LocationConstraint": REGION}
+        _client("s3", endpoint).create_bucket(Bucket=BUCKET, CreateBucketConfiguration=place)
+        users = _client("iam", endpoint)
+        users.create_user(UserName=USER)
+        users.put_user_policy(UserName=USER, PolicyName="runs", PolicyDocument=json.dumps(_POLICY))
+        made = users.create_access_key(UserName=USER)["AccessKey"]
+        yield S3Server(endpoint, made["AccessKeyId"], made["SecretAccessKey"])
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
-def _client(service: str, endpoint: str, key: str, secret: str) -> Any:
+def _client(service: str, endpoint: str) -> Any:
     import boto3  # takes a second: only for tests that have a server
     from botocore.config import Config
 
@@ -84,7 +91,7 @@ def _client(service: str, endpoint: str, key: str, secret: str) -> Any:
         service,
         endpoint_url=endpoint,
         region_name=REGION,
-        aws_access_key_id=key,
-        aws_secret_access_key=secret,
+        aws_access_key_id="nobody",
+        aws_secret_access_key="none",
         config=Config(proxies={}, retries={"total_max_attempts": 1}),
     )

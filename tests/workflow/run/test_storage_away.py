@@ -12,6 +12,7 @@ from airflow.sdk import ObjectStoragePath
 from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem
 
+from kafka_rebalance.documents import storage
 from kafka_rebalance.errors import StorageError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
@@ -30,7 +31,7 @@ class Away(MemoryFileSystem):  # type: ignore[misc]
     def _raise(self, *_: object, **__: object) -> None:
         raise RuntimeError("503 Slow Down")
 
-    info = ls = _open = cat_file = pipe_file = _raise
+    info = ls = _open = cat_file = pipe_file = rm_file = _raise
 
 
 @pytest.fixture
@@ -66,6 +67,7 @@ ASKED: dict[str, Callable[[Any], object]] = {
     ),
     "the lease": lambda root: lease_files.read(airflow_deployment(), "cluster"),
     "a table of the ledger": lambda root: ledger_rows.read(airflow_deployment(), "metrics", "kafka", 30),
+    "a removal": lambda root: storage.remove(root / "lock.json"),
     "a new row of the ledger": lambda root: ledger_rows.append(
         airflow_deployment(), "metrics", "kafka", "one", datetime.now(UTC), []
     ),
