@@ -61,7 +61,7 @@ def read_bytes(file: Folder) -> bytes:
     with _asked(file, "cannot be read"):
         if isinstance(file, Path):
             return file.read_bytes()
-        # One request for the whole file. `read_bytes` first asks for its size, and fails if somebody writes it meanwhile.
+        # One request for the whole file. `read_bytes` asks for its size first, and fails if somebody then writes it.
         content: bytes = file.fs.cat_file(file.path)  # type: ignore[attr-defined]
         return content
 
