@@ -149,7 +149,10 @@ def remove_folder(folder: Folder) -> None:
     """Removes the folder with all that is in it, or the file; it may be gone already. Raises StorageError."""
     with _asked(folder, "cannot be removed"), suppress(FileNotFoundError):
         if not isinstance(folder, Path):
-            folder.fs.rm(folder.path, recursive=True)  # type: ignore[attr-defined]
+            _forget_listings(folder)
+            files = folder.fs  # type: ignore[attr-defined]
+            for path in files.find(folder.path):  # type: ignore[attr-defined]
+                files.rm_file(path)  # one by one, so that a refusal is an error
         elif folder.is_dir() and not folder.is_symlink():
             shutil.rmtree(folder)
         else:

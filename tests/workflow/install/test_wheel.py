@@ -151,7 +151,7 @@ def empty(tmp_path: Path) -> Iterator[Path]:
 def test_one_installation_into_an_empty_environment_is_enough(
     empty: Path, wheel: Path, dag_folder: Path, tmp_path: Path, resolution: str
 ) -> None:
-    run(UV, "pip", "install", "--quiet", "--resolution", resolution, "--python", empty, f"{wheel}[postgres]")
+    run(UV, "pip", "install", "--quiet", "--resolution", resolution, "--python", empty, f"{wheel}[postgres,s3]")
     run(UV, "pip", "check", "--python", empty)
     home = {"AIRFLOW_HOME": str(tmp_path / "home"), "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{tmp_path}/db"}
     run(empty.parent / "airflow", "db", "migrate", **home)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -119,6 +120,19 @@ def test_what_one_worker_writes_another_reads_and_lists_at_once(workers: Sequenc
         storage.remove(one.runs_root / "batches" / f"{number}.json")
         assert storage.read_if_there(two.runs_root / "batches" / f"{number}.json") is None
         assert storage.names_in(two.runs_root / "batches") == []
+
+
+def test_a_folder_is_removed_with_all_that_is_in_it_and_its_files_tell_their_age(workers: Sequence[Deployment]) -> None:
+    one, two = workers
+    began = datetime.now(UTC) - timedelta(minutes=1)  # S3 tells whole seconds, by its own clock
+    for name in ("kept.json", "run/1/nonce.json", "run/1/moves/part-0.parquet"):
+        storage.write_whole(one.runs_root / name, b"1")
+    assert began < storage.modified_at(two.runs_root / "run" / "1" / "nonce.json") < began + timedelta(minutes=5)
+    storage.remove_folder(two.runs_root / "run" / "1" / "nonce.json")
+    assert storage.names_in(one.runs_root / "run" / "1") == ["moves"]
+    storage.remove_folder(two.runs_root / "run")
+    storage.remove_folder(two.runs_root / "run")  # which is gone
+    assert storage.names_in(one.runs_root) == ["kept.json"]
 
 
 def test_a_file_that_is_written_again_is_never_read_in_parts(workers: Sequence[Deployment]) -> None:
