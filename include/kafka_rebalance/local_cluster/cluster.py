@@ -5,6 +5,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -13,7 +14,7 @@ from kafka_rebalance.local_cluster import zookeeper_topics
 from kafka_rebalance.local_cluster.detached import STATE_FILE, read_state, write_state
 from kafka_rebalance.local_cluster.errors import LocalClusterError
 from kafka_rebalance.local_cluster.jars.class_path import Progress, quiet
-from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION, KRAFT_VERSIONS, VERSIONS
+from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION, VERSIONS
 from kafka_rebalance.local_cluster.jvms.class_archive import find_runtime
 from kafka_rebalance.local_cluster.jvms.one_jvm import OneJvm
 from kafka_rebalance.local_cluster.jvms.runtime import Runtime
@@ -22,8 +23,9 @@ from kafka_rebalance.local_cluster.jvms.server_settings import broker_properties
 from kafka_rebalance.local_cluster.kraft_mode import KraftMode
 from kafka_rebalance.local_cluster.machine.ports import accepts_connections, free_port
 from kafka_rebalance.local_cluster.machine.processes import Guard, ProcessId
-from kafka_rebalance.local_cluster.mode import Mode, check_placed
+from kafka_rebalance.local_cluster.mode import Mode, check_placed, check_possible, check_securable
 from kafka_rebalance.local_cluster.records import produce_records
+from kafka_rebalance.local_cluster.security.server_security import ServerSecurity
 from kafka_rebalance.local_cluster.zookeeper_mode import ZooKeeperMode
 
 _NOT_UP = "This cluster does not run. Nothing was done. Use it in a `with` block, or call start()."
@@ -40,6 +42,7 @@ class LocalCluster:
     - `broker_config` overrides server.properties. In its values `{data}` is that broker's folder and `{id}` its id.
       `{port}` is the port that `bootstrap_servers` names, for brokers with other `listeners`.
       So `{"log.dirs": "{data}/a,{data}/b"}` gives each broker two log dirs.
+    - `security` adds listeners that ask clients who they are. `bootstrap_servers` stays a plain listener.
     - A `detached` cluster has separate JVMs and outlives this process.
     - More than one of `zookeepers` is an ensemble. It needs separate JVMs, which end with this process.
     - `kraft` is for versions that run with and without ZooKeeper. Kafka 4 has KRaft alone. Its first three brokers are
@@ -58,25 +61,14 @@ class LocalCluster:
         one_jvm: bool = True,
         folder: Path | None = None,
         broker_config: Mapping[str, str | int] | None = None,
+        security: ServerSecurity | None = None,
         detached: bool = False,
         progress: Progress = quiet,
     ) -> None:
-        if brokers < 1 or racks < 0:
-            raise LocalClusterError(
-                f"A cluster cannot have {brokers} brokers in {racks} racks. Nothing was started. "
-                "Ask for at least 1 broker, and for 0 racks or more."
-            )
-        if zookeepers < 1 or (zookeepers > 1 and (one_jvm or detached)):
-            raise LocalClusterError(
-                f"A cluster cannot have {zookeepers} ZooKeepers with {one_jvm=} and {detached=}. Nothing was started. "
-                "Ask for 1 ZooKeeper, or for more with one_jvm=False and without detached."
-            )
         kraft = kraft or version not in VERSIONS
-        if (kraft and version not in KRAFT_VERSIONS) or (controllers and not kraft) or (kraft and zookeepers > 1):
-            raise LocalClusterError(
-                f"Kafka {version} cannot have {kraft=}, {controllers=} and {zookeepers=}. Nothing was started. "
-                f"KRaft runs with {', '.join(KRAFT_VERSIONS)}, ZooKeeper with {', '.join(VERSIONS)}."
-            )
+        check_possible(version, brokers, racks, zookeepers, kraft, controllers, one_jvm=one_jvm, detached=detached)
+        if security is not None:
+            check_securable(version, detached=detached)
         self.version = version
         self.kraft = kraft
         self.brokers: dict[int, str | None] = {}
@@ -85,11 +77,13 @@ class LocalCluster:
         self._one_jvm = one_jvm and not detached
         self._detached = detached
         self._folder_given = folder
-        self._broker_config = {key: str(value) for key, value in (broker_config or {}).items()}
+        self._security = security
+        secured = security.broker_settings(kraft=kraft) if security is not None else {}
+        self._broker_config = {**secured, **{key: str(value) for key, value in (broker_config or {}).items()}}
         self._own_config: dict[int, dict[str, str]] = {}  # of added brokers, by id
         self._progress = progress
         self._ports: dict[int, int] = {}
-        self._mode: Mode = KraftMode(controllers) if kraft else ZooKeeperMode(zookeepers)
+        self._mode: Mode = KraftMode(controllers) if kraft else ZooKeeperMode(zookeepers, security=security)
         self._folder: Path | None = None
         self._guard: Guard | None = None
         self._layout_made: OneJvm | SeparateJvms | None = None
@@ -242,7 +236,7 @@ class LocalCluster:
     def start_zookeeper(self, *servers: int) -> None:
         """Start servers that were killed, with their data; returns when they take connections."""
         ports = {server: self.zookeeper_mode.server_ports[server] for server in servers or (1,)}
-        self.layout.start_zookeepers(ports, self.zookeeper_mode.ensemble)
+        self.zookeeper_mode.start_servers(self.layout, ports)
         for server, port in ports.items():
             self._wait(f"ZooKeeper {server} takes connections", lambda port=port: accepts_connections(port))  # type: ignore[misc]
 
@@ -304,10 +298,14 @@ class LocalCluster:
             self._layout_made = self._make_separate_jvms(folder, {})
         self._mode.start(self.layout, folder, self._properties(self.brokers))
         self._start_brokers(sorted(self.brokers))
+        if self._security is not None:
+            self._security.make_users(self.bootstrap_servers)
 
     @cached_property
     def _runtime(self) -> Runtime:
-        return find_runtime(self.version, self._progress)
+        runtime = find_runtime(self.version, self._progress)
+        more = () if self._security is None else self._security.jvm_options
+        return replace(runtime, options=(*runtime.options, *more))
 
     def _make_separate_jvms(self, folder: Path, running: Mapping[str, ProcessId]) -> SeparateJvms:
         layout = SeparateJvms(folder, lambda: self._runtime, self._guard, running=running)

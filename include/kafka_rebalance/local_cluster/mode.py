@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kafka_rebalance.local_cluster.errors import LocalClusterError
+from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS, VERSIONS, WITHOUT_PEM
 from kafka_rebalance.local_cluster.jvms.one_jvm import OneJvm
 from kafka_rebalance.local_cluster.jvms.separate_jvms import SeparateJvms
 
@@ -74,4 +75,42 @@ def check_placed(topic: str, replicas: Replicas, brokers: Collection[int]) -> No
             f"Topic {topic} cannot be placed on {dict(replicas)}: "
             + (f"there is no broker {unknown}" if unknown else "each partition needs different brokers, at least one")
             + f". The cluster has {sorted(brokers)}. The topic was not created."
+        )
+
+
+def check_possible(
+    version: str,
+    brokers: int,
+    racks: int,
+    zookeepers: int,
+    kraft: bool,
+    controllers: int,
+    *,
+    one_jvm: bool,
+    detached: bool,
+) -> None:
+    """Raises where `LocalCluster` cannot be what was asked for."""
+    if brokers < 1 or racks < 0:
+        raise LocalClusterError(
+            f"A cluster cannot have {brokers} brokers in {racks} racks. Nothing was started. "
+            "Ask for at least 1 broker, and for 0 racks or more."
+        )
+    if zookeepers < 1 or (zookeepers > 1 and (one_jvm or detached)):
+        raise LocalClusterError(
+            f"A cluster cannot have {zookeepers} ZooKeepers with {one_jvm=} and {detached=}. Nothing was started. "
+            "Ask for 1 ZooKeeper, or for more with one_jvm=False and without detached."
+        )
+    if (kraft and version not in KRAFT_VERSIONS) or (controllers and not kraft) or (kraft and zookeepers > 1):
+        raise LocalClusterError(
+            f"Kafka {version} cannot have {kraft=}, {controllers=} and {zookeepers=}. Nothing was started. "
+            f"KRaft runs with {', '.join(KRAFT_VERSIONS)}, ZooKeeper with {', '.join(VERSIONS)}."
+        )
+
+
+def check_securable(version: str, *, detached: bool) -> None:
+    """Raises where `LocalCluster` cannot have `security`."""
+    if detached or version in WITHOUT_PEM:
+        raise LocalClusterError(
+            f"Kafka {version} with {detached=} cannot be secured. Nothing was started. Ask for 2.8 or later, without "
+            "detached."
         )

@@ -9,13 +9,17 @@ from kafka_rebalance.local_cluster import zookeeper_topics
 from kafka_rebalance.local_cluster.jvms.server_settings import Peer, zookeeper_settings
 from kafka_rebalance.local_cluster.machine.ports import accepts_connections, free_ports
 from kafka_rebalance.local_cluster.mode import Layout, Properties, Replicas
+from kafka_rebalance.local_cluster.security.server_security import ServerSecurity
 
 
 class ZooKeeperMode:
     """See `Mode`. Servers are numbered from 1."""
 
-    def __init__(self, servers: int = 1, ports: Mapping[int, int] | None = None) -> None:
+    def __init__(
+        self, servers: int = 1, ports: Mapping[int, int] | None = None, security: ServerSecurity | None = None
+    ) -> None:
         self._servers = servers
+        self._security = security
         self.server_ports = dict(ports or {})
         self.ensemble: dict[int, Peer] = {}  # empty if there is one ZooKeeper
 
@@ -43,7 +47,11 @@ class ZooKeeperMode:
         return zookeeper_settings(broker, self.connect)
 
     def start(self, layout: Layout, folder: Path, brokers: Mapping[int, Properties]) -> None:
-        layout.start_zookeepers(self.server_ports, self.ensemble)
+        self.start_servers(layout, self.server_ports)
+
+    def start_servers(self, layout: Layout, ports: Mapping[int, int]) -> None:
+        """Some of its servers, by number."""
+        layout.start_zookeepers(ports, self.ensemble, tls=self._security is not None)
 
     def join(self, layout: Layout, brokers: Mapping[int, Properties]) -> None:
         """A broker that starts registers by itself."""
@@ -53,8 +61,13 @@ class ZooKeeperMode:
 
     @contextmanager
     def open(self, bootstrap_servers: str) -> Iterator["ZooKeeperRegistry"]:
-        with zookeeper_topics.open_client(self.connect) as client:
+        with zookeeper_topics.open_client(self.connect, self.client_options) as client:
             yield ZooKeeperRegistry(client)
+
+    @property
+    def client_options(self) -> Mapping[str, Any]:
+        """kazoo's, beside the address."""
+        return {} if self._security is None else self._security.kazoo_options
 
     def to_state(self) -> dict[str, Any]:
         return {"zookeeper_port": self.server_ports[1]}

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from kafka_rebalance.local_cluster.errors import LocalClusterError
@@ -20,9 +20,9 @@ _REQUEST_SECONDS = 10
 
 
 @contextmanager
-def open_client(zookeeper: str) -> Iterator[Any]:
-    """A kazoo client, started."""
-    client = KazooClient(zookeeper, timeout=10, logger=_log)
+def open_client(zookeeper: str, options: Mapping[str, Any] | None = None) -> Iterator[Any]:
+    """A kazoo client, started. `options` are kazoo's."""
+    client = KazooClient(zookeeper, timeout=10, logger=_log, **(options or {}))
     try:
         client.start(timeout=15)
         yield client
@@ -52,13 +52,19 @@ def read_controller(client: Any) -> int | None:
 
 
 def write_topic(client: Any, topic: str, replicas: Mapping[int, Sequence[int]], config: Mapping[str, str]) -> None:
-    """Write a topic's two znodes. Its config comes first, because the controller acts as soon as it sees the second."""
+    """Write a topic's two znodes, with the rights of those of other topics.
+
+    Its config comes first, because the controller acts as soon as it sees the second.
+    """
     if client.exists(f"/brokers/topics/{topic}"):
         raise LocalClusterError(f"Topic {topic} is already there. It was not changed. Choose another name.")
-    client.ensure_path(f"/config/topics/{topic}")
-    client.set(f"/config/topics/{topic}", _encode({"version": 1, "config": dict(config)}))
+    document, rights = _encode({"version": 1, "config": dict(config)}), client.get_acls("/config/topics")[0]
+    try:
+        client.create(f"/config/topics/{topic}", document, acl=rights)
+    except NodeExistsError:  # left from an earlier topic of this name
+        client.set(f"/config/topics/{topic}", document)
     partitions = {str(partition): list(ids) for partition, ids in replicas.items()}
-    client.create(f"/brokers/topics/{topic}", _encode({"version": 1, "partitions": partitions}), makepath=True)
+    client.create(f"/brokers/topics/{topic}", _encode({"version": 1, "partitions": partitions}), acl=rights)
 
 
 def read_leaderless(client: Any, topic: str, partitions: Collection[int]) -> frozenset[int]:

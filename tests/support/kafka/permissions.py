@@ -18,7 +18,7 @@ from kafka_rebalance.local_cluster import LocalCluster
 
 # Beside the listener of brokers and tests, one for the user `reader`, who may do what rules permit, and nothing else.
 WITH_A_READER = {
-    "listeners": "{was},CLIENT://127.0.0.2:{next_port}",
+    "listeners": "{was},CLIENT://127.0.0.2:{port+1}",
     "listener.security.protocol.map": "{was},CLIENT:SASL_PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
     "sasl.enabled.mechanisms": "PLAIN",

@@ -28,6 +28,7 @@ ROOTS: dict[str, tuple[str, ...]] = {
 }
 KRAFT_VERSIONS = ("4.4.0", "3.9.2")  # that run without ZooKeeper
 VERSIONS = tuple(version for version in ROOTS if not version.startswith("4."))  # that run with it
+WITHOUT_PEM = ("2.0.1",)  # whose brokers read no PEM files (KIP-651 is of 2.7)
 
 # From 3.3 on, kafka-topics, kafka-reassign-partitions and others have a jar of their own. Before, they were in the core
 # jar. It is used beside the jars of the same version: its other dependencies serve Kafka Connect.

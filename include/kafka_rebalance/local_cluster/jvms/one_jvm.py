@@ -12,6 +12,8 @@ from kafka_rebalance.local_cluster.jvms.runtime import Runtime
 from kafka_rebalance.local_cluster.jvms.server_settings import ZOOKEEPER_TICK_MS, Peer, write_properties
 from kafka_rebalance.local_cluster.machine.processes import Guard, Process, last_lines, start_process
 
+_WITH_BACKLOG = 6  # from ZooKeeper 3.6 on, a listener with TLS has one
+
 
 class OneJvm:
     """The fast layout. Its methods are those of `SeparateJvms`."""
@@ -25,7 +27,7 @@ class OneJvm:
         self._process: Process = start_process(command, self._output, guard, hold_stdin=True)
         self._gateway: Any = open_gateway(self._output, self.check_alive)
 
-    def start_zookeepers(self, ports: Mapping[int, int], ensemble: Mapping[int, Peer]) -> None:
+    def start_zookeepers(self, ports: Mapping[int, int], ensemble: Mapping[int, Peer], *, tls: bool = False) -> None:
         """Start the only server. `LocalCluster` has refused an ensemble here: each of its servers needs a JVM."""
         (port,) = ports.values()
         data = self._folder / "zookeeper"
@@ -33,8 +35,14 @@ class OneJvm:
         jvm = self._gateway.jvm
         file = jvm.java.io.File(str(data))
         server = jvm.org.apache.zookeeper.server.ZooKeeperServer(file, file, ZOOKEEPER_TICK_MS)
-        connections = jvm.org.apache.zookeeper.server.NIOServerCnxnFactory()
-        connections.configure(jvm.java.net.InetSocketAddress("127.0.0.1", port), 0)
+        connections = jvm.org.apache.zookeeper.server.ServerCnxnFactory.createFactory()
+        address = jvm.java.net.InetSocketAddress("127.0.0.1", port)
+        if not tls:
+            connections.configure(address, 0)
+        elif jvm.org.apache.zookeeper.version.Info.MINOR < _WITH_BACKLOG:
+            connections.configure(address, 0, tls)
+        else:
+            connections.configure(address, 0, -1, tls)
         connections.startup(server)
 
     def format_storage(self, cluster_id: str, properties: Mapping[int, Mapping[str, str]]) -> None:

@@ -50,8 +50,11 @@ class SeparateJvms:
         """The processes that were started and not stopped, by name."""
         return {name: process.identity for name, process in self._processes.items()}
 
-    def start_zookeepers(self, ports: Mapping[int, int], ensemble: Mapping[int, Peer]) -> None:
-        """Start these servers, given as {number: client port}. `ensemble` names all servers; it is empty for one."""
+    def start_zookeepers(self, ports: Mapping[int, int], ensemble: Mapping[int, Peer], *, tls: bool = False) -> None:
+        """Start these servers, given as {number: client port}. `ensemble` names all servers; it is empty for one.
+
+        `tls` is for clients. Its settings are system properties.
+        """
         self._ensemble = ensemble
         for server, port in ports.items():
             name = zookeeper_name(server, ensemble)
@@ -60,7 +63,7 @@ class SeparateJvms:
                 data.mkdir(exist_ok=True)
                 (data / "myid").write_text(f"{server}\n", encoding="utf-8")
             config = self._folder / ("zoo.cfg" if not ensemble else f"zoo-{server}.cfg")
-            config.write_text(zookeeper_properties(data, port, ensemble), encoding="utf-8")
+            config.write_text(zookeeper_properties(data, port, ensemble, tls=tls), encoding="utf-8")
             self._start(name, "96m", "org.apache.zookeeper.server.quorum.QuorumPeerMain", config)
 
     def signal_zookeeper(self, server: int, number: signal.Signals) -> None:

@@ -57,12 +57,15 @@ class Peer(NamedTuple):
     election_port: int
 
 
-def zookeeper_properties(folder: Path, port: int, ensemble: Mapping[int, Peer] | None = None) -> str:
-    """A zoo.cfg for one server on loopback. `ensemble` names every server, also this one."""
+def zookeeper_properties(
+    folder: Path, port: int, ensemble: Mapping[int, Peer] | None = None, *, tls: bool = False
+) -> str:
+    """A zoo.cfg for one server on loopback. `ensemble` names every server, also this one. `tls` is for its clients."""
+    name = "secureClientPort" if tls else "clientPort"
     lines = [
         f"dataDir={folder}",
-        f"clientPort={port}",
-        "clientPortAddress=127.0.0.1",
+        f"{name}={port}",
+        f"{name}Address=127.0.0.1",
         f"tickTime={ZOOKEEPER_TICK_MS}",
         "maxClientCnxns=0",
         "admin.enableServer=false",
@@ -87,7 +90,7 @@ def broker_properties(
     """A broker's server.properties. `registry` are those of the mode: how it finds ZooKeeper, or the controllers.
 
     `{data}`, `{id}` and `{port}` in `overrides` are replaced by the broker's own, `{was}` by the property's value, and
-    `{next_port}` by the port after its own, for one more listener on another loopback address.
+    `{port+1}` to `{port+3}` by ports after its own, for more listeners on other loopback addresses.
     """
     replicas = str(min(3, brokers))
     properties = {
@@ -118,7 +121,9 @@ def broker_properties(
         properties["broker.rack"] = rack
     for key, value in overrides.items():
         own = value.replace("{data}", str(data)).replace("{id}", str(broker)).replace("{port}", str(port))
-        properties[key] = own.replace("{was}", properties.get(key, "")).replace("{next_port}", str(port + 1))
+        for more in (1, 2, 3):
+            own = own.replace(f"{{port+{more}}}", str(port + more))
+        properties[key] = own.replace("{was}", properties.get(key, ""))
     return properties
 
 

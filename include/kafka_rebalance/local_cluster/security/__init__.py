@@ -1,0 +1,1 @@
+"""TLS, users and rules of a local cluster."""
