@@ -12,6 +12,8 @@ RebalanceError
 │   └── RunFolderError        the run's folder cannot be written, is not shared, or lies outside its root
 │       └── StorageError      storage did not read, write or list a file; a retry may succeed
 ├── ReadError                 the cluster could not be read, so nobody knows what is there
+│   ├── AuthenticationError   user, password or a certificate is refused, by the cluster or by us
+│   ├── ReadDeniedError       this user may not read it
 │   └── CorruptZnodeError     a znode was read, but its content is not what Kafka writes
 ├── SparkError                Spark's executors cannot run a job: one of them lacks Python or a library
 ├── ClusterNotReadyError      the cluster is in a condition in which we do not plan or write
@@ -22,6 +24,7 @@ RebalanceError
 ├── StaleProposalError        the cluster is no longer the one that was approved
 ├── LockHeldError             another run holds the lock of this cluster
 ├── WriteError                ZooKeeper refused a write, or the outcome of a write is unknown
+│   ├── WriteDeniedError      this user may not write it
 │   ├── LockLostError         another worker has taken over; this one writes nothing more and undoes nothing
 │   └── ConfigChangedError    somebody else changed a config after we decided to change it
 ├── NothingToDoError          there is nothing to do; this is no failure, and the following tasks are skipped
@@ -79,6 +82,12 @@ class StorageError(RunFolderError): ...
 class ReadError(RebalanceError): ...
 
 
+class AuthenticationError(ReadError): ...
+
+
+class ReadDeniedError(ReadError): ...
+
+
 class CorruptZnodeError(ReadError): ...
 
 
@@ -107,6 +116,9 @@ class LockHeldError(RebalanceError): ...
 
 
 class WriteError(RebalanceError): ...
+
+
+class WriteDeniedError(WriteError): ...
 
 
 class LockLostError(WriteError): ...

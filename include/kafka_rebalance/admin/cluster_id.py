@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaException
 
-from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_admin, reason_of
-from kafka_rebalance.errors import ReadError
+from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_admin, reason_of, unread
 from kafka_rebalance.model.connection import KafkaConnection
 
 
@@ -15,8 +14,9 @@ def read_cluster_id(kafka: KafkaConnection) -> str:
     try:
         description = admin.describe_cluster(request_timeout=REQUEST_SECONDS).result(REQUEST_SECONDS + 5)
     except (KafkaException, TimeoutError) as failed:
-        raise ReadError(
+        raise unread(
+            failed,
             f"Kafka {kafka.bootstrap_servers} does not tell its cluster id ({reason_of(failed)}). Check that this host "
-            "can reach the brokers, and check the user, password and TLS settings of the Airflow connection."
+            "can reach the brokers, and check the user, password and TLS settings of the Airflow connection.",
         ) from failed
     return str(description.cluster_id)

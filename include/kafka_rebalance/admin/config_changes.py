@@ -16,7 +16,7 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from kafka_rebalance.admin.set_configs import BROKER, TOPIC, ask_brokers, read_topic_configs
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire
-from kafka_rebalance.errors import ConfigChangedError, WriteError
+from kafka_rebalance.errors import ConfigChangedError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.throttles import (
     EVERY_REPLICA,
     format_throttled_replicas,
@@ -188,10 +188,11 @@ def _send_at_once(
             note(Kind.CONFIG, _entity(kind, name))
     for name, result in refused:
         said = result.error_message or for_code(result.error_code).__name__
-        remedy = "Clear this task: it reads again"
+        remedy, error = "Clear this task: it reads again", WriteError
         if result.error_code in NOT_AUTHORIZED:
+            error = WriteDeniedError
             remedy = f"Grant the Kafka user AlterConfigs on {'the cluster' if kind == BROKER else 'the topics'}"
-        raise WriteError(
+        raise error(
             f"Kafka refused the change of the throttle of {_entity(kind, name)} "
             f"({for_code(result.error_code).__name__}: {said}). {remedy}."
         )

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, ConfigSource
 
-from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_admin, reason_of
+from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_admin, reason_of, unread
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection
@@ -36,9 +36,10 @@ def read_effective_configs(
         try:
             entries = answer.result(REQUEST_SECONDS + 5)
         except (KafkaException, TimeoutError) as failed:
-            silent = ReadError(
+            silent = unread(
+                failed,
                 f"Broker {broker} does not tell its configs ({reason_of(failed)}). Check that the broker is up and "
-                "that the Kafka user may describe the configs of the cluster."
+                "that the Kafka user may describe the configs of the cluster: it needs DescribeConfigs on the cluster.",
             )
             if not of_the_rest:
                 raise silent from failed

@@ -10,9 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_admin, reason_of
+from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_admin, reason_of, unread
 from kafka_rebalance.documents.requests.key_sample import OffsetRange, newest_rows
-from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 
@@ -85,13 +84,14 @@ def _read_offsets(
         offsets |= found
         if failures and (not all(map(_settles, failures.values())) or time.monotonic() > give_up):
             named = [f"{partition} ({reason_of(failed)})" for partition, failed in failures.items()]
-            unread = ReadError(
+            silent = unread(
+                next(iter(failures.values())),
                 f"The {what} of {len(failures)} partitions cannot be read, among them {', '.join(named[:3])}. "
-                "Check that they have a leader and that the Kafka user may describe the topics."
+                "Check that they have a leader and that the Kafka user has Describe on all topics.",
             )
             if not of_the_rest:
-                raise unread
-            log.warning("%s", unread)
+                raise silent
+            log.warning("%s", silent)
             break
         if failures:
             time.sleep(_PAUSE_SECONDS)

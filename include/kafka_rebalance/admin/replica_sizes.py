@@ -12,7 +12,7 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 
 from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS
 from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read, open_wire
-from kafka_rebalance.errors import ReadError
+from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 
@@ -125,7 +125,7 @@ def _describe(wire: Wire, broker: int, asked: Mapping[str, Sequence[int]] | None
     check_read(f"Broker {broker}: its log directories", DESCRIBE_CLUSTER, getattr(answer, "error_code", 0))
     if not answer.results:
         # Below 3.4 Kafka gives an unauthorised user an empty list instead of an error (KafkaApis).
-        raise ReadError(f"Broker {broker} reports no log directory. Grant the Kafka user {DESCRIBE_CLUSTER}.")
+        raise ReadDeniedError(f"Broker {broker} reports no log directory. Grant the Kafka user {DESCRIBE_CLUSTER}.")
     return list(answer.results)
 
 

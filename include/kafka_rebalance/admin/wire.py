@@ -23,7 +23,7 @@ from kafka.errors import (
 )
 
 from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS, open_kafka_python, unreachable
-from kafka_rebalance.errors import LockLostError, ReadError, WriteError
+from kafka_rebalance.errors import LockLostError, ReadDeniedError, ReadError, WriteDeniedError
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
 
@@ -149,7 +149,7 @@ def refused_at_all(what: str, needs: str, answer: Any) -> None:
     if not code:
         return
     if code in NOT_AUTHORIZED:
-        raise WriteError(f"Kafka refused {what}: the Kafka user needs {needs}. Nothing was written. Grant it.")
+        raise WriteDeniedError(f"Kafka refused {what}: the Kafka user needs {needs}. Nothing was written. Grant it.")
     # An answer such as "timed out" does not say whether the controller carries the request out later.
     raise ReadError(
         f"Kafka did not confirm {what} ({for_code(code).__name__}), so whether it is carried out is unknown. Clear "
@@ -164,8 +164,8 @@ def check_read(what: str, needs: str, code: int, text: str | None = None) -> Non
     """
     if not code:
         return
-    remedy = "Try again. If it stays, read the logs of the brokers and controllers"
+    remedy, kind = "Try again. If it stays, read the logs of the brokers and controllers", ReadError
     if code in NOT_AUTHORIZED:
-        remedy = f"Grant the Kafka user {needs}"
+        remedy, kind = f"Grant the Kafka user {needs}", ReadDeniedError
     said = f"{for_code(code).__name__}: {text}" if text else for_code(code).__name__
-    raise ReadError(f"{what} cannot be read ({said}). Nothing was written. {remedy}.")
+    raise kind(f"{what} cannot be read ({said}). Nothing was written. {remedy}.")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kafka_rebalance.errors import ConnectionSettingsError
 from kafka_rebalance.model.finding import listed
@@ -20,6 +20,32 @@ _SOME_BROKERS = "it must hold host:port of some brokers, separated by commas"
 _CAPACITIES = ("disk_bytes", "nic_in_bytes_per_second", "nic_out_bytes_per_second")
 _BEYOND_ANY_BROKER = 2**63  # bytes, or bytes a second; Python's JSON parser accepts Infinity and NaN, too
 _LONGEST_SESSION = 3600  # seconds
+
+# Kafka's client properties that both client libraries know, in librdkafka's names.
+PROTOCOL, MECHANISM, USERNAME, PASSWORD = "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password"
+KEY_PASSWORD, HOST_CHECK = "ssl.key.password", "ssl.endpoint.identification.algorithm"
+
+
+class Pem(NamedTuple):
+    """The settings of one PEM document: its file, or its text."""
+
+    file: str
+    text: str
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return self.file, self.text
+
+
+TRUSTED, CERTIFICATE, KEY = (Pem(f"ssl.{name}.location", f"ssl.{name}.pem") for name in ("ca", "certificate", "key"))
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_WITH_LOGIN, _WITH_TLS = ("SASL_PLAINTEXT", "SASL_SSL"), ("SSL", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_ALIAS = "sasl.mechanisms"  # librdkafka's older name
+_LOGIN_KEYS = (MECHANISM, USERNAME, PASSWORD)
+_CERTIFICATE_KEYS = (*TRUSTED.names, *CERTIFICATE.names, *KEY.names, KEY_PASSWORD, HOST_CHECK, "ssl.crl.location")
+_SECURITY = (PROTOCOL, *_LOGIN_KEYS, *_CERTIFICATE_KEYS)
+_HOST_CHECKS = ("https", "none")
 _TLS_FLAGS = ("use_ssl", "verify_certs", "check_hostname")
 _TLS_KEYS = (*_TLS_FLAGS, "ca", "certfile", "keyfile", "keyfile_password")
 
@@ -40,6 +66,20 @@ class KafkaConnection:
 
     bootstrap_servers: str
     security: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def has_login(self) -> bool:
+        return self.security.get(PROTOCOL) in _WITH_LOGIN
+
+    @property
+    def has_tls(self) -> bool:
+        return self.security.get(PROTOCOL) in _WITH_TLS
+
+    def without_secrets(self, text: str) -> str:
+        """What a client or a broker says, even if it quotes a password."""
+        for secret in (self.security.get(PASSWORD), self.security.get(KEY_PASSWORD)):
+            text = text.replace(secret, "***") if secret else text
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +145,17 @@ def cluster_connection(connection: ConnectionFields) -> ClusterConnection:
     read_addresses = _without_zookeeper if connection.conn_type == WITH_ADMIN_API else _with_zookeeper
     zookeeper, bootstrap = read_addresses(connection, extra, problems)
     expected = _text(extra, "expected_cluster_id", problems)
-    security = _object(extra, "kafka_secret_config", problems)
-    wrong = sorted(key for key, value in security.items() if not isinstance(value, (str, int, float)))
-    if wrong:
-        problems.append(f"kafka_secret_config: {listed(wrong)} must be a text, a number, true or false")
+    security = _security(_object(extra, "kafka_secret_config", problems), problems)
     capacities = _capacities(_object(extra, "broker_capacities", problems), problems)
     if problems:
         raise ConnectionSettingsError(
             f"The connection {connection.conn_id!r} cannot be used: {'; '.join(problems)}. "
             "Nothing was read or written. Correct it under Admin, Connections."
         )
-    # librdkafka takes texts: `true`, not `True`.
-    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in security.items()}
     return ClusterConnection(
         connection_id=connection.conn_id,
         its_zookeeper=zookeeper,
-        kafka=KafkaConnection(bootstrap, texts),
+        kafka=KafkaConnection(bootstrap, security),
         expected_cluster_id=expected or None,
         capacities=capacities,
     )
@@ -142,6 +177,9 @@ def _with_zookeeper(
     wrong = sorted(key for key in _TLS_FLAGS if not isinstance(tls.get(key, False), bool))
     if wrong:
         problems.append(f"zookeeper_secret_config: {listed(wrong)} must be true or false")
+    problems += [f"zookeeper_secret_config: {text}" for text in _tls_problems(tls)]
+    if tls.get("use_ssl") and tls.get("verify_certs", True):
+        tls = {"check_hostname": True, **tls}
     timeout = extra.get("session_timeout_seconds")
     timeout = 10 if timeout in (None, "") else timeout
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= _LONGEST_SESSION:
@@ -153,6 +191,16 @@ def _with_zookeeper(
     if connection.login and connection.password:
         sasl = {"mechanism": "DIGEST-MD5", "username": connection.login, "password": connection.password}
     return ZooKeeperConnection(hosts, sasl, tls, float(timeout)), bootstrap
+
+
+def _tls_problems(tls: Mapping[str, Any]) -> Iterator[str]:
+    """Of kazoo, which ignores what has no effect."""
+    if not tls.get("use_ssl") and (unused := sorted(set(tls) & set(_TLS_KEYS) - {"use_ssl"})):
+        yield f"{listed(unused)} has no effect without use_ssl: true"
+    if bool(tls.get("certfile")) != bool(tls.get("keyfile")):
+        yield "certfile and keyfile must be given together"
+    if tls.get("check_hostname") and not tls.get("verify_certs", True):
+        yield "check_hostname needs verify_certs"
 
 
 def _without_zookeeper(connection: ConnectionFields, extra: Mapping[str, Any], problems: list[str]) -> tuple[None, str]:
@@ -198,6 +246,56 @@ def _object(extra: Mapping[str, Any], field: str, problems: list[str]) -> dict[s
         return value
     problems.append(f"{field} must be a JSON object")
     return {}
+
+
+def _security(given: Mapping[str, Any], problems: list[str]) -> dict[str, str]:
+    """The security settings. No problem shows a value."""
+
+    def problem(text: str) -> None:
+        problems.append(f"kafka_secret_config: {text}")
+
+    security = {MECHANISM if key == _ALIAS else key: value for key, value in given.items()}
+    if {MECHANISM, _ALIAS} <= given.keys():
+        problem(f"{MECHANISM} and {_ALIAS} are one setting")
+    if unknown := sorted(security.keys() - set(_SECURITY)):
+        problem(f"unknown keys {listed(unknown)}; keys are {listed(_SECURITY)}")
+    if wrong := sorted(key for key, value in security.items() if not isinstance(value, str)):
+        problem(f"{listed(wrong)} must be a text")
+        return {}
+    for key in (PROTOCOL, MECHANISM):
+        if key in security:
+            security[key] = security[key].strip().upper()
+    protocol = security.get(PROTOCOL, PROTOCOLS[0])
+    if protocol not in PROTOCOLS:
+        problem(f"{PROTOCOL} must be one of {listed(PROTOCOLS)}")
+        return {}
+    for keys, protocols in ((_LOGIN_KEYS, _WITH_LOGIN), (_CERTIFICATE_KEYS, _WITH_TLS)):
+        if protocol not in protocols and (unused := [key for key in keys if security.get(key)]):
+            problem(f"{listed(unused)} has no effect with {PROTOCOL} {protocol}; it needs {' or '.join(protocols)}")
+    if protocol in _WITH_LOGIN:
+        if security.get(MECHANISM) not in MECHANISMS:
+            problem(f"{MECHANISM} must be one of {listed(MECHANISMS)}")
+        if missing := [key for key in (USERNAME, PASSWORD) if not security.get(key)]:
+            problem(f"{listed(missing)} is empty")
+    if HOST_CHECK in security:
+        security[HOST_CHECK] = security[HOST_CHECK].lower() or "none"  # Kafka's own clients have an empty text for it
+    _check_pem(security, problem)
+    return {key: value for key, value in security.items() if value}
+
+
+def _check_pem(security: Mapping[str, str], problem: Callable[[str], None]) -> None:
+    for part in (TRUSTED, CERTIFICATE, KEY):
+        if security.get(part.file) and security.get(part.text):
+            problem(f"give {part.file} or {part.text}, not both")
+        if security.get(part.text) and "-----BEGIN " not in security[part.text]:
+            problem(f"{part.text} must be a PEM text, which begins with -----BEGIN")
+    has_certificate, has_key = (any(security.get(name) for name in part.names) for part in (CERTIFICATE, KEY))
+    if has_certificate != has_key:
+        problem(f"a client's certificate needs both {CERTIFICATE.file} and {KEY.file}")
+    if security.get(KEY_PASSWORD) and not has_key:
+        problem(f"{KEY_PASSWORD} is given, but no {KEY.file}")
+    if security.get(HOST_CHECK, "https") not in _HOST_CHECKS:
+        problem(f"{HOST_CHECK} must be https or none")
 
 
 def _capacities(given: Mapping[str, Any], problems: list[str]) -> dict[int, BrokerCapacity]:

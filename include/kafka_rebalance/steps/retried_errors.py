@@ -16,15 +16,18 @@ from kafka_rebalance.model.finding import some
 FINAL = (
     errors.ApprovalError,
     errors.ArtifactError,
+    errors.AuthenticationError,
     errors.InputError,
     errors.KafkaRuleError,
     errors.LockHeldError,
     errors.PlanningError,
+    errors.ReadDeniedError,
     errors.RefusedError,
     errors.SparkError,
     errors.StaleProposalError,
     errors.StoppedError,
     errors.VerificationError,
+    errors.WriteDeniedError,
 )
 PASSING = (errors.NotInSyncError, errors.StorageError)  # of these kinds too, but the next try may succeed
 

@@ -22,8 +22,9 @@ from kazoo.protocol.states import ZnodeStat
 from kazoo.retry import KazooRetry, RetryFailedError
 from kazoo.security import ACL
 
-from kafka_rebalance.errors import ReadError
+from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.model.connection import ZooKeeperConnection
+from kafka_rebalance.zookeeper.first_connection import ConnectingHandler, start_client
 
 # After these, the outcome of a request is unknown; kazoo reconnects by itself.
 LOST = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
@@ -37,14 +38,16 @@ Znode = tuple[bytes | None, ZnodeStat]
 
 @contextmanager
 def open_client(connection: ZooKeeperConnection) -> Iterator[KazooClient]:
-    """A started client, closed at the end. Raises ReadError naming the hosts, never a secret."""
+    """A started client, closed at the end. Raises ReadError, AuthenticationError, naming the hosts, never a secret."""
     # kazoo logs every request, and each lost connection with a traceback. Our own errors say what matters of that.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    handler = ConnectingHandler()
     try:
         client = KazooClient(
             hosts=connection.hosts,
             timeout=connection.session_timeout_seconds,
             sasl_options=dict(connection.sasl_options) or None,
+            handler=handler,
             **connection.tls_options,
         )
     except (TypeError, ValueError, KazooException) as bad:
@@ -54,34 +57,17 @@ def open_client(connection: ZooKeeperConnection) -> Iterator[KazooClient]:
             "Correct hosts, SASL and TLS options of the Airflow connection."
         ) from None
     try:
-        _start(client, connection)
+        if not start_client(client, handler, connection, START_SECONDS):
+            raise ReadError(
+                f"ZooKeeper {connection.hosts}: the chroot {client.chroot} does not exist. Nothing was written. "
+                "Correct the path after the hosts in the Airflow connection."
+            )
         yield client
     finally:
         try:
             client.stop()
         finally:
             client.close()
-
-
-def _start(client: KazooClient, connection: ZooKeeperConnection) -> None:
-    failure = None
-    try:
-        client.start(timeout=START_SECONDS)
-        # A wrong password or a missing client certificate raises at the first read, not at start().
-        root = client.exists_async("/").get(timeout=START_SECONDS)
-    except Exception as failed:  # kazoo lets socket, ssl and SASL errors through
-        failure = type(failed).__name__
-    if failure is not None:
-        secured = " as the user of the Airflow connection" if connection.sasl_options else ""
-        raise ReadError(
-            f"ZooKeeper {connection.hosts} cannot be read{secured} ({failure}). Nothing was written. Check that the "
-            "hosts can be reached from here, and the user, password and TLS options of the Airflow connection."
-        )
-    if root is None:
-        raise ReadError(
-            f"ZooKeeper {connection.hosts}: the chroot {client.chroot} does not exist. Nothing was written. "
-            "Correct the path after the hosts in the Airflow connection."
-        )
 
 
 def _with_retry(call: Callable[[], T]) -> T:
@@ -131,7 +117,7 @@ def _pipelined(client: KazooClient, request: Callable[[str], Any], paths: Iterab
         try:
             answers.update(_with_retry(lambda window=window: _window(request, window)))  # type: ignore[misc]
         except NoAuthError as refused:
-            raise ReadError(
+            raise ReadDeniedError(
                 f"{_span(window)}: this client may not read it. "
                 "Use a user that the znodes' ACLs let read, or run zookeeper-security-migration."
             ) from refused

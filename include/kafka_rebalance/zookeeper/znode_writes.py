@@ -22,7 +22,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.serialization import Create, Delete, SetData, Transaction
 from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
-from kafka_rebalance.errors import ReadError, WriteError
+from kafka_rebalance.errors import ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.zookeeper.client import LOST, REPLY_SECONDS, read_acl
@@ -67,7 +67,7 @@ def commit(client: KazooClient, path: str, transaction: TransactionRequest) -> N
     except CHANGED:
         raise
     except NoAuthError as refused:
-        raise WriteError(
+        raise WriteDeniedError(
             f"{path}: ZooKeeper does not let this client write it. It was not written. Put the brokers' user into the "
             "Airflow connection, or give the connection's user the same rights on this znode."
         ) from refused

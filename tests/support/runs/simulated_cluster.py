@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kazoo.protocol.states import KeeperState
 
 from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir, Metered
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
@@ -221,8 +223,15 @@ class SimulatedClient:
     def __init__(self, fake: FakeZooKeeper) -> None:
         self._fake = fake
 
-    def start(self, timeout: float) -> None:
+    client_state = KeeperState.CONNECTED
+
+    def add_listener(self, listener: object) -> None:
         pass
+
+    def start_async(self) -> threading.Event:
+        started = threading.Event()
+        started.set()
+        return started
 
     def stop(self) -> None:
         pass

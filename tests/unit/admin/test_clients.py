@@ -3,53 +3,99 @@
 from __future__ import annotations
 
 import logging
+import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
 from kafka.errors import KafkaTimeoutError, NodeNotReadyError
 
 from kafka_rebalance.admin import clients
-from kafka_rebalance.admin.clients import kafka_python_security, open_admin, open_kafka_python
+from kafka_rebalance.admin.access.client_settings import kafka_python_settings, librdkafka_settings, tls_context
+from kafka_rebalance.admin.clients import open_admin, open_kafka_python
 from kafka_rebalance.errors import ConnectionSettingsError, ReadError
-from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.local_cluster.security.certificates import Authority
+from kafka_rebalance.model.connection import HOST_CHECK, KafkaConnection
 
 SECRET = "hunter2"
 SASL = {
-    "security.protocol": "sasl_ssl",
+    "security.protocol": "SASL_SSL",
     "sasl.mechanism": "SCRAM-SHA-256",
     "sasl.username": "rebalancer",
     "sasl.password": SECRET,
-    "ssl.ca.location": "/etc/ca.pem",
 }
 
 
+@pytest.fixture(autouse=True)
+def entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "check_enters", lambda kafka, again=False: None)
+
+
 def test_librdkafkas_names_become_kafka_pythons() -> None:
-    assert kafka_python_security(SASL) == {
+    settings = kafka_python_settings(KafkaConnection("a:1,b:2", SASL))
+    assert isinstance(settings.pop("ssl_context"), ssl.SSLContext)
+    assert settings == {
+        "bootstrap_servers": ["a:1", "b:2"],
+        "client_id": "kafka-rebalance",
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "SCRAM-SHA-256",
         "sasl_plain_username": "rebalancer",
         "sasl_plain_password": SECRET,
-        "ssl_cafile": "/etc/ca.pem",
     }
-    assert kafka_python_security({}) == {}
+
+
+def test_without_settings_the_connection_is_plain() -> None:
+    settings = kafka_python_settings(KafkaConnection("a:1"))
+    assert settings == {"bootstrap_servers": ["a:1"], "client_id": "kafka-rebalance", "security_protocol": "PLAINTEXT"}
 
 
 def test_every_translated_name_is_one_that_kafka_python_has() -> None:
-    from kafka import KafkaAdminClient
-
-    assert set(clients._KAFKA_PYTHON_NAMES.values()) <= KafkaAdminClient.DEFAULT_CONFIG.keys()
+    assert kafka_python_settings(KafkaConnection("a:1", SASL)).keys() <= KafkaAdminClient.DEFAULT_CONFIG.keys()
 
 
-@pytest.mark.parametrize(("value", "checked"), [("https", True), ("none", False), ("", False)])
-def test_the_check_of_host_names_is_carried_over(value: str, checked: bool) -> None:
-    translated = kafka_python_security({"ssl.endpoint.identification.algorithm": value})
-    assert translated == {"ssl_check_hostname": checked}
+@pytest.mark.parametrize(
+    ("given", "checked"), [({}, True), ({HOST_CHECK: "https"}, True), ({HOST_CHECK: "none"}, False)]
+)
+def test_the_check_of_host_names_is_carried_over(given: dict[str, str], checked: bool) -> None:
+    assert tls_context(given).check_hostname is checked
 
 
-def test_a_setting_without_counterpart_is_named_without_its_value() -> None:
-    with pytest.raises(ConnectionSettingsError, match=r"ssl\.key\.pem") as refused:
-        kafka_python_security({**SASL, "ssl.key.pem": SECRET})
+@pytest.mark.parametrize("password", [None, SECRET], ids=["plain key", "encrypted key"])
+@pytest.mark.parametrize("as_text", [False, True], ids=["files", "texts"])
+def test_certificates_come_from_files_or_texts(tmp_path: Path, password: str | None, as_text: bool) -> None:
+    authority = Authority(tmp_path, "authority")
+    issued = authority.issue("rebalancer", password=password)
+    given = {"ca": authority.certificate, "certificate": issued.certificate, "key": issued.key}
+    security = {
+        f"ssl.{name}.pem" if as_text else f"ssl.{name}.location": path.read_text() if as_text else str(path)
+        for name, path in given.items()
+    }
+    security |= {"security.protocol": "SSL"} | ({"ssl.key.password": password} if password else {})
+    assert [one["serialNumber"] for one in tls_context(security).get_ca_certs()]
+    AdminClient(librdkafka_settings(KafkaConnection("a:1", security)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"ssl.ca.location": f"/no/{SECRET}.pem"}, "ssl.ca.location or ssl.ca.pem"),
+        ({"ssl.ca.pem": f"-----BEGIN {SECRET}"}, "ssl.ca.location or ssl.ca.pem"),
+        ({"ssl.key.password": f"not {SECRET}"}, "ssl.key.location"),
+        ({"ssl.key.password": ""}, "ssl.key.location"),
+    ],
+    ids=["no file", "no PEM", "wrong password", "no password"],
+)
+def test_what_cannot_be_read_on_this_machine_is_named_without_its_value(
+    tmp_path: Path, changed: dict[str, str], named: str
+) -> None:
+    issued = Authority(tmp_path, "authority").issue("rebalancer", password="right")
+    given = {"ssl.certificate.location": str(issued.certificate), "ssl.key.location": str(issued.key)}
+    with pytest.raises(ConnectionSettingsError, match=named) as refused:
+        tls_context({**given, "ssl.key.password": "right", **changed})
     assert SECRET not in str(refused.value)
+    assert refused.value.__suppress_context__
 
 
 def test_a_value_that_librdkafka_refuses_is_not_quoted() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import ConnectionSettingsError
-from kafka_rebalance.model.connection import cluster_connection
+from kafka_rebalance.model.connection import KafkaConnection, cluster_connection
 
 SECRET = "hunter2-s3cret"
 
@@ -39,7 +39,11 @@ def test_a_host_that_was_split_like_a_uri_is_put_together(given: dict[str, Any],
 
 def test_a_secret_is_in_no_repr() -> None:
     got = cluster_connection(
-        connection(login="rebalancer", password=SECRET, extra={"kafka_secret_config": {"sasl.password": SECRET}})
+        connection(
+            login="rebalancer",
+            password=SECRET,
+            extra={"kafka_secret_config": {"security.protocol": "SASL_SSL", **LOGIN}},
+        )
     )
     assert SECRET not in repr(got)
 
@@ -66,7 +70,6 @@ def test_a_secret_is_in_no_repr() -> None:
         ({"extra": {"broker_capacities": {"1": {"nic_in_bytes_per_second": 1e300}}}}, "broker_capacities['1']"),
         ({"extra": {"bootstrap_servers": ["b1:9092"]}}, "bootstrap_servers must be a text"),
         ({"extra": {"expected_cluster_id": 0}}, "expected_cluster_id must be a text"),
-        ({"extra": {"kafka_secret_config": {"sasl.password": None}}}, "sasl.password must be a text"),
         ({"extra": {"zookeeper_secret_config": {"use_ssl": "false"}}}, "use_ssl must be true or false"),
         ({"extra": {"bootstrap": "b1:9092"}}, "unknown fields bootstrap"),
         ({"login": "rebalancer"}, "login and password"),
@@ -85,9 +88,87 @@ def test_an_extra_that_is_no_object_is_named() -> None:
         cluster_connection(connection(extra_dejson=[1]))
 
 
-def test_a_flag_reaches_librdkafka_in_its_words() -> None:
-    got = cluster_connection(connection(extra={"kafka_secret_config": {"enable.ssl.certificate.verification": False}}))
-    assert got.kafka.security == {"enable.ssl.certificate.verification": "false"}
+LOGIN = {"sasl.mechanism": "PLAIN", "sasl.username": "rebalancer", "sasl.password": SECRET}
+PEM = f"-----BEGIN {SECRET}"
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"ssl.keystore.location": "/etc/store.p12"}, "unknown keys ssl.keystore.location; keys are security.protocol"),
+        ({"enable.ssl.certificate.verification": False}, "unknown keys enable.ssl.certificate.verification"),
+        ({"security.protocol": "SASL"}, "security.protocol must be one of PLAINTEXT, SSL"),
+        ({"security.protocol": "SASL_SSL", **LOGIN, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism must be one of PLAIN"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "sasl.username, sasl.password is empty"),
+        ({"security.protocol": "SSL", **LOGIN}, "sasl.password has no effect with security.protocol SSL"),
+        (LOGIN, "sasl.password has no effect with security.protocol PLAINTEXT; it needs SASL_PLAINTEXT or SASL_SSL"),
+        ({"security.protocol": "SASL_PLAINTEXT", **LOGIN, "ssl.ca.location": "/ca"}, "ssl.ca.location has no effect"),
+        ({"sasl.mechanisms": "PLAIN", **LOGIN}, "sasl.mechanism and sasl.mechanisms are one setting"),
+        ({"security.protocol": "SSL", "ssl.ca.location": "/ca", "ssl.ca.pem": PEM}, "ssl.ca.location or ssl.ca.pem"),
+        ({"security.protocol": "SSL", "ssl.ca.pem": SECRET}, "ssl.ca.pem must be a PEM text"),
+        ({"security.protocol": "SSL", "ssl.certificate.pem": PEM}, "needs both ssl.certificate.location and ssl.key"),
+        ({"security.protocol": "SSL", "ssl.key.location": "/key"}, "needs both ssl.certificate.location and ssl.key"),
+        (
+            {"security.protocol": "SSL", "ssl.key.password": SECRET},
+            "ssl.key.password is given, but no ssl.key.location",
+        ),
+        ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "no"}, "must be https or none"),
+        ({"sasl.password": None}, "sasl.password must be a text"),
+    ],
+)
+def test_what_a_kafka_client_does_not_take_is_named_at_once(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConnectionSettingsError) as caught:
+        cluster_connection(connection(extra={"kafka_secret_config": given}))
+    assert named in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("host_check", ["", "none", "NONE"])
+def test_names_and_words_of_other_clients_mean_the_same(host_check: str) -> None:
+    given = {
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanisms": "scram-sha-512",
+        "sasl.username": "rebalancer",
+        "sasl.password": SECRET,
+        "ssl.endpoint.identification.algorithm": host_check,
+    }
+    assert cluster_connection(connection(extra={"kafka_secret_config": given})).kafka.security == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "rebalancer",
+        "sasl.password": SECRET,
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"ca": "/ca.pem"}, "ca has no effect without use_ssl: true"),
+        ({"use_ssl": True, "certfile": "/c.pem"}, "certfile and keyfile must be given together"),
+        ({"use_ssl": True, "check_hostname": True, "verify_certs": False}, "check_hostname needs verify_certs"),
+    ],
+)
+def test_tls_to_zookeeper_that_would_not_be_used_is_refused(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConnectionSettingsError) as caught:
+        cluster_connection(connection(extra={"zookeeper_secret_config": given}))
+    assert named in str(caught.value)
+
+
+def test_zookeepers_host_name_is_checked_unless_the_connection_says_otherwise() -> None:
+    def options(**given: Any) -> Any:
+        return cluster_connection(connection(extra={"zookeeper_secret_config": given})).zookeeper.tls_options
+
+    assert options(use_ssl=True) == {"use_ssl": True, "check_hostname": True}
+    assert options(use_ssl=True, check_hostname=False)["check_hostname"] is False
+    assert "check_hostname" not in options(use_ssl=True, verify_certs=False)
+
+
+def test_no_text_shows_a_secret() -> None:
+    given = {"security.protocol": "SASL_SSL", **LOGIN, "ssl.key.password": "key-word", "ssl.key.pem": PEM}
+    kafka = KafkaConnection("b1:9092", given)
+    assert SECRET not in repr(kafka)
+    assert kafka.without_secrets(f"no user with {SECRET} or key-word") == "no user with *** or ***"
 
 
 def test_an_error_about_secrets_does_not_quote_them() -> None:

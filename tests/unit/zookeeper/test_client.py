@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.zookeeper import client as client_module
 from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.first_connection import ConnectingHandler
 
 SECRET = "hunter2"
 SASL = {"mechanism": "DIGEST-MD5", "username": "rebalancer", "password": SECRET}
@@ -24,13 +26,19 @@ class Stub:
     def __init__(self, answer: Any = None, **options: Any) -> None:
         self.options, self.answer, self.ended = options, answer, []
 
-    def start(self, timeout: Any) -> None:
-        self.start_timeout = timeout
+    def add_listener(self, listener: Any) -> None:
+        pass
+
+    def start_async(self) -> Any:
+        started = threading.Event()
+        started.set()
+        return started
 
     def exists_async(self, path: Any) -> Any:
         return self
 
     def get(self, timeout: Any) -> Any:
+        self.waited = timeout
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -96,6 +104,7 @@ def test_sasl_tls_and_session_timeout_reach_the_client_which_is_closed_at_the_en
     connection = ZooKeeperConnection("a:1,b:2/kafka", SASL, {"use_ssl": True, "ca": "/ca.pem"}, 7.5)
     with open_client(connection) as client:
         assert client.ended == []
+    assert isinstance(made[0].options.pop("handler"), ConnectingHandler)
     assert made[0].options == {
         "hosts": "a:1,b:2/kafka",
         "timeout": 7.5,
@@ -110,7 +119,7 @@ def test_topic_creation_waits_as_long_for_zookeeper_as_kafkas_tool(stubbed: Any)
     """Seed 004, row 3: a connection may take 30000 ms. The session is the connection's own setting, 10 s by default."""
     made = stubbed(object())
     with open_client(ZooKeeperConnection("a:1")):
-        assert made[0].start_timeout == 30
+        assert made[0].waited == 30
         assert made[0].options["timeout"] == 10
 
 

@@ -21,6 +21,14 @@ def connection(**changes: Any) -> Connection:
     return Connection(**fields, extra=json.dumps(extra))
 
 
+LOGIN = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "rebalancer",
+    "sasl.password": SECRET,
+}
+
+
 def test_hosts_keep_their_chroot_and_secrets_reach_the_clients() -> None:
     got = cluster_connection(
         connection(
@@ -28,7 +36,7 @@ def test_hosts_keep_their_chroot_and_secrets_reach_the_clients() -> None:
             password=SECRET,
             extra={
                 "expected_cluster_id": "abc",
-                "kafka_secret_config": json.dumps({"security.protocol": "SASL_SSL", "sasl.password": SECRET}),
+                "kafka_secret_config": json.dumps(LOGIN),
                 "broker_capacities": {"1": {"disk_bytes": 10**12}},
             },
         )

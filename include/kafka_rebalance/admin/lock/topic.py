@@ -11,7 +11,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka_rebalance.admin.cluster_view import read_live
 from kafka_rebalance.admin.set_configs import read_topic_configs
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire, check_read, open_wire
-from kafka_rebalance.errors import WriteError
+from kafka_rebalance.errors import WriteDeniedError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
@@ -76,7 +76,7 @@ def _create(wire: Wire, live: int) -> None:
     request = CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=False)
     answer = wire.write(request, what, Kind.TOPIC, LOCK_TOPIC).topics[0]
     if answer.error_code in NOT_AUTHORIZED:
-        raise WriteError(
+        raise WriteDeniedError(
             f"Kafka refused {what}. Nothing was written. Grant the Kafka user Create on that topic, or make the topic "
             f"with one partition and {', '.join(f'{key}={value}' for key, value in settings.items())}."
         )

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as LogPartition
 
-from kafka_rebalance.admin.clients import librdkafka_settings, reason_of
+from kafka_rebalance.admin.access.client_settings import librdkafka_settings
+from kafka_rebalance.admin.clients import reason_of
 from kafka_rebalance.admin.lock.records import State, damaged, decode, encode
 from kafka_rebalance.admin.lock.topic import ensure_lock_topic, lock_topic_exists
-from kafka_rebalance.errors import ReadError, RebalanceError, WriteError
+from kafka_rebalance.errors import ReadDeniedError, ReadError, RebalanceError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.model.connection import KafkaConnection
 
@@ -189,7 +190,8 @@ class TransactionLog:
             except KafkaException as failed:
                 self._drop_producer()
                 if failed.args[0].code() in _REFUSED:
-                    raise WriteError(f"{LOCK_TOPIC} was not written ({reason_of(failed)}). {_NEEDS}.") from failed
+                    denied = f"{LOCK_TOPIC} was not written ({reason_of(failed)}). {_NEEDS}."
+                    raise WriteDeniedError(denied) from failed
                 if time.monotonic() > give_up:
                     raise WriteError(
                         f"{LOCK_TOPIC} was not written ({reason_of(failed)}). Clear this task when the brokers answer."
@@ -283,5 +285,7 @@ class TransactionLog:
         self._producer = self._state = None
 
     def _unreadable(self, failed: KafkaException) -> ReadError:
-        remedy = _NEEDS if failed.args[0].code() in _REFUSED else "Check that its leader is up, and try again"
-        return ReadError(f"The topic {LOCK_TOPIC} cannot be read ({reason_of(failed)}). Nothing was written. {remedy}.")
+        is_denied = failed.args[0].code() in _REFUSED
+        remedy = _NEEDS if is_denied else "Check that its leader is up, and try again"
+        text = f"The topic {LOCK_TOPIC} cannot be read ({reason_of(failed)}). Nothing was written. {remedy}."
+        return ReadDeniedError(text) if is_denied else ReadError(text)

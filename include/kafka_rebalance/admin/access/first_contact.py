@@ -1,0 +1,113 @@
+"""Whether brokers let this connection in, and if not, why: in seconds, and in the words of client and broker.
+
+Both clients try again until a request's time is over, and then tell that the time is over.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import time
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kafka_rebalance.admin.access.client_settings import librdkafka_settings, tls_context
+from kafka_rebalance.errors import AuthenticationError, ConnectionSettingsError, ReadError
+from kafka_rebalance.model.connection import KafkaConnection
+
+FIRST_SECONDS = 10.0
+_REQUEST_SECONDS = 30.0  # beyond FIRST_SECONDS: librdkafka may end the process if an answer comes late (its issue 4605)
+_HANDSHAKE_SECONDS = 2.0
+_REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+_SAYS_NOTHING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
+# OpenSSL's names of what a broker says of a client's certificate.
+_ABOUT_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "DECRYPT_ERROR", "ACCESS_DENIED")
+_quiet = logging.getLogger("kafka_rebalance.librdkafka")
+_quiet.setLevel(logging.CRITICAL + 1)
+_entered: set[int] = set()
+
+
+def check_enters(kafka: KafkaConnection, *, again: bool = False) -> None:
+    """Once in a process for each connection, or `again`. Raises ConnectionSettingsError.
+
+    Raises AuthenticationError if user, password or a certificate is refused, and ReadError if no broker answers.
+    """
+    key = hash((kafka.bootstrap_servers, *sorted(kafka.security.items())))
+    if key in _entered and not again:
+        return
+    _entered.discard(key)
+    said: dict[int, str] = {}
+
+    def note(error: KafkaError) -> None:
+        said[error.code()] = error.str()
+
+    admin = new_admin(kafka, error_cb=note)
+    answer = admin.describe_cluster(request_timeout=_REQUEST_SECONDS)
+    give_up = time.monotonic() + FIRST_SECONDS
+    while not answer.done() and time.monotonic() < give_up:
+        admin.poll(0.05)
+        if KafkaError._ALL_BROKERS_DOWN in said and any(code in said for code in _REFUSED):
+            break
+    if answer.done() and answer.exception() is None:
+        _entered.add(key)
+        return
+    _raise(kafka, said)
+
+
+def new_admin(kafka: KafkaConnection, **more: object) -> AdminClient:
+    """confluent-kafka's admin client, which connects at its first request. Raises ConnectionSettingsError."""
+    try:
+        return AdminClient({**librdkafka_settings(kafka), **more}, logger=_quiet)
+    except (KafkaException, TypeError, ValueError) as bad:
+        # librdkafka's text may quote the value of a setting.
+        names = ", ".join(sorted(kafka.security))
+        raise ConnectionSettingsError(
+            f"Kafka {kafka.bootstrap_servers}: librdkafka refuses a setting among {names} ({type(bad).__name__}). "
+            "Nothing was read. Correct the security settings of the Airflow connection."
+        ) from None
+
+
+def _raise(kafka: KafkaConnection, said: dict[int, str]) -> None:
+    certificate = _certificate_problem(kafka) if kafka.has_tls else None
+    if certificate is not None:
+        raise AuthenticationError(
+            f"Kafka {kafka.bootstrap_servers}: the TLS handshake fails ({certificate}). Nothing was written. Correct "
+            "the certificates (ssl.*) and the host names of the Airflow connection."
+        )
+    refused = [said[code] for code in _REFUSED if code in said]
+    if refused:
+        raise AuthenticationError(
+            f"Kafka {kafka.bootstrap_servers} does not let this connection in ({kafka.without_secrets(refused[0])}). "
+            "Nothing was written. Correct user, password and mechanism (sasl.*) of the Airflow connection."
+        )
+    reasons = [kafka.without_secrets(text) for code, text in said.items() if code not in _SAYS_NOTHING]
+    if not reasons and KafkaError._ALL_BROKERS_DOWN in said:
+        reasons = ["every broker closes the connection: its listener may have another security.protocol"]
+    raise ReadError(
+        f"Kafka {kafka.bootstrap_servers} cannot be read ({reasons[0] if reasons else 'no answer'}). Nothing was "
+        "written. Check that this host can reach the brokers, and check security.protocol of the Airflow connection."
+    )
+
+
+def _certificate_problem(kafka: KafkaConnection) -> str | None:
+    """What one side says of the other's certificate. librdkafka does not tell a wrong host name from a wrong CA."""
+    context = tls_context(kafka.security)
+    for server in kafka.bootstrap_servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        host = host.strip("[]")
+        try:
+            with (
+                socket.create_connection((host, int(port)), _HANDSHAKE_SECONDS) as plain,
+                context.wrap_socket(plain, server_hostname=host) as secured,
+            ):
+                secured.recv(1)  # a broker tells of a client's certificate after the handshake (TLS 1.3)
+        except ssl.SSLCertVerificationError as failed:
+            return f"{host}: {failed.verify_message}"
+        except ssl.SSLError as failed:
+            if any(name in (failed.reason or "") for name in _ABOUT_CERTIFICATES):
+                return f"{host}: {failed.reason}"
+        except (OSError, ValueError):
+            continue
+    return None

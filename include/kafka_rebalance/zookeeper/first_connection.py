@@ -1,0 +1,111 @@
+"""Starts a kazoo client, and tells why ZooKeeper does not let it in. kazoo itself only logs that, and tries again."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError, SessionClosedRequireSaslError
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.states import KazooState, KeeperState
+
+from kafka_rebalance.errors import AuthenticationError, ReadError
+from kafka_rebalance.model.connection import ZooKeeperConnection
+
+_LOOK_SECONDS = 0.05
+_REFUSED_SECONDS = 10.0  # servers that start refuse connections for so long
+
+
+class ConnectingHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """Keeps why a server could not be connected to, by address."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures: dict[tuple[str, int], OSError] = {}
+        self.has_connected = False
+
+    def create_connection(self, *args: Any, **options: Any) -> Any:
+        address = options["address"]
+        try:
+            made = super().create_connection(*args, **options)
+        except OSError as failed:
+            self.failures[address] = failed
+            raise
+        self.failures.pop(address, None)
+        self.has_connected = True
+        return made
+
+
+def start_client(
+    client: KazooClient, handler: ConnectingHandler, connection: ZooKeeperConnection, seconds: float
+) -> bool:
+    """Connects and reads once. Returns whether the chroot exists.
+
+    Raises AuthenticationError if user, password or a certificate is refused, and ReadError if ZooKeeper cannot be read
+    after `seconds`, with the reason that is known. No text has a secret.
+    """
+    refused = []
+
+    def note(state: str) -> None:
+        if state == KazooState.LOST and client.client_state == KeeperState.AUTH_FAILED:
+            refused.append(state)
+
+    client.add_listener(note)
+    hosts = connection.hosts
+    try:
+        began = time.monotonic()
+        started = client.start_async()
+        while not started.wait(_LOOK_SECONDS):
+            waited = time.monotonic() - began
+            failures = list(handler.failures.values()) if len(handler.failures) >= len(client.hosts) else []
+            if failures and all(isinstance(one, ssl.SSLError) for one in failures):
+                raise AuthenticationError(
+                    f"ZooKeeper {hosts}: the TLS handshake fails ({_reason(failures[0])}). Nothing was written. "
+                    "Correct zookeeper_secret_config and the host names of the Airflow connection."
+                )
+            if refused:
+                raise _not_let_in(connection)
+            if waited > seconds or (failures and waited > _REFUSED_SECONDS):
+                raise ReadError(_unreadable(connection, _why_not_connected(handler)))
+        # A wrong password raises at the first read, not while connecting.
+        return client.exists_async("/").get(timeout=seconds) is not None
+    except ReadError:
+        raise
+    except Exception as failed:  # kazoo lets socket, ssl and SASL errors through
+        failure: BaseException = failed
+    if refused or isinstance(failure, AuthFailedError | SessionClosedRequireSaslError):
+        raise _not_let_in(connection)
+    raise ReadError(_unreadable(connection, type(failure).__name__))
+
+
+def _not_let_in(connection: ZooKeeperConnection) -> AuthenticationError:
+    user = connection.sasl_options.get("username")
+    who = "a client without a user" if user is None else f"the login of the user {user}"
+    return AuthenticationError(
+        f"ZooKeeper {connection.hosts} refuses {who}. Nothing was written. Correct login and password of the Airflow "
+        "connection: they are ZooKeeper's digest user."
+    )
+
+
+def _why_not_connected(handler: ConnectingHandler) -> str:
+    if handler.failures:
+        return _reason(next(iter(handler.failures.values())))
+    if handler.has_connected:
+        return "the servers close each connection: they may ask for TLS (use_ssl), or for a client's certificate"
+    return "the host names do not resolve, or no server answers"
+
+
+def _reason(failed: OSError) -> str:
+    if isinstance(failed, ssl.SSLCertVerificationError):
+        return str(failed.verify_message)
+    return (getattr(failed, "reason", None) or failed.strerror or type(failed).__name__).replace("\n", " ")
+
+
+def _unreadable(connection: ZooKeeperConnection, why: str) -> str:
+    secured = " as the user of the Airflow connection" if connection.sasl_options else ""
+    return (
+        f"ZooKeeper {connection.hosts} cannot be read{secured} ({why}). Nothing was written. Check that the "
+        "hosts can be reached from here, and the user, password and TLS options of the Airflow connection."
+    )
