@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ssl
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -14,8 +16,10 @@ from kazoo.protocol.states import KazooState, KeeperState
 from kafka_rebalance.errors import AuthenticationError, ReadError
 from kafka_rebalance.model.connection import ZooKeeperConnection
 
+_REFUSALS = (AuthFailedError, SessionClosedRequireSaslError)
+_END_SECONDS = 1.0
 _LOOK_SECONDS = 0.05
-_REFUSED_SECONDS = 10.0  # servers that start refuse connections for so long
+REFUSED_SECONDS = 10.0  # servers that start refuse connections for so long
 
 
 class ConnectingHandler(SequentialThreadingHandler):  # type: ignore[misc]
@@ -25,6 +29,19 @@ class ConnectingHandler(SequentialThreadingHandler):  # type: ignore[misc]
         super().__init__()
         self.failures: dict[tuple[str, int], OSError] = {}
         self.has_connected = False
+        self.ended_by: Exception | None = None  # what kazoo's own thread has ended with
+        self.has_ended = threading.Event()
+
+    def spawn(self, func: Callable[..., object], *args: Any, **options: Any) -> Any:
+        def run() -> None:
+            try:
+                func(*args, **options)
+            except Exception as failed:  # a server that asks for a login ends the thread of who has a wrong one
+                self.ended_by = failed
+            finally:
+                self.has_ended.set()
+
+        return super().spawn(run)
 
     def create_connection(self, *args: Any, **options: Any) -> Any:
         address = options["address"]
@@ -67,7 +84,7 @@ def start_client(
                 )
             if refused:
                 raise _not_let_in(connection)
-            if waited > seconds or (failures and waited > _REFUSED_SECONDS):
+            if waited > seconds or (failures and waited > REFUSED_SECONDS):
                 raise ReadError(_unreadable(connection, _why_not_connected(handler)))
         # A wrong password raises at the first read, not while connecting.
         return client.exists_async("/").get(timeout=seconds) is not None
@@ -75,7 +92,9 @@ def start_client(
         raise
     except Exception as failed:  # kazoo lets socket, ssl and SASL errors through
         failure: BaseException = failed
-    if refused or isinstance(failure, AuthFailedError | SessionClosedRequireSaslError):
+    if not isinstance(failure, _REFUSALS):
+        handler.has_ended.wait(_END_SECONDS)  # the read fails a moment before the thread ends
+    if refused or any(isinstance(one, _REFUSALS) for one in (failure, handler.ended_by)):
         raise _not_let_in(connection)
     raise ReadError(_unreadable(connection, type(failure).__name__))
 

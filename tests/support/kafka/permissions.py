@@ -36,8 +36,8 @@ AS_READER = {
 }
 
 
-def permission(kind: AclResource, name: str, operation: AclOperation) -> AclBinding:
-    return AclBinding(kind, name, ResourcePatternType.LITERAL, "User:reader", "*", operation, AclPermissionType.ALLOW)
+def permission(kind: AclResource, name: str, operation: AclOperation, user: str = "reader") -> AclBinding:
+    return AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
 
 
 EVERY_RULE = AclBindingFilter(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,11 +46,16 @@ Event = dict[str, Any]
 
 
 def set_up_airflow(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, cluster: LocalCluster, connection_id: str, policy: str
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    cluster: LocalCluster,
+    connection_id: str,
+    policy: str,
+    connection: Mapping[str, Any] | None = None,
 ) -> None:
     """The cluster's Airflow connection, its policy, and a folder for runs."""
-    connection = connection_fields(cluster)
-    monkeypatch.setenv(f"AIRFLOW_CONN_{connection_id.upper()}", json.dumps(connection))
+    given = connection or connection_fields(cluster)
+    monkeypatch.setenv(f"AIRFLOW_CONN_{connection_id.upper()}", json.dumps(given))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
     monkeypatch.setattr("kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0.1)
@@ -76,9 +81,15 @@ class InProcessRun:
     """Steps are called in order; each may be called again, as a cleared or retried task would be."""
 
     def __init__(
-        self, folder: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, run_id: str = "one"
+        self,
+        folder: Path,
+        cluster: LocalCluster,
+        monkeypatch: pytest.MonkeyPatch,
+        run_id: str = "one",
+        connection: Mapping[str, Any] | None = None,
     ) -> None:
-        set_up_airflow(monkeypatch, folder, cluster, CONNECTION, POLICY)
+        """`connection`: the fields of the Airflow connection; by default one without any security."""
+        set_up_airflow(monkeypatch, folder, cluster, CONNECTION, POLICY, connection)
         self.dag_run = SimpleNamespace(
             dag_id="kafka_rebalance", run_id=run_id, triggering_user_name="olive", run_type="manual"
         )

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from kafka.errors import CoordinatorLoadInProgressError, GroupAuthorizationFailedError, NodeNotReadyError
 
-from kafka_rebalance.admin import clients, group_members
+from kafka_rebalance.admin import group_members
+from kafka_rebalance.admin.access import first_contact
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.consumer_groups import GroupMember
@@ -184,6 +185,6 @@ def test_brokers_that_may_leave_out_groups_are_not_asked_for_them(answering: Any
 
 
 def test_brokers_that_do_not_answer_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(first_contact, "FIRST_SECONDS", 0.2)
     with pytest.raises(ReadError, match=r"127\.0\.0\.1:1 "):
         group_members.read_groups(KafkaConnection("127.0.0.1:1"), "t", [0])

@@ -9,6 +9,7 @@ import logging
 import socket
 import ssl
 import time
+from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -19,8 +20,7 @@ from kafka_rebalance.model.connection import KafkaConnection
 
 FIRST_SECONDS = 10.0
 _REQUEST_SECONDS = 30.0  # beyond FIRST_SECONDS: librdkafka may end the process if an answer comes late (its issue 4605)
-_HANDSHAKE_SECONDS = 2.0
-_REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+_HANDSHAKE_SECONDS = 1.0
 _SAYS_NOTHING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
 # OpenSSL's names of what a broker says of a client's certificate.
 _ABOUT_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "DECRYPT_ERROR", "ACCESS_DENIED")
@@ -46,14 +46,21 @@ def check_enters(kafka: KafkaConnection, *, again: bool = False) -> None:
     admin = new_admin(kafka, error_cb=note)
     answer = admin.describe_cluster(request_timeout=_REQUEST_SECONDS)
     give_up = time.monotonic() + FIRST_SECONDS
+    certificate: str | None = None
+    is_looked_at = not kafka.has_tls
     while not answer.done() and time.monotonic() < give_up:
         admin.poll(0.05)
-        if KafkaError._ALL_BROKERS_DOWN in said and any(code in said for code in _REFUSED):
-            break
+        if KafkaError._ALL_BROKERS_DOWN in said:
+            if KafkaError._AUTHENTICATION in said:
+                break
+            if not is_looked_at:
+                certificate, is_looked_at = _certificate_problem(kafka), True
+            if certificate is not None:
+                break
     if answer.done() and answer.exception() is None:
         _entered.add(key)
         return
-    _raise(kafka, said)
+    _raise(kafka, said, certificate)
 
 
 def new_admin(kafka: KafkaConnection, **more: object) -> AdminClient:
@@ -69,17 +76,16 @@ def new_admin(kafka: KafkaConnection, **more: object) -> AdminClient:
         ) from None
 
 
-def _raise(kafka: KafkaConnection, said: dict[int, str]) -> None:
-    certificate = _certificate_problem(kafka) if kafka.has_tls else None
+def _raise(kafka: KafkaConnection, said: dict[int, str], certificate: str | None) -> NoReturn:
     if certificate is not None:
         raise AuthenticationError(
             f"Kafka {kafka.bootstrap_servers}: the TLS handshake fails ({certificate}). Nothing was written. Correct "
             "the certificates (ssl.*) and the host names of the Airflow connection."
         )
-    refused = [said[code] for code in _REFUSED if code in said]
-    if refused:
+    refused = said.get(KafkaError._AUTHENTICATION)
+    if refused is not None:
         raise AuthenticationError(
-            f"Kafka {kafka.bootstrap_servers} does not let this connection in ({kafka.without_secrets(refused[0])}). "
+            f"Kafka {kafka.bootstrap_servers} does not let this connection in ({kafka.without_secrets(refused)}). "
             "Nothing was written. Correct user, password and mechanism (sasl.*) of the Airflow connection."
         )
     reasons = [kafka.without_secrets(text) for code, text in said.items() if code not in _SAYS_NOTHING]
