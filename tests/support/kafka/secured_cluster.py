@@ -8,22 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AclBinding, AclOperation, AdminClient
-from confluent_kafka.admin import ResourceType as AclResource
+from confluent_kafka.admin import AclBinding, AdminClient
 
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.security.server_security import ServerSecurity
-from support.kafka.permissions import CLUSTER, EVERY_RULE, permission, permit
+from support.kafka.permissions import EVERY_RULE, permit
 
 USER, PASSWORD = "rebalancer", "hunter2-of-the-rebalancer"
 CERTIFICATE = "certificate"  # beside the mechanisms PLAIN and SCRAM-SHA-512
 LISTENERS = {CERTIFICATE: "SSL"}
-_TOPICS = (AclResource.TOPIC, "*")
-TO_PLAN = tuple(
-    permission(*resource, operation, USER)
-    for resource in (CLUSTER, _TOPICS)
-    for operation in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
-)
 
 
 class SecuredCluster:
