@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaException
 
-from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_admin, reason_of, unread
+from kafka_rebalance.admin.access.clients import REQUEST_SECONDS, open_admin, reason_of, unread
 from kafka_rebalance.model.connection import KafkaConnection
 
 

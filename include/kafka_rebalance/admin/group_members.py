@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient
 from kafka import TopicPartition as ClientTopicPartition
 from kafka.errors import AuthorizationError, KafkaError
 
-from kafka_rebalance.admin.clients import open_kafka_python, unreachable
+from kafka_rebalance.admin.access.clients import open_kafka_python, unreachable
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.consumer_groups import ConsumerGroup, GroupMember

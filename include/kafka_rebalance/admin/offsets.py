@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_admin, reason_of, unread
+from kafka_rebalance.admin.access.clients import REQUEST_SECONDS, open_admin, reason_of, unread
 from kafka_rebalance.documents.requests.key_sample import OffsetRange, newest_rows
+from kafka_rebalance.errors import ReadDeniedError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 
@@ -82,6 +83,7 @@ def _read_offsets(
     while waiting := [partition for partition in partitions if partition not in offsets]:
         found, failures = _asked_once(kafka, waiting, spec)
         offsets |= found
+        _check_not_denied(kafka, what, failures)
         if failures and (not all(map(_settles, failures.values())) or time.monotonic() > give_up):
             named = [f"{partition} ({reason_of(failed)})" for partition, failed in failures.items()]
             silent = unread(
@@ -96,6 +98,28 @@ def _read_offsets(
         if failures:
             time.sleep(_PAUSE_SECONDS)
     return offsets
+
+
+def _check_not_denied(
+    kafka: KafkaConnection, what: str, failures: Mapping[TopicPartition, KafkaException | TimeoutError]
+) -> None:
+    """Raises ReadDeniedError. For librdkafka, a topic that the user may not describe is one without leaders."""
+    hidden = sorted(
+        tp.topic
+        for tp, failed in failures.items()
+        if isinstance(failed, KafkaException) and failed.args[0].code() == KafkaError._NOENT
+    )
+    if not hidden:
+        return
+    admin = open_admin(kafka)
+    try:
+        admin.describe_topics(TopicCollection(hidden[:1]), request_timeout=REQUEST_SECONDS)[hidden[0]].result()
+    except KafkaException as failed:
+        if failed.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise ReadDeniedError(
+                f"The {what} of topic {hidden[0]} cannot be read: the Kafka user may not describe it. Nothing was "
+                "written. Grant it Describe on all topics."
+            ) from failed
 
 
 def _asked_once(

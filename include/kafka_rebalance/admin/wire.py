@@ -22,7 +22,7 @@ from kafka.errors import (
     for_code,
 )
 
-from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS, open_kafka_python, unreachable
+from kafka_rebalance.admin.access.clients import ANOTHER_SECONDS, REQUEST_SECONDS, open_kafka_python, unreachable
 from kafka_rebalance.errors import LockLostError, ReadDeniedError, ReadError, WriteDeniedError
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection

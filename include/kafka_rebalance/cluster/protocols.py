@@ -11,6 +11,7 @@ from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
+from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.lock_owner import Fence, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 
@@ -56,6 +57,9 @@ class OpenCluster(Protocol):
 
     def check_is_whole(self, view: ClusterView) -> None:
         """Raises ReadError if a view of all topics lacks some."""
+
+    def read_missing_rights(self, view: ClusterView) -> tuple[Finding, ...]:
+        """What a rebalance of this cluster has to write and this connection may not. Nothing is written."""
 
     def read_assignments(self) -> dict[str, TopicAssignment]:
         """The replica lists of all topics."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from kafka_rebalance.admin import cluster_view, config_changes, moves, set_configs, topic_changes
+from kafka_rebalance.admin import cluster_view, config_changes, missing_rights, moves, set_configs, topic_changes
 from kafka_rebalance.admin.cluster_view import read_live, read_moves, read_topic_names
 from kafka_rebalance.admin.lock.log_lock import LogLock
 from kafka_rebalance.admin.quorum import check_quorum_stable
@@ -25,7 +25,7 @@ from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.model.finding import listed, some
+from kafka_rebalance.model.finding import Finding, listed, some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.verification.segments.unloadable_configs import entity_of
@@ -88,6 +88,9 @@ class AdminApiCluster:
                 f"{listed(hidden[:5])}. A plan without them would be for a smaller cluster. Nothing was written. Grant "
                 "the Kafka user Describe on all topics; if somebody is creating or deleting topics now, try again."
             )
+
+    def read_missing_rights(self, view: ClusterView) -> tuple[Finding, ...]:
+        return missing_rights.read_missing_rights(self._wire, {tp.topic for tp in view.partitions})
 
     def read_assignments(self) -> dict[str, TopicAssignment]:
         lists: dict[str, dict[int, tuple[int, ...]]] = {}

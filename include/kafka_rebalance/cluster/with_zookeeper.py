@@ -15,6 +15,7 @@ from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.lock_owner import Fence, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.zookeeper import (
@@ -24,6 +25,7 @@ from kafka_rebalance.zookeeper import (
     cluster_lock,
     config_writes,
     lease_record,
+    missing_rights,
     orphaned_configs,
     reader,
     topic_writes,
@@ -74,6 +76,9 @@ class ZooKeeperCluster:
 
     def check_is_whole(self, view: ClusterView) -> None:
         """ZooKeeper gives all topics, or an error."""
+
+    def read_missing_rights(self, view: ClusterView) -> tuple[Finding, ...]:
+        return missing_rights.read_missing_rights(self._client, view.brokers, {tp.topic for tp in view.partitions})
 
     def read_assignments(self) -> dict[str, TopicAssignment]:
         return reader.read_assignments(self._client, self.read_topic_names())

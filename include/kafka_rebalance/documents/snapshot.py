@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_rebalance.documents.json_files import SNAPSHOT, JsonFile, Time
+from kafka_rebalance.model.finding import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class SnapshotTaken:
     cluster_bytes: int
     settings: Mapping[str, Any]
     policy: Mapping[str, Any] | None = None  # None: the cluster is read-only
+    missing_rights: tuple[Finding, ...] = ()  # this connection could not execute a plan
     requested_by: str | None = None
     reason: str = ""
     controller: Mapping[str, Any] | None = None  # see `documents.controller`

@@ -75,6 +75,7 @@ class RunFacts:
     has_open_request: bool | None = None  # None: nobody asked Airflow. Then a request counts as open
     has_plan: bool = False
     is_writable: bool = True  # the cluster has a policy
+    has_rights: bool = True  # the connection may write what a rebalance needs
     moves: Moves = Moves.SOMETHING
     answer: RequestAnswer | None = None
     batches: int = 0  # in batches.json, which notes a batch before it is requested
@@ -109,6 +110,13 @@ class RunState(Enum):
         Tone.CALM,
         (),
         "Nobody can decide: this cluster is read-only.",
+    )
+    RIGHTS_MISSING = (
+        "read-only, rights are missing",
+        "Read-only: this connection may not write what a rebalance needs, see Limits",
+        Tone.ATTENTION,
+        (Action.START_ANEW,),
+        "The run does not ask for approval: this connection may not write what a rebalance needs.",
     )
     COPIES_WOULD_STOP = (
         "not offered, copies could not end",
@@ -248,6 +256,7 @@ def run_state(facts: RunFacts) -> RunState:
         (not facts.has_plan, RunState.PLANNING if is_active else RunState.ENDED_WITHOUT_PLAN),
         (not facts.is_writable, RunState.READ_ONLY),
         (facts.moves is Moves.NOTHING, RunState.NOTHING_TO_MOVE),
+        (not facts.has_rights, RunState.RIGHTS_MISSING),
         (facts.moves is Moves.COPIES_WOULD_STOP, RunState.COPIES_WOULD_STOP),
         (not is_active, RunState.ENDED_UNDECIDED),
         (facts.has_open_request is False, RunState.PLANNED),
@@ -283,6 +292,7 @@ def run_facts(
         has_open_request=has_open_request,
         has_plan=bool(plan),
         is_writable=snapshot is None or snapshot.get("policy") is not None,
+        has_rights=snapshot is None or not snapshot.get("missing_rights"),
         moves=_moves(plan, stopped) if plan else Moves.SOMETHING,
         answer=answer,
         batches=0 if batches is None else len(BATCHES_FILE.decode(batches).batches),

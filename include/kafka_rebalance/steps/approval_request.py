@@ -39,6 +39,7 @@ class Offer:
     asked: Mapping[str, Any]  # the document of the run's first task, with the person who asked
     nothing: str | None = None  # why there is nothing to approve
     refused: str | None = None  # why nobody may approve any choice
+    read_only: str | None = None  # why no choice could be executed; the run ends as a success, as without a policy
     needs_answer: bool = True  # False: the only choice is taken without a question
 
 
@@ -131,6 +132,8 @@ def ask(
         )
     if offer.nothing is not None:
         return EndsHere(offer.nothing)
+    if offer.read_only is not None:
+        return EndsHere(offer.read_only)
     if offer.refused is not None:
         raise ApprovalError(offer.refused)
     if not offer.needs_answer:

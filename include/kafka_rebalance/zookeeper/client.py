@@ -100,7 +100,12 @@ def read_children(client: KazooClient, path: str) -> list[str]:
 
 def exists(client: KazooClient, path: str) -> bool:
     """Whether the znode exists. Raises ReadError."""
-    return _pipelined(client, client.exists_async, [path])[path] is not None
+    return bool(which_exist(client, [path]))
+
+
+def which_exist(client: KazooClient, paths: Iterable[str]) -> list[str]:
+    """Those of these znodes that exist. Raises ReadError."""
+    return [path for path, stat in _pipelined(client, client.exists_async, paths).items() if stat is not None]
 
 
 def read_acl(client: KazooClient, path: str) -> list[ACL]:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import ResourceType as AclResource
 from kafka import TopicPartition as KafkaTopicPartition
 
 from kafka_rebalance.admin import cluster_view, quorum
-from kafka_rebalance.admin.clients import open_kafka_python
+from kafka_rebalance.admin.access.clients import open_kafka_python
 from kafka_rebalance.admin.cluster_view import read_view
 from kafka_rebalance.admin.quorum import Quorum
 from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs

@@ -12,8 +12,7 @@ import pytest
 
 from support.kafka.documented_permissions import rules_to_move, rules_to_plan
 from support.kafka.secured_cluster import CERTIFICATE, PASSWORD, SecuredCluster, secured_cluster
-from support.runs.rebalance_run import CONNECTION, InProcessRun
-from support.waiting import wait
+from support.runs.rebalance_run import InProcessRun
 
 MEGABYTE = 1_000_000
 FAST = 50 * MEGABYTE  # bytes per second

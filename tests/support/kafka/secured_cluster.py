@@ -22,10 +22,7 @@ LISTENERS = {CERTIFICATE: "SSL"}
 class SecuredCluster:
     def __init__(self, local: LocalCluster, security: ServerSecurity) -> None:
         self.local, self.security = local, security
-
-    @property
-    def superuser(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.local.bootstrap_servers, "log_level": 0})
+        self.superuser = AdminClient({"bootstrap.servers": local.bootstrap_servers, "log_level": 0})
 
     def permit(self, *rules: AclBinding) -> None:
         permit(self.superuser, *rules)

@@ -16,7 +16,7 @@ from kafka_rebalance.admin import cluster_id, effective_configs, replica_sizes
 from kafka_rebalance.admin import offsets as metadata
 from kafka_rebalance.admin.replica_sizes import LogDir
 from kafka_rebalance.admin.wire import Wire
-from kafka_rebalance.errors import ReadError
+from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
@@ -144,6 +144,7 @@ class Admin:
     def __init__(self, broker_configs: Any = None, offsets: Any = None, cluster: Any = None) -> None:
         self.broker_configs, self.offsets, self.cluster = broker_configs or {}, offsets or {}, cluster
         self.asked, self.specs = [], []
+        self.described = settled(None)
 
     def describe_configs(self, resources: Any, **options: Any) -> Any:
         (resource,) = resources  # librdkafka takes one broker a request
@@ -154,6 +155,9 @@ class Admin:
         self.asked.append(len(wanted))
         self.specs += wanted.values()
         return {key: self.offsets[(key.topic, key.partition)] for key in wanted}
+
+    def describe_topics(self, topics: Any, **options: Any) -> Any:
+        return dict.fromkeys(topics.topic_names, self.described)
 
     def describe_cluster(self, **options: Any) -> Any:
         return self.cluster
@@ -279,6 +283,15 @@ def test_a_leader_that_brokers_do_not_tell_yet_is_asked_for_again(monkeypatch: p
     partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
     assert metadata.read_end_offsets(KAFKA, partitions) == {("t", 0): 7, ("t", 1): 3}
     assert admin.asked == [2, 1]
+
+
+def test_a_topic_that_may_not_be_described_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = settled(error=KafkaException(KafkaError(KafkaError._NOENT)))
+    admin = use(monkeypatch, metadata, Admin(offsets={("t", 0): hidden}))
+    admin.described = settled(error=KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+    with pytest.raises(ReadDeniedError, match="Grant it Describe on all topics"):
+        metadata.read_end_offsets(KAFKA, [TopicPartition("t", 0)])
+    assert admin.asked == [1]
 
 
 def test_what_may_not_be_read_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

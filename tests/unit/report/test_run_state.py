@@ -97,6 +97,8 @@ def test_a_replica_that_is_not_in_sync_at_the_end_is_no_failure_while_it_is_veri
     assert build_report(samples.snapshot(), **behind).state.changes_by_itself
 
 
+MISSING = {"subject": "/admin", "problem": "this ZooKeeper user may not write it", "remedy": "Give it the right"}
+WITHOUT_RIGHTS = samples.snapshot() | {"missing_rights": [MISSING]}
 NOT_STARTED = {"batches": [], "stopped": {"at": "2026-05-03T15:05:00+00:00", "why": "uma asked to stop"}}
 
 
@@ -105,6 +107,7 @@ NOT_STARTED = {"batches": [], "stopped": {"at": "2026-05-03T15:05:00+00:00", "wh
     [
         ({"proposals": None}, RunState.PLANNING, RunState.ENDED_WITHOUT_PLAN),
         ({"snapshot": samples.snapshot(policy=None)}, RunState.READ_ONLY, RunState.READ_ONLY),
+        ({"snapshot": WITHOUT_RIGHTS}, RunState.RIGHTS_MISSING, RunState.RIGHTS_MISSING),
         ({}, RunState.PLANNED, RunState.ENDED_UNDECIDED),
         ({"proposals": proposals(status="infeasible")}, RunState.NOTHING_TO_MOVE, RunState.NOTHING_TO_MOVE),
         ({"decision": samples.decision(REJECT)}, RunState.REJECTED, RunState.REJECTED),
@@ -139,8 +142,8 @@ def test_a_request_that_is_open_waits_though_the_files_of_the_plan_were_not_read
 EVERY = [
     RunFacts(*facts)
     for facts in itertools.product(
-        (True, False), (None, True, False), (True, False), (True, False), Moves, (None, *RequestAnswer), (0, 2),
-        (None, *Verified),
+        (True, False), (None, True, False), (True, False), (True, False), (True, False), Moves,
+        (None, *RequestAnswer), (0, 2), (None, *Verified),
     )
 ]  # fmt: skip
 

@@ -1,1 +1,1 @@
-"""How this connection gets into a cluster, and what it may do there."""
+"""How this connection gets into a cluster."""

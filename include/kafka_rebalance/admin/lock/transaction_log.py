@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka import TopicPartition as LogPartition
 
 from kafka_rebalance.admin.access.client_settings import librdkafka_settings
-from kafka_rebalance.admin.clients import reason_of
+from kafka_rebalance.admin.access.clients import reason_of
 from kafka_rebalance.admin.lock.records import State, damaged, decode, encode
 from kafka_rebalance.admin.lock.topic import ensure_lock_topic, lock_topic_exists
 from kafka_rebalance.errors import ReadDeniedError, ReadError, RebalanceError, WriteDeniedError, WriteError

@@ -106,6 +106,7 @@ def build_report(
         left_out=left.partitions if left else (),
         estimate=_decoded(ESTIMATE_FILE, estimate),
         outlook=plan.outlook,
+        missing_rights=taken.missing_rights,
         window=Window(taken.window.not_before, taken.window.finish_by) if taken.window else Window(),
         costs=found.candidates if found else {},
         rejection=rejected.rejected if rejected else None,

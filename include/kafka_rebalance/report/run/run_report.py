@@ -22,6 +22,7 @@ from kafka_rebalance.execution.approval_rules import OFFERED, on_buttons
 from kafka_rebalance.execution.eta import ASSUMED, MIN_SECONDS, eta_range, with_controller
 from kafka_rebalance.execution.time_window import Window
 from kafka_rebalance.model.amounts_in_words import bound_in_words
+from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
@@ -68,6 +69,7 @@ class RunReport:
     window: Window = field(default_factory=Window)
     costs: Mapping[str, CandidateRates] = field(default_factory=dict)  # by candidate
     rejection: Rejection | None = None
+    missing_rights: tuple[Finding, ...] = ()
     automatic_elections: AutomaticElections | None = None
 
     @property

@@ -13,6 +13,7 @@ from kafka_rebalance.errors import ApprovalError, ArtifactError, RebalanceError
 from kafka_rebalance.execution.approval_rules import OFFERED, REJECT, Answer, on_buttons
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.requests.rebalance import approval_body, approval_subject
 from kafka_rebalance.steps.approval_request import Approval, Offer, Question, RunLinks
@@ -48,6 +49,7 @@ class CandidateApproval(Approval):
             asked=snapshot,
             nothing=nothing,
             refused=None if moving or not stopped else _refusal(stopped),
+            read_only=_read_only(snapshot["connection_id"], snapshot.get("missing_rights", ())),
         )
 
     def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:
@@ -140,6 +142,16 @@ def stopped_candidates(folder: RunFolder, proposals: Mapping[str, Any]) -> dict[
         for name, found in audit["candidates"].items()
         if found["stops"]
     }
+
+
+def _read_only(connection_id: str, missing: Sequence[Mapping[str, str]]) -> str | None:
+    if not missing:
+        return None
+    rights = " ".join(str(Finding(**one)) + "." for one in missing)
+    return (
+        f"Read-only: the connection {connection_id!r} may not write what a rebalance needs, so nobody is asked. "
+        f"{rights} Nothing was written. The report shows the plan. Then start a new Dag run."
+    )
 
 
 def _refusal(stopped: Mapping[str, Sequence[str]]) -> str:

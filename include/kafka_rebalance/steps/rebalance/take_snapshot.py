@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import platform
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -65,7 +65,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     inputs.tell("run_folder", str(folder))
     inputs.tell("nonce", nonce)
     internal = bool(params.get("internal_topics"))
-    taken = read_snapshot(connection, asked, internal_topics=internal)
+    taken = read_snapshot(connection, asked, internal_topics=internal, to_execute=policy is not None)
     if auto:
         run_rates.check_network_known(connection, sorted(taken.view.brokers))
     if policy is not None and not policy.beside_cruise_control:
@@ -77,6 +77,8 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
         )
         settings = asked
     else:
+        for missing in taken.missing_rights:
+            log.warning("%s. The run makes a plan, and nobody is asked to approve it", missing)
         settings = policy.tighten(asked, cluster_bytes=taken.cluster_bytes, internal_topics=internal)
     if is_way_back(inputs.run):  # a way back must be offered even if it ends less even, which is usual
         settings = replace(settings, less_even_plan=OFFER)
@@ -107,6 +109,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
             "throttle": AUTO if auto else None,
             "policy": policy.to_mapping() if policy else None,
             "policy_digest": policy.digest if policy else None,
+            **({"missing_rights": list(map(asdict, taken.missing_rights))} if taken.missing_rights else {}),
             "snapshot_digest": tables_digest,
             "versions": {"kafka_rebalance": kafka_rebalance.__version__, "python": platform.python_version()},
             "nonce": nonce,

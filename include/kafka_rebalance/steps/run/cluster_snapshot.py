@@ -20,7 +20,7 @@ from kafka_rebalance.kafka.topics import HELD_BACK_TOPICS
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.configs import ConfigsByBroker
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
-from kafka_rebalance.model.finding import listed
+from kafka_rebalance.model.finding import Finding, listed
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.steps.run.snapshot_tables import partition_of
@@ -60,6 +60,7 @@ class Snapshot:
     start_offsets: Mapping[TopicPartition, int]
     away: Away = field(default_factory=Away)  # in none of the fields above
     unread: Unread = field(default_factory=Unread)
+    missing_rights: tuple[Finding, ...] = ()  # what a rebalance has to write and this connection may not
 
     @property
     def cluster_bytes(self) -> int:
@@ -67,13 +68,19 @@ class Snapshot:
 
 
 def read_snapshot(
-    connection: ClusterConnection, settings: Settings, *, internal_topics: bool = False, of_the_rest: bool = False
+    connection: ClusterConnection,
+    settings: Settings,
+    *,
+    internal_topics: bool = False,
+    of_the_rest: bool = False,
+    to_execute: bool = False,
 ) -> Snapshot:
     """Reads the cluster and its brokers, after the guards have passed.
 
     `of_the_rest`: without brokers that are away and what they hold, partitions without a leader, and topics that are
     being deleted. What registered brokers do not tell is `unread`. If a leader does not tell a partition's size, the
-    largest replica in sync counts. Measure such a snapshot, but do not plan on it.
+    largest replica in sync counts. Measure such a snapshot, but do not plan on it. `to_execute`: with what this
+    connection may not write.
 
     Raises ClusterNotReadyError if nobody should plan on the cluster now, ReadError, and SettingsError if the settings
     name brokers or topics that do not exist.
@@ -97,6 +104,7 @@ def read_snapshot(
         topic_configs = reader.read_topic_configs(topics)
         dynamic = reader.read_broker_configs(sorted(view.brokers))
         holder = reader.lock.read()
+        missing_rights = reader.read_missing_rights(view) if to_execute else ()
         reader.check_same_cluster(view)
         # Start offsets before sizes: this request waits for leaders that the view has but brokers do not know yet, and
         # which have no log until then. End offsets after sizes: too many records make an append look small, never
@@ -129,6 +137,7 @@ def read_snapshot(
         end_offsets=offsets,
         start_offsets=first_offsets,
         away=away,
+        missing_rights=missing_rights,
         unread=Unread(
             log_dirs=tuple(sorted(view.brokers.keys() - disks.log_dirs.keys())),
             configs=tuple(sorted(view.brokers.keys() - effective.keys())),

@@ -1,0 +1,76 @@
+"""What the Kafka user of a cluster without ZooKeeper may not do, as the brokers tell it; nothing is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from kafka.protocol.admin import CreateTopicsRequest, DescribeClusterRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+
+from kafka_rebalance.admin.lock.transaction_log import TRANSACTIONAL_ID
+from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire
+from kafka_rebalance.kafka.topics import LOCK_TOPIC
+from kafka_rebalance.model.finding import Finding, some
+
+# AclOperation
+_READ, _WRITE, _ALTER, _ALTER_CONFIGS = 3, 4, 7, 11
+_TRANSACTIONS = "__transaction_state"
+_TRANSACTION = 1  # FindCoordinator's type of a transactional id
+_NOT_THIS_ID = 53  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+_TIMEOUT_MS = 10_000
+
+
+def read_missing_rights(wire: Wire, topics: Collection[str]) -> tuple[Finding, ...]:
+    """A finding for each right that a rebalance of these topics needs and this user lacks. Raises ReadError.
+
+    Whether the user may write under the lock's transactional id is known once a cluster has had transactions.
+    """
+    return (*_of_cluster(wire), *_of_topics(wire, topics), *_of_transactions(wire, topics))
+
+
+def _of_cluster(wire: Wire) -> Iterator[Finding]:
+    answer = wire.read(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    for name, operation, purpose in (
+        ("Alter", _ALTER, "request moves and elections"),
+        ("AlterConfigs", _ALTER_CONFIGS, "set the rates of a throttle"),
+    ):
+        if operation not in answer.authorized_operations:
+            yield _missing(name, "the cluster", purpose)
+
+
+def _of_topics(wire: Wire, topics: Collection[str]) -> Iterator[Finding]:
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
+    found = {topic.name: topic.authorized_operations for topic in wire.read(request).topics}
+    denied = [topic for topic in sorted(topics) if _ALTER_CONFIGS not in found.get(topic, ())]
+    if denied:
+        yield _missing("AlterConfigs", f"all topics (not on {some(denied)})", "set the replicas of a throttle")
+    if LOCK_TOPIC in found:
+        for name, operation in (("Read", _READ), ("Write", _WRITE)):
+            if operation not in found[LOCK_TOPIC]:
+                yield _missing(name, f"topic {LOCK_TOPIC}", "hold the cluster's lock")
+    elif _may_not_create(wire):
+        yield _missing("Create", f"topic {LOCK_TOPIC}", "make the topic of the cluster's lock")
+
+
+def _may_not_create(wire: Wire) -> bool:
+    new = CreateTopicsRequest.CreatableTopic(
+        name=LOCK_TOPIC, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+    )
+    answer = wire.read(CreateTopicsRequest(topics=[new], timeout_ms=_TIMEOUT_MS, validate_only=True))
+    return answer.topics[0].error_code in NOT_AUTHORIZED
+
+
+def _of_transactions(wire: Wire, topics: Collection[str]) -> Iterator[Finding]:
+    if _TRANSACTIONS not in topics:
+        return  # the question would make a broker create that topic
+    answer = wire.read(
+        FindCoordinatorRequest(key=TRANSACTIONAL_ID, key_type=_TRANSACTION, coordinator_keys=[TRANSACTIONAL_ID])
+    )
+    codes: list[Any] = [answer.error_code, *(one.error_code for one in answer.coordinators or ())]
+    if _NOT_THIS_ID in codes:
+        yield _missing("Write", f"transactional id {TRANSACTIONAL_ID}", "write the cluster's lock")
+
+
+def _missing(name: str, on: str, purpose: str) -> Finding:
+    return Finding(on, f"the Kafka user lacks {name}, to {purpose}", f"Grant {name} on {on.partition(' (')[0]}")

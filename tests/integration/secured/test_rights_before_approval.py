@@ -1,0 +1,114 @@
+"""What a connection may not write is known before anybody is asked; and taking a documented row away is noticed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+from kazoo.client import KazooClient
+from kazoo.security import make_acl
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.steps.approval_request import EndsHere, RunLinks, ask
+from kafka_rebalance.steps.rebalance.ask_for_approval import CandidateApproval
+from kafka_rebalance.workflow.run_step import step_inputs
+from support.kafka.documented_permissions import rules_to_plan
+from support.kafka.secured_cluster import PASSWORD, USER, SecuredCluster, secured_cluster
+from support.runs.rebalance_run import InProcessRun
+
+GIVEN = {
+    "plan": json.dumps({"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [3, 2]}]}),
+    "candidates": [],
+}
+
+
+@pytest.fixture(scope="module")
+def with_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    with secured_cluster("3.9.2", tmp_path_factory.mktemp("security"), brokers=3) as running:
+        running.permit(*rules_to_plan(with_zookeeper=True))
+        running.local.create_topic("orders", {0: (1, 2)})
+        yield running
+
+
+def as_own_user(secured: SecuredCluster) -> dict[str, Any]:
+    """A connection whose ZooKeeper user is not the brokers'."""
+    return {**secured.connection(), "login": USER, "password": PASSWORD}
+
+
+def asked(run: InProcessRun) -> object:
+    return ask(step_inputs(run.dag_run), CandidateApproval(), str(run.folder), run.xcom["nonce"], RunLinks("", ""))
+
+
+def tree(secured: SecuredCluster) -> dict[str, tuple[bytes, int]]:
+    """Every znode that a run could write."""
+    client = KazooClient(secured.local.zookeeper, **secured.security.kazoo_options)
+    client.start()
+    found, waiting = {}, ["/admin", "/config", "/brokers/topics"]
+    try:
+        while waiting:
+            path = waiting.pop()
+            content, stat = client.get(path)
+            found[path] = content, stat.version
+            waiting += [f"{path}/{child}" for child in client.get_children(path)]
+        return found
+    finally:
+        client.stop()
+        client.close()
+
+
+@pytest.fixture
+def readable_configs(with_zookeeper: SecuredCluster) -> Iterator[None]:
+    """Kafka lets nobody else read the configs of brokers."""
+    client = KazooClient(with_zookeeper.local.zookeeper, **with_zookeeper.security.kazoo_options)
+    client.start()
+    before = client.get_acls("/config/brokers")[0]
+    client.set_acls("/config/brokers", [*before, make_acl("sasl", USER, read=True)])
+    yield
+    client.set_acls("/config/brokers", before)
+    client.stop()
+    client.close()
+
+
+@pytest.mark.usefixtures("readable_configs")
+def test_a_zookeeper_user_who_may_only_read_gets_a_plan_and_nobody_is_asked(
+    with_zookeeper: SecuredCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(with_zookeeper)
+    run = InProcessRun(tmp_path, with_zookeeper.local, monkeypatch, connection=as_own_user(with_zookeeper))
+    proposals = run.plan(**GIVEN)
+    assert [one["name"] for one in proposals["candidates"]] == ["given"]
+    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
+    missing = {one["subject"] for one in snapshot["missing_rights"]}
+    assert missing == {"/admin", "/config/changes", "/config/brokers", "/config/topics/orders"}
+    ends = asked(run)
+    assert isinstance(ends, EndsHere)
+    assert "/config/topics/orders: this ZooKeeper user may not write it" in ends.why
+    assert "may not write what a rebalance needs" in (run.folder / "report.html").read_text()
+    assert tree(with_zookeeper) == before
+
+
+def test_the_brokers_own_user_may_write_all_of_it(
+    with_zookeeper: SecuredCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(with_zookeeper)
+    run = InProcessRun(tmp_path, with_zookeeper.local, monkeypatch, connection=with_zookeeper.connection())
+    run.plan(**GIVEN)
+    assert "missing_rights" not in json_files.read_json(run.folder, json_files.SNAPSHOT)
+    assert not isinstance(asked(run), EndsHere)
+    assert tree(with_zookeeper) == before
+
+
+def test_configs_of_brokers_that_may_not_be_read_are_named(
+    with_zookeeper: SecuredCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rate = ConfigEntry("leader.replication.throttled.rate", "1000000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[rate])
+    with_zookeeper.superuser.incremental_alter_configs([resource])[resource].result(30)
+    run = InProcessRun(tmp_path, with_zookeeper.local, monkeypatch, connection=as_own_user(with_zookeeper))
+    with pytest.raises(AirflowFailException, match=r"ReadDeniedError: /config/brokers.*may not read it"):
+        run.plan(**GIVEN)
