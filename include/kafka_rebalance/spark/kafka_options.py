@@ -37,9 +37,11 @@ _PEM_FILES = {
     "ssl.certificate.location": "ssl.keystore.certificate.chain",
     "ssl.key.location": "ssl.keystore.key",
 }
+# The same content, given as a text.
+_PEM_TEXTS = {name.replace(".location", ".pem"): java for name, java in _PEM_FILES.items()}
 _KEY_PASSWORD = "ssl.key.password"
 _HOST_CHECK = "ssl.endpoint.identification.algorithm"
-_KNOWN = (_BOOTSTRAP, _PROTOCOL, *_MECHANISMS, *_LOGIN, *_PEM_FILES, _KEY_PASSWORD, _HOST_CHECK)
+_KNOWN = (_BOOTSTRAP, _PROTOCOL, *_MECHANISMS, *_LOGIN, *_PEM_FILES, *_PEM_TEXTS, _KEY_PASSWORD, _HOST_CHECK)
 
 
 def settings_of(environment: Mapping[str, str]) -> dict[str, str]:
@@ -115,7 +117,7 @@ def _quoted(value: str) -> str:
 
 
 def _tls(settings: Mapping[str, str], read_text: Callable[[str], str]) -> dict[str, str]:
-    java = {}
+    java = {java_name: settings[name] for name, java_name in _PEM_TEXTS.items() if settings.get(name)}
     for name, java_name in _PEM_FILES.items():
         if settings.get(name):
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import BaseHook
 
-from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.errors import ConnectionSettingsError, RebalanceError
 from kafka_rebalance.model.connection import WITH_ADMIN_API, WITH_ZOOKEEPER, ClusterConnection, cluster_connection
 
 
@@ -21,6 +21,15 @@ class KafkaClusterHook(BaseHook):
     def get_conn(self) -> ClusterConnection:
         """Raises ConnectionSettingsError, which names the connection and each wrong field."""
         return cluster_connection(self.get_connection(self.kafka_conn_id))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Airflow's button *Test*: whether a plan can be made, and which right is missing for what."""
+        from kafka_rebalance.steps.run.connection_check import check_connection
+
+        try:
+            return True, check_connection(self.get_conn())
+        except RebalanceError as refused:
+            return False, str(refused)
 
 
 class AdminApiHook(KafkaClusterHook):

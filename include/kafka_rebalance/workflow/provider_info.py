@@ -72,7 +72,7 @@ def _kafka_fields() -> dict[str, Any]:
         ),
         "kafka_secret_config": _text(
             "Kafka security (JSON)",
-            "Settings of librdkafka: security.protocol, sasl.*, ssl.*. For example: " + _SECURITY_EXAMPLE,
+            "security.protocol, sasl.* and ssl.*, as librdkafka names them. For example: " + _SECURITY_EXAMPLE,
             secret=True,
         ),
         "broker_capacities": _text(

@@ -9,17 +9,20 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AclOperation
 from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.steps.approval_request import EndsHere, RunLinks, ask
 from kafka_rebalance.steps.rebalance.ask_for_approval import CandidateApproval
+from kafka_rebalance.workflow.hooks import KafkaClusterHook
 from kafka_rebalance.workflow.run_step import step_inputs
 from support.kafka.documented_permissions import rules_to_plan
+from support.kafka.permissions import forbid
 from support.kafka.secured_cluster import PASSWORD, USER, SecuredCluster, secured_cluster
-from support.runs.rebalance_run import InProcessRun
+from support.runs.rebalance_run import CONNECTION, InProcessRun
+from support.waiting import wait
 
 GIVEN = {
     "plan": json.dumps({"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [3, 2]}]}),
@@ -44,41 +47,41 @@ def asked(run: InProcessRun) -> object:
     return ask(step_inputs(run.dag_run), CandidateApproval(), str(run.folder), run.xcom["nonce"], RunLinks("", ""))
 
 
-def tree(secured: SecuredCluster) -> dict[str, tuple[bytes, int]]:
+def tree(zookeeper: KazooClient) -> dict[str, tuple[bytes, int]]:
     """Every znode that a run could write."""
-    client = KazooClient(secured.local.zookeeper, **secured.security.kazoo_options)
-    client.start()
     found, waiting = {}, ["/admin", "/config", "/brokers/topics"]
-    try:
-        while waiting:
-            path = waiting.pop()
-            content, stat = client.get(path)
-            found[path] = content, stat.version
-            waiting += [f"{path}/{child}" for child in client.get_children(path)]
-        return found
-    finally:
-        client.stop()
-        client.close()
+    while waiting:
+        path = waiting.pop()
+        content, stat = zookeeper.get(path)
+        found[path] = content, stat.version
+        waiting += [f"{path}/{child}" for child in zookeeper.get_children(path)]
+    return found
 
 
 @pytest.fixture
-def readable_configs(with_zookeeper: SecuredCluster) -> Iterator[None]:
-    """Kafka lets nobody else read the configs of brokers."""
+def zookeeper(with_zookeeper: SecuredCluster) -> Iterator[KazooClient]:
+    """As the brokers' own user."""
     client = KazooClient(with_zookeeper.local.zookeeper, **with_zookeeper.security.kazoo_options)
     client.start()
-    before = client.get_acls("/config/brokers")[0]
-    client.set_acls("/config/brokers", [*before, make_acl("sasl", USER, read=True)])
-    yield
-    client.set_acls("/config/brokers", before)
+    yield client
     client.stop()
     client.close()
 
 
+@pytest.fixture
+def readable_configs(zookeeper: KazooClient) -> Iterator[None]:
+    """Kafka lets nobody else read the configs of brokers."""
+    before = zookeeper.get_acls("/config/brokers")[0]
+    zookeeper.set_acls("/config/brokers", [*before, make_acl("sasl", USER, read=True)])
+    yield
+    zookeeper.set_acls("/config/brokers", before)
+
+
 @pytest.mark.usefixtures("readable_configs")
 def test_a_zookeeper_user_who_may_only_read_gets_a_plan_and_nobody_is_asked(
-    with_zookeeper: SecuredCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    with_zookeeper: SecuredCluster, zookeeper: KazooClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = tree(with_zookeeper)
+    before = tree(zookeeper)
     run = InProcessRun(tmp_path, with_zookeeper.local, monkeypatch, connection=as_own_user(with_zookeeper))
     proposals = run.plan(**GIVEN)
     assert [one["name"] for one in proposals["candidates"]] == ["given"]
@@ -89,26 +92,54 @@ def test_a_zookeeper_user_who_may_only_read_gets_a_plan_and_nobody_is_asked(
     assert isinstance(ends, EndsHere)
     assert "/config/topics/orders: this ZooKeeper user may not write it" in ends.why
     assert "may not write what a rebalance needs" in (run.folder / "report.html").read_text()
-    assert tree(with_zookeeper) == before
+    assert tree(zookeeper) == before
 
 
 def test_the_brokers_own_user_may_write_all_of_it(
-    with_zookeeper: SecuredCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    with_zookeeper: SecuredCluster, zookeeper: KazooClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = tree(with_zookeeper)
+    before = tree(zookeeper)
     run = InProcessRun(tmp_path, with_zookeeper.local, monkeypatch, connection=with_zookeeper.connection())
     run.plan(**GIVEN)
     assert "missing_rights" not in json_files.read_json(run.folder, json_files.SNAPSHOT)
     assert not isinstance(asked(run), EndsHere)
-    assert tree(with_zookeeper) == before
+    assert tree(zookeeper) == before
 
 
 def test_configs_of_brokers_that_may_not_be_read_are_named(
-    with_zookeeper: SecuredCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    with_zookeeper: SecuredCluster, zookeeper: KazooClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rate = ConfigEntry("leader.replication.throttled.rate", "1000000", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[rate])
-    with_zookeeper.superuser.incremental_alter_configs([resource])[resource].result(30)
+    protected = [make_acl("sasl", "kafka", all=True)]  # as Kafka gives it to a broker's config
+    zookeeper.create("/config/brokers/1", b'{"version":1,"config":{}}', acl=protected)
     run = InProcessRun(tmp_path, with_zookeeper.local, monkeypatch, connection=as_own_user(with_zookeeper))
     with pytest.raises(AirflowFailException, match=r"ReadDeniedError: /config/brokers.*may not read it"):
         run.plan(**GIVEN)
+    zookeeper.delete("/config/brokers/1")
+
+
+@pytest.mark.usefixtures("readable_configs")
+def test_airflows_button_test_says_what_is_reached_and_what_is_missing(
+    with_zookeeper: SecuredCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def said(connection: dict[str, Any]) -> tuple[bool, str]:
+        InProcessRun(tmp_path, with_zookeeper.local, monkeypatch, connection=connection)
+        return KafkaClusterHook(CONNECTION).test_connection()
+
+    works, text = said(with_zookeeper.connection())
+    assert works
+    assert "3 brokers, 1 partitions. This connection has every right" in text
+    works, text = said(as_own_user(with_zookeeper))
+    assert works
+    assert "may plan, but not rebalance. " in text
+    assert "/admin: this ZooKeeper user may not create a znode below it" in text
+    works, text = said(with_zookeeper.connection(sasl_password="wrong"))
+    assert not works
+    assert "invalid credentials" in text
+    (rule,) = (rule for rule in rules_to_plan(with_zookeeper=True) if rule.operation == AclOperation.DESCRIBE_CONFIGS)
+    forbid(with_zookeeper.superuser, rule)
+    try:
+        wait(
+            "the right is named", lambda: "needs DescribeConfigs on the cluster" in said(with_zookeeper.connection())[1]
+        )
+    finally:
+        with_zookeeper.permit(rule)

@@ -68,6 +68,8 @@ def test_certificates_and_keys_are_handed_over_as_text(tmp_path: Path) -> None:
         "kafka.ssl.key.password": SECRET,
     }
     assert str(tmp_path) not in str(options)
+    texts = {name.replace(".location", ".pem"): f"PEM of {file}" for name, file in names.items()}
+    assert options == kafka_options({**BROKERS, "security.protocol": "ssl", "ssl.key.password": SECRET, **texts})
 
 
 @pytest.mark.parametrize(("value", "java"), [("https", "https"), ("none", ""), ("", "")])

@@ -1,0 +1,36 @@
+"""What a connection reaches, and which rights it lacks there: for a person who sets it up."""
+
+from __future__ import annotations
+
+from kafka_rebalance.admin import effective_configs, offsets, replica_sizes
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.model.connection import ClusterConnection
+
+
+def check_connection(connection: ClusterConnection) -> str:
+    """In words. It reads what a plan needs and writes nothing.
+
+    Raises ReadError, which names a right that is missing to read, and ConnectionSettingsError for another cluster.
+    """
+    with open_cluster(connection) as cluster:
+        view = cluster.read_view()
+        if connection.expected_cluster_id not in (None, view.cluster_id):
+            raise ConnectionSettingsError(
+                f"The connection expects the cluster {connection.expected_cluster_id} and reaches {view.cluster_id}. "
+                "Nothing was written. Correct the addresses, or expected_cluster_id."
+            )
+        cluster.check_is_whole(view)
+        cluster.check_same_cluster(view)
+        brokers, topics = sorted(view.brokers), {tp.topic for tp in view.partitions}
+        cluster.read_topic_configs(topics)
+        cluster.read_broker_configs(brokers)
+        cluster.lock.read()
+        replica_sizes.read_log_dirs(connection.kafka, brokers)
+        effective_configs.read_effective_configs(connection.kafka, brokers)
+        offsets.read_start_offsets(connection.kafka, sorted(view.partitions)[:1])
+        missing = cluster.read_missing_rights(view)
+    reached = f"Cluster {view.cluster_id}: {len(brokers)} brokers, {len(view.partitions)} partitions."
+    if not missing:
+        return f"{reached} This connection has every right that a rebalance needs."
+    return f"{reached} This connection may plan, but not rebalance. {' '.join(f'{one}.' for one in missing)}"
