@@ -46,7 +46,7 @@ test: setup test-tools  ## run all tests but those of test-long: unit, Spark, wo
 	$(BIN)/pytest $(TESTS)
 
 .PHONY: test-long
-test-long: setup test-tools  ## run tests of minutes each: demos without ZooKeeper and in containers, installations, a bucket with a Spark cluster, people who end a run in mid-copy
+test-long: setup test-tools  ## run tests of minutes each: demos without ZooKeeper and in containers, installations, each permission, a bucket with a Spark cluster, people who end a run in mid-copy
 	$(BIN)/pytest -q -m long tests/e2e tests/integration tests/spark tests/workflow
 
 .PHONY: test-topologies

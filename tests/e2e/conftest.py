@@ -10,6 +10,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from confluent_kafka.admin import AclOperation, AdminClient
+from confluent_kafka.admin import ResourceType as AclResource
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from selenium.webdriver import Chrome
@@ -19,8 +21,13 @@ from demo.runs import DagRun, trigger, wait_for_dag
 from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.class_path import spark_source_jars
+from kafka_rebalance.local_cluster.security.server_security import ServerSecurity
 from kafka_rebalance.model.partition import TopicPartition
 from support.airflow.browser import open_browser
+from support.airflow.command_lines import CommandLines
+from support.kafka.documented_permissions import rules_to_plan
+from support.kafka.permissions import CLUSTER, permission, permit
+from support.kafka.secured_cluster import SecuredCluster
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
@@ -33,17 +40,30 @@ POLICIES = {
     "kafka_brief": APPROVERS + "approval_expires_after_seconds: 5\n",
 }
 FLEET = ["kafka_nightly"]  # of its own: the check proposes nothing while another run of its cluster is open
-# Set and not used on this cluster: what is looked for afterwards in every file that Airflow and the runs have left.
-SECRET = "hunter2-e2e-s3cret"
+# What is looked for afterwards in every file that Airflow and the runs have left, and meanwhile in every command line.
+USER, SECRET = "rebalancer", "hunter2-e2e-s3cret"
+_TOPICS, _GROUPS = (AclResource.TOPIC, "*"), (AclResource.GROUP, "*")
+RULES = (
+    *rules_to_plan(with_zookeeper=True),
+    permission(*CLUSTER, AclOperation.ALTER, USER),
+    permission(*_TOPICS, AclOperation.READ, USER),
+    permission(*_GROUPS, AclOperation.DESCRIBE, USER),
+)
 WATCHED = ("/admin", "/brokers/topics", "/config", "/controller_epoch", "/kafka_rebalance")
 
 ZooKeeperTree = dict[str, tuple[bytes, int]]
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[LocalCluster]:
+def security(tmp_path_factory: pytest.TempPathFactory) -> ServerSecurity:
+    return ServerSecurity(tmp_path_factory.mktemp("security"), {USER: SECRET})
+
+
+@pytest.fixture(scope="session")
+def cluster(security: ServerSecurity) -> Iterator[LocalCluster]:
     """Two of four brokers hold everything; small data, so that a move takes seconds."""
-    with LocalCluster(brokers=4, racks=3) as running:
+    with LocalCluster(brokers=4, racks=3, security=security) as running:
+        permit(AdminClient({"bootstrap.servers": running.bootstrap_servers, "log_level": 0}), *RULES)
         running.create_topic("orders", {number: (1, 2) if number % 2 else (2, 3) for number in range(8)})
         running.produce("orders", {number: 500_000 * (1 + number) for number in range(8)})
         yield running
@@ -51,16 +71,12 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="session")
 def airflow(
-    cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    cluster: LocalCluster,
+    security: ServerSecurity,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
 ) -> Iterator[LocalAirflow]:
-    connection = {
-        "conn_type": "kafka_zookeeper",
-        "host": cluster.zookeeper,
-        "extra": {
-            "bootstrap_servers": cluster.bootstrap_servers,
-            "kafka_secret_config": json.dumps({"sasl.username": "rebalancer", "sasl.password": SECRET}),
-        },
-    }
+    connection = SecuredCluster(cluster, security).connection()
     home = tmp_path_factory.mktemp("airflow")
     variables = {
         "AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS": json.dumps(FLEET),
@@ -79,6 +95,19 @@ def airflow(
         print(f"Airflow's logs are kept in {home}")
     else:
         shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def command_lines(secrets: tuple[str, ...]) -> Iterator[CommandLines]:
+    """Looks at all processes of this machine until the session ends."""
+    with CommandLines(secrets) as watched:
+        yield watched
+
+
+@pytest.fixture(scope="session")
+def secrets(security: ServerSecurity) -> tuple[str, ...]:
+    """The passwords of both users of the connection."""
+    return SECRET, security.kazoo_options["sasl_options"]["password"]
 
 
 @pytest.fixture(scope="session")
@@ -111,9 +140,9 @@ def interrupted(requester: httpx.Client, cluster: LocalCluster) -> DagRun:
 
 
 @pytest.fixture
-def read_zookeeper(cluster: LocalCluster) -> Iterator[Callable[[], ZooKeeperTree]]:
+def read_zookeeper(cluster: LocalCluster, security: ServerSecurity) -> Iterator[Callable[[], ZooKeeperTree]]:
     """Content and version of every znode that a rebalance could write."""
-    client = KazooClient(cluster.zookeeper)
+    client = KazooClient(cluster.zookeeper, **security.kazoo_options)
     client.start()
 
     def read() -> ZooKeeperTree:

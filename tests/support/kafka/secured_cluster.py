@@ -46,7 +46,7 @@ class SecuredCluster:
                 "ssl.key.pem": issued.key.read_text(),
                 "ssl.key.password": PASSWORD,
             }
-        login = {"sasl.mechanism": way, "sasl.username": USER, "sasl.password": PASSWORD}
+        login = {"sasl.mechanism": way, "sasl.username": USER, "sasl.password": self.security.users[USER]}
         return {"security.protocol": "SASL_SSL", **trusted, **login}
 
     def connection(

@@ -11,7 +11,7 @@ from kafka_rebalance.local_cluster.security.certificates import STORE_PASSWORD, 
 _LISTENERS = {"SASL_SSL": "127.0.0.2", "SSL": "127.0.0.3", "STRANGER": "127.0.0.4"}
 _CERTIFIED = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 BROKERS_USER = "kafka"  # of ZooKeeper
-_BROKERS_PASSWORD = "of-the-brokers"
+_BROKERS_PASSWORD = "s3cret-of-the-brokers"
 _LOGIN = "org.apache.kafka.common.security"
 _DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule required"
 
