@@ -125,7 +125,7 @@ soak: setup  ## run twelve rebalances with a random fault each on one cluster; e
 lock: setup  ## pin pyproject.toml and the requirements*.in again, with hashes; UPGRADE=1 takes the newest versions
 	@pin() { name=$$1; shift; $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 			$(if $(UPGRADE),--upgrade) --custom-compile-command "make lock" --output-file $$name.txt $$name.in "$$@"; }; \
-		pin requirements pyproject.toml --extra postgres && pin requirements-dev && pin requirements-java
+		pin requirements pyproject.toml --all-extras && pin requirements-dev && pin requirements-java
 
 .PHONY: clean
 clean:  ## remove everything that these commands made in the checkout; the jar cache stays
