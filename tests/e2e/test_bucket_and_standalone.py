@@ -29,6 +29,7 @@ pytestmark = pytest.mark.long
 RUNS = f"{BUCKET}/runs"
 PYTHON = "python-of-the-executors"
 CLUSTER = "kafka_bucket"
+ASKED = {"kafka_conn_id": CLUSTER, "reason": "two empty brokers"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Topology:
         return UPath(url.replace("store@", ""), **self.s3.options())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def topology(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topology]:
     """Each process has a temporary folder of its own. Airflow has no credentials but those of its connection."""
     place = tmp_path_factory.mktemp("topology")
@@ -90,27 +91,28 @@ def topology(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topology]:
             yield Topology(airflow, s3, workers)
 
 
-def test_a_rebalance_goes_from_trigger_to_verification_and_an_executor_without_numpy_stops_it_before(
-    topology: Topology, tmp_path: Path
-) -> None:
-    airflow, s3 = topology.airflow, topology.s3
-    requester, approver = airflow.login("olive"), airflow.login("uma")
+def test_the_task_names_the_executor_that_lacks_something_in_one_line(topology: Topology, tmp_path: Path) -> None:
+    requester = topology.airflow.login("olive")
     wait_for_dag(requester, "kafka_rebalance")
-    asked = {"kafka_conn_id": CLUSTER, "reason": "two empty brokers"}
-
-    # One of the two workers has a Python without libraries: the task's error says which and what.
     venv.create(tmp_path / "bare", symlinks=True)
     write_program(topology.workers[1], PYTHON, str(tmp_path / "bare" / "bin" / "python"))
-    refused = trigger(requester, "kafka_rebalance", asked)
-    assert refused.wait_for_end() == "failed"
-    assert refused.tasks()["plan"] == "failed"
-    log = refused.log("plan")
+    run = trigger(requester, "kafka_rebalance", ASKED)
+    try:
+        assert run.wait_for_end() == "failed"
+    finally:
+        write_program(topology.workers[1], PYTHON, sys.executable)
+    assert run.tasks()["plan"] == "failed"
+    log = run.log("plan")
     (told,) = [line for line in log.splitlines() if "AirflowFailException: SparkError: " in line]
     assert f"{PYTHON} has no numpy, pyarrow, upath, s3fs. Nothing was computed." in told
     assert "\tat " not in log, "a page of Java"
 
-    write_program(topology.workers[1], PYTHON, sys.executable)
-    run = trigger(requester, "kafka_rebalance", asked)
+
+def test_a_rebalance_goes_from_trigger_to_verification(topology: Topology, tmp_path: Path) -> None:
+    airflow, s3 = topology.airflow, topology.s3
+    requester, approver = airflow.login("olive"), airflow.login("uma")
+    wait_for_dag(requester, "kafka_rebalance")
+    run = trigger(requester, "kafka_rebalance", ASKED)
     request = run.wait_for_request()
     folder = topology.folder(run)
     settings = Settings.from_mapping(read_json(folder, SETTINGS))

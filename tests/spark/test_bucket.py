@@ -22,7 +22,7 @@ from kafka_rebalance.spark import job, ledger_job
 from support.spark.run_inputs import NIGHTS, PARTITIONS, RESULTS, write_inputs
 from support.storage.s3_server import BUCKET, S3Server, s3_server
 
-ENDS = 120.0  # seconds
+ENDS = 240.0  # seconds
 WHERE = ["--snapshot", f"s3://{BUCKET}/run/snapshot", "--out", f"s3://{BUCKET}/run"]
 
 

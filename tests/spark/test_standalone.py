@@ -23,7 +23,7 @@ from support.spark.standalone import StandaloneCluster, write_program
 
 JOB = job.__file__
 EVERYWHERE, UNEVEN = "python-everywhere", "python-uneven"  # what PYSPARK_PYTHON names; each worker has its own
-ENDS = 120.0  # seconds
+ENDS = 240.0  # seconds
 
 Start = Callable[..., subprocess.Popen[str]]
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Self
 import pyspark
 
 from kafka_rebalance.local_cluster.machine.java import SHORT_JOBS
+from kafka_rebalance.local_cluster.machine.processes import Guard
 from support.waiting import wait
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -32,9 +31,11 @@ class StandaloneCluster:
         self.url = ""
         self._environment = {**environment, "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": SHORT_JOBS}
         self._workers = workers
+        self._guard: Guard | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
+        self._guard = Guard([])
         try:
             self._start("master", MASTER, "--host", _HERE, "--port", "0", "--webui-port", "0")
             wait("the master names its address", lambda: self._said("master", r"master at (spark://\S+)") != [])
@@ -54,13 +55,14 @@ class StandaloneCluster:
         self.stop()
 
     def stop(self) -> None:
-        """Ends the processes and their executors, which are in their groups."""
-        for process in reversed(self._processes):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+        """Ends the processes and their executors, which are in the guard's group."""
+        assert self._guard is not None
+        self._guard.close()
+        for process in self._processes:
             process.wait()
 
     def _start(self, name: str, main: str, *arguments: str, paths: Sequence[Path] = ()) -> None:
+        assert self._guard is not None
         searched = os.pathsep.join([*map(str, paths), self._environment["PATH"]])
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
@@ -69,7 +71,7 @@ class StandaloneCluster:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,
+                process_group=self._guard.group,
             )
         self._processes.append(process)
 

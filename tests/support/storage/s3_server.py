@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kafka_rebalance.local_cluster.machine.processes import Guard
 from support.waiting import wait
 
 BUCKET, REGION, USER = "rebalancer", "eu-central-1", "kafka-rebalance"
@@ -57,7 +57,7 @@ PATH_STYLE = {"s3": {"addressing_style": "path"}}
 @contextlib.contextmanager
 def s3_server(folder: Path) -> Iterator[S3Server]:
     """A running server with an empty bucket. It chooses a free port, which its log names."""
-    output = folder / "s3.log"
+    output, guard = folder / "s3.log", Guard([])
     with output.open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "moto.server", "--host", "127.0.0.1", "--port", "0"],
@@ -65,7 +65,7 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,
+            process_group=guard.group,
         )
     try:
         wait("the S3 server names its address", lambda: "Running on http://" in output.read_text())
@@ -78,8 +78,7 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
         made = users.create_access_key(UserName=USER)["AccessKey"]
         yield S3Server(endpoint, made["AccessKeyId"], made["SecretAccessKey"])
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        guard.close()
         process.wait()
 
 
