@@ -175,33 +175,49 @@ class RecordedRun(SimulatedRun):
         planner.run(self.folder / json_files.SNAPSHOT_FOLDER, self.folder, settings, history=history)
         run_step(render_report.render_report, self.dag_run, str(self.folder))
 
+    def ask(self) -> ApprovalOperator:
+        """The request for an answer, as people see it."""
+        operator = self._approve()
+        operator.execute(self._context())
+        self.asked = request_text(operator, names_of(self._start))
+        return operator
+
     def answer(self, choice: str, at: float, throttle_bytes_per_second: int | None = None, note: Any = None) -> None:
         """What uma answers to the request; the decision comes as Airflow's XCom has it."""
-        operator = ApprovalOperator(
+        asked = self.ask()
+        chosen = [option for option in asked.options if option.startswith(choice)]
+        assert len(chosen) == 1, f"{choice} is not offered: {asked.options}"
+        rate = throttle_bytes_per_second or asked.params["throttle_bytes_per_second"]
+        self.take(self.event_of(chosen[0], at, rate, note))
+
+    def event_of(self, option: str, at: float, rate: int, note: Any) -> dict[str, Any]:
+        """What Airflow hands over when uma has answered."""
+        user = self._start["policy"]["approvers"][0]
+        return {
+            "chosen_options": [option],
+            "params_input": {"throttle_bytes_per_second": rate, "note": note},
+            "responded_at": datetime.fromtimestamp(at).astimezone(),
+            "responded_by_user": user if isinstance(user, dict) else {"id": user, "name": user},
+        }
+
+    def take(self, event: dict[str, Any]) -> None:
+        """The task resumes in another process, with an operator that has asked nothing."""
+        with suppress(DownstreamTasksSkipped):
+            self._approve().execute_complete(self._context(), event)
+        self.decision = self.xcom["decision"]
+
+    def _approve(self) -> ApprovalOperator:
+        return ApprovalOperator(
             task_id="approve", approval=CANDIDATES, run_folder=str(self.folder), nonce=self.xcom["nonce"]
         )
+
+    def _context(self) -> Any:
         following = [EmptyOperator(task_id=name) for name in BEHIND]
-        context: Any = {
+        return {
             "dag_run": self.dag_run,
             "task": SimpleNamespace(get_flat_relatives=lambda upstream: following),
             "ti": SimpleNamespace(xcom_push=self._push, task_id="approve", map_index=-1),
         }
-        operator.execute(context)
-        rate = operator.params["throttle_bytes_per_second"]
-        self.asked = request_text(operator, names_of(self._start))
-        user = self._start["policy"]["approvers"][0]
-        user = user if isinstance(user, dict) else {"id": user, "name": user}
-        chosen = [option for option in operator.options if option.startswith(choice)]
-        assert len(chosen) == 1, f"{choice} is not offered: {operator.options}"
-        event = {
-            "chosen_options": chosen,
-            "params_input": {"throttle_bytes_per_second": throttle_bytes_per_second or rate, "note": note},
-            "responded_at": datetime.fromtimestamp(at).astimezone(),
-            "responded_by_user": user,
-        }
-        with suppress(DownstreamTasksSkipped):
-            operator.execute_complete(context, event)
-        self.decision = self.xcom["decision"]
 
     def follow(self, batch: int, **options: Any) -> Any:
         """The trigger's looks; at the third of the first batch, things are midway."""
