@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from airflow.sdk import ObjectStoragePath
-from airflow.sdk.configuration import conf
+from airflow.sdk import ObjectStoragePath, conf
 
 from kafka_rebalance.documents.storage import FolderOfRuns
 from kafka_rebalance.steps.deployment import Deployment

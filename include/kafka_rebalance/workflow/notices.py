@@ -17,8 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from airflow.providers.standard.exceptions import HITLTimeoutError
-from airflow.sdk.bases.notifier import BaseNotifier
-from airflow.sdk.configuration import conf
+from airflow.sdk import BaseNotifier, conf
 from airflow.sdk.log import redact
 
 from kafka_rebalance.errors import SettingsError, UnwatchedError, VerificationError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlsplit
 
-from airflow.configuration import conf
+from airflow.sdk import conf
 
 MOUNT = "/kafka-rebalance"  # the plugin's url_prefix
 PICTURE = "brokers.svg"

@@ -7,8 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk import Param, SkipMixin
-from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk import Param, ParamsDict, SkipMixin  # type: ignore[attr-defined]  # its stub lacks ParamsDict
 
 from kafka_rebalance.execution.approval_rules import REJECT, Answer
 from kafka_rebalance.steps import approval_request

@@ -6,7 +6,7 @@ import os
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.configuration import conf
+from airflow.sdk import conf
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from kafka_rebalance.documents.requests.key_sample import KAFKA_CONFIG
