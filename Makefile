@@ -127,6 +127,14 @@ lock: setup  ## pin pyproject.toml and the requirements*.in again, with hashes; 
 			$(if $(UPGRADE),--upgrade) --custom-compile-command "make lock" --output-file $$name.txt $$name.in "$$@"; }; \
 		pin requirements pyproject.toml --all-extras && pin requirements-dev && pin requirements-java
 
+.PHONY: update
+update: setup  ## take the newest versions that the requirements*.in allow, install them, and say what changed
+	@$(PYTHON) scripts/update.py
+
+.PHONY: release
+release: setup  ## make VERSION=x.y.z: check, set the version, date the changelog, build, commit, tag; publishes nothing (DRY=1 changes nothing)
+	@DRY="$(DRY)" $(BIN)/python scripts/release.py "$(VERSION)"
+
 .PHONY: clean
 clean:  ## remove everything that these commands made in the checkout; the jar cache stays
 	rm -rf .venv .demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
