@@ -131,6 +131,18 @@ lock: setup  ## pin pyproject.toml and the requirements*.in again, with hashes; 
 update: setup  ## take the newest versions that the requirements*.in allow, install them, and say what changed
 	@$(PYTHON) scripts/update.py
 
+.PHONY: audit
+audit: setup  ## compare the pinned packages with the known vulnerabilities; fails where that service does not answer
+	@$(BIN)/python scripts/audit.py
+
+SBOM := build/sbom.json
+.PHONY: sbom
+sbom: setup  ## write what is pinned, with hashes, as a CycloneDX bill of materials into build/
+	@mkdir -p $(dir $(SBOM))
+	@$(BIN)/python -W ignore::UserWarning -m cyclonedx_py requirements requirements.txt --pyproject pyproject.toml \
+		--output-reproducible --output-file $(SBOM)
+	@echo "$(SBOM)"
+
 .PHONY: release
 release: setup  ## make VERSION=x.y.z: check, set the version, date the changelog, build, commit, tag; publishes nothing (DRY=1 changes nothing)
 	@DRY="$(DRY)" $(BIN)/python scripts/release.py "$(VERSION)"
