@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from kafka_rebalance.errors import ApprovalError
-from kafka_rebalance.execution.approval_rules import REJECT, Answer, Requester, check_answer, check_approvers, labels
+from kafka_rebalance.errors import ApprovalError, StaleProposalError
+from kafka_rebalance.execution.approval_rules import (
+    REJECT,
+    Answer,
+    Requester,
+    check_answer,
+    check_approval_fresh,
+    check_approvers,
+    check_policy_unchanged,
+    labels,
+    on_buttons,
+)
+from kafka_rebalance.execution.time_window import CLOCKS_MAY_DIFFER
 from kafka_rebalance.model.policy import Policy
 
 DIGESTS = {"balanced": "9f3a1c2e" + "0" * 56, "light": "77aa0011" + "0" * 56}
@@ -90,3 +103,75 @@ def test_a_throttle_outside_the_policy_is_refused() -> None:
     with pytest.raises(ApprovalError, match="outside the policy"):
         check_answer(answer("light · 77aa0011", "uma", throttle=6_000_000), DIGESTS, limited, OLIVE)
     assert check_answer(answer("light · 77aa0011", "uma", throttle=5_000_000), DIGESTS, limited, OLIVE) == "light"
+
+
+def test_the_buttons_are_the_first_three_of_the_ranking_in_its_order() -> None:
+    ranking = ["balanced", "light", "optimal", "leaders_only"]
+    assert on_buttons(["leaders_only", "optimal", "light", "balanced"], ranking) == ("balanced", "light", "optimal")
+    assert on_buttons(["leaders_only", "light"], ranking) == ("light", "leaders_only")
+
+
+def test_a_candidate_that_is_not_ranked_comes_last() -> None:
+    assert on_buttons(["given", "light", "balanced"], ["balanced", "light"]) == ("balanced", "light", "given")
+    assert on_buttons(["given", "as_kafka", "light"], ["light"]) == ("light", "given", "as_kafka")
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (NOBODY_KNOWS, "Airflow does not know who started the run, and"),
+        (Requester(None, False, plan_by="uma"), "Airflow does not know who started the run, and"),
+        (Requester("uma", False), "uma started the run, and"),
+        (Requester("uma", False, plan_by="uma"), "uma started the run, and"),
+        (Requester("olive", False, plan_by="uma"), "olive started the run and uma asked for its plan, and"),
+        (Requester(None, True, plan_by="uma"), "uma asked for its plan, and"),
+    ],
+)
+def test_where_nobody_is_left_to_approve_it_is_told_who_asked(asked: Requester, why: str) -> None:
+    with pytest.raises(ApprovalError) as refused:
+        check_approvers(policy("uma", "olive") if asked.name == "olive" else policy("uma"), asked)
+    approvers = "uma, olive" if asked.name == "olive" else "uma"
+    assert str(refused.value).startswith(f"Nobody may approve: {why} the policy's approvers are {approvers}. Nothing")
+
+
+@pytest.mark.parametrize(("name", "did"), [("olive", "olive started this run"), ("pat", "pat asked for this plan")])
+def test_an_answer_of_somebody_who_asked_says_what_they_did(name: str, did: str) -> None:
+    asked = Requester("olive", False, plan_by="pat")
+    with pytest.raises(ApprovalError, match=f"^{did} and may not approve it. Nothing was written"):
+        check_answer(answer("light · 77aa0011", "3", name), DIGESTS, policy("3", "4"), asked)
+
+
+@pytest.mark.parametrize(("user", "named"), [(None, "an unknown user"), ("vera", "vera")])
+def test_a_refused_answer_names_its_user_and_who_may_answer(user: str | None, named: str) -> None:
+    with pytest.raises(ApprovalError, match=f"^The answer of {named} does not count: only uma, pat may give it"):
+        check_answer(answer("light · 77aa0011", user), DIGESTS, policy("uma", "pat"), OLIVE)
+
+
+def test_a_refused_option_names_those_of_this_plan() -> None:
+    with pytest.raises(ApprovalError, match="options are balanced · 9f3a1c2e, light · 77aa0011, Reject"):
+        check_answer(answer("light", "uma"), DIGESTS, policy("uma"), OLIVE)
+
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def test_clocks_may_differ_by_as_much_as_is_allowed_and_no_more() -> None:
+    check_approval_fresh((NOON + CLOCKS_MAY_DIFFER).isoformat(), 3600, NOON)
+    with pytest.raises(ApprovalError, match="this worker's clock says 2026-03-01 12:00 UTC"):
+        check_approval_fresh((NOON + CLOCKS_MAY_DIFFER + timedelta(seconds=1)).isoformat(), 3600, NOON)
+
+
+def test_the_start_of_the_window_is_named_only_where_the_age_counts_from_it() -> None:
+    early = (NOON - timedelta(hours=3)).isoformat()
+    with pytest.raises(ApprovalError, match=r"approval_expires_after_seconds is 3600\. Nothing was written"):
+        check_approval_fresh(early, 3600, NOON)
+    with pytest.raises(ApprovalError, match=r"is 3600\. Its time counts from not_before, 2026-03-01 10:00 UTC\. Not"):
+        check_approval_fresh(early, 3600, NOON, not_before=NOON - timedelta(hours=2))
+
+
+@pytest.mark.parametrize(
+    ("approved", "now", "which"), [(None, "x", "when this was planned"), ("x", None, "any more"), (None, None, "when")]
+)
+def test_a_missing_policy_is_told_with_when_it_was_missing(approved: str | None, now: str | None, which: str) -> None:
+    with pytest.raises(StaleProposalError, match=f"^The cluster has no policy {which}"):
+        check_policy_unchanged(approved, now)

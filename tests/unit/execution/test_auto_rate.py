@@ -84,3 +84,31 @@ def test_auto_is_refused_where_a_network_is_unknown(capacity: Any) -> None:
 def test_auto_is_refused_where_the_policys_highest_would_not_do() -> None:
     with pytest.raises(ThrottleRateError, match=r"below the least of 100000001 bytes/s"):
         auto_rate([1], {1: network(inward=1.0, outward=1.0)}, {}, LeastRate(100 * MB + 1, "busy"), POLICY)
+
+
+def test_a_partition_without_a_known_rate_counts_as_idle() -> None:
+    assert traffic({tp("t-0"): (1, 2)}, {}, {}) == {1: BrokerLoad(0.0, 0.0), 2: BrokerLoad(0.0, 0.0)}
+
+
+def test_a_broker_gives_out_what_all_of_its_partitions_do() -> None:
+    found = traffic({tp("t-0"): (1, 2), tp("t-1"): (1, 2)}, written(t_0=10.0, t_1=20.0), {})
+    assert found == {1: BrokerLoad(30.0, 60.0), 2: BrokerLoad(30.0, 0.0)}
+
+
+def test_a_broker_without_traffic_has_all_of_its_network_left() -> None:
+    (use,) = network_uses([1], {1: network(inward=100.0, outward=100.0)}, {})
+    assert use.used_bytes_per_second == 0.0
+    (out,) = network_uses([1], {1: network(inward=200.0, outward=100.0)}, {})
+    assert (out.way, out.used_bytes_per_second) == ("out", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("least", "why"),
+    [(1, "the policy's least is 977 KiB/s"), (3 * MB, "broker 9 takes in much"), (MB, "broker 9 takes in much")],
+)
+def test_auto_says_what_keeps_it_above_the_free_network(least: int, why: str) -> None:
+    capacities = {1: network(inward=1000 * MB, outward=1000 * MB)}
+    now = {1: BrokerLoad(800.0 * MB, 0.0)}
+    _, told = auto_rate([1], capacities, now, LeastRate(least, "broker 9 takes in much"), POLICY)
+    assert told.startswith("broker 1 has 0 B/s left: 80 % of the")
+    assert told.endswith(f"/s in use; {why}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from kafka_rebalance.execution.check.batch_wait import pause_before, still_missing
+from kafka_rebalance.execution.check.batch_wait import Pause, Wait, pause_before, still_missing
 from support.kafka.small_clusters import move, partition, tp, view
 
 BEGUN = [move("t-0", [1, 2], [2, 3], batch=1)]
@@ -108,3 +110,69 @@ def test_reasons_stay_short_however_much_is_away_and_behind() -> None:
     assert behind.startswith("500 partitions have too few replicas in sync: t-0 (needs 2), ")
     assert "Broker 500, 502, 504, " in behind
     assert len(away + behind) < 700
+
+
+UNTIL = datetime(2026, 11, 21, 6, tzinfo=UTC)
+WAITS = Wait("kafka_eu", "/runs/one/1", Pause((3, 4), ((tp("t-1"), 2),)), None, UNTIL)
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        WAITS,
+        Wait("kafka_eu", "/runs/one/1"),
+        Wait("kafka_eu", "/runs/one/1", not_before=datetime(2026, 11, 21, 3, tzinfo=UTC), until=UNTIL),
+    ],
+)
+def test_what_a_trigger_is_told_comes_back_as_the_same_wait(wait: Wait) -> None:
+    """Through the JSON in which Airflow keeps a trigger's arguments."""
+    assert Wait.from_arguments(**json.loads(json.dumps(wait.to_arguments()))) == wait
+
+
+def test_the_arguments_of_a_trigger_are_those_that_earlier_versions_wrote() -> None:
+    assert WAITS.to_arguments() == {
+        "connection_id": "kafka_eu",
+        "run_folder": "/runs/one/1",
+        "pause": {"brokers": [3, 4], "in_sync": [["t", 1, 2]]},
+        "not_before": None,
+        "until": "2026-11-21T06:00:00+00:00",
+    }
+
+
+def test_nothing_waits_for_what_another_version_does_not_name() -> None:
+    assert Wait.from_arguments("kafka_eu", "/runs/one/1", {}, None, None).pause == Pause()
+
+
+def test_a_wait_says_what_it_waits_for() -> None:
+    early = Wait("kafka_eu", "/runs/one/1", Pause((3,), reasons=("one", "two")), not_before=UNTIL)
+    assert early.words == "The run writes nothing before 2026-11-21T06:00:00+00:00"
+    assert Wait("kafka_eu", "/runs/one/1", Pause((3,), reasons=("one", "two"))).words == "one two"
+
+
+def test_a_broker_that_is_behind_is_named_only_where_one_is() -> None:
+    behind = pause({"t-0": partition([2, 3], [2], 2)})
+    assert behind.reasons[0].endswith(
+        "t-0 (needs 2). Broker 3 is behind: if that lasts, its log says why. "
+        "The run requests the next batch when they have caught up."
+    )
+    away = pause({"t-0": partition([2, 3], [2], 2)}, brokers=without(3))
+    assert away.reasons[1].endswith("t-0 (needs 2). The run requests the next batch when they have caught up.")
+
+
+def test_a_partition_without_a_known_minimum_needs_one_replica_in_sync() -> None:
+    assert not pause({"t-1": partition([1, 2], [1], 1)}, min_in_sync={})
+
+
+def test_exactly_as_many_in_sync_as_are_needed_are_enough() -> None:
+    two = [move("t-1", [1, 2, 3], [4, 2, 3], batch=2)]
+    now = view({"t-1": partition([1, 2, 3], [1, 2], 1)}, brokers=ALL)
+    assert not pause_before(two, two, now, min_in_sync={tp("t-1"): 2})
+    assert pause_before(two, two, now, min_in_sync={tp("t-1"): 3}).in_sync == ((tp("t-1"), 3),)
+
+
+def test_a_partition_after_one_that_no_wait_helps_is_looked_at_too() -> None:
+    """The first is gone; the second has another list, which the check before the write refuses."""
+    moves = [move("a-0", [1, 2], [4, 2], batch=2), move("a-1", [1, 2], [4, 2], batch=2), *NEXT]
+    now = view(WELL | {"a-1": partition([2]), "t-1": partition([1, 2], [1], 1)}, brokers=ALL)
+    found = pause_before(moves, moves, now, min_in_sync={one.topic_partition: 2 for one in moves})
+    assert found.in_sync == ((tp("t-1"), 2),)

@@ -32,3 +32,11 @@ def test_software_of_different_versions_under_one_protocol_is_told_by_what_broke
     same = {broker: configs() for broker in (1, 2, 3)}
     (finding,) = mixed_versions(same, {1: SPOKEN, 2: other, 3: SPOKEN})
     assert "different software: broker 1, 3; broker 2 speak different versions of 1 of Kafka's" in finding.problem
+
+
+def test_both_findings_are_about_the_brokers_and_say_to_wait() -> None:
+    (protocols,) = mixed_versions({1: configs(), 2: configs("3.9-IV0")}, {})
+    (software,) = mixed_versions({1: configs(), 2: configs()}, {1: SPOKEN, 2: {0: (0, 9), 18: (0, 4)}})
+    for finding in (protocols, software):
+        assert finding.subject == "brokers"
+        assert finding.remedy == "Wait until the rolling upgrade has ended, then clear this task"

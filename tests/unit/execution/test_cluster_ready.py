@@ -9,7 +9,7 @@ import pytest
 
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
-from kafka_rebalance.model.cluster_view import Controller
+from kafka_rebalance.model.cluster_view import BY_ADMIN_API, Controller
 from support.kafka.small_clusters import CLUSTER_ID, partition, tp, view
 
 HEALTHY = {"t-0": partition([1, 2]), "t-1": partition([2, 3]), "u-0": partition([3, 1])}
@@ -108,3 +108,35 @@ def test_other_topics_may_be_ill_if_only_some_are_asked_about() -> None:
     refuse(readiness_findings(ill, topics={"t"}))
     assert len(readiness_findings(ill)) == 3
     assert len(readiness_findings(ill, topics={"u", "v"})) == 3
+
+
+def test_a_cluster_without_request_znodes_is_named_by_its_controller() -> None:
+    by_api = dataclasses.replace(view(HEALTHY, controller=None), traits=BY_ADMIN_API)
+    (finding,) = readiness_findings(by_api)
+    assert finding.subject == "controller"
+    assert str(finding) == (
+        "controller: there is no controller. Wait until one is elected; see the logs of those who may be"
+    )
+
+
+@pytest.mark.parametrize(
+    ("states", "remedy"),
+    [
+        ({"t-0": partition([4, 1, 2], [1, 2], adding=[4])}, "Wait for its end, or cancel it with the tool"),
+        ({"t-0": partition([1, 2], leader=-1)}, "Start the brokers of their in-sync replicas"),
+        ({"t-0": partition([1, 9], [1])}, "Start it, or name it in drain or replace"),
+    ],
+)
+def test_each_condition_of_a_partition_says_what_to_do(states: Any, remedy: str) -> None:
+    (finding,) = readiness_findings(view(HEALTHY | states))
+    assert finding.remedy.startswith(remedy)
+
+
+def test_an_empty_request_is_named_as_what_blocks_every_other() -> None:
+    (finding,) = readiness_findings(view(HEALTHY, reassignments={}))
+    assert finding.problem == "a reassignment is under way (it is empty, and still blocks every request)"
+
+
+def test_replicas_of_a_broker_that_is_down_are_counted() -> None:
+    (finding,) = readiness_findings(view(HEALTHY | {"t-0": partition([1, 9], [1]), "t-1": partition([2, 9], [2])}))
+    assert finding.problem == "it is not registered and holds 2 replicas (t-0, t-1)"

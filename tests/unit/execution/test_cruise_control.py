@@ -27,3 +27,8 @@ def test_cruise_control_is_told_by_its_reporter_in_the_brokers() -> None:
     (finding,) = cruise_control([], {1: {"metric.reporters": (reporter, "STATIC_BROKER_CONFIG")}, 2: {}})
     assert "metric.reporters of broker 1" in finding.problem
     assert list(cruise_control(["orders"], {1: {"metric.reporters": ("", "DEFAULT_CONFIG")}})) == []
+
+
+def test_the_finding_is_about_cruise_control() -> None:
+    (finding,) = cruise_control(["__CruiseControlMetrics"], {})
+    assert finding.subject == "Cruise Control"

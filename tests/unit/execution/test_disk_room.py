@@ -116,3 +116,53 @@ def test_a_log_directory_that_is_offline_stops_a_broker_that_receives() -> None:
     assert found([copies(1, 1)], {2: bad}) == [], "broker 2 sends alone"
     there, where = {tp("t-0"): {3: 1}}, {tp("t-0"): {3: "/d0"}}
     assert found([copies(1, 1)], {3: bad}, lying=there, paths=where) == [], "nothing comes any more"
+
+
+# --- which batch, which figures ------------------------------------------------------------------------------------
+
+
+def test_the_fullest_batch_is_named_and_the_first_of_equal_ones() -> None:
+    """Broker 3 gets 9 GB, gives 4 back, and gets 4 again: both batches fill it alike."""
+    first, again = copies(9), copies(4, start=20)
+    back = [move(f"a-{number}", [3, 2], [1, 2], size=GB) for number in range(4)]
+    lying = {one.topic_partition: {3: GB, 2: GB} for one in back}
+    disks = {1: DiskNow(0, 90 * GB), 3: DiskNow(5 * GB, 14 * GB)}
+    (finding,) = found([first, back, again], disks, lying=lying)
+    assert "Batch 1 brings 8.38 GiB" in finding.problem
+
+
+def test_a_later_batch_that_fills_it_less_does_not_take_the_place_of_the_fullest() -> None:
+    back = [move(f"a-{number}", [3, 2], [1, 2], size=GB) for number in range(4)]
+    lying = {one.topic_partition: {3: GB, 2: GB} for one in back}
+    disks = {1: DiskNow(0, 90 * GB), 3: DiskNow(5 * GB, 10 * GB)}
+    (finding,) = found([copies(9), back, copies(2, start=20)], disks, lying=lying)
+    assert "Batch 1 brings 8.38 GiB" in finding.problem
+
+
+def test_a_full_disk_is_told_with_its_figures_and_what_to_do() -> None:
+    (finding,) = found([copies(4)], {3: DiskNow(8 * GB, 10 * GB)})
+    assert finding.problem == (
+        "7.45 GiB of 9.31 GiB on its disks are in use today. Batch 1 brings 3.73 GiB and would fill them to 120 %. "
+        "The approved plan allows 90 %"
+    )
+    assert finding.remedy.startswith("Start a new Dag run, which plans with the bytes of today.")
+
+
+def test_one_byte_too_much_is_found_on_the_smallest_disk() -> None:
+    assert found([copies(1, 1)], {3: DiskNow(0, 1)}) != []
+
+
+def test_bytes_that_still_come_to_one_log_dir_are_added_up() -> None:
+    sizes = {tp("t-0"): 3 * GB, tp("t-1"): 3 * GB}
+    lying = {tp_: {1: 3 * GB, 3: GB} for tp_ in sizes}
+    paths = {tp_: {3: "/d0"} for tp_ in sizes}
+    assert found([copies(2)], {3: dirs((4 * GB, 1))}, sizes, lying, paths) == []
+    assert found([copies(2)], {3: dirs((4 * GB - 1, 1))}, sizes, lying, paths) != []
+
+
+def test_a_last_byte_that_comes_to_a_broken_disk_is_found() -> None:
+    bad = DiskNow(0, log_dirs=[LogDirNow("/bad", None, 0, online=False)])
+    there, where = {tp("t-0"): {3: GB - 1}}, {tp("t-0"): {3: "/bad"}}
+    (finding,) = found([copies(1)], {3: bad}, {tp("t-0"): GB}, there, where)
+    assert finding.subject == "broker 3"
+    assert finding.remedy == "Repair the disk and restart the broker, then clear this task"

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from kafka_rebalance.errors import ApprovalError, ReadError, StaleProposalError
-from kafka_rebalance.execution.approval_rules import check_approval_fresh, check_policy_unchanged
+from kafka_rebalance.errors import StaleProposalError
 from kafka_rebalance.execution.check.drift import (
     Baseline,
     BrokerThen,
     Drift,
     PartitionThen,
-    check_growth,
     check_no_conflict,
     drifts,
+    registered_again,
 )
 from kafka_rebalance.model.cluster_view import BrokerRegistration
 from kafka_rebalance.model.partition import TopicIdentity, topic_identities
@@ -307,79 +305,93 @@ def test_identities_are_those_of_the_topics_znodes() -> None:
     assert topic_identities(view(states).partitions) == {"t": TopicIdentity(4, 7, "x")}
 
 
-def test_the_policy_must_be_the_approved_one() -> None:
-    check_policy_unchanged("a" * 64, "a" * 64)
-    with pytest.raises(StaleProposalError, match=r"aaaaaaaa at the approval and is bbbbbbbb now\. Nothing"):
-        check_policy_unchanged("a" * 64, "b" * 64)
+def test_a_broker_has_registered_again_if_its_registration_is_another_one() -> None:
+    current = dataclasses.replace(view(now()), brokers=again(3))
+    assert registered_again(current, then()) == {3}
+    assert registered_again(current, then(czxid={1: 101})) == set(), "the snapshot does not know it"
+    assert registered_again(current, then(czxid={**CZXID, 3: None})) == set(), "nobody can tell"
+    assert registered_again(dataclasses.replace(view(now()), brokers=again(3, czxid=None)), then()) == set()
 
 
-@pytest.mark.parametrize(("approved", "current"), [(None, "a"), ("a", None), (None, None)])
-def test_without_a_policy_nothing_is_written(approved: str | None, current: str | None) -> None:
-    with pytest.raises(StaleProposalError, match=r"read-only\. Nothing was written"):
-        check_policy_unchanged(approved, current)
+def without_epochs(broker: int, rack: Any = None) -> Any:
+    """A cluster that does not tell when its brokers registered: another rack or empty disks alone tell."""
+    current = dataclasses.replace(view(now()), brokers=again(broker, rack=rack))
+    return dataclasses.replace(current, traits=dataclasses.replace(current.traits, has_broker_epochs=False))
 
 
-# --- growth and age ------------------------------------------------------------------------------------------------
-
-GB = 1_000_000_000
-COPIED = [
-    move("t-0", [1, 2], [2, 3], size=GB),
-    move("t-1", [1, 2], [3, 4], size=GB),
-    move("u-0", [1, 2], [2, 1], size=9 * GB),
-]
+def test_without_registrations_a_target_is_the_same_if_its_rack_and_its_data_are() -> None:
+    assert of(found(without_epochs(3)), Drift.UNCHANGED) == ["t-0", "t-1", "u-0"]
 
 
 @pytest.mark.parametrize(
-    ("t_0", "t_1", "limit", "asks_again"),
+    ("rack", "empty", "words"),
     [
-        (GB, GB, 0.25, False),
-        (GB + 750_000_000, GB, 0.25, False),  # exactly a quarter of 3 GB
-        (GB + 750_000_001, GB, 0.25, True),
-        (GB, GB + 400_000_000, 0.25, True),  # counts twice: two copies
-        (2 * GB, 0, 0.25, False),  # retention has taken as much elsewhere
-        (0, 0, 0.0, False),
-        (GB + 1_000_001, GB, 0.0, True),
-        (GB + 1_000_000, GB, 0.0, False),  # less than is worth a second look
+        ("r2", (), "broker 3: it is not as in the snapshot, and its rack is r2, was unset: the approved lists keep to"),
+        (None, (3,), "broker 3: it is not as in the snapshot and may have come back empty: its disks hold nothing"),
     ],
 )
-def test_much_more_to_copy_than_was_approved_must_be_asked_again(
-    t_0: Any, t_1: Any, limit: float, asks_again: bool
-) -> None:
-    sizes = {tp("t-0"): t_0, tp("t-1"): t_1}  # what is only re-ordered copies nothing
-    if not asks_again:
-        check_growth(COPIED, sizes, limit)
-        return
-    with pytest.raises(
-        StaleProposalError, match=r"growth_limit is .*The largest growth: t-.* Nothing was written\. Start a new"
-    ):
-        check_growth(COPIED, sizes, limit)
+def test_without_registrations_another_rack_or_empty_disks_are_a_conflict(rack: Any, empty: Any, words: str) -> None:
+    drifted = found(without_epochs(3, rack), came_back_empty=set(empty))
+    assert of(drifted, Drift.CONFLICT) == ["t-0", "t-1"]
+    assert str(drifted[0].why[0]).startswith(words)
 
 
-def test_sizes_that_cannot_be_read_have_not_stayed_the_same() -> None:
-    with pytest.raises(ReadError, match=r"leaders of 1 partitions report no size \(t-1\)"):
-        check_growth(COPIED, {tp("t-0"): GB, tp("t-1"): None}, 0.25)
+def test_a_target_without_a_rack_that_had_one_is_a_conflict() -> None:
+    known = dataclasses.replace(then(), brokers={3: BrokerThen(103, "r1")})
+    drifted = found(dataclasses.replace(view(now()), brokers=again(3)), baseline=known)
+    assert "its rack is unset, was r1" in str(drifted[0].why[0])
+    assert drifted[0].why[0].subject == "broker 3"
 
 
-def test_an_approval_expires_from_the_time_before_which_nothing_may_begin() -> None:
-    noon, given = datetime(2026, 3, 1, 12, tzinfo=UTC), "2026-02-27T12:00:00+00:00"
-    check_approval_fresh(given, 3600, noon, not_before=datetime(2026, 3, 1, 11, 30, tzinfo=UTC))
-    with pytest.raises(ApprovalError, match="counts from not_before, 2026-03-01 10:30"):
-        check_approval_fresh(given, 3600, noon, not_before=datetime(2026, 3, 1, 10, 30, tzinfo=UTC))
-    check_approval_fresh("2026-03-01T11:30:00+00:00", 3600, noon, not_before=datetime(2026, 2, 1, tzinfo=UTC))
+def test_a_partition_that_is_gone_while_its_topic_is_there_is_a_conflict() -> None:
+    states = {name: state for name, state in now().items() if name != "t-1"}
+    drifted = found(view(states))
+    assert [str(why) for one in drifted for why in one.why if one.drift is Drift.CONFLICT] == [
+        "t-1: it no longer exists"
+    ]
+    assert [one.left for one in drifted] == [True, False, True]
 
 
-def test_an_approval_of_a_time_to_come_is_refused_since_its_age_cannot_be_told() -> None:
-    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    check_approval_fresh("2026-03-01T12:04:00+00:00", 3600, noon)
-    with pytest.raises(ApprovalError, match="cannot tell whether the approval has expired"):
-        check_approval_fresh("2026-03-02T12:00:00+00:00", 3600, noon)
-    with pytest.raises(ApprovalError, match="has expired"):
-        check_approval_fresh("2026-02-28T12:00:00+00:00", 3600, noon)
+def test_a_conflict_of_a_target_alone_leaves_the_move_to_do_and_one_of_the_partition_does_not() -> None:
+    drifted = found(view(now(u_0=partition([4])), brokers=(1, 2, 4)))
+    assert [(str(one.move.topic_partition), one.left) for one in drifted if one.drift is Drift.CONFLICT] == [
+        ("t-0", True),
+        ("t-1", True),
+        ("u-0", False),
+    ]
 
 
-def test_an_approval_that_is_too_old_before_the_first_write_must_be_asked_again() -> None:
-    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    check_approval_fresh("2026-03-01T11:00:00+00:00", 3600, noon)
-    check_approval_fresh("2026-03-01T13:00:00+01:00", 3600, noon)
-    with pytest.raises(ApprovalError, match=r"approval of 2026-03-01 10:59 UTC has expired.*ask for an approval"):
-        check_approval_fresh("2026-03-01T10:59:59+00:00", 3600, noon)
+def test_a_topic_that_is_gone_is_told_once_and_not_partition_by_partition() -> None:
+    (drifted,) = found(view({}), MOVES[:1])
+    assert [str(why) for why in drifted.why] == ["topic t: it was deleted"]
+
+
+def test_a_difference_of_the_partition_itself_is_named_without_naming_it_again() -> None:
+    with pytest.raises(StaleProposalError) as stale:
+        left(view(now(t_0=partition([4]))))
+    assert str(stale.value).splitlines()[1:] == [
+        "- t-0: replicas are now [4] (replication factor 1, was 2), the approved proposal starts from [1, 2]"
+    ]
+
+
+def test_partitions_added_and_lists_rewritten_are_told_together() -> None:
+    known = dataclasses.replace(then(), partitions={tp(f"u-{n}"): PartitionThen((1, 2)) for n in (0, 1)})
+    states = {"u-0": [1, 2], "u-1": [3], "u-2": [1], "u-3": [1]}
+    current = view({name: partition(replicas, version=3) for name, replicas in states.items()})
+    (one,) = found(current, [move("u-0", [1, 2], [2, 4])], known)
+    assert str(one.why[0]).endswith(": 2 partitions added (u-2, u-3) and lists of other partitions rewritten (u-1)")
+
+
+def test_an_election_that_somebody_else_has_made_is_what_was_approved() -> None:
+    """The list is the approved one already, so nothing is left to do, and nothing is in the way."""
+    elect = move("t-0", [1, 2], [1, 2])
+    led = found(view({"t-0": partition([1, 2])}), [elect])
+    assert (led[0].drift, led[0].why) == (Drift.UNCHANGED, ())
+    to_do = found(view({"t-0": partition([1, 2], leader=2)}), [elect])
+    assert to_do[0].drift is Drift.HARMLESS
+
+
+def test_a_request_of_somebody_else_is_named_with_its_own_list() -> None:
+    current = view(now(t_0=partition([1, 2])), reassigning={"t-0": [4, 5]})
+    with pytest.raises(StaleProposalError, match=r"t-0: it is being moved to \[4, 5\] by somebody else"):
+        left(current)

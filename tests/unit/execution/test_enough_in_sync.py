@@ -53,3 +53,20 @@ def test_the_min_isr_of_today_is_the_topics_own_or_the_highest_of_the_brokers_th
     recorded = {tp("u-0"): 1, tp("v-0"): 7}
     found = min_insync_now(moves, current, {"t": {key: "3"}}, configs_now, recorded)
     assert found == {tp("t-0"): 3, tp("u-0"): 2, tp("v-0"): 7}
+
+
+def test_a_partition_whose_minimum_nobody_knows_needs_one_replica() -> None:
+    current = view({"t-0": partition([1, 2], [1])})
+    assert list(under_min_isr([move("t-0", [1, 2], [2, 3])], current, {})) == []
+
+
+def test_each_remedy_says_what_to_do() -> None:
+    current = view({"t-0": partition([1, 2, 3], [1]), "t-1": partition([1, 2, 3], [1])})
+    moves = [move("t-0", [1, 2, 3], [2, 3, 4]), move("t-1", [1, 2, 3], [1])]
+    least = {tp("t-0"): 2, tp("t-1"): 2}
+    (under,) = under_min_isr(moves, current, least)
+    assert under.subject == "2 partitions below min.insync.replicas"
+    both = [move("t-0", [1, 2], [1]), move("t-1", [1, 2, 3], [1])]
+    (cut,) = cut_below_min_isr(both, least)
+    assert cut.subject == "2 partitions with fewer replicas than min.insync.replicas"
+    assert cut.problem.startswith("t-0 goes from 2 to 1")

@@ -66,3 +66,43 @@ def test_a_rate_below_the_least_is_refused_with_the_number() -> None:
 def test_a_rate_outside_the_policys_range_is_refused(rate: Any) -> None:
     with pytest.raises(ThrottleRateError, match=r"outside the policy's 1000000 to 100000000 bytes/s"):
         check_rate(rate, LeastRate(1, ""), POLICY)
+
+
+def test_the_reason_is_told_where_nothing_is_known_to_be_written() -> None:
+    assert least_rate([], {}).reason == "nothing is known to be written to the partitions that move"
+
+
+def test_a_leader_gives_out_to_each_of_its_new_replicas() -> None:
+    found = least_rate([move("t-0", [1], [1, 2, 3])], written(t_0=100.0))
+    assert found.bytes_per_second == 201
+    assert "broker 1 gives out 200" in found.reason
+
+
+def test_a_new_leader_that_was_a_replica_gives_out_what_the_old_one_gave() -> None:
+    """After its batch, broker 2 leads t-0, and is listed there; then it sends u-0 too."""
+    moves = [move("t-0", [1, 2], [2, 3]), move("u-0", [2], [4], batch=2)]
+    found = least_rate(moves, written(t_0=100.0, u_0=150.0))
+    assert found.bytes_per_second == 251
+    assert "broker 2 gives out 250" in found.reason
+    assert found.reason.endswith("in batch 2")
+
+
+def test_a_leader_that_has_given_its_partition_away_gives_out_nothing_of_it_any_more() -> None:
+    moves = [move("t-0", [1, 2], [2, 3]), move("v-0", [1], [4], batch=2)]
+    found = least_rate(moves, written(t_0=100.0, v_0=300.0))
+    assert found.bytes_per_second == 301
+    assert "broker 1 gives out 300" in found.reason
+
+
+def test_what_a_new_leader_gives_out_after_its_batch_may_be_the_most() -> None:
+    moves = [move("t-0", [1, 2], [2, 3, 4, 5]), move("x-0", [2, 6], [2, 7])]
+    found = least_rate(moves, written(t_0=100.0, x_0=150.0))
+    assert found.bytes_per_second == 451
+    assert "broker 2 gives out 450" in found.reason
+    assert found.reason.endswith("in batch 1")
+
+
+def test_a_refused_rate_says_that_nothing_was_changed() -> None:
+    with pytest.raises(ThrottleRateError, match=r"^The run cannot use this rate: .* Nothing was changed"):
+        check_rate(1, LeastRate(2, "busy"), None)
+    check_rate(2, LeastRate(2, "busy"), None)

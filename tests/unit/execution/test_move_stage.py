@@ -177,3 +177,21 @@ def test_what_goes_to_another_list_is_named_with_that_list(pair: Any, towards: A
     assert (found is Stage.SENT_ELSEWHERE) == (elsewhere is not None)
     if found is Stage.RUNNING:
         assert now.target == one.after
+
+
+def test_a_move_that_is_asked_for_while_its_cancellation_ends_has_not_begun() -> None:
+    """The marks lead back to the original list, and a request already names the approved one again."""
+    returning = znode("2.8", [1, 2, 3], removing=[3])
+    assert stage([1, 2], [2, 3], returning, [2, 3]) is Stage.REQUESTED
+
+
+def test_an_election_is_untouched_until_its_leader_leads() -> None:
+    elect = move("t-0", [1, 2], [1, 2])
+    assert stage_in(elect, view({"t-0": partition([1, 2], leader=2)})) is Stage.UNTOUCHED
+    assert stage_in(elect, view({"t-0": partition([1, 2], leader=1)})) is Stage.DONE
+
+
+def test_whether_a_list_is_final_is_read_from_its_own_znode() -> None:
+    one = move("t-0", [1, 2], [1, 4])
+    assert stage_in(one, view({"t-0": partition([1, 4, 2], marks=True)})) is Stage.CHANGED
+    assert stage_in(one, view({"t-0": partition([1, 4, 2], marks=False)})) is Stage.UNLISTED

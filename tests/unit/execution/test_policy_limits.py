@@ -144,3 +144,13 @@ def test_no_plan_of_the_planners_breaks_a_limit(data: st.DataObject) -> None:
         racks=racks,
         throttle_bytes_per_second=policy.max_throttle_bytes_per_second,
     )
+
+
+def test_copies_of_one_broker_are_counted_over_all_of_its_partitions() -> None:
+    three = [move(number, [sender], [4]) for number, sender in enumerate((1, 2, 3))]
+    with pytest.raises(PolicyError, match=r"batch 1 has 3, the policy allows 2 \(copies_per_broker, on broker 4\)"):
+        check(three, copies_per_broker=2)
+    check(three, copies_per_broker=3)
+    spread = [move(number, [1], [receiver]) for number, receiver in enumerate((2, 3, 4))]
+    with pytest.raises(PolicyError, match=r"batch 1 has 3, the policy allows 2 \(copies_per_broker, on broker 1\)"):
+        check(spread, copies_per_broker=2)

@@ -177,3 +177,39 @@ def test_release_never_removes_a_foreign_entry(moves: Any, before: Any, meanwhil
                 ours = set(held.own_entries(entity, key)) if entity in held.wanted else set()
                 left = after.get(entity, {}).get(key, "").split(",")
                 assert set(filter(None, value.split(","))) - ours <= set(left)
+
+
+def test_a_list_that_somebody_has_set_for_every_replica_is_told_and_left_alone() -> None:
+    held = lease()
+    back = release(held, {"topics/t": {LEADERS: "*"}})
+    assert back.foreign[0] == f"topics/t: {LEADERS} is now '*', set by somebody else"
+    assert "topics/t" not in back.changes
+    before = lease({"topics/t": {LEADERS: "*"}})
+    assert not [one for one in release(before, {"topics/t": {LEADERS: "*"}}).foreign if LEADERS in one]
+
+
+def test_what_comes_after_a_rate_of_somebody_else_is_put_back_all_the_same() -> None:
+    held = lease()
+    during = applied({}, set_changes(held, {}))
+    during["brokers/1"] = {LEADER_RATE: "5"}
+    back = release(held, during)
+    assert back.foreign == (f"brokers/1: {LEADER_RATE} is 5, changed by somebody else",)
+    assert back.changes["brokers/2"] == {LEADER_RATE: None}
+    assert back.changes["brokers/3"] == {FOLLOWER_RATE: None}
+
+
+def test_what_stays_for_a_copy_is_told_key_by_key() -> None:
+    held = lease()
+    during = applied({}, set_changes(held, {}))
+    assert release(held, during, {tp("t-0")}).kept == (
+        f"topics/t: {LEADERS} keeps 0:1,0:2",
+        f"topics/t: {FOLLOWERS} keeps 0:3",
+        f"brokers/1: {LEADER_RATE} stays {RATE}",
+        f"brokers/2: {LEADER_RATE} stays {RATE}",
+        f"brokers/3: {FOLLOWER_RATE} stays {RATE}",
+    )
+
+
+def test_a_list_that_cannot_be_read_is_named_with_its_key() -> None:
+    (told,) = release(lease(), {"topics/t": {FOLLOWERS: "by hand"}}).foreign[:1]
+    assert told.startswith(f"topics/t: {FOLLOWERS} is left alone: Invalid value by hand for configuration {FOLLOWERS}:")

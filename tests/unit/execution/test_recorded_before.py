@@ -11,7 +11,7 @@ from kafka_rebalance.documents.cluster.throttle_lease import RateChange
 from kafka_rebalance.errors import LockHeldError, ThrottleError
 from kafka_rebalance.execution.throttle.in_force import set_changes, with_rate
 from kafka_rebalance.execution.throttle.put_back import release
-from kafka_rebalance.execution.throttle.recorded_before import take_lease
+from kafka_rebalance.execution.throttle.recorded_before import recorded_anew, take_lease
 from support.kafka.small_clusters import DIGEST, move
 from support.kafka.small_throttles import FOLLOWER_RATE, FOLLOWERS, LEADER_RATE, LEADERS, MOVES, RATE, applied, lease
 
@@ -73,3 +73,58 @@ def test_a_lease_covers_moves_that_were_left_out_since_and_none_that_were_added(
     assert take_lease("run-1", DIGEST, one, RATE, {}, existing=lease(moves=both)) == lease(moves=both)
     with pytest.raises(ThrottleError, match="the rate or the replicas differ"):
         take_lease("run-1", DIGEST, both, RATE, {}, existing=lease(moves=one))
+
+
+SUSPENDED = "2026-11-21T03:00:00+00:00"
+
+
+def test_a_suspended_throttle_records_anew_what_others_have_set_since() -> None:
+    """While it was suspended anybody may have changed the configs, so nothing that was recorded counts any more."""
+    first = lease({"brokers/1": {LEADER_RATE: "7"}, "topics/t": {LEADERS: "9:9"}})
+    suspended = dataclasses.replace(first, suspended_at=SUSPENDED)
+    current = {"brokers/1": {LEADER_RATE: "8"}, "topics/t": {LEADERS: "9:9,8:8", "retention.ms": "5"}}
+    again = take_lease("run-1", DIGEST, MOVES, RATE, current, existing=suspended)
+    assert again.prior == {
+        "topics/t": {LEADERS: "9:9,8:8", FOLLOWERS: None},
+        "brokers/1": {LEADER_RATE: "8"},
+        "brokers/2": {LEADER_RATE: None},
+        "brokers/3": {FOLLOWER_RATE: None},
+    }
+    assert again.suspended_at is None
+    assert again.wanted == first.wanted
+
+
+def test_what_is_left_of_a_suspended_throttle_is_not_taken_for_what_was_there() -> None:
+    """A worker died in the midst of putting it back: a rate and an entry of ours are still there."""
+    first = lease({"brokers/1": {LEADER_RATE: "7"}})
+    suspended = dataclasses.replace(first, suspended_at=SUSPENDED)
+    left = {"brokers/1": {LEADER_RATE: str(RATE)}, "topics/t": {LEADERS: "0:1"}, "brokers/3": {FOLLOWER_RATE: "5"}}
+    found = recorded_anew(suspended, left).prior
+    assert found["brokers/1"] == {LEADER_RATE: "7"}
+    assert found["topics/t"] == {LEADERS: None, FOLLOWERS: None}
+    assert found["brokers/3"] == {FOLLOWER_RATE: "5"}
+    assert take_lease("run-1", DIGEST, MOVES, RATE, left, existing=suspended).prior == found
+
+
+def test_a_lease_is_of_the_airflow_that_takes_it_and_of_none_that_is_not_named() -> None:
+    assert take_lease("run-1", DIGEST, MOVES, RATE, {}).owner == ""
+    assert take_lease("run-1", DIGEST, MOVES, RATE, {}, owner="http://here").owner == "http://here"
+
+
+def test_a_broker_that_is_away_gets_its_rate_when_it_is_back() -> None:
+    """With what was there on it before; the others keep what was recorded."""
+    current = {"brokers/1": {LEADER_RATE: "7"}, "brokers/3": {FOLLOWER_RATE: "9"}}
+    first = take_lease("run-1", DIGEST, MOVES, RATE, current, away={"brokers/3"})
+    assert set(first.wanted) == {"topics/t", "brokers/1", "brokers/2"}
+    assert set(first.prior) == set(first.wanted)
+    ours = applied(current, set_changes(first, current))
+    still = take_lease("run-1", DIGEST, MOVES, RATE, ours, existing=first, away={"brokers/3"})
+    assert still == first
+    back = take_lease("run-1", DIGEST, MOVES, RATE, ours, existing=first)
+    assert back.wanted["brokers/3"] == {FOLLOWER_RATE: str(RATE)}
+    assert back.prior == {**first.prior, "brokers/3": {FOLLOWER_RATE: "9"}}
+
+
+def test_a_refused_lease_says_what_to_clear() -> None:
+    with pytest.raises(ThrottleError, match=r"Release that throttle, then clear this task\.$"):
+        take_lease("run-1", "other", MOVES, RATE, {}, existing=lease())

@@ -78,3 +78,10 @@ def test_a_restarted_broker_that_catches_up_under_our_throttle_is_noticed() -> N
     assert [text.partition(" is outside")[0] for text in found] == ["t-0: replica 1"]  # 3 is our copy
     assert "throttle of 5 bytes/s" in found[0]
     assert slowed_catch_up(lease(), view(behind, brokers=[2, 3])) == (), "a broker that is down fetches nothing"
+
+
+def test_only_brokers_that_were_to_receive_are_told_as_absent() -> None:
+    """Broker 1 is away too, but it only sends."""
+    lagging = view({"t-0": partition([2, 3, 1], [2])}, brokers=(2, 4))
+    (told,) = absent_receivers(lease(), lagging)
+    assert told.startswith("Broker 3 is not registered, and copies to it cannot end: t-0. Start it.")

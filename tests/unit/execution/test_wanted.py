@@ -43,3 +43,7 @@ def test_moves_that_copy_nothing_need_no_throttle() -> None:
 def test_a_rate_that_lets_nothing_through_is_refused(rate: Any) -> None:
     with pytest.raises(ThrottleError, match="Nothing was written"):
         desired_throttle(MOVES, rate)
+
+
+def test_a_byte_a_second_is_a_rate() -> None:
+    assert desired_throttle(MOVES, 1)["brokers/1"] == {LEADER_RATE: "1"}
