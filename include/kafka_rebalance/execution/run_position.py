@@ -32,9 +32,7 @@ class Position:
     refused: tuple[TopicPartition, ...] = ()
     foreign: tuple[str, ...] = ()  # what somebody else is doing; write nothing while it is not empty
     begun: frozenset[int] = frozenset()  # batches that this run has asked for and of which the cluster shows a trace
-    # Without a request znode: what may be requested after `next`, in its order, and what of it the follower watches.
-    waiting: tuple[Move, ...] = ()
-    beside: Beside | None = None
+    beside: Beside | None = None  # without a request znode: what the follower watches of the moves after `next`
     in_place: frozenset[TopicPartition] = frozenset()  # and what is in place, also of batches that are not done
     asked: tuple[Move, ...] = ()  # and what was asked for and is not in place, whether it is in flight or not
 
@@ -133,7 +131,6 @@ def _rolling(
         found,
         in_flight=Batch(min(move.batch for move in flying), found.asked, digest) if flying else None,
         next=Batch(min(move.batch for move in fits), fits, digest) if fits else None,
-        waiting=rest,
         beside=beside(rest, (*flying, *fits), limits, ended),
     )
 
