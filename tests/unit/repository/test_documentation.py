@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]+)\)")
 WORDS_AT_MOST = 25
