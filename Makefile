@@ -113,6 +113,14 @@ bench-web: setup  ## measure the run's page and its searches at 1,000 brokers an
 	@sh scripts/install-chromium.sh
 	$(BIN)/python -m bench.web
 
+.PHONY: coverage
+coverage: setup  ## count the branches of the pure rooms that the unit tests take, into docs/; fails below 95 %
+	$(BIN)/python -m bench.branches
+
+.PHONY: mutation
+mutation: setup  ## change what decides a write, place by place, and count the changes that no test notices, into docs/; fails below 95 %
+	$(BIN)/python -m bench.mutants
+
 .PHONY: faults
 faults: setup  ## cause faults during a move, on every version: kills, disks, topics, storage, clocks; 90 minutes, into docs/ (RESUME=1 goes on)
 	$(BIN)/python -m faults $(if $(RESUME),--resume)
