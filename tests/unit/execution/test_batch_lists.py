@@ -104,3 +104,9 @@ def test_entries_of_others_do_not_count_as_listed() -> None:
     assert listed_over(held(before), before, ()) == set()
     assert listed_over(held(before), {"topics/t": {LEADERS: "1:2,1:4"}}, ()) == {SECOND}
     assert listed_over(held(), {"topics/t": {LEADERS: "7:7"}}, ()) == set()
+
+
+def test_a_change_of_lists_that_broke_off_half_way_is_brought_to_its_end() -> None:
+    """The leaders' list has the next batch's entries beside those of the batch before. The followers' list has not."""
+    half = {**RATES, "topics/t": {LEADERS: "0:1,0:2,1:2,1:4", FOLLOWERS: "0:3"}}
+    assert batch_changes(held(), half, {SECOND}) == {"topics/t": {LEADERS: "1:2,1:4", FOLLOWERS: "1:1"}}

@@ -166,3 +166,8 @@ def test_a_last_byte_that_comes_to_a_broken_disk_is_found() -> None:
     (finding,) = found([copies(1)], {3: bad}, {tp("t-0"): GB}, there, where)
     assert finding.subject == "broker 3"
     assert finding.remedy == "Repair the disk and restart the broker, then clear this task"
+
+
+def test_a_disk_without_any_capacity_has_no_room() -> None:
+    (finding,) = found([copies(1, 1)], {3: DiskNow(0, 0)})
+    assert finding.problem.endswith("would fill them to 100 %. The approved plan allows 0 %")
