@@ -317,26 +317,6 @@ def test_an_election_of_nothing_or_of_no_partition_is_not_encoded(partitions: An
         encode_election(partitions)
 
 
-@pytest.mark.parametrize(
-    ("encode", "path"),
-    [
-        (encode_reassignment, "/admin/reassign_partitions"),
-        (encode_election, "/admin/preferred_replica_election"),
-    ],
-)
-def test_what_is_not_encoded_is_named_with_the_znode_that_was_not_written(encode: Any, path: str) -> None:
-    with pytest.raises(WriteError, match=f"^{path} was not written: it would name no partition"):
-        encode({})
-    with pytest.raises(WriteError, match=rf"is not a topic name and a partition id\. {path} was not written\."):
-        encode({("t", -1): [1]})
-
-
-def test_the_highest_partition_id_of_kafka_is_encoded_and_the_next_is_not() -> None:
-    assert b"2147483647" in encode_reassignment({TopicPartition("t", 2**31 - 1): [1]})
-    with pytest.raises(WriteError, match="is not a topic name and a partition id"):
-        encode_reassignment({TopicPartition("t", 2**31): [1]})
-
-
 @given(st.dictionaries(st.text(min_size=1), st.text()))
 def test_configs_of_any_text_survive_being_read_and_written(config: Any) -> None:
     assert decode_config(encode_config(config)) == config
