@@ -6,7 +6,9 @@ import json
 import math
 import os
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -122,3 +124,12 @@ def test_a_files_name_is_on_the_disk_as_its_content_is(tmp_path: Path, monkeypat
     monkeypatch.setattr(os, "fsync", fsync)
     write_json(tmp_path, "lease.json", {})
     assert synced == ["file", "folder"]
+
+
+def test_times_and_mappings_have_a_form_in_json_and_other_things_have_none(tmp_path: Path) -> None:
+    at = datetime(2026, 5, 4, 2, tzinfo=UTC)
+    write_json(tmp_path, "a.json", {"at": at, "given": MappingProxyType({"x": 1})})
+    found = read_json(tmp_path, "a.json")
+    assert (found["at"], found["given"]) == ("2026-05-04T02:00:00+00:00", {"x": 1})
+    with pytest.raises(TypeError, match="set has no form in JSON"):
+        write_json(tmp_path, "b.json", {"x": {1}})
