@@ -34,7 +34,7 @@ def test_an_older_folder_is_the_runs_that_its_snapshot_or_topic_names(tmp_path: 
     with pytest.raises(ArtifactError, match="An earlier version wrote"):
         read_folder_owner(tmp_path)
     json_files.write_json(tmp_path, name, {**NAMED, "more": 1})
-    assert read_folder_owner(tmp_path) == FolderOwner(**NAMED)
+    assert read_folder_owner(tmp_path) == FolderOwner("kafka_rebalance", "one", "kafka_eu")
 
 
 @pytest.mark.parametrize(
