@@ -18,7 +18,7 @@ PAGE = DOCS / "test_strength.md"
 SECTION = "coverage"
 LEAST = 0.95
 ROOMS = ("model", "kafka", "documents", "planning", "execution", "verification", "forecast")
-SETTINGS = "[run]\nbranch = true\n[report]\nexclude_also =\n    if TYPE_CHECKING:\n"
+SETTINGS = "[run]\nbranch = true\ndata_file = build/coverage/data\n[report]\nexclude_also =\n    if TYPE_CHECKING:\n"
 # `golden` plans ten recorded runs, and `report` reads all documents.
 TESTS = (*ROOMS, "golden", "report")
 
