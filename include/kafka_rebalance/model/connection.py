@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -46,6 +47,8 @@ _LOGIN_KEYS = (MECHANISM, USERNAME, PASSWORD)
 _CERTIFICATE_KEYS = (*TRUSTED.names, *CERTIFICATE.names, *KEY.names, KEY_PASSWORD, HOST_CHECK, "ssl.crl.location")
 _SECURITY = (PROTOCOL, *_LOGIN_KEYS, *_CERTIFICATE_KEYS)
 _HOST_CHECKS = ("https", "none")
+# In OpenSSL's names of what the other side says.
+_ABOUT_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "DECRYPT_ERROR", "ACCESS_DENIED")
 _TLS_FLAGS = ("use_ssl", "verify_certs", "check_hostname")
 _TLS_KEYS = (*_TLS_FLAGS, "ca", "certfile", "keyfile", "keyfile_password")
 
@@ -114,6 +117,14 @@ class ClusterConnection:
                 "Nothing was written. Only elect_controller, and cancelling below Kafka 2.4, need it."
             )
         return self.its_zookeeper
+
+
+def certificate_problem(failed: BaseException) -> str | None:
+    """What one side says of the other's certificate in a TLS handshake; None if it fails for another reason."""
+    if isinstance(failed, ssl.SSLCertVerificationError):
+        return failed.verify_message
+    reason = (failed.reason or "") if isinstance(failed, ssl.SSLError) else ""
+    return reason if any(name in reason for name in _ABOUT_CERTIFICATES) else None
 
 
 class ConnectionFields(Protocol):

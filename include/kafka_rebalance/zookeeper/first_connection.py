@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState, KeeperState
 
 from kafka_rebalance.errors import AuthenticationError, ReadError
-from kafka_rebalance.model.connection import ZooKeeperConnection
+from kafka_rebalance.model.connection import ZooKeeperConnection, certificate_problem
 
 _REFUSALS = (AuthFailedError, SessionClosedRequireSaslError)
 _END_SECONDS = 1.0
@@ -29,14 +28,14 @@ class ConnectingHandler(SequentialThreadingHandler):  # type: ignore[misc]
         super().__init__()
         self.failures: dict[tuple[str, int], OSError] = {}
         self.has_connected = False
-        self.ended_by: Exception | None = None  # what kazoo's own thread has ended with
+        self.ended_by: Exception | None = None  # a refusal that has ended kazoo's own thread
         self.has_ended = threading.Event()
 
     def spawn(self, func: Callable[..., object], *args: Any, **options: Any) -> Any:
         def run() -> None:
             try:
                 func(*args, **options)
-            except Exception as failed:  # a server that asks for a login ends the thread of who has a wrong one
+            except _REFUSALS as failed:  # a server that asks for a login ends the thread of who has a wrong one
                 self.ended_by = failed
             finally:
                 self.has_ended.set()
@@ -77,14 +76,17 @@ def start_client(
         while not started.wait(_LOOK_SECONDS):
             waited = time.monotonic() - began
             failures = list(handler.failures.values()) if len(handler.failures) >= len(client.hosts) else []
-            if failures and all(isinstance(one, ssl.SSLError) for one in failures):
+            is_over = waited > seconds or (bool(failures) and waited > REFUSED_SECONDS)
+            problems = [certificate_problem(one) for one in failures]
+            # Servers that are down may yet come up, and have another certificate.
+            if (problems and all(problems)) or (is_over and any(problems)):
                 raise AuthenticationError(
-                    f"ZooKeeper {hosts}: the TLS handshake fails ({_reason(failures[0])}). Nothing was written. "
-                    "Correct zookeeper_secret_config and the host names of the Airflow connection."
+                    f"ZooKeeper {hosts}: the TLS handshake fails ({next(filter(None, problems))}). Nothing was "
+                    "written. Correct zookeeper_secret_config and the host names of the Airflow connection."
                 )
             if refused:
                 raise _not_let_in(connection)
-            if waited > seconds or (failures and waited > REFUSED_SECONDS):
+            if is_over:
                 raise ReadError(_unreadable(connection, _why_not_connected(handler)))
         # A wrong password raises at the first read, not while connecting.
         return client.exists_async("/").get(timeout=seconds) is not None
@@ -117,8 +119,6 @@ def _why_not_connected(handler: ConnectingHandler) -> str:
 
 
 def _reason(failed: OSError) -> str:
-    if isinstance(failed, ssl.SSLCertVerificationError):
-        return str(failed.verify_message)
     return (getattr(failed, "reason", None) or failed.strerror or type(failed).__name__).replace("\n", " ")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafka_rebalance.errors import ConnectionSettingsError
-from kafka_rebalance.model.connection import KafkaConnection, cluster_connection
+from kafka_rebalance.model.connection import KafkaConnection, certificate_problem, cluster_connection
 
 SECRET = "hunter2-s3cret"
 
@@ -210,3 +211,19 @@ def test_what_is_wrong_without_zookeeper_is_named(changes: dict[str, Any], named
         cluster_connection(without_zookeeper(**changes))
     assert named in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reason", "problem"),
+    [
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
+        ("TLSV1_ALERT_UNKNOWN_CA", "TLSV1_ALERT_UNKNOWN_CA"),
+        ("UNEXPECTED_EOF_WHILE_READING", None),
+        (None, None),
+    ],
+)
+def test_a_handshake_that_breaks_off_is_no_problem_of_certificates(reason: str | None, problem: str | None) -> None:
+    failed = ssl.SSLError(1, "handshake")
+    failed.reason = reason
+    assert certificate_problem(failed) == problem
+    assert certificate_problem(ConnectionRefusedError()) is None

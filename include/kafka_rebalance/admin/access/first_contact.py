@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import ssl
 import time
 from typing import NoReturn
 
@@ -16,14 +15,12 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_rebalance.admin.access.client_settings import librdkafka_settings, tls_context
 from kafka_rebalance.errors import AuthenticationError, ConnectionSettingsError, ReadError
-from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.connection import KafkaConnection, certificate_problem
 
 FIRST_SECONDS = 10.0
 _REQUEST_SECONDS = 30.0  # beyond FIRST_SECONDS: librdkafka may end the process if an answer comes late (its issue 4605)
 _HANDSHAKE_SECONDS = 1.0
 _SAYS_NOTHING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
-# OpenSSL's names of what a broker says of a client's certificate.
-_ABOUT_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "DECRYPT_ERROR", "ACCESS_DENIED")
 _quiet = logging.getLogger("kafka_rebalance.librdkafka")
 _quiet.setLevel(logging.CRITICAL + 1)
 _entered: set[int] = set()
@@ -109,11 +106,8 @@ def _certificate_problem(kafka: KafkaConnection) -> str | None:
                 context.wrap_socket(plain, server_hostname=host) as secured,
             ):
                 secured.recv(1)  # a broker tells of a client's certificate after the handshake (TLS 1.3)
-        except ssl.SSLCertVerificationError as failed:
-            return f"{host}: {failed.verify_message}"
-        except ssl.SSLError as failed:
-            if any(name in (failed.reason or "") for name in _ABOUT_CERTIFICATES):
-                return f"{host}: {failed.reason}"
-        except (OSError, ValueError):
-            continue
+        except (OSError, ValueError) as failed:
+            problem = certificate_problem(failed)
+            if problem is not None:
+                return f"{host}: {problem}"
     return None
