@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.admin.access import first_contact
 from kafka_rebalance.admin.cluster_id import read_cluster_id
@@ -20,6 +21,7 @@ from kafka_rebalance.steps.retried_errors import is_final
 from kafka_rebalance.zookeeper import first_connection
 from kafka_rebalance.zookeeper.client import open_client
 from support.kafka.secured_cluster import CERTIFICATE, PASSWORD, SecuredCluster, secured_cluster, with_extra
+from support.runs.rebalance_run import InProcessRun
 
 SECONDS = 15.0
 BRIEF_SECONDS = 1.0
@@ -171,3 +173,12 @@ def test_no_file_stays_where_a_key_was_given_as_text(
     with open_wire(made(secured.connection(CERTIFICATE)).kafka) as wire:
         assert wire.known_brokers() == {1, 2}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_with_a_wrong_password_is_not_tried_again(
+    secured: SecuredCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secured.local.create_topic("orders", {0: (1, 2)})
+    run = InProcessRun(tmp_path, secured.local, monkeypatch, connection=secured.connection(sasl_password="wrong"))
+    with pytest.raises(AirflowFailException, match=r"^AuthenticationError: .*invalid credentials"):
+        run.plan()
