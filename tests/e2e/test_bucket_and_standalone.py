@@ -25,9 +25,10 @@ from kafka_rebalance.planning.planner import run as plan_here
 from support.spark.standalone import StandaloneCluster, write_program
 from support.storage.s3_server import BUCKET, S3Server, s3_server
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 RUNS = f"{BUCKET}/runs"
 PYTHON = "python-of-the-executors"
+PATIENCE_SECONDS = 600  # brokers, Airflow and a Spark cluster share the cores of this machine
 CLUSTER = "kafka_bucket"
 ASKED = {"kafka_conn_id": CLUSTER, "reason": "two empty brokers"}
 
@@ -98,7 +99,7 @@ def test_the_task_names_the_executor_that_lacks_something_in_one_line(topology: 
     write_program(topology.workers[1], PYTHON, str(tmp_path / "bare" / "bin" / "python"))
     run = trigger(requester, "kafka_rebalance", ASKED)
     try:
-        assert run.wait_for_end() == "failed"
+        assert run.wait_for_end(timeout=PATIENCE_SECONDS) == "failed"
     finally:
         write_program(topology.workers[1], PYTHON, sys.executable)
     assert run.tasks()["plan"] == "failed"
@@ -113,7 +114,7 @@ def test_a_rebalance_goes_from_trigger_to_verification(topology: Topology, tmp_p
     requester, approver = airflow.login("olive"), airflow.login("uma")
     wait_for_dag(requester, "kafka_rebalance")
     run = trigger(requester, "kafka_rebalance", ASKED)
-    request = run.wait_for_request()
+    request = run.wait_for_request(timeout=PATIENCE_SECONDS)
     folder = topology.folder(run)
     settings = Settings.from_mapping(read_json(folder, SETTINGS))
     (tmp_path / "snapshot").mkdir()
@@ -129,7 +130,7 @@ def test_a_rebalance_goes_from_trigger_to_verification(topology: Topology, tmp_p
 
     choice = next(option for option in request["options"] if not option.startswith("Reject"))
     run.seen_by(approver).answer(choice, throttle_bytes_per_second=20_000_000).raise_for_status()
-    assert run.wait_for_end() == "success", run.failures()
+    assert run.wait_for_end(timeout=PATIENCE_SECONDS) == "success", run.failures()
     assert read_json(folder, VERIFICATION)["passed"] is True
     left = [file for file in airflow.home.rglob("*") if file.is_file()]
     assert not airflow.runs.exists() or not any(airflow.runs.iterdir())
