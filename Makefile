@@ -126,7 +126,7 @@ faults: setup  ## cause faults during a move, on every version: kills, disks, to
 	$(BIN)/python -m faults $(if $(RESUME),--resume)
 
 .PHONY: soak
-soak: setup  ## run twelve rebalances with a random fault each on one cluster; eight minutes, into docs/
+soak: setup  ## run fifty rebalances with a random fault each on one cluster, and count what they leave; forty minutes, into docs/
 	$(BIN)/python -m faults.soak
 
 .PHONY: lock

@@ -122,20 +122,24 @@ def without_suffix(version: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One fault at one moment on one version. `version` ends with `-kraft` where there is no ZooKeeper."""
+    """One fault at one moment on one version. `version` ends with `-kraft` where there is no ZooKeeper.
+
+    `time` is 2 where the same cluster meets the fault at this moment for the second time.
+    """
 
     version: str
     fault: Fault
     moment: Moment
     seed: int
+    time: int = 1
 
     @property
     def name(self) -> str:
-        return f"{self.version}/{self.fault}/{self.moment}"
+        return f"{self.version}/{self.fault}/{self.moment}" + (f"/{self.time}" if self.time > 1 else "")
 
     @property
     def topic(self) -> str:
-        return f"{self.fault}-at-{self.moment}"
+        return f"{self.fault}-at-{self.moment}" + (f"-{self.time}" if self.time > 1 else "")
 
     @property
     def is_kill(self) -> bool:

@@ -8,12 +8,12 @@ The server that forks the processes imports this module once, because importing 
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib.util
 import json
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 import traceback
@@ -25,6 +25,7 @@ from typing import Any
 # Tasks import these clients and rooms when they run. The server imports them once, here.
 import confluent_kafka.admin  # noqa: F401
 import kafka.admin  # noqa: F401
+import psutil
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
@@ -67,16 +68,27 @@ def run(
     os.environ.update(environment)
     path = Path(outcome)
     logging.basicConfig(filename=path.with_suffix(".log"), level=logging.INFO, force=True)
-    sys.stdout = sys.stderr = path.with_suffix(".out").open("a", encoding="utf-8", buffering=1)
+    with path.with_suffix(".out").open("a", encoding="utf-8") as out:
+        os.dup2(out.fileno(), 1)
+        os.dup2(out.fileno(), 2)
     shift_clock(int(environment.get(CLOCK_VARIABLE, 0)))
     if killed is not None:
         _kill_later(**killed)
+    this = psutil.Process()
+    before = _held(this)
     document = _outcome(lambda: STEPS[step](state))
+    document["left"] = {name: held - before[name] for name, held in _held(this).items()}
     if "error" in document:
         logging.error("%s", document["trace"])
     draft = path.with_suffix(".draft")
     draft.write_text(json.dumps(document), encoding="utf-8")
     draft.replace(path)
+
+
+def _held(process: psutil.Process) -> dict[str, int]:
+    """What a step must give back before it ends. A client that nobody refers to any more counts as given back."""
+    gc.collect()
+    return {"descriptors": process.num_fds(), "threads": process.num_threads()}
 
 
 def _outcome(call: Callable[[], Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from faults.cases import EVERY_VERSION, KINDS, Case, matrix
+from faults.growth import Figure, rows
 from faults.processes import ROOT
 from faults.run import Result
 
@@ -39,8 +40,17 @@ def _table(cases: Sequence[Case], by_name: Mapping[str, Result]) -> list[str]:
     return [*lines, "", said]
 
 
-def write_soak(cases: Sequence[Case], results: Sequence[Result], page: Path = PAGE) -> Path:
-    """Replaces the soak's table. The last result is about all records, read again at the end."""
+def write_soak(
+    cases: Sequence[Case],
+    results: Sequence[Result],
+    measured: Sequence[Sequence[Figure]],
+    again: Sequence[Sequence[Figure]],
+    page: Path = PAGE,
+) -> Path:
+    """Replaces the soak's tables. The last result is about all records, read again at the end.
+
+    `measured` are the figures after each rebalance, `again` those after each round of following all batches again.
+    """
     by_name = {result.case: result for result in results}
     lines = ["| | fault | moment | result |", "|---:|---|---|---|"]
     for number, case in enumerate(cases, 1):
@@ -51,7 +61,16 @@ def write_soak(cases: Sequence[Case], results: Sequence[Result], page: Path = PA
         f"{passed} of {len(cases)} rebalances passed on one cluster of {cases[0].version} (seed {cases[0].seed}). Read "
         f"again at the end: {last.acknowledged:,} acknowledged records, {last.lost} lost."
     )
-    return _replace(page, SOAK_BEGIN, SOAK_END, [*lines, "", said])
+    return _replace(page, SOAK_BEGIN, SOAK_END, [*lines, "", said, "", *growth_table(measured, again)])
+
+
+def growth_table(*series: Sequence[Sequence[Figure]]) -> list[str]:
+    """Each figure when it was first measured, at the end, and at its highest. No limit: nothing is documented."""
+    lines = ["| what is left | first | last | highest | at most |", "|---|---:|---:|---:|---:|"]
+    for measured in series:
+        for name, first, last, highest, most in rows(measured):
+            lines.append(f"| {name} | {first} | {last} | {highest} | {'' if most is None else most} |")
+    return lines
 
 
 def _replace(page: Path, begin: str, end: str, lines: Sequence[str]) -> Path:

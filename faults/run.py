@@ -16,7 +16,7 @@ from faults.cluster import AFTER, BEFORE, BULK_BYTES, RATE, FaultCluster, Truth
 from faults.file_systems import own_file_system
 from faults.judge import Throttles, judge_end, judge_records, judge_rest, judge_strike, judge_words
 from faults.operator import Operator
-from faults.processes import Processes, Step, airflow_environment
+from faults.processes import Processes, Step, Triggerer, airflow_environment
 from faults.strike import Strike
 
 STORAGE_BYTES = 200_000_000
@@ -262,13 +262,22 @@ def loses_its_topic(case: Case) -> bool:
 
 
 def run_case(
-    cluster: FaultCluster, environment: Mapping[str, str], case: Case, folder: Path, *, keep_topic: bool = False
+    cluster: FaultCluster,
+    environment: Mapping[str, str],
+    case: Case,
+    folder: Path,
+    *,
+    keep_topic: bool = False,
+    triggerer: Triggerer | None = None,
 ) -> Result:
-    """Runs and judges one case in `folder`, which it makes. An error of this code becomes a problem of the case."""
+    """Runs and judges one case in `folder`, which it makes. An error of this code becomes a problem of the case.
+
+    Without a `triggerer`, each batch has a new process that follows it.
+    """
     folder.mkdir()
     result = Result(case.name, case.seed)
     try:
-        _run_and_judge(cluster, Processes(folder, environment), case, result, keep_topic=keep_topic)
+        _run_and_judge(cluster, Processes(folder, environment, triggerer), case, result, keep_topic=keep_topic)
     except Exception as broken:
         return Result(case.name, case.seed, problems=[f"{type(broken).__name__}: {broken}"])
     result.passed = not result.problems

@@ -15,10 +15,12 @@ from kafka_rebalance.local_cluster import LocalCluster
 
 
 @contextmanager
-def running(version: str, folder: Path, *, own_quorum: bool = False) -> Iterator[FaultCluster]:
+def running(
+    version: str, folder: Path, *, own_quorum: bool = False, disk_bytes: int = DISK_BYTES
+) -> Iterator[FaultCluster]:
     """Starts the cluster of one version. Each broker has two log dirs; somebody else has throttled one broker.
 
-    `own_quorum`: its controllers are no brokers; without ZooKeeper alone.
+    `own_quorum`: its controllers are no brokers; without ZooKeeper alone. `disk_bytes`: of the target's file system.
     """
     disks = folder.with_name(f"{folder.name}-disks")
     kafka = without_suffix(version)
@@ -30,7 +32,7 @@ def running(version: str, folder: Path, *, own_quorum: bool = False) -> Iterator
         session: SESSION_SECONDS * 1000,
     }
     with (
-        own_file_system(disks / str(TARGET), DISK_BYTES),
+        own_file_system(disks / str(TARGET), disk_bytes),
         LocalCluster(
             kafka,
             brokers=len(BROKERS),

@@ -1,6 +1,7 @@
 """`python -m faults.soak`: runs rebalances one after the other on one cluster, each with a drawn fault.
 
-All topics stay. At the end it reads again every record that was acknowledged in any of the rebalances.
+All topics stay. At the end it reads again every record that was acknowledged in any of the rebalances. After each
+rebalance it measures what has been left behind, and fails where that grows.
 """
 
 from __future__ import annotations
@@ -12,42 +13,111 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
-from faults.cases import KINDS, Case, Needs
-from faults.cluster import FaultCluster
+from faults.cases import KINDS, Case, Ending, Needs
+from faults.cluster import DISK_BYTES, FaultCluster
+from faults.growth import Figure, Growth, growth_problems, held_by, held_figures
 from faults.judge import missing_records
-from faults.processes import ROOT
-from faults.report import write_soak
+from faults.processes import ROOT, Triggerer
+from faults.report import growth_table, write_soak
 from faults.run import Result, airflow, loses_its_topic, run_case
 from faults.running_cluster import running
+from faults.zookeeper_cluster import ZooKeeperFaultCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION, VERSIONS
 
-REBALANCES = 12
+REBALANCES = 50
+TOPIC_BYTES = 30_000_000  # of the target's disk: every topic stays
+ROUNDS = 3
 
 
 def drawn(version: str, seed: int, count: int) -> tuple[Case, ...]:
-    """Random faults with their moments, none of them twice."""
+    """Random faults with their moments. None is repeated before all were drawn."""
     every = [
         (fault, moment) for fault, kind in KINDS.items() if kind.needs is not Needs.QUORUM for moment in kind.moments
     ]
-    chosen = random.Random(f"soak/{seed}").sample(every, count)
-    return tuple(Case(version, fault, moment, seed) for fault, moment in chosen)
+    chance = random.Random(f"soak/{seed}")
+
+    def endless() -> Iterator[Case]:
+        time = 0
+        while time := time + 1:
+            yield from (Case(version, fault, moment, seed, time) for fault, moment in chance.sample(every, len(every)))
+
+    return tuple(islice(endless(), count))
 
 
-def soak(cases: Sequence[Case], folder: Path) -> Iterator[Result]:
-    """Each case's result when it ends, then the result for all records. No case runs after one that failed."""
-    with running(cases[0].version, folder / "cluster") as cluster, airflow(folder / "airflow", cluster) as environment:
+@dataclass(slots=True)
+class Soak:
+    """What a soak has found. `again` are one process's figures after each round of following all batches again."""
+
+    results: list[Result] = field(default_factory=list)
+    measured: list[tuple[Figure, ...]] = field(default_factory=list)  # after each rebalance
+    again: list[tuple[Figure, ...]] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return all(result.passed for result in self.results)
+
+
+def soak(cases: Sequence[Case], folder: Path, found: Soak) -> Iterator[Result]:
+    """Each case's result when it ends, then two for all of them.
+
+    No case runs after one whose run has failed it. What has grown also fails its case, but the next ones show how it
+    goes on.
+    """
+    disk_bytes = DISK_BYTES + TOPIC_BYTES * len(cases)
+    with (
+        running(cases[0].version, folder / "cluster", disk_bytes=disk_bytes) as cluster,
+        airflow(folder / "airflow", cluster) as environment,
+    ):
+        assert isinstance(cluster, ZooKeeperFaultCluster)
         journals: dict[str, Path] = {}
-        for case in cases:
-            place = folder / case.topic
-            result = run_case(cluster, environment, case, place, keep_topic=True)
-            yield result
-            if not result.passed:
-                break
-            if not loses_its_topic(case):
-                journals[case.topic] = place / "acknowledged.txt"
-        yield _all_records(cluster, journals, cases[0])
+        triggerer = Triggerer()
+        growth = Growth(cluster, folder / "airflow" / "runs", triggerer)
+        try:
+            for case in cases:
+                place = folder / case.topic
+                result = run_case(cluster, environment, case, place, keep_topic=True, triggerer=triggerer)
+                goes_on = result.passed
+                found.measured.append(growth.measure(case, place))
+                result.problems += growth_problems(found.measured[-1])
+                result.passed = not result.problems
+                found.results.append(result)
+                yield result
+                if not goes_on:
+                    break
+                if not loses_its_topic(case):
+                    journals[case.topic] = place / "acknowledged.txt"
+        finally:
+            triggerer.end()
+        found.results += [_all_batches(triggerer, cases, folder, found), _all_records(cluster, journals, cases[0])]
+        yield from found.results[-2:]
+
+
+def _all_batches(last: Triggerer, cases: Sequence[Case], folder: Path, found: Soak) -> Result:
+    """Every batch of the rebalances again, which is over at once, in one process that nobody kills."""
+    result = Result(f"{cases[0].version}/all batches again", cases[0].seed, state="followed")
+    topics = {case.topic for case in cases if case.kind.ending is Ending.AS_APPROVED}
+    again, outcome = Triggerer(), folder / "again.json"
+    held: list[tuple[int, ...]] = []
+    try:
+        for _ in range(ROUNDS):
+            for step, state, _outcome, *others in last.followed:
+                if state["run_id"] in topics:
+                    outcome.unlink(missing_ok=True)
+                    ended = again.start((step, state, str(outcome), *others), outcome).wait()
+                    if ended is None or ended["state"] != "done":
+                        result.problems.append(f"{state['run_id']}: {(ended or {}).get('error', 'killed')}")
+            if again.pid is not None:
+                held.append(held_by(again.pid))
+                found.again.append(tuple(held_figures("after all batches once more", held[-1], held[0])))
+                result.problems += growth_problems(found.again[-1])
+    finally:
+        again.end()
+    result.passed = not result.problems
+    return result
 
 
 def _all_records(cluster: FaultCluster, journals: dict[str, Path], first: Case) -> Result:
@@ -62,21 +132,23 @@ def _all_records(cluster: FaultCluster, journals: dict[str, Path], first: Case) 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 if every rebalance passed, else 1."""
+    """Returns the exit code: 0 if every rebalance passed and nothing grew, else 1."""
     parser = argparse.ArgumentParser(prog="python -m faults.soak", description=__doc__.splitlines()[0])
     parser.add_argument("--version", default=DEFAULT_VERSION, choices=VERSIONS)
     parser.add_argument("--seed", type=int, default=6)
     parser.add_argument("--rebalances", type=int, default=REBALANCES)
+    parser.add_argument("--print-only", action="store_true", help="leave docs/ as it is")
     asked = parser.parse_args(arguments)
     cases = drawn(asked.version, asked.seed, asked.rebalances)
-    results = []
+    found = Soak()
     with tempfile.TemporaryDirectory(prefix="faults-soak-") as scratch:
         os.environ["AIRFLOW_HOME"] = str(Path(scratch) / "home")
-        for result in soak(cases, Path(scratch)):
-            results.append(result)
+        for result in soak(cases, Path(scratch), found):
             print(result.line(), flush=True)
-    print(f"written: {write_soak(cases, results).relative_to(ROOT)}")
-    return 0 if all(result.passed for result in results) and len(results) == len(cases) + 1 else 1
+    print("\n".join(growth_table(found.measured, found.again)))
+    if not asked.print_only:
+        print(f"written: {write_soak(cases, found.results, found.measured, found.again).relative_to(ROOT)}")
+    return 0 if found.passed and len(found.results) == len(cases) + 2 else 1
 
 
 if __name__ == "__main__":

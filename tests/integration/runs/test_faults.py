@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from faults.cases import Case, Fault, Moment
+from faults.clock import CLOCK_VARIABLE
 from faults.cluster import FaultCluster
-from faults.processes import ROOT
+from faults.processes import ROOT, Triggerer
 from faults.run import airflow, run_case
 from faults.running_cluster import running
 from kafka_rebalance.local_cluster.machine.processes import read_start
@@ -84,6 +86,28 @@ def test_a_matrix_that_is_ended_leaves_no_process_and_no_folder(tmp_path: Path) 
     finally:
         for pid in processes_of(matrix.pid):
             os.kill(pid, signal.SIGKILL)
+
+
+def test_one_process_follows_batches_until_it_is_killed(tmp_path: Path) -> None:
+    triggerer = Triggerer()
+
+    def follow(number: int, step: str = "read_retries", clock: str = "0") -> tuple[Any, int | None]:
+        outcome = tmp_path / f"{number}.json"
+        step_of = triggerer.start((step, {}, str(outcome), {CLOCK_VARIABLE: clock}, None), outcome)
+        return step_of.wait(), triggerer.pid
+
+    try:
+        first, second = follow(1), follow(2)
+        assert first[0]["state"] == second[0]["state"] == "done"
+        assert first[1] == second[1]
+        assert triggerer.started == 1
+        triggerer.end()
+        assert follow(3)[1] != first[1]
+        shifted = follow(4, clock="3600")
+        assert shifted[0]["state"] == "done"
+        assert triggerer.started == 3
+    finally:
+        triggerer.end()
 
 
 def processes_of(session: int) -> set[int]:

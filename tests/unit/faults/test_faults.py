@@ -13,6 +13,7 @@ import pytest
 from faults import load, report
 from faults.cases import EVERY_VERSION, KILLED, KINDS, WITHOUT_ZOOKEEPER, Case, Fault, Moment, Needs, matrix
 from faults.cluster import AFTER, BEFORE, Truth
+from faults.growth import Figure, documented_names, growth_problems, held_figures
 from faults.judge import judge_end, judge_records, judge_rest, judge_words
 from faults.operator import Operator, leaders_to_restart
 from faults.run import Result
@@ -192,10 +193,34 @@ def test_an_operator_elects_another_controller_only_where_the_run_says_so() -> N
     assert looked("Only another controller clears it") == ("", "another controller elected, as the run asked")
 
 
-def test_a_soak_draws_its_faults_from_all_and_none_twice() -> None:
-    cases = drawn("3.9.2", 6, 12)
-    assert len({case.topic for case in cases}) == 12
-    assert cases == drawn("3.9.2", 6, 12) != drawn("3.9.2", 7, 12)
+def test_a_soak_repeats_no_fault_before_all_were_drawn() -> None:
+    cases = drawn("3.9.2", 6, 50)
+    every = sum(len(kind.moments) for kind in KINDS.values() if kind.needs is not Needs.QUORUM)
+    assert len({(case.fault, case.moment) for case in cases[:every]}) == every == 44
+    assert len({case.topic for case in cases}) == len({case.name for case in cases}) == 50
+    assert {case.time for case in cases[every:]} == {2}
+    assert cases == drawn("3.9.2", 6, 50) != drawn("3.9.2", 7, 50)
+
+
+def test_what_is_beyond_its_limit_fails_the_soak_and_is_named() -> None:
+    figures = [Figure("locks", 2, 1, ("a.json", "b.json")), Figure("leases", 1, 1), Figure("notes", 9, None)]
+    assert growth_problems(figures) == ["locks: 2, at most 1 are documented a.json b.json"]
+
+
+def test_a_process_may_keep_a_few_megabytes_but_no_descriptor_and_no_thread() -> None:
+    first = (100, 12, 2)
+    assert growth_problems([*held_figures("by it", (130, 12, 2), first)]) == []
+    told = growth_problems([*held_figures("by it", (190, 13, 3), first)])
+    assert [problem.split(":")[0] for problem in told] == [
+        "MB held by it",
+        "descriptors held by it",
+        "threads held by it",
+    ]
+
+
+def test_the_names_of_a_runs_files_are_read_from_the_page_that_documents_them() -> None:
+    page = "`snapshot/brokers.parquet`, `moves/`, `moves-<candidate>.csv`, not `runs_url` or `zookeeper`; `a.json`"
+    assert documented_names(page) == {"snapshot", "moves", "moves-*.csv", "a.json"}
 
 
 def test_the_soaks_table_has_what_was_not_run_too(tmp_path: Path) -> None:
@@ -204,12 +229,15 @@ def test_the_soaks_table_has_what_was_not_run_too(tmp_path: Path) -> None:
     cases = drawn("3.9.2", 6, 2)
     first = Result(cases[0].name, 6, passed=True, seconds=9.0, acknowledged=700, state="success")
     again = Result("3.9.2/all records again", 6, passed=True, acknowledged=700)
-    report.write_soak(cases, [first, again], page)
+    measured = [(Figure("files", 3, 4),), (Figure("files", 5, 4),), (Figure("files", 4, 4),)]
+    report.write_soak(cases, [first, again], measured, [(Figure("MB", 7, None),)], page)
     text = page.read_text()
     assert "| 9 s; 700; 0.0 s |" in text
     assert text.count("not run") == 1
     assert "1 of 2 rebalances passed on one cluster of 3.9.2 (seed 6)" in text
     assert "700 acknowledged records, 0 lost" in text
+    assert "| files | 3 | 4 | 5 | 4 |" in text
+    assert "| MB | 7 | 7 | 7 |  |" in text
 
 
 def test_the_table_names_all_that_is_no_undisturbed_success(tmp_path: Path) -> None:
