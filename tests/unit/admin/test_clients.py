@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import socket
 import ssl
+import threading
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
@@ -148,3 +152,18 @@ def test_kafka_pythons_log_of_its_configuration_stays_quiet(
 
 def test_no_repr_shows_a_secret() -> None:
     assert SECRET not in repr(KafkaConnection("a:1", SASL))
+
+
+def test_a_client_that_reaches_no_broker_leaves_no_thread_and_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(clients, "check_enters", lambda *_, **__: None)  # brokers have gone since that look
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # a port where nobody listens
+        kafka = KafkaConnection(f"127.0.0.1:{nobody.getsockname()[1]}")
+        gc.collect()
+        threads, descriptors = set(threading.enumerate()), psutil.Process().num_fds()
+        with pytest.raises(ReadError, match="cannot be read"), open_kafka_python(kafka):
+            pass
+        gc.collect()
+        assert set(threading.enumerate()) <= threads
+        assert psutil.Process().num_fds() <= descriptors

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from confluent_kafka import KafkaError as KafkaCode
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
+from kafka.net.compat import KafkaNetClient
 
 from kafka_rebalance.admin.access.client_settings import kafka_python_settings
 from kafka_rebalance.admin.access.first_contact import check_enters, new_admin
@@ -37,13 +39,22 @@ def open_kafka_python(kafka: KafkaConnection, request_seconds: float = REQUEST_S
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # at debug level, it logs its settings with the password
     settings = kafka_python_settings(kafka)
     check_enters(kafka)
+    begun: list[KafkaNetClient] = []
+
+    def begin(**settings: Any) -> KafkaNetClient:
+        begun.append(KafkaNetClient(**settings))
+        return begun[-1]
+
     try:
         client = KafkaAdminClient(
+            kafka_client=begin,
             bootstrap_timeout_ms=int(REQUEST_SECONDS * 1000),
             request_timeout_ms=int(request_seconds * 1000),
             **settings,
         )
     except (KafkaError, OSError, ValueError, AssertionError, TypeError) as failed:
+        for one in begun:  # the constructor has started a thread with sockets, and gives nobody a client to close
+            one.close()
         check_enters(kafka, again=True)  # says why, if a password or a certificate has changed
         raise unreachable(kafka, failed) from None  # the cause's text may quote a setting
     try:
