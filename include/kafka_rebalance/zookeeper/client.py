@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
@@ -25,6 +25,7 @@ from kazoo.security import ACL
 from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.zookeeper.first_connection import ConnectingHandler, start_client
+from kafka_rebalance.zookeeper.quick_handler import QuickHandler
 
 # After these, the outcome of a request is unknown; kazoo reconnects by itself.
 LOST = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
@@ -120,7 +121,7 @@ def _pipelined(client: KazooClient, request: Callable[[str], Any], paths: Iterab
     for start in range(0, len(wanted), WINDOW):
         window = wanted[start : start + WINDOW]
         try:
-            answers.update(_with_retry(lambda window=window: _window(request, window)))  # type: ignore[misc]
+            answers.update(_with_retry(lambda window=window: _window(client, request, window)))  # type: ignore[misc]
         except NoAuthError as refused:
             raise ReadDeniedError(
                 f"{_span(window)}: this client may not read it. "
@@ -134,8 +135,9 @@ def _pipelined(client: KazooClient, request: Callable[[str], Any], paths: Iterab
     return answers
 
 
-def _window(request: Callable[[str], Any], window: list[str]) -> dict[str, Any]:
-    requests = [(path, request(path)) for path in window]
+def _window(client: KazooClient, request: Callable[[str], Any], window: list[str]) -> dict[str, Any]:
+    with _together(client):
+        requests = [(path, request(path)) for path in window]
     answers: dict[str, Any] = {}
     for path, answer in requests:
         try:
@@ -143,6 +145,12 @@ def _window(request: Callable[[str], Any], window: list[str]) -> dict[str, Any]:
         except NoNodeError:
             answers[path] = None
     return answers
+
+
+def _together(client: KazooClient) -> AbstractContextManager[None]:
+    """Clients that others have opened may have kazoo's own handler."""
+    handler = getattr(client, "handler", None)
+    return handler.together() if isinstance(handler, QuickHandler) else nullcontext()
 
 
 def _span(window: list[str]) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, SessionClosedRequireSaslError
-from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState, KeeperState
 
 from kafka_rebalance.errors import AuthenticationError, ReadError
 from kafka_rebalance.model.connection import ZooKeeperConnection, certificate_problem
+from kafka_rebalance.zookeeper.quick_handler import QuickHandler
 
 _REFUSALS = (AuthFailedError, SessionClosedRequireSaslError)
 _END_SECONDS = 1.0
@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.05
 REFUSED_SECONDS = 10.0  # servers that start refuse connections for so long
 
 
-class ConnectingHandler(SequentialThreadingHandler):  # type: ignore[misc]
+class ConnectingHandler(QuickHandler):
     """Keeps why a server could not be connected to, by address."""
 
     def __init__(self) -> None:

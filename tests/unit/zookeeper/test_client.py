@@ -104,7 +104,8 @@ def test_sasl_tls_and_session_timeout_reach_the_client_which_is_closed_at_the_en
     connection = ZooKeeperConnection("a:1,b:2/kafka", SASL, {"use_ssl": True, "ca": "/ca.pem"}, 7.5)
     with open_client(connection) as client:
         assert client.ended == []
-    assert isinstance(made[0].options.pop("handler"), ConnectingHandler)
+    handler = made[0].options.pop("handler")
+    assert isinstance(handler, ConnectingHandler)
     assert made[0].options == {
         "hosts": "a:1,b:2/kafka",
         "timeout": 7.5,
