@@ -96,6 +96,14 @@ bench-controller: setup  ## measure how long a batch keeps the controller busy, 
 bench-reading: setup  ## measure how long the parts of a snapshot take without ZooKeeper, with 10,000 partitions
 	$(BIN)/python bench/reading.py
 
+.PHONY: bench-size
+bench-size: setup  ## measure the snapshot of 300 brokers and 150,000 partitions, and another client beside it, into docs/
+	$(BIN)/python -m bench.size
+
+.PHONY: bench-nightly
+bench-nightly: setup  ## measure the nightly check of twelve clusters, one dead and one slow; seven minutes, into docs/
+	$(BIN)/python -m bench.nightly
+
 .PHONY: bench-execution
 bench-execution: setup  ## measure moves of empty partitions, with the product and bare, and latencies beside a move, into docs/
 	$(BIN)/python -m bench.execution

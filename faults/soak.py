@@ -18,9 +18,9 @@ from itertools import islice
 from pathlib import Path
 
 from faults.cases import KINDS, Case, Ending, Needs
-from faults.cluster import DISK_BYTES, FaultCluster
+from faults.cluster import BROKERS, DISK_BYTES, FaultCluster
 from faults.growth import Figure, Growth, growth_problems, held_by, held_figures
-from faults.judge import missing_records
+from faults.judge import Throttles, missing_records
 from faults.processes import ROOT, Triggerer
 from faults.report import growth_table, write_soak
 from faults.run import Result, airflow, loses_its_topic, run_case
@@ -64,8 +64,7 @@ class Soak:
 def soak(cases: Sequence[Case], folder: Path, found: Soak) -> Iterator[Result]:
     """Each case's result when it ends, then two for all of them.
 
-    No case runs after one whose run has failed it. What has grown also fails its case, but the next ones show how it
-    goes on.
+    After a case that failed, the next one runs only if the cluster is as before.
     """
     disk_bytes = DISK_BYTES + TOPIC_BYTES * len(cases)
     with (
@@ -74,13 +73,13 @@ def soak(cases: Sequence[Case], folder: Path, found: Soak) -> Iterator[Result]:
     ):
         assert isinstance(cluster, ZooKeeperFaultCluster)
         journals: dict[str, Path] = {}
-        triggerer = Triggerer()
+        triggerer, throttles = Triggerer(), cluster.throttles()
         growth = Growth(cluster, folder / "airflow" / "runs", triggerer)
         try:
             for case in cases:
                 place = folder / case.topic
                 result = run_case(cluster, environment, case, place, keep_topic=True, triggerer=triggerer)
-                goes_on = result.passed
+                goes_on = result.passed or _is_whole(cluster, throttles)
                 found.measured.append(growth.measure(case, place))
                 result.problems += growth_problems(found.measured[-1])
                 result.passed = not result.problems
@@ -94,6 +93,11 @@ def soak(cases: Sequence[Case], folder: Path, found: Soak) -> Iterator[Result]:
             triggerer.end()
         found.results += [_all_batches(triggerer, cases, folder, found), _all_records(cluster, journals, cases[0])]
         yield from found.results[-2:]
+
+
+def _is_whole(cluster: FaultCluster, throttles: Throttles) -> bool:
+    is_idle = cluster.reassignment() is None and not cluster.is_locked()
+    return is_idle and cluster.registered() == set(BROKERS) and cluster.throttles() == throttles
 
 
 def _all_batches(last: Triggerer, cases: Sequence[Case], folder: Path, found: Soak) -> Result:

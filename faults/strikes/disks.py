@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import shutil
 from pathlib import Path
 
 from faults.cluster import SESSION_SECONDS, TARGET
+from faults.file_systems import leave_no_room, resize
 from faults.strikes.scene import Scene, Struck, later
 
 FULL_SECONDS = 5.0
@@ -17,22 +19,23 @@ FAILED_SECONDS = 20.0
 
 
 def fill_disk(scene: Scene) -> Struck:
-    """Fills the target's own file system. If it has none, forbids the broker's process to let any file grow.
+    """Leaves no room in the target's own file system. If it has none, forbids the broker's process to let files grow.
 
     Both log dirs fail at the next write, and a broker without a log dir ends itself.
     """
     cluster = scene.cluster
     disk = cluster.disk(TARGET)
-    filler = disk / "filler"
+    whole = shutil.disk_usage(disk).total
     if disk.is_mount():
-        fill(filler)
+        leave_no_room(disk)
         what = f"the disk of broker {TARGET} is full"
     else:
         resource.prlimit(cluster.pid(TARGET), resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
         what = f"no file of broker {TARGET} may grow (RLIMIT_FSIZE)"
 
     def make_room() -> None:
-        filler.unlink(missing_ok=True)
+        if disk.is_mount():
+            resize(disk, whole)
         cluster.restart(TARGET)
 
     return Struck(what, later(FULL_SECONDS if cluster.has_zookeeper else FENCED_SECONDS, make_room))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from faults.cases import Case, Fault, Moment
 from faults.clock import CLOCK_VARIABLE
 from faults.cluster import FaultCluster
+from faults.file_systems import leave_no_room, own_file_system, resize
 from faults.processes import ROOT, Triggerer
 from faults.run import airflow, run_case
 from faults.running_cluster import running
@@ -108,6 +110,20 @@ def test_one_process_follows_batches_until_it_is_killed(tmp_path: Path) -> None:
         assert triggerer.started == 3
     finally:
         triggerer.end()
+
+
+def test_a_file_system_has_no_room_at_once_and_has_it_again(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    with own_file_system(disk, 20_000_000) as mounted:
+        if not mounted:
+            pytest.skip("this machine allows no mount")
+        (disk / "held").write_bytes(bytes(1_000_000))
+        whole = shutil.disk_usage(disk).total
+        leave_no_room(disk)
+        with pytest.raises(OSError, match="No space left"):
+            (disk / "more").write_bytes(bytes(100_000))
+        assert resize(disk, whole)
+        (disk / "more").write_bytes(bytes(100_000))
 
 
 def processes_of(session: int) -> set[int]:
