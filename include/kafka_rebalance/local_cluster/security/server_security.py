@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kafka_rebalance.local_cluster.errors import LocalClusterError
 from kafka_rebalance.local_cluster.security.certificates import STORE_PASSWORD, Authority
 
 # Each listener has a loopback address of its own, and a port after the broker's. The plain listener at 127.0.0.1 is for
@@ -12,6 +13,7 @@ _LISTENERS = {"SASL_SSL": "127.0.0.2", "SSL": "127.0.0.3", "STRANGER": "127.0.0.
 _CERTIFIED = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 BROKERS_USER = "kafka"  # of ZooKeeper
 _BROKERS_PASSWORD = "s3cret-of-the-brokers"
+_ATTEMPTS = 4
 _LOGIN = "org.apache.kafka.common.security"
 _DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule required"
 
@@ -100,6 +102,7 @@ class ServerSecurity:
 
     def make_users(self, bootstrap_servers: str) -> None:
         """The users of SCRAM, which brokers keep in the cluster's metadata."""
+        from confluent_kafka import KafkaException
         from confluent_kafka.admin import (
             AdminClient,
             ScramCredentialInfo,
@@ -110,8 +113,16 @@ class ServerSecurity:
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
         how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         wanted = [UserScramCredentialUpsertion(name, how, word.encode()) for name, word in self.users.items()]
-        for answer in admin.alter_user_scram_credentials(wanted).values():
-            answer.result(30)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                for answer in admin.alter_user_scram_credentials(wanted).values():
+                    answer.result(30)
+                return
+            except KafkaException as error:
+                # Below 0 are the client's own: it drops a connection when it hears of another controller, and in KRaft
+                # mode each broker names another one.
+                if error.args[0].code() >= 0 or attempt == _ATTEMPTS:
+                    raise LocalClusterError(f"The users of SCRAM were not made: {error}.") from error
 
     def _zookeeper_client(self) -> dict[str, str]:
         return {
