@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AdminClient
@@ -13,12 +14,13 @@ from kafka_rebalance.admin.lock.transaction_log import TRANSACTIONAL_ID
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.lock_owner import LockOwner
-from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.kafka.permissions import (
     AS_READER,
@@ -135,3 +137,57 @@ def test_a_missing_permission_is_named_and_nothing_is_written(
     forbid(admin, RULES[missing])
     wait("the permission is named", lambda: re.search(said, refusal(kraft, work)) is not None)
     assert standing(kraft) == before
+
+
+# --- kafka_topics ---
+
+MADE = "made"
+TOPIC_RULES = {
+    name: permission(AclResource.TOPIC, "*", operation)
+    for name, operation in (
+        ("Create", AclOperation.CREATE),
+        ("Alter", AclOperation.ALTER),
+        ("AlterConfigs", AclOperation.ALTER_CONFIGS),
+        ("Delete", AclOperation.DELETE),
+    )
+}
+
+
+def create(cluster: OpenCluster) -> None:
+    cluster.topics.create(TopicChange("create", MADE, "c", None, {0: (1, 2)}), {1, 2, 3})
+
+
+def made(cluster: OpenCluster, action: str, **changes: Any) -> TopicChange:
+    """A change of the topic that `create` has made."""
+    there = cluster.read_view([MADE]).partitions[TopicPartition(MADE, 0)]
+    identity = TopicIdentity(None, None, there.topic_id)
+    return TopicChange(action, MADE, "c", None, partitions_before=1, identity=identity, **changes)
+
+
+def expand(cluster: OpenCluster) -> None:
+    change = made(cluster, "alter", new_partitions={1: (2, 3)})
+    cluster.topics.expand(change, {1, 2, 3}, cluster.lock.acquire(OWNER))
+
+
+def set_configs(cluster: OpenCluster) -> None:
+    cluster.topics.set_configs(made(cluster, "alter", config_changes={"retention.ms": "1000"}))
+
+
+def delete(cluster: OpenCluster) -> None:
+    cluster.topics.delete(made(cluster, "delete"), cluster.lock.acquire(OWNER))
+
+
+def test_each_change_of_a_topic_names_the_permission_that_it_lacks_and_is_done_with_it(
+    kraft: LocalCluster, admin: AdminClient
+) -> None:
+    steps = {"Create": create, "Alter": expand, "AlterConfigs": set_configs, "Delete": delete}
+    others = [rule for name, rule in RULES.items() if not name.startswith("AlterConfigs on the topics")]
+    forbid(admin, RULES["AlterConfigs on the topics"])
+    for needed, step in steps.items():
+        said = rf"the Kafka user needs {needed} on the topic\. Nothing was written"
+        wait(f"{needed} is named", lambda step=step, said=said: re.search(said, refusal(kraft, step)) is not None)
+        permit(admin, *others, TOPIC_RULES[needed])
+        wait(f"it is done with {needed}", lambda step=step: refusal(kraft, step) == "")
+    connection = ClusterConnection("kafka_us", None, KafkaConnection(kraft.bootstrap_servers))
+    with open_cluster(connection) as opened:
+        wait("the topic is deleted", lambda: MADE not in opened.read_topic_names())

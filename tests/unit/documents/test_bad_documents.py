@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pytest
 
@@ -178,7 +178,13 @@ class OneFile:
     def __truediv__(self, name: str) -> OneFile:
         return self
 
-    def read_bytes(self) -> bytes:
+    @property
+    def fs(self) -> Self:
+        return self
+
+    path = "bucket/decision.json"
+
+    def cat_file(self, _: str) -> bytes:
         return self.data
 
 

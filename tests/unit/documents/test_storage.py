@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from upath import UPath
@@ -42,10 +42,19 @@ class Broken:
     def __str__(self) -> str:
         return "bucket/a.json"
 
-    def read_bytes(self) -> bytes:
+    @property
+    def fs(self) -> Self:
+        return self
+
+    path = "bucket/a.json"
+
+    def invalidate_cache(self) -> None:
+        pass
+
+    def _fail(self, *_: object, **__: object) -> Any:
         raise self._failure
 
-    write_bytes = stat = unlink = mkdir = read_bytes
+    write_bytes = stat = mkdir = cat_file = rm_file = find = ls = _fail
 
 
 @pytest.mark.parametrize(
