@@ -15,7 +15,7 @@ from kafka.errors import (
 )
 
 from kafka_rebalance.admin.access.clients import open_kafka_python, unreachable
-from kafka_rebalance.errors import ReadError, WriteError
+from kafka_rebalance.errors import ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
@@ -63,8 +63,9 @@ def _opened(kafka: KafkaConnection) -> Iterator[KafkaAdminClient]:
 def cancel_reassignments(kafka: KafkaConnection, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
     """Cancels exactly these, and returns those that were being reassigned. The others had ended meanwhile.
 
-    Raises WriteError naming every partition that Kafka refused to cancel, with Kafka's name of the error; the others
-    are cancelled. Raises ReadError if there was no answer: the outcome is unknown, and the request may be repeated.
+    Raises WriteDeniedError without the permission, and WriteError naming every partition that Kafka refused to cancel,
+    with Kafka's name of the error; the others are cancelled. Raises ReadError if there was no answer: the outcome is
+    unknown, and the request may be repeated.
     """
     wanted = {KafkaTopicPartition(*topic_partition): None for topic_partition in sorted(partitions)}
     if not wanted:
@@ -76,6 +77,11 @@ def cancel_reassignments(kafka: KafkaConnection, partitions: Collection[TopicPar
             raise WriteError(
                 "The controller is below Kafka 2.4 and cannot cancel a reassignment by request. Nothing was written."
             ) from old
+        except ClusterAuthorizationFailedError as denied:
+            raise WriteDeniedError(
+                f"Kafka refused the cancelling of {len(wanted)} reassignments: the Kafka user needs Alter on the "
+                "cluster. Nothing was cancelled. Grant it, then clear this task."
+            ) from denied
         except (KafkaError, OSError, RuntimeError) as failed:  # RuntimeError: no controller was found
             raise ReadError(
                 f"Kafka {kafka.bootstrap_servers} did not answer the request to cancel {len(wanted)} reassignments "

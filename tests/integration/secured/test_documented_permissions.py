@@ -11,15 +11,23 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AclOperation
+from confluent_kafka.admin import ResourceType as AclResource
 from kazoo.client import KazooClient
 from kazoo.security import ACL, make_acl
 
+from kafka_rebalance.admin.group_members import read_groups
+from kafka_rebalance.admin.running_reassignments import cancel_reassignments
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.errors import ReadError
+from kafka_rebalance.errors import ReadError, WriteDeniedError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.partition import TopicPartition
 from support.kafka.documented_permissions import Row, documented_rows, rules_to_move, rules_to_plan
-from support.kafka.permissions import forbid
+from support.kafka.permissions import CLUSTER, forbid, permission
 from support.kafka.secured_cluster import PASSWORD, USER, SecuredCluster, secured_cluster
 from support.runs.rebalance_run import InProcessRun
 from support.waiting import wait
@@ -215,3 +223,35 @@ def test_a_user_of_its_own_needs_every_right_of_the_table_and_no_other(
         give(zookeeper, ZNODES)
         carry_out(run, (1, 3))
         carry_out(run, (1, 2))
+
+
+def test_with_zookeeper_a_cancel_needs_alter_on_the_cluster(with_zookeeper: SecuredCluster) -> None:
+    kafka = KafkaConnection(with_zookeeper.servers("SASL_SSL"), with_zookeeper.kafka_config())
+    at_rest = {TopicPartition("orders", 0)}
+    with permitted(with_zookeeper, *rules_to_plan(with_zookeeper=True)):
+        with pytest.raises(WriteDeniedError, match="needs Alter on the cluster"):
+            cancel_reassignments(kafka, at_rest)
+        with_zookeeper.permit(permission(*CLUSTER, AclOperation.ALTER, USER))
+        wait("it may cancel", lambda: may(lambda: cancel_reassignments(kafka, at_rest)))
+
+
+def test_a_forecast_needs_to_describe_consumer_groups(with_zookeeper: SecuredCluster) -> None:
+    kafka = KafkaConnection(with_zookeeper.servers("SASL_SSL"), with_zookeeper.kafka_config())
+    reader = Consumer({"bootstrap.servers": with_zookeeper.local.bootstrap_servers, "group.id": "readers"})
+    reader.commit(offsets=[Position("orders", 0, 0)], asynchronous=False)
+    reader.close()
+    with permitted(with_zookeeper, *rules_to_plan(with_zookeeper=True)):
+        with pytest.raises(ReadError, match="Describe on the"):
+            read_groups(kafka, "orders", [0])
+        with_zookeeper.permit(permission(AclResource.GROUP, "*", AclOperation.DESCRIBE, USER))
+        wait("it may read groups", lambda: may(lambda: read_groups(kafka, "orders", [0])))
+        assert [group.group for group in read_groups(kafka, "orders", [0])] == ["readers"]
+
+
+def may(work: Callable[[], object]) -> bool:
+    """Brokers hear of new rules a moment later."""
+    try:
+        work()
+    except (ReadError, WriteDeniedError):
+        return False
+    return True
