@@ -63,7 +63,7 @@ class Others:
     def __init__(self, hosts: str, cluster: Cluster) -> None:
         topics = sorted({str(row["topic"]) for row in cluster.partitions})
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, hosts, json.dumps(topics)],
+            [sys.executable, "-m", "bench.size_others", hosts, json.dumps(topics)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
@@ -136,8 +136,7 @@ def _pipelined(client: KazooClient, request: Callable[[str], Any], paths: Iterab
 
 
 def _window(client: KazooClient, request: Callable[[str], Any], window: list[str]) -> dict[str, Any]:
-    with _together(client):
-        requests = [(path, request(path)) for path in window]
+    requests = _requested(client, request, window)
     answers: dict[str, Any] = {}
     for path, answer in requests:
         try:
@@ -147,10 +146,15 @@ def _window(client: KazooClient, request: Callable[[str], Any], window: list[str
     return answers
 
 
-def _together(client: KazooClient) -> AbstractContextManager[None]:
-    """Clients that others have opened may have kazoo's own handler."""
+def _requested(client: KazooClient, request: Callable[[str], Any], window: list[str]) -> list[tuple[str, Any]]:
     handler = getattr(client, "handler", None)
-    return handler.together() if isinstance(handler, QuickHandler) else nullcontext()
+    if not isinstance(handler, QuickHandler):  # somebody else has opened the client
+        return [(path, request(path)) for path in window]
+    with handler.together():
+        requests = [(path, request(path)) for path in window]
+    # Answers come in order: with the last one all are there. Else this thread would wake for each of them.
+    requests[-1][1].wait(REPLY_SECONDS)
+    return requests
 
 
 def _span(window: list[str]) -> str:
