@@ -16,6 +16,8 @@ TOPIC, BROKER = 2, 4  # ConfigResource.Type
 _NOT_THIS_BROKER = 42
 _SOURCES = {"topics": 1, "brokers": 2}  # DescribeConfigsResponse.ConfigSource
 
+_EVERYTHING = tuple(range(3, 13))  # AclOperation: the model's user may do all of it
+
 
 def entity_of(kind: int, name: str) -> str:
     return f"{'topics' if kind == TOPIC else 'brokers'}/{name}"
@@ -63,7 +65,8 @@ def _cluster(controller: ModelController, request: Any, broker: int) -> Any:
         Answer(broker_id=one, host="model", port=9092, rack=seen.racks[one], is_fenced=one in fenced)
         for one in sorted(seen.live | fenced)
     ]
-    return Answer(error_code=0, error_message=None, brokers=listed, cluster_id=CLUSTER_ID, controller_id=broker)
+    told = {"brokers": listed, "cluster_id": CLUSTER_ID, "controller_id": broker, "authorized_operations": _EVERYTHING}
+    return Answer(error_code=0, error_message=None, **told)
 
 
 def _metadata(controller: ModelController, request: Any, broker: int) -> Any:
@@ -86,7 +89,8 @@ def _topic(seen: Image, name: str) -> Any:
         )
         for number, one in seen.of_topic(name).items()
     ]
-    return Answer(name=name, error_code=0, topic_id=UUID(int=seen.topics[name]), partitions=partitions)
+    identity = {"topic_id": UUID(int=seen.topics[name]), "authorized_operations": _EVERYTHING}
+    return Answer(name=name, error_code=0, partitions=partitions, **identity)
 
 
 def _moves(controller: ModelController, request: Any, broker: int) -> Any:
@@ -175,7 +179,14 @@ def _tried(act: Callable[..., None], *arguments: Any) -> tuple[int, str | None]:
     return 0, None
 
 
+def _may_create(controller: ModelController, request: Any, broker: int) -> Any:
+    """Only whether the user may, which is all that is asked of it."""
+    assert request.validate_only
+    return Answer(topics=[Answer(name=one.name, error_code=0, error_message=None) for one in request.topics])
+
+
 _ANSWERS: dict[str, Callable[[ModelController, Any, int], Any]] = {
+    "CreateTopics": _may_create,
     "DescribeQuorum": _quorum,
     "ApiVersions": _api_versions,
     "DescribeCluster": _cluster,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _MAGIC = b"ZKLG"
-_CREATE, _DELETE, _SET, _MULTI = (1, 15, 19, 21), (2, 20), 5, 14
+_CREATE, _DELETE, _SET, _MULTI, _ERROR = (1, 15, 19, 21), (2, 20), 5, 14, -1
 _HEADER = struct.Struct(">qiqqi")  # session, cxid, zxid, time, type
 
 
@@ -55,11 +55,14 @@ def _operations(kind: int, record: bytes) -> Iterator[tuple[str, str, bytes]]:
         yield "delete", _buffer(record, 0)[0].decode(), b""
     elif kind == _MULTI:
         (count,) = struct.unpack_from(">i", record)
-        at = 4
+        at, parts = 4, []
         for _ in range(count):
             (inner,) = struct.unpack_from(">i", record, at)
             data, at = _buffer(record, at + 4)
-            yield from _operations(inner, data)
+            parts.append((inner, data))
+        if all(inner != _ERROR for inner, _ in parts):  # else nothing of the transaction was done
+            for inner, data in parts:
+                yield from _operations(inner, data)
 
 
 def _buffer(record: bytes, at: int) -> tuple[bytes, int]:

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.exceptions import NoAuthError
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.errors import ClusterNotReadyError, ThrottleError, WriteError
+from kafka_rebalance.errors import ClusterNotReadyError, ThrottleError
 from kafka_rebalance.steps.throttle import hold_throttle
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from support.runs.rebalance_run import open_lease
@@ -119,7 +119,8 @@ def test_a_setup_that_fails_half_way_puts_back_what_it_set_and_gives_the_lock_ba
     """Airflow runs no teardown after a setup that failed."""
     call = "set" if f"/config/{entity}" in cluster.fake.znodes else "create"
     cluster.fake.fail_next(call, f"/config/{entity}", took_effect=False, error=NoAuthError())
-    with pytest.raises(WriteError, match=f"/config/{entity} and its notification .*ZooKeeper does not let this client"):
+    said = f"/config/{entity} and its notification .*ZooKeeper does not let this client"
+    with pytest.raises(AirflowFailException, match=said):
         run.hold()
     assert cluster.leftovers() == []
     run.hold()  # a retry starts from nothing

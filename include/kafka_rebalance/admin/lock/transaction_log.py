@@ -96,6 +96,9 @@ class TransactionLog:
 
     def _last(self, *, is_there: bool = False) -> tuple[str, State] | None:
         """(id of the last committed record, the state after it). `is_there`: the topic exists."""
+        # A consumer looks for its group. Kafka then makes the topic __consumer_offsets if nobody had a group before.
+        if self._consumer is None and not is_there and not lock_topic_exists(self._kafka):
+            return None
         try:
             low, high = self._open_consumer().get_watermark_offsets(_LOG, timeout=_ANSWER_SECONDS, cached=False)
         except KafkaException as failed:
