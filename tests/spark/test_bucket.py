@@ -22,6 +22,8 @@ from kafka_rebalance.spark import job, ledger_job
 from support.spark.run_inputs import NIGHTS, PARTITIONS, RESULTS, write_inputs
 from support.storage.s3_server import BUCKET, S3Server, s3_server
 
+pytestmark = pytest.mark.long
+
 ENDS = 240.0  # seconds
 WHERE = ["--snapshot", f"s3://{BUCKET}/run/snapshot", "--out", f"s3://{BUCKET}/run"]
 

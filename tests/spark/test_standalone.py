@@ -21,6 +21,8 @@ from kafka_rebalance.spark import job
 from support.spark.run_inputs import RESULTS, write_inputs
 from support.spark.standalone import StandaloneCluster, write_program
 
+pytestmark = pytest.mark.long
+
 JOB = job.__file__
 EVERYWHERE, UNEVEN = "python-everywhere", "python-uneven"  # what PYSPARK_PYTHON names; each worker has its own
 ENDS = 240.0  # seconds
