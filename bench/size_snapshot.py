@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 
 from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
+from kafka_rebalance.command.without_airflow import deployment_without_airflow
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
 from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.steps.run import cluster_snapshot
@@ -90,17 +90,7 @@ def main() -> None:
     ZooKeeperCluster.check_controller_stable = noted  # type: ignore[method-assign]
     connection = ClusterConnection("large", ZooKeeperConnection(hosts), KafkaConnection("127.0.0.1:1"))
     with tempfile.TemporaryDirectory(dir=folder) as runs:
-        root = Path(runs)
-        deployment = Deployment(
-            runs_root=root,
-            open_folder=Path,
-            address="",
-            policies_folder=root / "policies",
-            plans_folder=root / "plans",
-            read_connection=lambda connection_id: connection,
-            frozen_text=lambda: None,
-            other_runs=SimpleNamespace(),  # type: ignore[arg-type]
-        )
+        deployment = deployment_without_airflow(connection, Path(runs))
         run = StartedRun("kafka_rebalance", "manual__size", "olive")
         take_snapshot(StepInputs(run, deployment, lambda key, value: None), {"kafka_conn_id": "large"})
     pause = cluster_snapshot.STORM_PAUSE_SECONDS

@@ -8,15 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kafka_rebalance.command.without_airflow import deployment_without_airflow
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE, Proposals
-from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.steps.clusters import REBALANCE_DAG
-from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
 from kafka_rebalance.steps.rebalance.read_report import read_report
 from kafka_rebalance.steps.rebalance.render_report import render_report
@@ -32,22 +31,6 @@ class FirstLook:
     report: RunReport
 
 
-class NoAirflow:
-    """Other runs, of which there are none here."""
-
-    def state(self, dag_id: str, run_id: str) -> AirflowState:
-        return AirflowState.UNKNOWN
-
-    def is_active(self, dag_id: str, run_id: str) -> bool:
-        return False
-
-    def is_skipped(self, dag_id: str, run_id: str, task_id: str) -> bool:
-        return False
-
-    def is_paused(self, dag_id: str) -> bool | None:
-        return None
-
-
 def look_at(
     connection: ClusterConnection, out: Path, asked: Mapping[str, Any], progress: Callable[[str], None]
 ) -> FirstLook:
@@ -57,7 +40,7 @@ def look_at(
     """
     told: dict[str, Any] = {}
     run = StartedRun(REBALANCE_DAG, f"look__{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}")
-    inputs = StepInputs(run, _deployment(connection, out), told.__setitem__)
+    inputs = StepInputs(run, deployment_without_airflow(connection, out), told.__setitem__)
     progress("reading the cluster")
     take_snapshot(inputs, {**asked, "kafka_conn_id": connection.connection_id})
     folder = Path(told["run_folder"])
@@ -66,16 +49,3 @@ def look_at(
     progress("writing the report")
     render_report(inputs, str(folder))
     return FirstLook(folder, PROPOSALS_FILE.read(folder), read_report(folder))
-
-
-def _deployment(connection: ClusterConnection, out: Path) -> Deployment:
-    return Deployment(
-        runs_root=out,
-        open_folder=Path,
-        address="",
-        policies_folder=out / "policies",
-        plans_folder=out / "plans",
-        read_connection=lambda _: connection,
-        frozen_text=lambda: None,
-        other_runs=NoAirflow(),
-    )

@@ -156,9 +156,10 @@ def test_one_installation_into_an_empty_environment_is_enough(
     home = {"AIRFLOW_HOME": str(tmp_path / "home"), "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{tmp_path}/db"}
     run(empty.parent / "airflow", "db", "migrate", **home)
     (tmp_path / "plugins").mkdir()
-    check(look(empty, dag_folder, tmp_path / "plugins"), empty)
+    found = look(empty, dag_folder, tmp_path / "plugins")
+    check(found, empty)
     write_snapshot(tmp_path, broker_rows(range(1, 4)), partition_rows([[1, 2]] * 12))
-    job = Path(look(empty, dag_folder, tmp_path / "plugins")["package"]).parent / "spark" / "job.py"
+    job = Path(found["package"]).parent / "spark" / "job.py"
     spark = {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": str(empty), "PYSPARK_DRIVER_PYTHON": str(empty)}
     asked = ("--snapshot", tmp_path, "--out", tmp_path / "out")
     run(empty.parent / "spark-submit", "--master", "local[1]", job, *asked, **spark)

@@ -1,0 +1,39 @@
+"""Where steps run that no Airflow runs: a folder, one connection, and no other runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kafka_rebalance.execution.janitor.lease_custody import AirflowState
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.steps.deployment import Deployment
+
+
+class NoAirflow:
+    """Other runs, of which there are none here."""
+
+    def state(self, dag_id: str, run_id: str) -> AirflowState:
+        return AirflowState.UNKNOWN
+
+    def is_active(self, dag_id: str, run_id: str) -> bool:
+        return False
+
+    def is_skipped(self, dag_id: str, run_id: str, task_id: str) -> bool:
+        return False
+
+    def is_paused(self, dag_id: str) -> bool | None:
+        return None
+
+
+def deployment_without_airflow(connection: ClusterConnection, out: Path) -> Deployment:
+    """All files below `out`, and this connection under any id. There is no policy, so nothing is ever written."""
+    return Deployment(
+        runs_root=out,
+        open_folder=Path,
+        address="",
+        policies_folder=out / "policies",
+        plans_folder=out / "plans",
+        read_connection=lambda _: connection,
+        frozen_text=lambda: None,
+        other_runs=NoAirflow(),
+    )
