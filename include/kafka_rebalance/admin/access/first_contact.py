@@ -45,8 +45,16 @@ def check_enters(kafka: KafkaConnection, *, again: bool = False) -> None:
     give_up = time.monotonic() + FIRST_SECONDS
     certificate: str | None = None
     is_looked_at = not kafka.has_tls
-    while not answer.done() and time.monotonic() < give_up:
+    while time.monotonic() < give_up:
         admin.poll(0.05)
+        if answer.done():
+            failed = answer.exception()
+            if failed is None:
+                _entered.add(key)
+                return
+            # A broker that has just started may not name itself yet. The client drops it then, with what it asked it.
+            note(failed.args[0])
+            answer = admin.describe_cluster(request_timeout=_REQUEST_SECONDS)
         if KafkaError._ALL_BROKERS_DOWN in said:
             if KafkaError._AUTHENTICATION in said:
                 break
@@ -54,9 +62,6 @@ def check_enters(kafka: KafkaConnection, *, again: bool = False) -> None:
                 certificate, is_looked_at = _certificate_problem(kafka), True
             if certificate is not None:
                 break
-    if answer.done() and answer.exception() is None:
-        _entered.add(key)
-        return
     _raise(kafka, said, certificate)
 
 

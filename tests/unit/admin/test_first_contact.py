@@ -1,0 +1,58 @@
+"""The first request to a cluster, with a client that is simulated. Real refusals: tests/integration/secured."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_rebalance.admin.access import first_contact
+from kafka_rebalance.admin.access.first_contact import check_enters
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.connection import KafkaConnection
+
+KAFKA = KafkaConnection("first-contact:9092")
+
+
+class Client:
+    """Answers one request after the other; the last answer again and again."""
+
+    def __init__(self, *answers: KafkaError | None) -> None:
+        self.answers = list(answers)
+        self.asked = 0
+
+    def poll(self, seconds: float) -> None:
+        pass
+
+    def describe_cluster(self, request_timeout: float) -> Future[str]:
+        answer = self.answers[min(self.asked, len(self.answers) - 1)]
+        self.asked += 1
+        future: Future[str] = Future()
+        if answer is None:
+            future.set_result("described")
+        else:
+            future.set_exception(KafkaException(answer))
+        return future
+
+
+def use(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def new_admin(kafka: KafkaConnection, **more: Any) -> Any:
+        return client
+
+    monkeypatch.setattr(first_contact, "new_admin", new_admin)
+
+
+def test_a_broker_that_the_client_drops_while_it_asks_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(KafkaError(KafkaError._DESTROY_BROKER), None)
+    use(client, monkeypatch)
+    check_enters(KAFKA, again=True)
+    assert client.asked == 2
+
+
+def test_what_the_last_answer_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(Client(KafkaError(KafkaError._DESTROY_BROKER)), monkeypatch)
+    monkeypatch.setattr(first_contact, "FIRST_SECONDS", 0.01)
+    with pytest.raises(ReadError, match=r"first-contact:9092 cannot be read \(.*Broker handle destroyed"):
+        check_enters(KAFKA, again=True)
