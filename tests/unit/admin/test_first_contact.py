@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_rebalance.admin.access import first_contact
 from kafka_rebalance.admin.access.first_contact import check_enters
+from kafka_rebalance.admin.cluster_id import read_cluster_id
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 
@@ -26,12 +28,12 @@ class Client:
     def poll(self, seconds: float) -> None:
         pass
 
-    def describe_cluster(self, request_timeout: float) -> Future[str]:
+    def describe_cluster(self, request_timeout: float) -> Future[Any]:
         answer = self.answers[min(self.asked, len(self.answers) - 1)]
         self.asked += 1
-        future: Future[str] = Future()
+        future: Future[Any] = Future()
         if answer is None:
-            future.set_result("described")
+            future.set_result(SimpleNamespace(cluster_id="abc"))
         else:
             future.set_exception(KafkaException(answer))
         return future
@@ -47,7 +49,7 @@ def use(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_broker_that_the_client_drops_while_it_asks_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(KafkaError(KafkaError._DESTROY_BROKER), None)
     use(client, monkeypatch)
-    check_enters(KAFKA, again=True)
+    assert read_cluster_id(KAFKA) == "abc"
     assert client.asked == 2
 
 

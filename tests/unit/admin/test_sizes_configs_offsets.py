@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigEntry, ConfigSource, OffsetSpec
 from kafka.errors import NodeNotReadyError
 
-from kafka_rebalance.admin import cluster_id, effective_configs, replica_sizes
+from kafka_rebalance.admin import effective_configs, replica_sizes
 from kafka_rebalance.admin import offsets as metadata
 from kafka_rebalance.admin.replica_sizes import LogDir
 from kafka_rebalance.admin.wire import Wire
@@ -300,17 +300,3 @@ def test_what_may_not_be_read_is_not_asked_for_again(monkeypatch: pytest.MonkeyP
     with pytest.raises(ReadError, match=r"t-0 \(TOPIC_AUTHORIZATION_FAILED"):
         metadata.read_end_offsets(KAFKA, [TopicPartition("t", 0)])
     assert admin.asked == [1]
-
-
-def test_the_cluster_id_is_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Cluster:
-        cluster_id = "abc"
-
-    use(monkeypatch, cluster_id, Admin(cluster=settled(Cluster())))
-    assert cluster_id.read_cluster_id(KAFKA) == "abc"
-
-
-def test_brokers_that_tell_no_cluster_id_are_named_by_their_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, cluster_id, Admin(cluster=settled(error=KafkaException(KafkaError(KafkaError._TRANSPORT)))))
-    with pytest.raises(ReadError, match=r"127\.0\.0\.1:9092.*_TRANSPORT"):
-        cluster_id.read_cluster_id(KAFKA)

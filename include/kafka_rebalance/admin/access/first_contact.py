@@ -11,7 +11,7 @@ import time
 from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, DescribeClusterResult
 
 from kafka_rebalance.admin.access.client_settings import librdkafka_settings, tls_context
 from kafka_rebalance.errors import AuthenticationError, ConnectionSettingsError, ReadError
@@ -35,6 +35,12 @@ def check_enters(kafka: KafkaConnection, *, again: bool = False) -> None:
     if key in _entered and not again:
         return
     _entered.discard(key)
+    describe_cluster(kafka)
+    _entered.add(key)
+
+
+def describe_cluster(kafka: KafkaConnection) -> DescribeClusterResult:
+    """The brokers' own description, asked for until one of them gives it. Raises the errors of `check_enters`."""
     said: dict[int, str] = {}
 
     def note(error: KafkaError) -> None:
@@ -50,8 +56,7 @@ def check_enters(kafka: KafkaConnection, *, again: bool = False) -> None:
         if answer.done():
             failed = answer.exception()
             if failed is None:
-                _entered.add(key)
-                return
+                return answer.result()
             # A broker that has just started may not name itself yet. The client drops it then, with what it asked it.
             note(failed.args[0])
             answer = admin.describe_cluster(request_timeout=_REQUEST_SECONDS)
