@@ -141,8 +141,8 @@ def test_no_broker_is_asked_where_none_is_wanted(answers: Any) -> None:
 class Admin:
     """confluent-kafka's admin client: futures by what was asked for."""
 
-    def __init__(self, broker_configs: Any = None, offsets: Any = None, cluster: Any = None) -> None:
-        self.broker_configs, self.offsets, self.cluster = broker_configs or {}, offsets or {}, cluster
+    def __init__(self, broker_configs: Any = None, offsets: Any = None) -> None:
+        self.broker_configs, self.offsets = broker_configs or {}, offsets or {}
         self.asked, self.specs = [], []
         self.described = settled(None)
 
@@ -158,9 +158,6 @@ class Admin:
 
     def describe_topics(self, topics: Any, **options: Any) -> Any:
         return dict.fromkeys(topics.topic_names, self.described)
-
-    def describe_cluster(self, **options: Any) -> Any:
-        return self.cluster
 
 
 def entry(name: Any, value: Any, source: Any, *, sensitive: Any = False) -> Any:
