@@ -32,8 +32,11 @@ from kafka_rebalance.report.candidate.kafka_json_files import plan_file, rollbac
 from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES
 from kafka_rebalance.report.candidate.risk import way_back_words
 from kafka_rebalance.report.candidate.search_query import MOST_TEXT, SORTS, MovesPage
+from kafka_rebalance.report.first_screen.looks import limits_sum, looks_of, moves_sum
+from kafka_rebalance.report.first_screen.risks import RISKS_SHOWN
 from kafka_rebalance.report.fleet.cluster_health import Link, Overview
 from kafka_rebalance.report.plots.broker_loads import Row, broker_plots, draw
+from kafka_rebalance.report.plots.brokers_at_a_glance import glance_plot
 from kafka_rebalance.report.plots.bytes_against_evenness import candidates_plot
 from kafka_rebalance.report.plots.disk_fullness import disk_plot
 from kafka_rebalance.report.plots.figure import Plot
@@ -54,6 +57,7 @@ from kafka_rebalance.report.run.why_recommended import (
 STATIC = {"report.css": "text/css"} | dict.fromkeys(
     ("refresh.js", "links.js", "drift.js", "requests.js", "parts.js"), "text/javascript"
 )  # name: media type. The web app serves no other file
+GLANCE = "glance"  # the name of the picture on the first screen; the others have numbers
 TABLES = "tables"  # below the run's page: CSV files
 REQUESTS = "requests"  # below the clusters' page: a tag that changes when somebody asks for or gives an approval
 FINDINGS_SHOWN, TOPICS_SHOWN = 30, 5  # of the segment settings, and of the topics of one finding
@@ -139,6 +143,8 @@ def render_page(
     run_url: str | None,
     is_live: bool = False,
     drift_url: str | None = None,
+    answer_url: str = "",
+    cancel_url: str = "",
     now: datetime | None = None,
     holds: tuple[str, ...] = (),
     superseded: str = "",
@@ -146,7 +152,8 @@ def render_page(
     """The page, with style and scripts from `static_url`. It fetches long tables from below `run_url`, its own address.
 
     A live page keeps itself up to date while it is open, and says if nobody has followed the run until `now`. It
-    fetches the changes in the cluster since the snapshot from `drift_url`. `holds` says in words what keeps the run
+    fetches the changes in the cluster since the snapshot from `drift_url`. Its button leads to Airflow's page of the
+    request (`answer_url`), or of the Dag that can stop the run (`cancel_url`). `holds` says in words what keeps the run
     from going on, and `superseded` what came after it.
     """
     focus = report.focus
@@ -163,6 +170,7 @@ def render_page(
         details=details,
         later=[candidate for candidate in report.candidates if candidate.name not in shown],
         metrics=METRICS,
+        GLANCE=GLANCE,
         phases=PHASES,
         states=BATCH_STATES,
         findings_shown=FINDINGS_SHOWN,
@@ -170,6 +178,10 @@ def render_page(
         state=report.state,
         is_live=is_live,
         drift_url=drift_url,
+        answer_url=answer_url,
+        cancel_url=cancel_url,
+        looks=looks_of(report),
+        risks_shown=RISKS_SHOWN,
         live=live_words(report, now if is_live else None, is_active=is_active),
         is_active=is_active,
         holds=holds,
@@ -262,15 +274,17 @@ def render_drift(
 
 def picture(report: RunReport) -> bytes | None:
     """The brokers' disks before and after the candidate in focus, as SVG; None if they are not known."""
-    plots = broker_plots(report.focus.brokers) if report.focus is not None else ()
-    return plots[0].svg().encode() if plots else None
+    return plot_picture(report.focus, GLANCE) if report.focus is not None else None
 
 
-def plot_picture(candidate: CandidateReport, number: int) -> bytes | None:
-    """A plot of the candidate as SVG, by the number in the addresses of the page; None if there is none."""
-    details = details_of(candidate)
-    plots = (*details.plots, details.disk_plot, details.timetable_plot)
-    plot = plots[number] if number < len(plots) else None
+def plot_picture(candidate: CandidateReport, name: str) -> bytes | None:
+    """A plot of the candidate as SVG, by its name in the addresses of the page; None if there is none."""
+    if name == GLANCE:
+        plot = glance_plot(candidate.brokers)
+    else:
+        details = details_of(candidate)
+        plots = (*details.plots, details.disk_plot, details.timetable_plot)
+        plot = {str(number): plot for number, plot in enumerate(plots)}.get(name)
     return None if plot is None else plot.svg().encode()
 
 
@@ -310,6 +324,9 @@ def _environment() -> Environment:
         ids=lambda replicas: ", ".join(map(str, replicas)),
         kept=_kept,
         way_back=way_back_words,
+        figure=lambda figure: f"{figure.value}, {figure.word}",
+        moves_sum=moves_sum,
+        limits_sum=limits_sum,
         of_log_dir=amount,
         plan_file=plan_file,
         rollback_file=rollback_file,

@@ -74,9 +74,9 @@ def log_in(browser: Chrome, url: str, user: str) -> None:
     )
 
 
-def look_as(browser: Chrome, width: int, *, dark: bool = False) -> None:
-    """From now on pages are that many CSS pixels wide, in the reader's light or dark mode."""
-    screen = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
+def look_as(browser: Chrome, width: int, *, height: int = 844, dark: bool = False) -> None:
+    """From now on pages have a window of that many CSS pixels, in the reader's light or dark mode."""
+    screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     mode = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [mode]})

@@ -58,7 +58,7 @@ def section(page: str) -> str:
 
 def test_a_sound_cluster_is_one_sentence_on_the_page_and_one_line_in_the_request() -> None:
     words = text_of(section(render_file(report(SOUND))).partition("<details>")[0])
-    assert words == "Segment settings 1 topic on 6 brokers: no finding."
+    assert words == "Segment settings 0 errors, 0 warnings 1 topic on 6 brokers: no finding."
     body = approval_body(report(SOUND))
     assert "**Segment settings** · 1 topic on 6 brokers: 0 errors, 0 warnings\n\n" in body
 

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
-import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import uvicorn
-from fastapi.testclient import TestClient
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
@@ -32,108 +26,18 @@ from support.airflow.browser import (
     keep_picture,
     look_as,
     open_all,
-    open_browser,
     overflow,
 )
+from support.airflow.run_stages import LOOKED_AT, STAGES, of_today, run_at
 from support.airflow.web_run import Run, janitor_report, waiting
 from support.documents import report_samples as samples
-from support.waiting import wait
+
+pytestmark = pytest.mark.usefixtures("left_again")
 
 DEADLINE_SECONDS = 30
-LOOKED_AT = datetime.fromisoformat(samples.progress()["updated_at"])
 WIDTHS = (1280, 390)
-CHANGED = {"at": "2026-05-03T15:05:00+00:00", "bytes_per_second": 25_000_000, "by": "uma"}
-WINDOW = {"not_before": None, "finish_by": "2026-05-03T16:00:00+00:00"}
-UNDER_WAY = {
-    json_files.DECISION: samples.decision(),
-    json_files.THROTTLE: samples.throttle(
-        bytes_per_second=25_000_000, first_bytes_per_second=50_000_000, rate_changes=[CHANGED]
-    ),
-    json_files.BATCHES: samples.batches(),
-    json_files.PROGRESS: samples.progress(
-        busiest_bytes=46 * samples.GIB,
-        later_busiest_bytes=[40 * samples.GIB],
-        this_batch=samples.progress()["this_batch"] | {"bytes_total": 97 * samples.GIB},
-    ),
-}
-WAITS = samples.progress(
-    later_busiest_bytes=[70 * samples.GIB, 70 * samples.GIB],
-    state="waiting",
-    waiting_for=["Broker 4 is not registered. Start it. The run requests the next batch when it is back."],
-)
-ENDED = {
-    "format_version": 1,
-    "batches": [
-        batch | {"state": "done", "finished_at": "2026-05-03T15:35:00+00:00", "measured_bytes": measured}
-        for batch, measured in zip(samples.batches()["batches"], (166 * samples.GIB, None), strict=True)
-    ],
-}
-STAGES: dict[str, dict[str, Any]] = {
-    "waiting": {},
-    "executing": UNDER_WAY,
-    "paused": UNDER_WAY | {json_files.PROGRESS: WAITS, json_files.LEFT_OUT: samples.left_out()},
-    "ended": UNDER_WAY,
-    "verified": UNDER_WAY | {json_files.BATCHES: ENDED, json_files.VERIFICATION: samples.verification(passed=True)},
-    "failed": UNDER_WAY | {json_files.VERIFICATION: samples.verification()},
-}
 # axe takes seconds: it looks at stages that have every part of the page between them, at each width, light and dark.
 JUDGED = {("waiting", 1280, False), ("paused", 390, True), ("failed", 1280, False)}
-
-
-@pytest.fixture(scope="module")
-def served(client: TestClient) -> Iterator[str]:
-    """The address of Airflow's api-server, which runs in a thread of this process."""
-    listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(client.app, lifespan="off", log_level="warning"))  # type: ignore[arg-type]
-    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
-    thread.start()
-    wait("the api-server has started", lambda: server.started, DEADLINE_SECONDS)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(DEADLINE_SECONDS)
-    listening.close()
-
-
-@pytest.fixture(scope="module")
-def browser(
-    served: str, login: dict[str, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Chrome]:
-    """Logged in as vera, who may look."""
-    for opened in open_browser(tmp_path_factory.mktemp("browser")):
-        opened.get(f"{served}/kafka-rebalance/static/report.css")
-        opened.add_cookie({"name": "_token", "value": login["vera"]["Authorization"].removeprefix("Bearer ")})
-        yield opened
-
-
-@pytest.fixture(autouse=True)
-def _leave_each_page(browser: Chrome, tables: None) -> Iterator[None]:
-    """A page that is left open goes on asking: without the samples of `tables` it would be answered 503."""
-    console_errors(browser)
-    yield
-    browser.get("about:blank")
-
-
-def run_at(stage: str, folder: Path | None = None) -> Run:
-    """A run in Airflow's state of that stage, with its documents."""
-    run = Run(state="success" if stage == "verified" else "failed" if stage in ("ended", "failed") else "running")
-    run.folder = folder or run.folder
-    run.ready()
-    for name, content in STAGES[stage].items():
-        json_files.write_json(run.folder, name, of_today(content))
-    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
-    json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot | {"window": of_today(WINDOW)})
-    return run
-
-
-def of_today(document: dict[str, Any]) -> dict[str, Any]:
-    """The sample as if its run were going on now: who follows a run has just looked at it."""
-    later = datetime.now(UTC).replace(microsecond=0) - LOOKED_AT
-    times = r"2026-05-03T[\d:]+\+00:00"
-    moved: dict[str, Any] = json.loads(
-        re.sub(times, lambda at: (datetime.fromisoformat(at[0]) + later).isoformat(), json.dumps(document))
-    )
-    return moved
 
 
 def seen(browser: Chrome) -> str:
@@ -160,24 +64,6 @@ def test_a_runs_page_fits_is_accessible_and_logs_no_error(browser: Chrome, serve
             if (stage, width, dark) in JUDGED:
                 assert grave_findings(browser) == []
     assert console_errors(browser) == []
-
-
-def test_the_first_screen_at_the_approval_says_why_what_it_takes_and_what_is_recommended(
-    browser: Chrome, served: str
-) -> None:
-    """SCREENSHOTS=docs/img makes the README's picture anew."""
-    run = run_at("waiting")
-    waiting(run)
-    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
-    changed = {"reason": "Brokers 5 and 6 are new and hold nothing", "window": {"not_before": None, "finish_by": None}}
-    json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot | changed)
-    look_as(browser, 1280)
-    browser.get(f"{served}{run.url}")
-    keep_picture(browser, "run-at-the-approval")
-    bottom = "return arguments[0].getBoundingClientRect().bottom <= innerHeight"
-    for words in ("Waits for approval", changed["reason"], "If nothing is done:", "recommended", "Copies", "Takes"):
-        element = browser.find_element(By.XPATH, f"//*[normalize-space(text())='{words}']")
-        assert browser.execute_script(bottom, element), f"{words}: one has to scroll"
 
 
 def test_the_overview_fits_is_accessible_and_logs_no_error(
@@ -313,7 +199,8 @@ def test_an_answer_shows_on_a_page_that_is_left_open_and_takes_nothing_away(
 
     json_files.write_json(run.folder, json_files.DECISION, of_today(samples.decision(choice)))
     wait_until(browser, lambda: words in seen(browser), "the answer does not show")
-    assert "Fine before the evening peak" in seen(browser), "the decision's own section is there too"
+    everything = browser.find_element(By.TAG_NAME, "main").get_attribute("textContent")
+    assert "Fine before the evening peak" in everything, "the decision's own section is there too"
     assert "Waits for approval" not in seen(browser)
     state = "return [document.activeElement === arguments[0], arguments[0].value, arguments[1].open]"
     assert browser.execute_script(state, search, moves) == [True, "broker", True]
@@ -339,17 +226,20 @@ def test_an_answer_for_another_plan_than_the_one_that_is_read_is_told_and_linked
         keep_picture(browser, f"answered-light-{width}")
         assert overflow(browser) <= 0
     browser.find_element(By.LINK_TEXT, "Show the run as it is now").click()
-    wait_until(browser, lambda: "Light: brokers and moves" in opened_parts(browser), "the link leads elsewhere")
+    wait_until(browser, lambda: "Light" in approved_parts(browser), "the link leads elsewhere")
     assert "The run now has another plan than this page shows" not in seen(browser)
     assert console_errors(browser) == []
 
 
-def opened_parts(browser: Chrome) -> list[str]:
-    return [one.text for one in browser.find_elements(By.CSS_SELECTOR, "details[open] > summary")]
+def approved_parts(browser: Chrome) -> str:
+    """What the page says was approved, in the heading of that part."""
+    return " ".join(one.text for one in browser.find_elements(By.XPATH, "//summary[h2='What was approved']"))
 
 
 def open_part(browser: Chrome, part: WebElement) -> None:
     """Opens a part that is fetched when it is opened, by a click, and waits for it."""
+    open_around = "for (let one = arguments[0]; (one = one.parentElement?.closest('details')); ) one.open = true"
+    browser.execute_script(open_around, part)
     summary = part.find_element(By.TAG_NAME, "summary")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", summary)
     summary.click()

@@ -11,6 +11,7 @@ from kafka_rebalance.execution.eta import with_controller
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange
+from kafka_rebalance.report.units import format_share
 
 # In the order of the page.
 METRICS = (Metric.DISK, Metric.BYTES_IN, Metric.LEADER_BYTES_OUT, Metric.LEADERS, Metric.REPLICAS)
@@ -90,8 +91,24 @@ class CandidateReport(ProposedCandidate):
         return (metric, high, low) if high - low >= 0.005 else None
 
     @property
+    def above_least(self) -> float | None:
+        """How far its bytes are above the least possible, as a share of that; None without bytes or without a bound."""
+        if not self.moved_bytes or not self.moved_bytes_bound:
+            return None
+        return max(0.0, self.moved_bytes / self.moved_bytes_bound - 1)
+
+    @property
     def title(self) -> str:
         return TITLES.get(self.name, self.name) + (" (fewest bytes, proven to a thousandth)" if self.is_proven else "")
+
+
+def above_least_words(candidate: CandidateReport) -> str:
+    """`the least possible`, or `within 3 % of the least possible`; empty if nobody knows."""
+    above = candidate.above_least
+    if above is None:
+        return ""
+    up = max(0.01, -(-round(above * 1e6) // 10_000) / 100)  # the next whole percent
+    return "the least possible" if above <= 0 else f"within {format_share(up)} of the least possible"
 
 
 def off_share(candidate: CandidateReport) -> float | None:

@@ -10,7 +10,7 @@ from kafka_rebalance.documents.snapshot import AutomaticElections
 from kafka_rebalance.execution.eta import MIN_SECONDS, eta_range
 from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
 from kafka_rebalance.model.metrics import noun_of
-from kafka_rebalance.report.candidate.candidate_report import CandidateReport
+from kafka_rebalance.report.candidate.candidate_report import CandidateReport, above_least_words
 from kafka_rebalance.report.candidate.fullest_log_dirs import fullest_words
 from kafka_rebalance.report.candidate.risk import worst_case_words
 from kafka_rebalance.report.run.diagnosis import otherwise_words, why_words
@@ -68,7 +68,8 @@ def brief(report: RunReport, named: Named = str) -> Brief:
 def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[tuple[str, str], ...]:
     moves = format_count(focus.partitions, "move", "moves")
     batches = format_count(focus.batches, "batch", "batches")
-    facts = [("Copies", f"{format_bytes(focus.moved_bytes)} in {moves}, {batches}{_above_bound(focus)}")]
+    least = above_least_words(focus)
+    facts = [("Copies", f"{format_bytes(focus.moved_bytes)} in {moves}, {batches}{least and f'; {least}'}")]
     facts.append(("Preferred leaders", f"{format_count(focus.leader_changes)} change"))
     stays = stays_words(focus.stays_behind or (), named)
     facts += [(STAYS_BEHIND, stays)] if stays else []
@@ -109,14 +110,6 @@ def _of_unknown_size(focus: CandidateReport) -> str:
         return ""
     named = ", ".join(map(str, unknown[:_NAMED])) + (f" and {len(unknown) - _NAMED} more" if unknown[_NAMED:] else "")
     return f" of the disks whose size is known; it is not known for broker {named}"
-
-
-def _above_bound(focus: CandidateReport) -> str:
-    if not focus.moved_bytes or not focus.moved_bytes_bound:
-        return ""
-    above = focus.moved_bytes / focus.moved_bytes_bound - 1
-    up = max(0.01, -(-round(above * 1e6) // 10_000) / 100)  # the next whole percent
-    return "; the least possible" if above <= 0 else f"; within {format_share(up)} of the least possible"
 
 
 def _window(report: RunReport, seconds: float) -> str:

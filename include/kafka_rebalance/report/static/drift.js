@@ -9,7 +9,7 @@
   const say = (text) => {
     const note = document.createElement("p");
     note.textContent = text;
-    part()?.replaceChildren(part().querySelector("h2"), note, link());
+    part()?.replaceChildren(part().querySelector("summary"), note, link());
   };
 
   const link = () => {
@@ -20,6 +20,15 @@
     to.textContent = "Look again";
     again.append(to);
     return again;
+  };
+
+  // What would keep the plan from being written has to be read before anything else.
+  const warn = (text) => {
+    const note = document.getElementById("drift-note");
+    if (!note) return;
+    note.textContent = text;
+    note.hidden = !text;
+    if (text) part().open = true;
   };
 
   const load = async () => {
@@ -35,6 +44,7 @@
     if (!fresh) return say(`Airflow answered ${answer.status}, so this page does not know what has changed since the snapshot.`);
     if (!part()) return;
     part().replaceChildren(...[...fresh.childNodes].map((node) => document.adoptNode(node)));
+    warn(fresh.dataset.note ?? "");
     left -= 1;
     if (fresh.dataset.again === "yes" && left > 0) window.setTimeout(load, 5000);
   };

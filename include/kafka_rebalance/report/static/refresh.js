@@ -20,7 +20,7 @@
   };
 
   // The content of these nodes comes from a script of this page, or from the reader.
-  const isTheirOwn = (node) => node.id === "refresh-note" || node.id === "drift" || node.dataset.loaded === "yes";
+  const isTheirOwn = (node) => ["refresh-note", "drift", "drift-note"].includes(node.id) || node.dataset.loaded === "yes";
 
   const mend = (old, fresh) => {
     if (old.nodeType === Node.TEXT_NODE) {
@@ -44,7 +44,7 @@
     if (node.nodeType !== Node.ELEMENT_NODE) return String(node.nodeType);
     if (node.id) return `${node.nodeName} #${node.id}`;
     const hasTitle = node.nodeName === "DETAILS" || node.nodeName === "SECTION";
-    const title = hasTitle ? node.querySelector("summary, h2")?.textContent.replace(/\d+/g, "") : "";
+    const title = hasTitle ? (node.querySelector("h2") ?? node.querySelector("summary"))?.textContent.replace(/\d+/g, "") : "";
     return `${node.nodeName} ${node.getAttribute("aria-label") || node.className} ${title}`;
   };
 

@@ -16,7 +16,7 @@ from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, r
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError, SettingsError
 from kafka_rebalance.report.page import picture, render_drift, render_message, render_page
-from kafka_rebalance.report.run_state import ACTIVE_STATES
+from kafka_rebalance.report.run_state import ACTIVE_STATES, RunState
 from kafka_rebalance.steps.freeze import VARIABLE, frozen_clusters
 from kafka_rebalance.steps.read_fleet import read_run_state
 from kafka_rebalance.steps.rebalance.plan_drift import PATIENCE_SECONDS, drift_now
@@ -24,12 +24,13 @@ from kafka_rebalance.steps.rebalance.plan_tables import begin_to_read
 from kafka_rebalance.steps.rebalance.read_report import read_reassignment, read_report
 from kafka_rebalance.steps.run_folder import RunFolder, check_shared, file_name, open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.urls import run_page_url, static_url
+from kafka_rebalance.workflow.urls import answer_url, base_path, run_page_url, static_url
 from kafka_rebalance.workflow.web import run_records
 
 log = logging.getLogger(__name__)
 
 MANY_MOVES = 10_000  # so many are read in advance: a search should not wait for them
+APPROVE_TASK, CANCEL_DAG = "approve", "kafka_rebalance_cancel"
 NEWER_READ = 30  # runs of the Dag after this one that are looked at
 
 
@@ -79,6 +80,8 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
         run_url=run_page_url(dag_id, run_id),
         is_live=is_active and (state.changes_by_itself or state.waits_for_people),
         drift_url=f"{run_page_url(dag_id, run_id)}/drift" if is_active and state.may_be_written else None,
+        answer_url=answer_url(dag_id, run_id, APPROVE_TASK) if state is RunState.WAITING and is_asked else "",
+        cancel_url=f"{base_path()}/dags/{CANCEL_DAG}" if is_active and state.is_unverified else "",
         now=datetime.now(UTC),
         holds=holds(session, dag_id, report.connection_id) if is_active else (),
         superseded=superseded_by(session, dag_run, folder) if is_active and state.is_before_writes else "",

@@ -83,7 +83,7 @@ def test_the_picture_has_its_own_address_on_the_live_page() -> None:
     assert focus is not None
     plot = timetable_plot(focus.timetable, focus.makespan_seconds)
     assert plot is not None
-    for number in range(10):
+    for number in map(str, range(10)):
         picture = plot_picture(focus, number)
         if picture == plot.svg().encode():
             assert f"/run/plot?candidate=balanced&amp;number={number}" in page

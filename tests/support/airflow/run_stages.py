@@ -1,0 +1,71 @@
+"""Runs in every stage of the run's page, as if they were going on now."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kafka_rebalance.documents import json_files
+from support.airflow.web_run import Run
+from support.documents import report_samples as samples
+
+LOOKED_AT = datetime.fromisoformat(samples.progress()["updated_at"])
+CHANGED = {"at": "2026-05-03T15:05:00+00:00", "bytes_per_second": 25_000_000, "by": "uma"}
+WINDOW = {"not_before": None, "finish_by": "2026-05-03T16:00:00+00:00"}
+UNDER_WAY = {
+    json_files.DECISION: samples.decision(),
+    json_files.THROTTLE: samples.throttle(
+        bytes_per_second=25_000_000, first_bytes_per_second=50_000_000, rate_changes=[CHANGED]
+    ),
+    json_files.BATCHES: samples.batches(),
+    json_files.PROGRESS: samples.progress(
+        busiest_bytes=46 * samples.GIB,
+        later_busiest_bytes=[40 * samples.GIB],
+        this_batch=samples.progress()["this_batch"] | {"bytes_total": 97 * samples.GIB},
+    ),
+}
+WAITS = samples.progress(
+    later_busiest_bytes=[70 * samples.GIB, 70 * samples.GIB],
+    state="waiting",
+    waiting_for=["Broker 4 is not registered. Start it. The run requests the next batch when it is back."],
+)
+ENDED = {
+    "format_version": 1,
+    "batches": [
+        batch | {"state": "done", "finished_at": "2026-05-03T15:35:00+00:00", "measured_bytes": measured}
+        for batch, measured in zip(samples.batches()["batches"], (166 * samples.GIB, None), strict=True)
+    ],
+}
+STAGES: dict[str, dict[str, Any]] = {
+    "waiting": {},
+    "executing": UNDER_WAY,
+    "paused": UNDER_WAY | {json_files.PROGRESS: WAITS, json_files.LEFT_OUT: samples.left_out()},
+    "ended": UNDER_WAY,
+    "verified": UNDER_WAY | {json_files.BATCHES: ENDED, json_files.VERIFICATION: samples.verification(passed=True)},
+    "failed": UNDER_WAY | {json_files.VERIFICATION: samples.verification()},
+}
+
+
+def run_at(stage: str, folder: Path | None = None) -> Run:
+    """A run in Airflow's state of that stage, with its documents."""
+    run = Run(state="success" if stage == "verified" else "failed" if stage in ("ended", "failed") else "running")
+    run.folder = folder or run.folder
+    run.ready()
+    for name, content in STAGES[stage].items():
+        json_files.write_json(run.folder, name, of_today(content))
+    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
+    json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot | {"window": of_today(WINDOW)})
+    return run
+
+
+def of_today(document: dict[str, Any]) -> dict[str, Any]:
+    """The sample as if its run were going on now: who follows a run has just looked at it."""
+    later = datetime.now(UTC).replace(microsecond=0) - LOOKED_AT
+    times = r"2026-05-03T[\d:]+\+00:00"
+    moved: dict[str, Any] = json.loads(
+        re.sub(times, lambda at: (datetime.fromisoformat(at[0]) + later).isoformat(), json.dumps(document))
+    )
+    return moved
