@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.report.page import FINDINGS_SHOWN, render_file
-from kafka_rebalance.report.requests.rebalance import BODY_BYTES, approval_body
+from kafka_rebalance.report.requests.rebalance import approval_body
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run_state import RunState
 from kafka_rebalance.verification.segments.next_roll import expected_rolls
@@ -56,11 +56,9 @@ def section(page: str) -> str:
     return found[0]
 
 
-def test_a_sound_cluster_is_one_sentence_on_the_page_and_one_line_in_the_request() -> None:
+def test_a_sound_cluster_is_one_sentence() -> None:
     words = text_of(section(render_file(report(SOUND))).partition("<details>")[0])
     assert words == "Segment settings 0 errors, 0 warnings 1 topic on 6 brokers: no finding."
-    body = approval_body(report(SOUND))
-    assert "**Segment settings** · 1 topic on 6 brokers: 0 errors, 0 warnings\n\n" in body
 
 
 def test_a_run_without_an_audit_has_no_section() -> None:
@@ -80,10 +78,6 @@ def test_each_finding_has_severity_topic_brokers_value_source_and_remedy_errors_
     assert "segment.jitter.ms: topic; segment.ms: topic" in rows[0]
     assert "Lower segment.jitter.ms well below segment.ms." in rows[0]
     assert rows[1].startswith("warning short on broker 1, 2, 3 retention.ms is 1 d")
-    body = approval_body(report(found))
-    assert "1 error, 1 warning" in body
-    assert "- error, `topic broken, broker 1, 2, 3`: segment.jitter.ms 5 reaches" in body
-    assert body.index("- error") < body.index("- warning")
 
 
 def test_long_lists_are_cut_and_counted() -> None:
@@ -93,10 +87,6 @@ def test_long_lists_are_cut_and_counted() -> None:
     assert f"1 error, 40 warnings, the first {FINDINGS_SHOWN} shown" in text_of(page)
     assert len(TABLE_ROW.findall(page.partition("</table>")[0])) == FINDINGS_SHOWN + 1
     assert "same0, same1, same2, same3, same4 and 4 more" in text_of(page)
-    body = approval_body(report(segments(many)))
-    assert len(body.encode()) <= BODY_BYTES
-    assert "topic same0, same1, same2 and 6 more" in body
-    assert "- the others are in the report" in body
 
 
 def test_what_stops_the_copies_is_said_first_and_the_candidates_are_not_offered() -> None:
@@ -110,8 +100,9 @@ def test_what_stops_the_copies_is_said_first_and_the_candidates_are_not_offered(
     assert f"error {TOPIC} on broker 5, 6 segment.bytes is 100000, replica.fetch.max.bytes 1048576" in words
     assert page.count('<span class="failed">not offered</span>') == 2
     body = approval_body(found)
-    assert "**not offered** for approval, because a new replica could not catch up: `light`, `balanced`" in body
-    assert body.index("not offered") < body.index("replica.fetch.max.bytes 1048576")
+    assert (
+        "**Can go wrong** Its copies could not end: `segment.bytes is 100000, replica.fetch.max.bytes 1048576" in body
+    )
     assert body.count(", **not offered** |") == 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from kafka_rebalance.execution.eta import MIN_SECONDS, EtaRange, eta_range
 from kafka_rebalance.model.metrics import noun_of
@@ -33,9 +34,18 @@ class KeyFigure:
     note: str = ""
 
 
-def key_figures(report: RunReport, candidate: CandidateReport) -> tuple[KeyFigure, ...]:
-    """Bytes, time, fullest disk, evenness and worst loss, always in this order."""
-    return (
+class KeyFigures(NamedTuple):
+    """In the order in which they are shown."""
+
+    copies: KeyFigure
+    takes: KeyFigure
+    fullest_disk: KeyFigure
+    evenness: KeyFigure
+    worst_loss: KeyFigure
+
+
+def key_figures(report: RunReport, candidate: CandidateReport) -> KeyFigures:
+    return KeyFigures(
         _copies(candidate),
         _takes(report, candidate),
         _fullest_disk(report, candidate),

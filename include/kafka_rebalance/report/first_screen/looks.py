@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
-from kafka_rebalance.report.first_screen.key_figures import KeyFigure, key_figures
+from kafka_rebalance.report.first_screen.key_figures import KeyFigures, key_figures
 from kafka_rebalance.report.first_screen.risks import Risk, risks
 from kafka_rebalance.report.plots.brokers_at_a_glance import glance_plot
 from kafka_rebalance.report.plots.figure import Plot
@@ -19,7 +19,7 @@ class Look:
 
     number: int  # in the address of its part of the page
     candidate: CandidateReport
-    figures: tuple[KeyFigure, ...]
+    figures: KeyFigures
     risks: tuple[Risk, ...]
     plot: Plot | None
     is_default: bool  # shown until the reader chooses another one
@@ -30,10 +30,6 @@ class Look:
     def has_capacities(self) -> bool:
         """Whether the picture shows what disks can hold."""
         return any(one.disk_capacity_bytes for one in self.candidate.brokers)
-
-    @property
-    def worst_loss(self) -> KeyFigure:
-        return self.figures[-1]
 
 
 def looks_of(report: RunReport) -> tuple[Look, ...]:

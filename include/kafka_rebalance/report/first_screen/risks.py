@@ -32,15 +32,18 @@ def risks(report: RunReport, candidate: CandidateReport, named: Named = str) -> 
     `named` quotes the names of racks, topics and people.
     """
     return (
-        *_cannot_end(report, candidate),
+        *_cannot_end(report, candidate, named),
         *_makes_worse(report, candidate, named),
         *_stays_undone(report, candidate, named),
     )
 
 
-def _cannot_end(report: RunReport, candidate: CandidateReport) -> Iterator[Risk]:
+def _cannot_end(report: RunReport, candidate: CandidateReport, named: Named) -> Iterator[Risk]:
     if candidate.name in report.stopped:
-        yield Risk("With today's segment settings its copies could not end.", "Mend the settings, then plan again.")
+        own = report.segments.candidates.get(candidate.name) if report.segments is not None else None
+        first = own.stops[0] if own is not None and own.stops else None
+        why = "" if first is None else f": {named(first.text)}"
+        yield Risk(f"Its copies could not end{why}.", "Mend these segment settings, then plan again.")
     cost, throttle = report.costs.get(candidate.name), report.throttle_of(candidate)
     if cost is not None and throttle is not None and candidate.moved_bytes and cost.least_bytes_per_second > throttle:
         least = format_rate(cost.least_bytes_per_second)
@@ -141,6 +144,13 @@ def _stays_undone(report: RunReport, candidate: CandidateReport, named: Named) -
         yield Risk(
             f"{replicas} on broker {brokers} ({size}), which the job should empty. The verification fails then.",
             "Look at Why before you approve: it names topics and reasons.",
+        )
+    own = report.segments.candidates.get(candidate.name) if report.segments is not None else None
+    if own is not None and own.finding_count:
+        count = format_count(own.finding_count, "segment setting or limit", "segment settings or limits")
+        yield Risk(
+            f"{count} would change with the new brokers: {named(own.findings[0].text)}.",
+            "Look at Segment settings before you approve.",
         )
     further = further_runs_words(report, candidate)
     if further:

@@ -11,7 +11,6 @@ from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.report.candidate.candidate_report import DiskCourse
 from kafka_rebalance.report.page import render_file
 from kafka_rebalance.report.plots.disk_fullness import disk_plot
-from kafka_rebalance.report.requests.rebalance import approval_body
 from kafka_rebalance.report.run.run_report import RunReport
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
@@ -47,11 +46,6 @@ def test_the_page_says_how_full_log_dirs_may_get() -> None:
     assert ">before</td>" in page
     assert "&lt;script&gt;" in render_file(report(proposals=with_log_dirs(samples.HOSTILE)))
     assert "<script>alert" not in render_file(report(proposals=with_log_dirs(samples.HOSTILE)))
-
-
-def test_a_path_cannot_change_the_request() -> None:
-    said = approval_body(report(proposals=with_log_dirs("/data_*[x](http://evil.example)`|")))
-    assert "fullest log dir meanwhile `/data_*[x](http://evil.example)'¦` of broker 5, 71 % expected" in said
 
 
 def test_the_highest_line_lies_below_the_edge_of_the_picture() -> None:
