@@ -56,9 +56,14 @@ def throttle_janitor() -> None:
 
     @task(map_index_template="{{ task.op_kwargs['connection_id'] }}")
     def tend(connection_id: str, params: Any = None, dag_run: Any = None) -> dict[str, Any]:
-        return run_step(
-            "kafka_rebalance.steps.janitor.look_after_cluster.look_after_cluster", dag_run, connection_id, params
-        )
+        from kafka_rebalance.workflow.gauges import send_gauges
+
+        try:
+            return run_step(
+                "kafka_rebalance.steps.janitor.look_after_cluster.look_after_cluster", dag_run, connection_id, params
+            )
+        finally:  # an alert fails the task, and is what metrics are for
+            send_gauges(connection_id)
 
     tend.expand(connection_id=clusters())
 

@@ -17,6 +17,7 @@ from typing import Any
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.documents.storage import make_folder
 from kafka_rebalance.errors import ArtifactError, LockHeldError, ReadError, UnwatchedError
 from kafka_rebalance.execution.janitor.follower_silence import Sighting
@@ -27,6 +28,7 @@ from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.janitor import sweep
 from kafka_rebalance.steps.janitor.look_after_lease import Look, look_after_lease
+from kafka_rebalance.steps.janitor.run_progress import run_progress
 from kafka_rebalance.steps.janitor.sweep import Asked, read_asked
 from kafka_rebalance.steps.run.run_lock import forget_old_locks, noted_connections
 from kafka_rebalance.steps.run_folder import file_name
@@ -85,6 +87,7 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
                 look.warnings += found.unread
                 findings = [asdict(one) for one in found.findings if one.id not in cleaned]
             swept_at = now_text()
+    lease = _open_lease(deployment, look.cluster_id)
     raised_before = before.get("raised", {})
     raised = {key: now_text() for key in look.alerts if _is_due(raised_before.get(key), REMIND_SECONDS)}
     report = {
@@ -93,6 +96,9 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
         "looked_at": now_text(),
         "lines": look.lines,
         "lock": look.holder,
+        "locked_since": _locked_since(before, look.holder),
+        "throttle": None if lease is None else {key: getattr(lease, key) for key in ("taken_at", "bytes_per_second")},
+        "progress": run_progress(deployment, lease, before.get("progress"), datetime.now(UTC)),
         "followed": look.followed.to_mapping() if look.followed else None,
         "alerts": sorted(look.alerts.values()),
         "warnings": look.warnings,
@@ -121,6 +127,21 @@ def _watch(deployment: Deployment, cluster: OpenCluster, asked: Asked, followed:
         if not look.copying or look.alerts or asked or time.monotonic() >= until:
             return look
         time.sleep(LOOK_SECONDS)
+
+
+def _open_lease(deployment: Deployment, cluster_id: str) -> ThrottleLease | None:
+    try:
+        lease = lease_files.read(deployment, cluster_id)
+    except ArtifactError:
+        return None  # the look has told why
+    return lease if lease is not None and lease.released_at is None else None
+
+
+def _locked_since(before: Mapping[str, Any], holder: str | None) -> str | None:
+    """When the janitor first saw this holder of the lock."""
+    if holder is None:
+        return None
+    return before.get("locked_since") or now_text() if before.get("lock") == holder else now_text()
 
 
 def _is_due(at: object, seconds: float) -> bool:
