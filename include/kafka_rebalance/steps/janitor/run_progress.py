@@ -26,11 +26,11 @@ def run_progress(
         return None
     try:
         written = json_files.read_json_if_there(open_run_folder(deployment, lease.run_folder), json_files.PROGRESS)
+        seen = None if written is None else PROGRESS_FILE.decode(written)
     except (RunFolderError, ArtifactError):
         return None
-    if written is None:
+    if seen is None:
         return None
-    seen = PROGRESS_FILE.decode(written)
     found = {
         "run": lease.run,
         "partitions_left": max(0, seen.partitions_total - seen.partitions_done),
