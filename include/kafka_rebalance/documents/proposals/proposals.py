@@ -87,6 +87,10 @@ class FullestDisk:
     used_bytes: int
     capacity_bytes: int
 
+    @property
+    def used_share(self) -> float:
+        return self.used_bytes / self.capacity_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class FirstFull:

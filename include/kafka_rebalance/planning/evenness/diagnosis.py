@@ -23,8 +23,8 @@ def outlook(problem: Problem) -> Diagnosis:
         problem.settings.tolerance,
         tuple(_off(problem, ratios(loads, share))),
         broken_now(problem),
-        _fullest(problem),
-        _first_full(problem),
+        fullest_disk(problem),
+        first_full(problem),
         _leaving(problem, loads),
     )
 
@@ -49,7 +49,8 @@ def _at(problem: Problem, broker: int, share: float) -> BrokerShare:
     return BrokerShare(int(problem.brokers[broker]), round(share, 4) if np.isfinite(share) else None)
 
 
-def _fullest(problem: Problem) -> FullestDisk | None:
+def fullest_disk(problem: Problem) -> FullestDisk | None:
+    """Of the brokers that stay, by all log dirs of a broker together; None if no size is known."""
     capacity, known = problem.disk_capacity, sized_disks(problem)
     if not known.any():
         return None
@@ -59,7 +60,8 @@ def _fullest(problem: Problem) -> FullestDisk | None:
     return FullestDisk(int(problem.brokers[fullest]), int(used[fullest]), int(capacity[fullest]))
 
 
-def _first_full(problem: Problem) -> FirstFull | None:
+def first_full(problem: Problem) -> FirstFull | None:
+    """By the straight line from each partition's first sample to its last; None if nothing grows, or nobody knows."""
     capacity, growth = problem.disk_capacity, problem.growth_bytes_per_day
     if growth is None:
         return None

@@ -41,7 +41,7 @@ def why_words(outlook: Diagnosis, job: str) -> tuple[str, ...]:
         said.append(f"Every broker is within {format_share(outlook.tolerance)} of its share.")
     if outlook.fullest_disk is not None:
         disk = outlook.fullest_disk
-        share = format_share(disk.used_bytes / disk.capacity_bytes)
+        share = format_share(disk.used_share)
         said.append(
             f"The fullest disk is that of broker {disk.broker}: {share} of {format_bytes(disk.capacity_bytes)}."
         )

@@ -36,6 +36,10 @@ TABLES = {
         past_limit=pa.bool_(),
         brokers_away=pa.list_(pa.int32()),  # not registered though they hold replicas
         brokers_unread=pa.list_(pa.int32()),  # registered, but not measured: they did not report their log dirs
+        fullest_disk_broker=pa.int32(),
+        fullest_disk_share=pa.float64(),  # in use, of all log dirs of this broker
+        first_full_broker=pa.int32(),  # whose disk is full first if its partitions keep growing as before
+        first_full_days=pa.float64(),  # from the check on
     ),
     "decisions": _schema(  # one row for each answer, or a request that nobody answered
         dag_id=pa.string(),

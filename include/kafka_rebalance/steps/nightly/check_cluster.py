@@ -12,6 +12,7 @@ import pyarrow as pa
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.controller import controller_document
+from kafka_rebalance.documents.disks import Disks
 from kafka_rebalance.documents.segments import ClusterSegments
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError
 from kafka_rebalance.model.connection import ClusterConnection
@@ -26,7 +27,7 @@ from kafka_rebalance.steps.clusters import VERDICT
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.nightly.how_uneven import scores_of_the_rest, unread_words, verdict
+from kafka_rebalance.steps.nightly.how_uneven import disks_of_the_rest, scores_of_the_rest, unread_words, verdict
 from kafka_rebalance.steps.nightly.which_job import Wanted, which_job
 from kafka_rebalance.steps.nightly.why_not_propose import CheckedCluster, proposal_of, why_not
 from kafka_rebalance.steps.run import requester
@@ -69,6 +70,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     measured["brokers_away"] = list(taken.away.brokers)
     measured["brokers_unread"] = list(taken.unread.log_dirs)
     measured["is_whole"] = taken.away.is_empty and taken.unread.is_empty
+    disks = disks_of_the_rest(problem, taken)
     checked = CheckedCluster(deployment, connection_id, problem, policy, taken.configs["lock_holder"], now)
     result = {
         "connection_id": connection_id,
@@ -84,9 +86,13 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
         result["proposal"] = proposal_of(run_id, connection_id)
     controller = controller_document(taken.view, taken.controller)
     segments = with_first_findings(audit, FINDINGS_KEPT)
-    written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat()}
+    written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat(), "disks": disks}
     json_files.write_json(folder, VERDICT, written, source_digest=digest)
-    rows = {"metrics": metric_rows(taken), "balance": [_balance_row(result, run_id)], "audits": audit_rows(audit)}
+    rows = {
+        "metrics": metric_rows(taken),
+        "balance": [_balance_row(result, disks, run_id)],
+        "audits": audit_rows(audit),
+    }
     for table, added in rows.items():
         ledger_rows.append(deployment, table, connection_id, run_id, now, added)
     log.info("%s: %s", connection_id, result["text"])
@@ -138,13 +144,18 @@ def _proposal(checked: CheckedCluster, measured: Mapping[str, Any], wanted: Want
     return {"propose": reason is None, "not_proposed": reason, "text": text}
 
 
-def _balance_row(result: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+def _balance_row(result: Mapping[str, Any], disks: Disks, run_id: str) -> dict[str, Any]:
     """The verdict's figures. The skew of an unknown resource is null."""
+    fullest, first = disks.fullest, disks.first_full
     same = ("imbalance", "resource", "rack_violations", "limit", "past_limit", "brokers_away", "brokers_unread")
     return {
         "run_id": run_id,
         **{key: result[key] for key in same},
         **{f"skew_{resource}": skew for resource, skew in result["skew"].items()},
+        "fullest_disk_broker": fullest and fullest.broker,
+        "fullest_disk_share": fullest and fullest.used_share,
+        "first_full_broker": first and first.broker,
+        "first_full_days": first and first.days,
     }
 
 

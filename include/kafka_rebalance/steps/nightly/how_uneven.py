@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from kafka_rebalance.documents.disks import Disks
 from kafka_rebalance.documents.proposals.candidate_figures import Score
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.planning.evenness.diagnosis import first_full, fullest_disk
 from kafka_rebalance.planning.evenness.scores import scores
-from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.problem.arrays import Bools, Problem
 from kafka_rebalance.planning.problem.loads import loads_now, shares
 from kafka_rebalance.report.units import format_count
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, Unread
@@ -66,12 +68,28 @@ def scores_of_the_rest(problem: Problem, taken: Snapshot) -> dict[str, Score]:
     If the size of a partition is unknown, bytes in are left out, because they are estimated from all sizes. Disk is
     left out too if one of these brokers has a replica of the partition.
     """
-    silent = np.isin(problem.brokers, taken.unread.log_dirs)
-    rest = replace(problem, leaving=problem.leaving | silent)
-    loads = np.where(silent[:, None], 0.0, loads_now(problem))
+    rest = _without_silent(problem, taken)
+    loads = np.where(_silent(problem, taken)[:, None], 0.0, loads_now(problem))
     unknown = {"bytes_in"} if taken.unread.sizes else set()
     unknown |= {"disk"} if _disk_unknown(taken) else set()
     return {metric: score for metric, score in scores(rest, loads, shares(rest)).items() if metric not in unknown}
+
+
+def disks_of_the_rest(problem: Problem, taken: Snapshot) -> Disks:
+    """How full the disks of these brokers are. If the size of one of their partitions is unknown, so is this."""
+    if _disk_unknown(taken):
+        return Disks()
+    rest = _without_silent(problem, taken)
+    return Disks(fullest_disk(rest), first_full(rest), growth_is_known=rest.growth_bytes_per_day is not None)
+
+
+def _silent(problem: Problem, taken: Snapshot) -> Bools:
+    """[broker] Registered brokers that do not tell their log dirs."""
+    return np.isin(problem.brokers, taken.unread.log_dirs)
+
+
+def _without_silent(problem: Problem, taken: Snapshot) -> Problem:
+    return replace(problem, leaving=problem.leaving | _silent(problem, taken))
 
 
 def unread_words(taken: Snapshot) -> tuple[str, ...]:

@@ -1,0 +1,120 @@
+"""How full disks are, and which is full first, as the nightly check keeps it. The cluster is simulated."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.steps.clusters import VERDICT
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.nightly import check_cluster
+from kafka_rebalance.steps.run import cluster_snapshot
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.run_step import run_step
+from support.runs.rebalance_run import CONNECTION, connection_fields
+from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun
+
+CAPACITIES = {1: 16 * SIZE_BYTES, 2: 8 * SIZE_BYTES, 3: 8 * SIZE_BYTES, 4: 8 * SIZE_BYTES}
+USED = {1: 12 * SIZE_BYTES, 2: 5 * SIZE_BYTES, 3: SIZE_BYTES, 4: 0}
+COLUMNS = ("fullest_disk_broker", "fullest_disk_share", "first_full_broker", "first_full_days")
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    """All of it on brokers 1 and 2 of four, whose disks hold other files too."""
+    made = SimulatedCluster(monkeypatch, {"orders": dict.fromkeys(range(4), (1, 2))})
+    read_log_dirs = cluster_snapshot.sizes.read_log_dirs
+
+    def told(*arguments: Any, **options: Any) -> BrokerDisks:
+        found = read_log_dirs(*arguments, **options)
+        dirs = {b: (LogDir("/data", CAPACITIES[b], CAPACITIES[b] - USED[b]),) for b in found.log_dirs}
+        return replace(found, log_dirs=dirs)
+
+    monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", told)
+    return made
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    """Only for its connection, policy and folders: the check is a Dag of its own."""
+    return SimulatedRun(tmp_path, cluster, monkeypatch, run_id="scheduled__1")
+
+
+def checked(run: SimulatedRun, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(`disks` of verdict.json, the row of the ledger's table `balance`) of a check."""
+    run_step(check_cluster.check, run.dag_run, CONNECTION)
+    folder = max((tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir())
+    ((row,), _) = ledger_rows.read(airflow_deployment(), "balance", CONNECTION, 1)
+    return json_files.read_json(folder, VERDICT)["disks"], row
+
+
+def grown(cluster: SimulatedCluster, bytes_a_day: int) -> None:
+    """Every partition has grown by this over eight nights, up to its size of today."""
+    czxid, now = cluster.fake.znodes["/brokers/topics/orders"].czxid, datetime.now(UTC)
+    for night in range(8, 0, -1):
+        size = SIZE_BYTES - night * bytes_a_day
+        rows = [
+            {"topic": "orders", "partition": number, "size_bytes": size, "end_offset": 1, "start_offset": 0}
+            | {"topic_czxid": czxid}
+            for number in range(4)
+        ]
+        at = now - timedelta(days=night)
+        ledger_rows.append(airflow_deployment(), "metrics", CONNECTION, f"night-{night}", at, rows)
+
+
+def test_a_check_keeps_the_fullest_disk_and_the_one_that_is_full_first(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    """Brokers 1 and 2 grow by the same. Broker 1 has less of its disk free, and broker 2 fewer bytes."""
+    grown(cluster, SIZE_BYTES // 20)
+    disks, row = checked(run, tmp_path)
+    assert disks["fullest"] == {"broker": 1, "used_bytes": USED[1], "capacity_bytes": CAPACITIES[1]}
+    assert disks["first_full"] == {"broker": 2, "days": 15.0, "growth_bytes_per_day": SIZE_BYTES // 5}
+    assert disks["growth_is_known"] is True
+    assert [row[name] for name in COLUMNS] == [1, 0.75, 2, 15.0]
+
+
+def test_where_nothing_grows_no_disk_is_full_first(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    grown(cluster, 0)
+    disks, row = checked(run, tmp_path)
+    assert (disks["first_full"], disks["growth_is_known"]) == (None, True)
+    assert [row[name] for name in COLUMNS] == [1, 0.75, None, None]
+
+
+def test_the_growth_of_a_first_night_is_unknown_and_not_none(run: SimulatedRun, tmp_path: Path) -> None:
+    disks, _ = checked(run, tmp_path)
+    assert (disks["fullest"]["broker"], disks["first_full"], disks["growth_is_known"]) == (1, None, False)
+
+
+def test_the_disk_of_a_broker_that_does_not_tell_it_does_not_count(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection states its size, so by the replicas of others it would be full. Its other files are unknown."""
+    stated = connection_fields(cluster)  # type: ignore[arg-type]
+    stated["extra"]["broker_capacities"] = {1: {"disk_bytes": 4 * SIZE_BYTES}}
+    monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(stated))
+    cluster.silent = {1}
+    disks, row = checked(run, tmp_path)
+    assert disks["fullest"]["broker"] == 2
+    assert row["fullest_disk_share"] == USED[2] / CAPACITIES[2]
+
+
+def test_disks_are_unknown_where_no_replica_in_sync_tells_the_size_of_a_partition(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    cluster.silent = {1}
+    for partition in range(4):
+        path = f"/brokers/topics/orders/partitions/{partition}/state"
+        cluster.fake.put_json(path, {**cluster.fake.json(path), "isr": [1]})
+    disks, row = checked(run, tmp_path)
+    assert disks == {"fullest": None, "first_full": None, "growth_is_known": False}
+    assert [row[name] for name in COLUMNS] == [None] * 4
