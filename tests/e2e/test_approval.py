@@ -257,7 +257,7 @@ def test_from_the_menu_to_the_fleet_and_from_a_cluster_to_its_run(
     enter_frame(browser)
     wait_for_text(browser, "kafka_nightly")
     check_page(browser, "fleet")
-    link = browser.find_element(By.CSS_SELECTOR, 'a[href*="/kafka-rebalance/run/kafka_rebalance/"]')
+    link = browser.find_element(By.CSS_SELECTOR, 'tr:first-child > td a[href*="/kafka-rebalance/run/kafka_rebalance/"]')
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", link)
     link.click()
     wait_for_text(browser, "Candidates")

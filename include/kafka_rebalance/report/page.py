@@ -34,7 +34,7 @@ from kafka_rebalance.report.candidate.risk import way_back_words
 from kafka_rebalance.report.candidate.search_query import MOST_TEXT, SORTS, MovesPage
 from kafka_rebalance.report.first_screen.looks import limits_sum, looks_of, moves_sum
 from kafka_rebalance.report.first_screen.risks import RISKS_SHOWN
-from kafka_rebalance.report.fleet.cluster_health import Link, Overview
+from kafka_rebalance.report.fleet.cluster_health import Overview
 from kafka_rebalance.report.plots.broker_loads import Row, broker_plots, draw
 from kafka_rebalance.report.plots.brokers_at_a_glance import glance_plot
 from kafka_rebalance.report.plots.bytes_against_evenness import candidates_plot
@@ -54,7 +54,7 @@ from kafka_rebalance.report.run.why_recommended import (
     why_aside,
 )
 
-STATIC = {"report.css": "text/css"} | dict.fromkeys(
+STATIC = dict.fromkeys(("report.css", "fleet.css"), "text/css") | dict.fromkeys(
     ("refresh.js", "links.js", "drift.js", "requests.js", "parts.js"), "text/javascript"
 )  # name: media type. The web app serves no other file
 GLANCE = "glance"  # the name of the picture on the first screen; the others have numbers
@@ -230,16 +230,13 @@ def _places(run_url: str | None) -> dict[str, str | None]:
     return {"run_url": run_url, "files_url": f"{run_url}/{REASSIGNMENTS}", "tables_url": f"{run_url}/{TABLES}"}
 
 
-def render_overview(
-    overview: Overview, *, static_url: str, janitor_url: str, overview_url: str, requests_tag: str
-) -> str:
+def render_overview(overview: Overview, *, static_url: str, overview_url: str, requests_tag: str) -> str:
     """The clusters' page. Its script asks below `overview_url` whether `requests_tag` has changed."""
     return _rendered(
         "fleet/overview.html",
         static_url,
         overview=overview,
         title="Kafka balance",
-        janitor_link=Link("The Dag kafka_throttle_janitor", janitor_url),
         overview_url=overview_url,
         requests_url=f"{overview_url}/{REQUESTS}",
         requests_tag=requests_tag,
@@ -316,7 +313,7 @@ def _environment() -> Environment:
     )
     formats: tuple[Callable[..., str], ...] = (
         units.format_bytes, units.format_rate, units.format_duration, units.format_count, units.format_share,
-        units.format_factor, units.format_time,
+        units.format_factor, units.format_time, units.format_age,
     )  # fmt: skip
     environment.filters.update({f.__name__.removeprefix("format_"): _unbroken(f) for f in formats})
     environment.filters.update(

@@ -48,6 +48,14 @@ def format_duration(seconds: float | None) -> str:
     return UNKNOWN if seconds is None else duration_in_words(seconds)
 
 
+def format_age(seconds: float) -> str:
+    """How long ago, in the largest unit alone: `3 h ago`; below a minute `just now`."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit} ago"
+    return "just now"
+
+
 def format_range(low_seconds: float, high_seconds: float) -> str:
     """Two durations, with one unit if they share it: `38–52 min`, `50 min–1 h 10 min`."""
     low, high = format_duration(low_seconds), format_duration(high_seconds)

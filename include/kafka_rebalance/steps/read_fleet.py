@@ -12,11 +12,14 @@ from datetime import datetime
 from typing import Any
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.json_files import decode
 from kafka_rebalance.errors import ArtifactError, RebalanceError, StorageError
-from kafka_rebalance.report.fleet import cluster_health as report
-from kafka_rebalance.report.fleet.cluster_health import Cluster, Janitor, Run
-from kafka_rebalance.report.fleet.trend import trends
-from kafka_rebalance.report.run_state import ACTIVE_STATES, RunState, run_facts, run_state
+from kafka_rebalance.report.fleet.cluster_facts import Cluster, Janitor, Moving, Run, Unread
+from kafka_rebalance.report.fleet.nightly_check import NightlyCheck, read_check
+from kafka_rebalance.report.fleet.trend import NIGHTS, WORST, trends
+from kafka_rebalance.report.run.from_documents import build_report
+from kafka_rebalance.report.run.time_left import live_words
+from kafka_rebalance.report.run_state import RunState, run_facts, run_state
 from kafka_rebalance.steps.clusters import VERDICT
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.ledger import ledger_rows
@@ -28,6 +31,8 @@ from kafka_rebalance.steps.throttle.lease_files import StoredLease
 log = logging.getLogger(__name__)
 
 SKEW = "skew_"  # columns of the ledger's table `balance`
+_MOVES = (RunState.EXECUTING, RunState.CATCHING_UP)
+_HOW_FAR = ("proposals", "decision", "throttle", "batches", "progress", "verification", "estimate", "rates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ def read_clusters(
         for one in clusters
     ]
     return tuple(
-        Cluster(one.connection_id, now, problems=(why,))
+        Cluster(one.connection_id, now, problems=(Unread("Its folder cannot be read", why),))
         if (why := _why_unread(deployment, reading, seconds))
         else reading.result()
         for one, reading in begun
@@ -97,57 +102,84 @@ def _why_unread(deployment: Deployment, reading: Reading[Any], seconds: float) -
 
 
 def _read_cluster(deployment: Deployment, cluster: ClusterToRead, now: datetime) -> Cluster:
-    name, problems = cluster.connection_id, list[str]()
-    newest = _newest_verdict(deployment, cluster, problems)
+    name, problems, gaps = cluster.connection_id, list[Unread](), list[str]()
+    found = trends(_observed(deployment, name, now, gaps), now)
     return Cluster(
         name,
         now,
-        check=None if newest is None else report.read_check(newest),
-        trends=trends(_observed(deployment, name, now, problems)),
-        runs=tuple(_run(deployment, run) for run in cluster.runs),
+        check=_newest_check(deployment, cluster, problems),
+        skew=next((trend for trend in found if trend.resource == WORST), None),
+        trends=tuple(trend for trend in found if trend.resource != WORST),
+        runs=tuple(_run(deployment, run, now) for run in cluster.runs),
         janitor=_janitor(deployment, name, problems),
         problems=tuple(problems),
+        gaps=tuple(gaps),
     )
 
 
-def _newest_verdict(deployment: Deployment, cluster: ClusterToRead, problems: list[str]) -> dict[str, Any] | None:
+def _newest_check(deployment: Deployment, cluster: ClusterToRead, problems: list[Unread]) -> NightlyCheck | None:
     for check in cluster.checks:
         try:
             folder = newest_attempt(folder_of_run(deployment, cluster.connection_id, check))
             if folder is not None and (verdict := json_files.read_json_if_there(folder, VERDICT)) is not None:
-                return verdict
+                return read_check(verdict)
         except (ArtifactError, OSError) as unreadable:
-            problems.append(f"The check of {check} cannot be read: {unreadable}")
+            error = f"The check of {check} cannot be read: {unreadable}"
+            problems.append(Unread("Its newest check cannot be read", error))
     return None
 
 
 def _observed(
-    deployment: Deployment, connection_id: str, now: datetime, problems: list[str]
+    deployment: Deployment, connection_id: str, now: datetime, gaps: list[str]
 ) -> list[tuple[datetime, str, float, float]]:
-    """(time, resource, skew, limit) of the ledger's table `balance`, for known values."""
+    """(time, resource or WORST, skew, limit) of the ledger's table `balance`, for known values."""
     try:
-        found = ledger_rows.read(deployment, "balance", connection_id, report.NIGHTS, now=now)
+        found = ledger_rows.read(deployment, "balance", connection_id, NIGHTS, now=now)
     except StorageError as unreadable:
-        problems.append(str(unreadable))
+        gaps.append(str(unreadable))
         return []
     if found.unreadable:
         files = ", ".join(found.unreadable[:3])
-        problems.append(f"{len(found.unreadable)} files of the ledger cannot be read, so checks are missing: {files}")
+        gaps.append(f"{len(found.unreadable)} files of the ledger cannot be read, so checks are missing: {files}")
     return [
         (row["observed_at"], column.removeprefix(SKEW), row[column], row["limit"])
         for row in found.rows
         for column in row
-        if column.startswith(SKEW) and row[column] is not None and row["limit"] is not None
+        if (column == WORST or column.startswith(SKEW)) and row[column] is not None and row["limit"] is not None
     ]
 
 
-def _run(deployment: Deployment, of: RunToRead) -> Run:
+def _run(deployment: Deployment, of: RunToRead, now: datetime) -> Run:
+    found = of.run
     try:
         folder = open_run_folder(deployment, of.folder) if of.folder is not None else None
-        is_active = of.run.airflow_state in ACTIVE_STATES
-        return replace(of.run, state=read_run_state(folder, is_active=is_active, has_open_request=of.has_open_request))
+        state = read_run_state(folder, is_active=found.is_active, has_open_request=of.has_open_request)
+        found = replace(found, state=state)
+        if folder is not None and found.is_active and state in _MOVES:
+            found = replace(found, moving=_moving(folder, now))
     except (RebalanceError, OSError) as unreadable:
-        return replace(of.run, problem=f"its folder cannot be read: {unreadable}")
+        return replace(found, problem=f"its folder cannot be read: {unreadable}")
+    return found
+
+
+def _moving(folder: RunFolder, now: datetime) -> Moving | None:
+    """As on the run's page; None before the follower has noted anything."""
+    found = {name: json_files.read_json_if_there(folder, f"{name}.json") for name in _HOW_FAR}
+    report = build_report(json_files.read_json(folder, json_files.SNAPSHOT), **found)
+    seen, words = report.execution.progress, live_words(report, now)
+    if seen is None:
+        return None
+    return Moving(
+        seen.updated_at,
+        report.execution.partitions_done,
+        seen.partitions_total,
+        report.execution.bytes_copied,
+        seen.bytes_total,
+        rest=words.rest,
+        is_followed=not words.silence,
+        findings=seen.anomalies,
+        waits_for=seen.waiting_for or (),
+    )
 
 
 def read_run_state(folder: RunFolder | None, *, is_active: bool, has_open_request: bool) -> RunState:
@@ -171,12 +203,13 @@ def read_run_state(folder: RunFolder | None, *, is_active: bool, has_open_reques
     return run_state(facts)
 
 
-def _janitor(deployment: Deployment, connection_id: str, problems: list[str]) -> Janitor | None:
+def _janitor(deployment: Deployment, connection_id: str, problems: list[Unread]) -> Janitor | None:
     try:
         found = json_files.read_json_if_there(
             deployment.runs_root / json_files.JANITOR, f"{file_name(connection_id)}.json"
         )
-        return None if found is None else report.read_janitor(found)
+        return decode(Janitor, found, "the janitor's report") if found else None
     except (ArtifactError, OSError) as unreadable:
-        problems.append(f"The janitor's report cannot be read: {unreadable}")
+        what = "The janitor's report cannot be read"
+        problems.append(Unread(what, f"{what}: {unreadable}"))
         return None

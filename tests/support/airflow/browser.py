@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from selenium.webdriver.support import expected_conditions
 from selenium.webdriver.support.wait import WebDriverWait
 from selenium_axe_python import Axe
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS, DEADLINE_SECONDS = 60, 30
 MISSING = (
     "NO BROWSER: chromium and chromedriver are not on this machine, so nobody clicked through the approval. "
     "Install Debian's chromium and chromium-driver."
@@ -149,3 +149,13 @@ def keep_picture(browser: Chrome, name: str, *, whole: bool = False) -> None:
         return
     taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
     (folder / f"{name}.png").write_bytes(base64.b64decode(taken["data"]))
+
+
+def seen(browser: Chrome) -> str:
+    return browser.find_element(By.TAG_NAME, "body").text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def wait_until(browser: Chrome, holds: Callable[[], Any], what: str) -> None:
+    """Passes over elements of a page that is being loaded anew."""
+    ignored = [StaleElementReferenceException]
+    WebDriverWait(browser, DEADLINE_SECONDS, 0.1, ignored_exceptions=ignored).until(lambda _: holds(), what)

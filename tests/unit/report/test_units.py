@@ -55,6 +55,11 @@ def test_small_shares_do_not_look_like_nothing() -> None:
     assert [units.format_share(share) for share in (0, 0.001, 0.5, 1.02)] == ["0 %", "< 1 %", "50 %", "102 %"]
 
 
+def test_an_age_has_its_largest_unit_alone() -> None:
+    ages = {0: "just now", 59: "just now", 60: "1 min ago", 3599: "59 min ago", 3600: "1 h ago", 90_000: "1 d ago"}
+    assert {seconds: units.format_age(seconds) for seconds in ages} == ages
+
+
 def test_counts_agree_with_their_noun() -> None:
     assert units.format_count(1, "move", "moves") == "1 move"
     assert units.format_count(12_345, "move", "moves") == "12,345 moves"

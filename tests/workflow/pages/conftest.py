@@ -11,10 +11,8 @@ import uvicorn
 from fastapi.testclient import TestClient
 from selenium.webdriver import Chrome
 
-from support.airflow.browser import console_errors, open_browser
+from support.airflow.browser import DEADLINE_SECONDS, console_errors, open_browser
 from support.waiting import wait
-
-START_SECONDS = 30
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +23,10 @@ def served(client: TestClient) -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(client.app, lifespan="off", log_level="warning"))  # type: ignore[arg-type]
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
-    wait("the api-server has started", lambda: server.started, START_SECONDS)
+    wait("the api-server has started", lambda: server.started, DEADLINE_SECONDS)
     yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     server.should_exit = True
-    thread.join(START_SECONDS)
+    thread.join(DEADLINE_SECONDS)
     listening.close()
 
 

@@ -8,7 +8,7 @@ from selenium.webdriver.common.by import By
 
 from kafka_rebalance.documents import json_files
 from support.airflow.browser import console_errors, keep_picture, look_as, overflow
-from support.airflow.run_stages import STAGES, run_at
+from support.airflow.web_stages import STAGES, run_at
 from support.airflow.web_run import Run, waiting
 
 pytestmark = pytest.mark.usefixtures("left_again")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,82 +16,29 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
-from sqlalchemy import insert
 
-from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.json_files import VERIFICATION, write_json
+from kafka_rebalance.documents.json_files import PROGRESS, VERIFICATION, write_json
 from kafka_rebalance.steps import read_fleet
 from kafka_rebalance.steps.clusters import VERDICT
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.web import clusters_page
 from support.airflow.airflow_home import RUNS
+from support.airflow.web_fleet import CLUSTER, checked, forget_all, rebalanced
 from support.airflow.web_run import Run, janitor_report, waiting
+from support.airflow.web_stages import run_at
 from support.documents import report_samples as samples
 
 pytestmark = pytest.mark.usefixtures("tables")
 
 URL = "/kafka-rebalance/clusters"
-CLUSTER = "orders-prod"  # where web_run puts its folders
 
 
 @pytest.fixture(autouse=True)
 def _fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps([CLUSTER]))
     yield
-    with create_session() as session:  # the newest runs of a test must not be those of another
-        session.query(DagRun).delete()
-    for kept in ("ledger", json_files.JANITOR):
-        shutil.rmtree(RUNS / kept, ignore_errors=True)
-
-
-def verdict(**changes: Any) -> dict[str, Any]:
-    return {
-        "connection_id": CLUSTER,
-        "imbalance": 0.31,
-        "limit": 0.2,
-        "rack_violations": 0,
-        "skew": {"disk": 0.31, "leaders": 0.05},
-        "text": "bytes on disk are 31 % off their share on the worst broker, the limit is 20 %",
-        "segment_errors": 1,
-        "segment_warnings": 0,
-        "segments": {"findings": [{"severity": "error", "text": "x", "words": f"topic {samples.HOSTILE}: too small"}]},
-        "controller": samples.controller(),
-        "observed_at": datetime.now(UTC).isoformat(),
-        **changes,
-    }
-
-
-def checked(name: str = CLUSTER, state: str = "success", **changes: Any) -> str:
-    """A nightly check of one cluster; returns its run's id."""
-    run_id = f"scheduled__{uuid4().hex}"
-    with create_session() as session:
-        session.add(DagRun(dag_id="kafka_balance_check", run_id=run_id, run_type="scheduled", state="success",
-                           run_after=datetime.now(UTC)))  # fmt: skip
-        session.flush()
-        session.execute(insert(TaskInstance).values(
-            id=uuid4(), task_id="cluster.check", dag_id="kafka_balance_check", run_id=run_id, map_index=0, state=state,
-            _rendered_map_index=name, pool="default_pool", try_number=1, max_tries=0, pool_slots=1, priority_weight=1,
-            queue="default",
-        ))  # fmt: skip
-    if state == "success":
-        folder = RUNS / name / run_id / "1"
-        folder.mkdir(parents=True)
-        found = verdict(**changes)
-        write_json(folder, VERDICT, found)
-        row = {"limit": found["limit"]} | {f"skew_{resource}": value for resource, value in found["skew"].items()}
-        ledger_rows.append(airflow_deployment(), "balance", name, run_id, datetime.now(UTC), [row])
-    return run_id
-
-
-def rebalanced(state: str = "running", **documents: Any) -> Run:
-    """A run in Airflow's state, with these documents in its folder (`runs / connection / run / attempt`)."""
-    run = Run(state=state)
-    run.folder = RUNS / CLUSTER / uuid4().hex / "1"
-    run.ready()
-    for name, content in documents.items():
-        write_json(run.folder, f"{name}.json", content)
-    return run
+    forget_all()
 
 
 def words(page: str) -> str:
@@ -104,7 +50,15 @@ def test_who_may_read_the_rebalances_sees_the_fleet(get: Any) -> None:
     answer = get(URL)
     assert answer.status_code == 200, answer.text
     seen = words(answer.text)
-    for known in ("orders-prod", "past its limit", "broker 2 (kafka-2.orders.example)", "31 %", "none of ours"):
+    for known in (
+        "orders-prod",
+        "1 error in segment settings",
+        "31 % off their share, limit 20 %",
+        "71 %, broker 4",
+        "broker 2 (kafka-2.orders.example)",
+        "31 %",
+        "none of ours",
+    ):
         assert known in seen, known
 
 
@@ -153,7 +107,7 @@ def test_the_page_keeps_to_the_strict_policy_and_escapes_the_cluster(get: Any) -
     for forbidden in ("<script>", " style=", "<style", "<script>alert"):
         assert forbidden not in answer.text, forbidden
     assert not re.search(r"<[^>]*\son\w+=", answer.text)
-    assert answer.text.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3
+    assert answer.text.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 4
 
 
 def test_behind_a_prefix_every_link_stays_below_it(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,22 +131,23 @@ def test_each_run_and_request_leads_to_its_page(get: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("since", "tone", "said"),
+    ("since", "health", "said"),
     [
-        (timedelta(minutes=2), "good", "Balanced, nothing to do"),
-        (timedelta(hours=2), "bad", "The janitor has stopped looking after it"),
-        (None, "attention", "The janitor has not looked yet"),
+        (timedelta(minutes=2), "ok", "Balanced, nothing to do"),
+        (timedelta(hours=2), "act", "The janitor has stopped looking after it"),
+        (None, "watch", "The janitor has not looked yet"),
     ],
 )
 def test_a_janitor_that_does_not_look_is_no_healthy_cluster(
-    get: Any, since: timedelta | None, tone: str, said: str
+    get: Any, since: timedelta | None, health: str, said: str
 ) -> None:
     checked(imbalance=0.1, segment_errors=0)
     if since is not None:
         janitor_report(CLUSTER, datetime.now(UTC) - since)
     page = get(URL).text
-    assert f'class="state {tone}">{said}<' in page
-    assert ("the janitor has not looked since" in words(page)) == (tone == "bad")
+    assert f" {health} {said} " in words(page)
+    assert f'class="pill {health}"' in page
+    assert ("the janitor has not looked since" in words(page)) == (health == "act")
 
 
 def test_what_the_janitor_found_is_shown_with_what_to_do_and_the_id_that_it_takes(get: Any) -> None:
@@ -200,7 +155,7 @@ def test_what_the_janitor_found_is_shown_with_what_to_do_and_the_id_that_it_take
     ticked = {"id": "config:old:7", "text": "a config is left", "remedy": "Tick it.", "can_be_cleaned": True}
     janitor_report(CLUSTER, datetime.now(UTC), findings=[kept, ticked])
     page = get(URL).text
-    assert "the janitor found something" in words(page)
+    assert "The janitor has 2 findings" in words(page)
     assert "broker 3 has one. Stop it. " in words(page)
     assert "replica:3:orders-1" not in page
     assert "a config is left. Tick it. Value for clean : config:old:7" in words(page)
@@ -297,7 +252,9 @@ def test_a_broken_file_of_one_cluster_is_named_and_hides_no_other(get: Any, monk
     seen = words(get(URL).text)
     assert "its folder cannot be read" in seen
     assert f"The check of {run_id} cannot be read" in seen
-    assert "past its limit" in seen
+    assert "unknown Its newest check cannot be read" in seen
+    assert "31 % off their share" in seen
+    assert seen.index(CLUSTER) < seen.index("other"), "what cannot be read comes first"
 
 
 def test_a_folder_that_hangs_is_said_so_hides_no_other_and_is_not_asked_twice(
@@ -306,20 +263,20 @@ def test_a_folder_that_hangs_is_said_so_hides_no_other_and_is_not_asked_twice(
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["hangs", "other"]))
     checked("other")
     asked, answers = [], threading.Event()
-    read = read_fleet._newest_verdict
+    read = read_fleet._newest_check
 
-    def hang(deployment: Any, cluster: read_fleet.ClusterToRead, problems: list[str]) -> Any:
+    def hang(deployment: Any, cluster: read_fleet.ClusterToRead, problems: list[Any]) -> Any:
         if cluster.connection_id == "hangs":
             asked.append(cluster.connection_id)
             answers.wait(60)
         return read(deployment, cluster, problems)
 
-    monkeypatch.setattr(read_fleet, "_newest_verdict", hang)
+    monkeypatch.setattr(read_fleet, "_newest_check", hang)
     with create_session() as session:
         for _ in range(2):
             seen = clusters_page.read_overview(session, ["kafka_rebalance"], patience_seconds=0.2)
-            by_name = {cluster.connection_id: cluster for cluster in seen.clusters}
-            assert "did not answer in time" in by_name["hangs"].problems[0]
+            by_name = {row.cluster.connection_id: row.cluster for row in seen.rows}
+            assert "did not answer in time" in by_name["hangs"].problems[0].error
     assert asked == ["hangs"]
     answers.set()
     assert by_name["other"].check is not None
@@ -327,7 +284,7 @@ def test_a_folder_that_hangs_is_said_so_hides_no_other_and_is_not_asked_twice(
 
 @pytest.mark.parametrize(
     ("variable", "said"),
-    [('"one"', "must be a JSON list of connection ids"), ("[]", "names no cluster. Set it under Admin, Variables")],
+    [('"one"', "must be a JSON list of connection ids"), ("[]", "Your first cluster, in three steps")],
 )
 def test_a_fleet_that_is_not_set_or_wrong_is_said_with_what_to_do(
     get: Any, monkeypatch: pytest.MonkeyPatch, variable: str, said: str
@@ -348,21 +305,25 @@ def test_a_check_that_failed_is_shown_although_an_older_one_is_there(get: Any) -
 
 def test_a_file_of_the_ledger_that_cannot_be_read_is_said_and_the_others_are_drawn(get: Any) -> None:
     for skew in (0.31, 0.25):
-        checked(skew={"disk": skew})
+        checked(skew={"disk": skew}, imbalance=0.1, segment_errors=0)
+    janitor_report(CLUSTER, datetime.now(UTC))
     written = ledger_rows.append(airflow_deployment(), "balance", CLUSTER, "broken", datetime.now(UTC), [])
     written.write_bytes(b"no parquet")
     page = get(URL).text
     assert "1 files of the ledger cannot be read" in words(page)
-    assert "over 2 checks. The dashed line is the limit, 20 %" in words(page)
-    (points,) = re.findall(r'<polyline class="skew" points="([^"]+)"', page)
-    assert len(points.split()) == 2
-    assert "Bytes on disk: 31 %" in page.replace("\N{NO-BREAK SPACE}", " "), "the numbers are there as text, too"
+    assert "watch Some of its earlier checks cannot be read" in words(page)
+    assert "over 2 checks in 30 days. The dashed line is the limit, 20 %" in words(page)
+    drawn = re.findall(r'<polyline class="skew" points="([^"]+)"', page)
+    assert [len(points.split()) for points in drawn] == [2, 2], "the worst resource, and the only one"
+    assert f"Bytes on disk of {CLUSTER}: 31 %" in page.replace("\N{NO-BREAK SPACE}", " "), (
+        "the numbers are there as text, too"
+    )
 
 
 def test_a_freeze_of_one_or_of_all_is_shown(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "frozen" not in words(get(URL).text).lower()
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", f'["{CLUSTER}"]')
-    assert "Frozen nothing is written" in words(get(URL).text)
+    assert "Frozen: nothing is written" in words(get(URL).text)
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "true")
     assert "All clusters are frozen" in words(get(URL).text)
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "perhaps")
@@ -398,3 +359,16 @@ def test_the_web_server_asks_no_cluster(get: Any, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("kafka_rebalance.workflow.hooks.read_connection", never)
     checked()
     assert get(URL).status_code == 200
+
+
+def test_how_far_a_run_is_comes_from_its_follower_and_cannot_be_guessed_without_it(get: Any) -> None:
+    run = run_at("executing", RUNS / CLUSTER / uuid4().hex / "1")
+    seen = words(get(URL).text)
+    assert "71 % 12 min–2 h 35 min left" in seen
+    assert "17 of 34 partitions, 205 GiB of 287 GiB" in seen
+    write_json(run.folder, PROGRESS, samples.progress())
+    assert "act Nobody has followed its run for" in words(get(URL).text)
+    (run.folder / PROGRESS).write_text("{")
+    seen = words(get(URL).text)
+    assert "unknown Its last run cannot be read" in seen
+    assert "71 %" not in seen

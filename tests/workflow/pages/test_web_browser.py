@@ -2,52 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import threading
-import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.wait import WebDriverWait
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.report import page
 from kafka_rebalance.steps.rebalance import plan_drift
-from support.airflow.airflow_home import RUNS
 from support.airflow.browser import (
+    DEADLINE_SECONDS,
     console_errors,
     grave_findings,
     keep_picture,
     look_as,
     open_all,
     overflow,
+    seen,
+    wait_until,
 )
-from support.airflow.run_stages import LOOKED_AT, STAGES, of_today, run_at
-from support.airflow.web_run import Run, janitor_report, waiting
+from support.airflow.web_run import Run, waiting
+from support.airflow.web_stages import STAGES, of_today, run_at
 from support.documents import report_samples as samples
 
 pytestmark = pytest.mark.usefixtures("left_again")
 
-DEADLINE_SECONDS = 30
 WIDTHS = (1280, 390)
 # axe takes seconds: it looks at stages that have every part of the page between them, at each width, light and dark.
 JUDGED = {("waiting", 1280, False), ("paused", 390, True), ("failed", 1280, False)}
-
-
-def seen(browser: Chrome) -> str:
-    return browser.find_element(By.TAG_NAME, "body").text.replace("\N{NO-BREAK SPACE}", " ")
-
-
-def wait_until(browser: Chrome, holds: Callable[[], Any], what: str) -> None:
-    """Passes over elements of a page that is being loaded anew."""
-    ignored = [StaleElementReferenceException]
-    WebDriverWait(browser, DEADLINE_SECONDS, 0.1, ignored_exceptions=ignored).until(lambda _: holds(), what)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -63,42 +49,6 @@ def test_a_runs_page_fits_is_accessible_and_logs_no_error(browser: Chrome, serve
             keep_picture(browser, f"{stage}-{width}-{'dark' if dark else 'light'}", whole=True)
             if (stage, width, dark) in JUDGED:
                 assert grave_findings(browser) == []
-    assert console_errors(browser) == []
-
-
-def test_the_overview_fits_is_accessible_and_logs_no_error(
-    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["orders-prod", "orders-" + "x" * 200]))
-    for stage in ("executing", "failed", "waiting"):
-        run_at(stage, RUNS / "orders-prod" / uuid.uuid4().hex / "1")
-    left = {"id": f"config:{'y' * 249}:7", "text": "a config is left", "remedy": "Tick it.", "can_be_cleaned": True}
-    janitor_report("orders-prod", LOOKED_AT, lock="kafka_rebalance/one", findings=[left])
-    for width in WIDTHS:
-        look_as(browser, width, dark=width < 600)
-        browser.get(f"{served}/kafka-rebalance/clusters")
-        open_all(browser)
-        assert overflow(browser) <= 0
-        keep_picture(browser, f"overview-{width}", whole=True)
-        assert grave_findings(browser) == []
-    assert console_errors(browser) == []
-
-
-def test_the_overview_tells_that_an_approval_is_asked_for_and_loads_nothing_by_itself(
-    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["orders-prod"]))
-    monkeypatch.setattr(page, "ANSWER_SECONDS", 1)
-    look_as(browser, 390, dark=True)
-    browser.get(f"{served}/kafka-rebalance/clusters")
-    assert "asked for an approval or answered one since" not in seen(browser)
-    waiting(run_at("waiting", RUNS / "orders-prod" / uuid.uuid4().hex / "1"))
-    wait_until(browser, lambda: "asked for an approval or answered one since" in seen(browser), "nobody is told")
-    assert "Waits for approval since" not in seen(browser)
-    keep_picture(browser, "overview-asked")
-    browser.find_element(By.LINK_TEXT, "Show it").click()
-    wait_until(browser, lambda: "Waits for approval since" in seen(browser), "the link leads elsewhere")
-    assert "asked for an approval or answered one since" not in seen(browser)
     assert console_errors(browser) == []
 
 

@@ -1,200 +1,136 @@
-"""The clusters' page: values and words for each cluster, from the documents of the runs' folders."""
+"""How each cluster is: one word, the reasons for it, what to open, and which cluster comes first."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum, auto
 
-from kafka_rebalance.documents.controller import Queue
-from kafka_rebalance.documents.json_files import Time, decode
-from kafka_rebalance.report.fleet.trend import Trend
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.report.fleet.cluster_facts import Cluster, Link
+from kafka_rebalance.report.fleet.nightly_check import days_in_words
 from kafka_rebalance.report.run_state import RunState, Tone
+from kafka_rebalance.report.units import format_count, format_duration, format_share
 
-NIGHTS = 30  # days of the ledger in the small plots
 CHECK_OVERDUE = timedelta(hours=36)  # it runs every night
-JANITOR_OVERDUE = timedelta(minutes=15)  # it runs every minute, and one look may take ten
-FINDINGS_SHOWN = 5
+# From the request to the verified end, a rebalance may take a week. A month is the time to order brokers.
+FULL_SOON_DAYS, FULL_LATER_DAYS = 7.0, 30.0
+FULL_SHARE = 0.95
+NEARLY_FULL_SHARE = 1 - Settings().disk_headroom  # by default, no plan fills a disk beyond this
+
+
+class Health(StrEnum):
+    """One word, the most urgent first. The values are CSS classes too."""
+
+    UNKNOWN = auto()  # how the cluster is now cannot be read
+    ACT = auto()
+    ANSWER = auto()  # a request waits for a person
+    WATCH = auto()
+    OK = auto()
+
+
+class Why(StrEnum):
+    UNREAD = auto()
+    LEASE_UNREAD = auto()
+    RUN_UNREAD = auto()
+    JANITOR_ALERT = auto()
+    RUN_NOT_FOLLOWED = auto()
+    RUN_ENDED_BADLY = auto()
+    DISK_FULL = auto()
+    RUN_HELD_UP = auto()
+    CHECK_FAILED = auto()
+    JANITOR_OVERDUE = auto()
+    SEGMENT_ERRORS = auto()
+    REQUEST_OPEN = auto()
+    DISK_FILLS_UP = auto()
+    PAST_LIMIT = auto()
+    RUN_NEEDS_A_LOOK = auto()
+    CHECK_OVERDUE = auto()
+    PARTLY_MEASURED = auto()
+    HISTORY_UNREAD = auto()
+    JANITOR_FINDING = auto()
+    FROZEN = auto()
+    NOT_CHECKED = auto()
+    NOT_LOOKED_AFTER = auto()
+
+
+# The order of urgency: a cluster is as urgent as the first of its reasons here.
+_BY_HEALTH = {
+    Health.UNKNOWN: (Why.UNREAD, Why.LEASE_UNREAD, Why.RUN_UNREAD),
+    Health.ACT: (
+        Why.JANITOR_ALERT,
+        Why.RUN_NOT_FOLLOWED,
+        Why.RUN_ENDED_BADLY,
+        Why.DISK_FULL,
+        Why.RUN_HELD_UP,
+        Why.CHECK_FAILED,
+        Why.JANITOR_OVERDUE,
+        Why.SEGMENT_ERRORS,
+    ),
+    Health.ANSWER: (Why.REQUEST_OPEN,),
+    Health.WATCH: (
+        Why.DISK_FILLS_UP,
+        Why.PAST_LIMIT,
+        Why.RUN_NEEDS_A_LOOK,
+        Why.CHECK_OVERDUE,
+        Why.PARTLY_MEASURED,
+        Why.HISTORY_UNREAD,
+        Why.JANITOR_FINDING,
+        Why.FROZEN,
+        Why.NOT_CHECKED,
+        Why.NOT_LOOKED_AFTER,
+    ),
+}
+_HEALTH = {why: health for health, whys in _BY_HEALTH.items() for why in whys}
+_URGENCY = list(_HEALTH)
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """`inside`: to one of our pages, not to one of Airflow's."""
+class Reason:
+    """`link` is where to act on it. Of two clusters with the same reason, the one with less `left` is more urgent."""
 
+    why: Why
     words: str
-    url: str
-    inside: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NightlyCheck:
-    """What the newest nightly check found."""
-
-    at: datetime
-    text: str
-    past_limit: bool
-    segment_errors: int
-    segment_warnings: int
-    findings: tuple[str, ...]
-    controller: str
-    is_whole: bool = True  # False: the check left out brokers or partitions, and the text names them
+    link: Link | None = None
+    left: float = 0.0
 
     @property
-    def sentence(self) -> str:
-        return f"{self.text[:1].upper()}{self.text[1:]}."
-
-
-@dataclass(frozen=True, slots=True)
-class CheckRun:
-    """The newest run of the check's task in Airflow."""
-
-    state: str | None
-    at: datetime | None
-    link: Link
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One rebalance: its state by the run's files, and by Airflow."""
-
-    at: datetime | None
-    state: RunState
-    airflow_state: str
-    link: Link
-    problem: str = ""  # why its files do not tell a state
+    def health(self) -> Health:
+        return _HEALTH[self.why]
 
     @property
-    def tone(self) -> Tone:
-        return Tone.BAD if self.problem else self.state.tone
+    def urgency(self) -> tuple[int, float]:
+        """Less is more urgent."""
+        return _URGENCY.index(self.why), self.left
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Airflow's pages of what one may have to open."""
+
+    check: Link
+    janitor: Link
+    rebalance: Link
+    freeze: Link
+    connections: Link
+    variables: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One cluster of the table. `reasons` has the most urgent first; none: the cluster is well."""
+
+    cluster: Cluster
+    reasons: tuple[Reason, ...]
+
+    @property
+    def health(self) -> Health:
+        return self.reasons[0].health if self.reasons else Health.OK
 
     @property
     def words(self) -> str:
-        return self.problem or self.state.word
-
-    @property
-    def contradiction(self) -> str:
-        """A sentence if Airflow's state contradicts that of the run's files; else empty."""
-        not_verified = (RunState.NOT_AS_APPROVED, RunState.NOT_IN_SYNC, RunState.BROKEN_OFF)
-        if self.state in not_verified and self.airflow_state == "success":
-            return (
-                "Airflow has the run as success, by hand or by a cleared task. Only the verification counts, and it "
-                "has not passed."
-            )
-        if self.state is RunState.VERIFIED and self.airflow_state == "failed":
-            return "Airflow has the run as failed, but the cluster is as approved. The failed task's log says why."
-        if self.state is RunState.EXECUTING and self.airflow_state == "queued":
-            return "Airflow has not started the run's next task."
-        return ""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenRequest:
-    subject: str
-    at: datetime | None
-    people: tuple[str, ...]
-    link: Link
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Which run holds the throttle, or why nobody can read its lease."""
-
-    run: str
-    bytes_per_second: int | None
-    taken_at: datetime | None
-    handed_over_at: datetime | None
-    link: Link | None
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """A finding of the janitor. `id` is the value for the parameter `clean` of its Dag."""
-
-    text: str
-    remedy: str
-    id: str
-    can_be_cleaned: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Janitor:
-    """The janitor's last report."""
-
-    looked_at: Time | None = None
-    alerts: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    findings: tuple[Leftover, ...] = ()
-    lock: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """What the page says of one cluster."""
-
-    connection_id: str
-    now: datetime
-    check: NightlyCheck | None = None
-    check_run: CheckRun | None = None
-    trends: tuple[Trend, ...] = ()
-    runs: tuple[Run, ...] = ()
-    approvals: tuple[OpenRequest, ...] = ()
-    lease: Lease | None = None
-    janitor: Janitor | None = None
-    is_frozen: bool = False
-    problems: tuple[str, ...] = ()  # what could not be read
-
-    @property
-    def check_failed(self) -> bool:
-        return self.check_run is not None and self.check_run.state in ("failed", "upstream_failed")
-
-    @property
-    def janitor_overdue(self) -> bool:
-        """Whether the janitor has stopped looking. Then nobody reports copies that no run follows."""
-        looked = self.janitor.looked_at if self.janitor is not None else None
-        return looked is not None and self.now - looked > JANITOR_OVERDUE
-
-    @property
-    def _bad(self) -> list[str]:
-        last = self.runs[0] if self.runs and self.runs[0].tone is Tone.BAD else None
-        found = {
-            "not everything could be read": self.problems,
-            "the janitor needs somebody to act": self.janitor is not None and self.janitor.alerts,
-            "the janitor has stopped looking after it": self.janitor_overdue,
-            "its throttle lease cannot be read": self.lease is not None and self.lease.problem,
-            "the last check failed": self.check_failed,
-            "its last run cannot be read": last is not None and last.problem,
-            last.words if last is not None else "": last is not None and not last.problem,
-            "errors in segment settings": self.check is not None and self.check.segment_errors,
-        }
-        return [words for words, holds in found.items() if holds]
-
-    @property
-    def _attention(self) -> list[str]:
-        check, janitor, unread = self.check, self.janitor, bool(self.problems)
-        last = self.runs[0] if self.runs and self.runs[0].tone is Tone.ATTENTION else None
-        found = {
-            RunState.WAITING.word: self.approvals,
-            "frozen": self.is_frozen,
-            "not checked yet": check is None and not unread,
-            "the last check is too old": check is not None and self.now - check.at > CHECK_OVERDUE,
-            "past its limit": check is not None and check.past_limit,
-            "not everything was measured": check is not None and not check.is_whole,
-            last.words if last is not None else "": last,
-            "the janitor has not looked yet": janitor is None and not unread,
-            "the janitor found something": janitor is not None and (janitor.findings or janitor.warnings),
-        }
-        return [words for words, holds in found.items() if holds]
-
-    @property
-    def tone(self) -> Tone:
-        return Tone.BAD if self._bad else Tone.ATTENTION if self._attention else Tone.GOOD
-
-    @property
-    def health(self) -> str:
-        """In a few words, the worst first."""
-        said = "; ".join([*self._bad, *self._attention]) or "balanced, nothing to do"
-        return said[0].upper() + said[1:]
+        return self.reasons[0].words if self.reasons else "Balanced, nothing to do"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,84 +138,132 @@ class Overview:
     """The page. `problems` say why there is no list of clusters, or what else concerns all of them."""
 
     now: datetime
-    clusters: tuple[Cluster, ...]
+    rows: tuple[Row, ...]
+    places: Places
     problems: tuple[str, ...] = ()
-    freeze_link: Link | None = None
     all_frozen: bool = False
 
     @property
-    def counts(self) -> tuple[tuple[str, int], ...]:
-        """(words, clusters) of each tone, the worst first."""
-        words = {Tone.BAD: "to act on", Tone.ATTENTION: "to look at", Tone.GOOD: "fine"}
-        tones = [cluster.tone for cluster in self.clusters]
-        return tuple((words[tone], tones.count(tone)) for tone in words if tone in tones)
+    def counts(self) -> tuple[tuple[int, Health], ...]:
+        """Clusters of each health, the most urgent first."""
+        found = [row.health for row in self.rows]
+        return tuple((found.count(health), health) for health in Health if health in found)
 
 
-def worst_first(clusters: Sequence[Cluster]) -> tuple[Cluster, ...]:
-    """The worst first; clusters of the same tone stay in their order."""
-    return tuple(sorted(clusters, key=lambda cluster: tuple(Tone).index(cluster.tone)))
+def rows_of(clusters: Sequence[Cluster], places: Places) -> tuple[Row, ...]:
+    """The most urgent first. Clusters of the same urgency stay in their order."""
+    rows = [Row(cluster, reasons_of(cluster, places)) for cluster in clusters]
+    return tuple(sorted(rows, key=lambda row: row.reasons[0].urgency if row.reasons else (len(_URGENCY), 0.0)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
-    severity: str
-    text: str
-    words: str = ""
+def reasons_of(cluster: Cluster, places: Places) -> tuple[Reason, ...]:
+    """The most urgent first."""
+    found = [
+        *_of_storage(cluster),
+        *_of_runs(cluster),
+        *_of_check(cluster, places),
+        *_of_disks(cluster, places),
+        *_of_janitor(cluster, places),
+    ]
+    if cluster.is_frozen:
+        found.append(Reason(Why.FROZEN, "Frozen: nothing is written", places.freeze))
+    return tuple(sorted(found, key=lambda reason: reason.urgency))
 
 
-@dataclass(frozen=True, slots=True)
-class _Segments:
-    findings: tuple[_Finding, ...]
+def _of_storage(cluster: Cluster) -> Iterator[Reason]:
+    if cluster.problems:
+        yield Reason(Why.UNREAD, cluster.problems[0].what)
+    if cluster.lease is not None and cluster.lease.problem:
+        yield Reason(Why.LEASE_UNREAD, "Its throttle lease cannot be read")
+    if cluster.gaps:
+        yield Reason(Why.HISTORY_UNREAD, "Some of its earlier checks cannot be read")
 
 
-@dataclass(frozen=True, slots=True)
-class _Controller:
-    broker: int
-    host: str | None = None
-    since: Time | None = None
-    queued: Mapping[str, Queue] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        waiting = sum(queue.count for queue in self.queued.values())
-        return (
-            f"broker {self.broker}"
-            + (f" ({self.host})" if self.host else "")
-            + (f", {waiting} requests queued" if waiting else "")
-            + (f", since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else "")
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """The part of verdict.json that the page shows."""
-
-    observed_at: Time
-    text: str
-    imbalance: float
-    limit: float
-    rack_violations: int
-    segment_errors: int | None = None
-    segment_warnings: int | None = None
-    segments: _Segments | None = None
-    controller: _Controller | None = None
-    is_whole: bool = True
+def _of_runs(cluster: Cluster) -> Iterator[Reason]:
+    last = cluster.runs[0] if cluster.runs else None
+    if last is not None and last.problem:
+        yield Reason(Why.RUN_UNREAD, "Its last run cannot be read", last.link)
+    elif last is not None and last.tone is Tone.BAD:
+        yield Reason(Why.RUN_ENDED_BADLY, _sentence(last.state.word), last.link)
+    elif last is not None and last.tone is Tone.ATTENTION and last.state is not RunState.WAITING:
+        yield Reason(Why.RUN_NEEDS_A_LOOK, _sentence(last.state.word), last.link)
+    for run in cluster.runs:
+        moving = run.moving
+        if moving is not None and not moving.is_followed:
+            silent = format_duration((cluster.now - moving.seen_at).total_seconds())
+            yield Reason(Why.RUN_NOT_FOLLOWED, f"Nobody has followed its run for {silent}", run.link)
+        elif moving is not None and (held_up := [*moving.waits_for, *moving.findings]):
+            yield Reason(Why.RUN_HELD_UP, held_up[0], run.link)
+    asked = min((one.at.timestamp() for one in cluster.approvals if one.at is not None), default=0.0)
+    if cluster.approvals:
+        first = cluster.approvals[0]
+        yield Reason(Why.REQUEST_OPEN, first.subject, first.link, asked)
+    elif last is not None and last.state is RunState.WAITING and not last.problem:
+        yield Reason(Why.REQUEST_OPEN, "Waits for approval", last.link)
 
 
-def read_check(verdict: Mapping[str, object]) -> NightlyCheck:
-    """From verdict.json. Raises ArtifactError, naming the missing or wrong key."""
-    found = decode(_Verdict, verdict, "verdict.json")
-    findings = found.segments.findings if found.segments is not None else ()
-    return NightlyCheck(
-        at=found.observed_at,
-        text=found.text,
-        past_limit=found.imbalance > found.limit or found.rack_violations > 0,
-        segment_errors=found.segment_errors or 0,
-        segment_warnings=found.segment_warnings or 0,
-        findings=tuple(f"{one.severity.capitalize()}: {one.words or one.text}" for one in findings[:FINDINGS_SHOWN]),
-        controller=str(found.controller or "none was elected"),
-        is_whole=found.is_whole,
-    )
+def _of_check(cluster: Cluster, places: Places) -> Iterator[Reason]:
+    check = cluster.check
+    log = cluster.check_run.link if cluster.check_run is not None else places.check
+    if cluster.check_failed:
+        yield Reason(Why.CHECK_FAILED, "The last check failed", log)
+    if check is None:
+        if not cluster.problems:
+            yield Reason(Why.NOT_CHECKED, "Not checked yet", places.check)
+        return
+    if check.segment_errors:
+        errors = format_count(check.segment_errors, "error", "errors")
+        yield Reason(Why.SEGMENT_ERRORS, f"{errors} in segment settings", log, -check.segment_errors)
+    if check.past_limit and cluster.running is None:
+        racks = format_count(check.rack_violations, "rack violation", "rack violations")
+        words = check.skew_words if check.imbalance > check.limit else racks
+        yield Reason(Why.PAST_LIMIT, words, _remedy(cluster, places), check.limit - check.imbalance)
+    if cluster.now - check.at > CHECK_OVERDUE:
+        age = format_duration((cluster.now - check.at).total_seconds())
+        yield Reason(Why.CHECK_OVERDUE, f"Not checked for {age}", places.check)
+    if not check.is_whole:
+        yield Reason(Why.PARTLY_MEASURED, "Not everything was measured", log)
 
 
-def read_janitor(report: Mapping[str, object]) -> Janitor | None:
-    return decode(Janitor, report, "the janitor's report") if report else None
+def _of_disks(cluster: Cluster, places: Places) -> Iterator[Reason]:
+    """One reason, of the disk that is full first, or else of the fullest one."""
+    disks, remedy = cluster.check.disks if cluster.check is not None else None, _remedy(cluster, places)
+    if disks is None:
+        return
+    fullest, first = disks.fullest, disks.first_full
+    share, days = fullest.used_share if fullest is not None else 0.0, first.days if first is not None else float("inf")
+    if fullest is not None and share >= FULL_SHARE:
+        yield Reason(Why.DISK_FULL, _full(fullest.broker, share), remedy, min(days, FULL_SOON_DAYS))
+    elif first is not None and days <= FULL_LATER_DAYS:
+        why = Why.DISK_FULL if days <= FULL_SOON_DAYS else Why.DISK_FILLS_UP
+        yield Reason(why, f"The disk of broker {first.broker} is full in {days_in_words(days)}", remedy, days)
+    elif fullest is not None and share > NEARLY_FULL_SHARE:
+        yield Reason(Why.DISK_FILLS_UP, _full(fullest.broker, share), remedy, FULL_LATER_DAYS)
+
+
+def _remedy(cluster: Cluster, places: Places) -> Link:
+    """The run that is to make the cluster even, or where to start one."""
+    return places.rebalance if cluster.open_run is None else cluster.open_run.link
+
+
+def _full(broker: int, share: float) -> str:
+    return f"The disk of broker {broker} is {format_share(share)} full"
+
+
+def _of_janitor(cluster: Cluster, places: Places) -> Iterator[Reason]:
+    janitor = cluster.janitor
+    if janitor is None:
+        if not cluster.problems:
+            yield Reason(Why.NOT_LOOKED_AFTER, "The janitor has not looked yet", places.janitor)
+        return
+    if janitor.alerts:
+        yield Reason(Why.JANITOR_ALERT, janitor.alerts[0], places.janitor)
+    if cluster.janitor_overdue:
+        yield Reason(Why.JANITOR_OVERDUE, "The janitor has stopped looking after it", places.janitor)
+    if found := len(janitor.findings) + len(janitor.warnings):
+        words = f"The janitor has {format_count(found, 'finding', 'findings')}"
+        yield Reason(Why.JANITOR_FINDING, words, places.janitor)
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -15,10 +15,10 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.report.fleet import cluster_health as report
-from kafka_rebalance.report.fleet.cluster_health import CheckRun, Lease, Link, OpenRequest, Overview, Run
+from kafka_rebalance.report.fleet.cluster_facts import CheckRun, Lease, Link, OpenRequest, Run
+from kafka_rebalance.report.fleet.cluster_health import Overview, Places, rows_of
 from kafka_rebalance.report.page import render_overview
-from kafka_rebalance.report.run_state import RunState
+from kafka_rebalance.report.run_state import ACTIVE_STATES, RunState
 from kafka_rebalance.steps import freeze
 from kafka_rebalance.steps.clusters import CHECK_DAG, CLUSTERS, JANITOR_DAG, REBALANCE_DAG, fleet
 from kafka_rebalance.steps.read_fleet import ClusterToRead, RunToRead, read_clusters, read_leases
@@ -42,7 +42,6 @@ def overview_page(session: Session, asking: Collection[str]) -> HTMLResponse:
         render_overview(
             read_overview(session, asking),
             static_url=static_url(),
-            janitor_url=f"{base_path()}/dags/{JANITOR_DAG}",
             overview_url=overview_url(),
             requests_tag=tag,
         )
@@ -81,7 +80,7 @@ def read_overview(session: Session, asking: Collection[str], patience_seconds: f
             tuple(check.run_id for check in checks),
             tuple(
                 RunToRead(_run(one), one.folder, (one.dag_id, one.run_id) in waiting)
-                for one in runs.get(file_name(name), ())[:RUNS_SHOWN]
+                for one in _shown(runs.get(file_name(name), ()))
             ),
         )
         for name in names
@@ -96,18 +95,28 @@ def read_overview(session: Session, asking: Collection[str], patience_seconds: f
         )
         for one in read_clusters(deployment, to_read, now, patience_seconds)
     ]
-    if not names and not problems:
-        problems.append(
-            f"The Variable {CLUSTERS} names no cluster. Set it under Admin, Variables, to a JSON list of connection "
-            'ids, as in ["kafka_eu", "kafka_us"].'
-        )
-    return Overview(
-        now,
-        report.worst_first(clusters),
-        tuple(problems),
-        freeze_link=Link(f"Variable {freeze.VARIABLE}", f"{base_path()}/variables"),
-        all_frozen=frozen is True,
+    places = _places()
+    return Overview(now, rows_of(clusters, places), places, tuple(problems), all_frozen=frozen is True)
+
+
+def _places() -> Places:
+    base = base_path()
+    return Places(
+        check=Link("Run the check", f"{base}/dags/{CHECK_DAG}"),
+        janitor=Link("Open the janitor", f"{base}/dags/{JANITOR_DAG}"),
+        rebalance=Link("Start a rebalance", f"{base}/dags/{REBALANCE_DAG}"),
+        freeze=Link("Lift the freeze", f"{base}/variables"),
+        connections=Link("Admin, Connections", f"{base}/connections"),
+        variables=Link("Admin, Variables", f"{base}/variables"),
     )
+
+
+def _shown(runs: Sequence[run_records.RebalanceRecord]) -> Sequence[run_records.RebalanceRecord]:
+    """The newest runs, and the newest one that is over."""
+    newest = [*runs[:RUNS_SHOWN]]
+    if all(one.state in ACTIVE_STATES for one in newest):
+        newest += [one for one in runs[RUNS_SHOWN:] if one.state not in ACTIVE_STATES][:1]
+    return newest
 
 
 def _or_problem(read: Callable[[], T], problems: list[str], otherwise: T) -> T:
@@ -129,8 +138,8 @@ def _connection_of(folder: str | None) -> str:
 
 def _run(record: run_records.RebalanceRecord) -> Run:
     """As Airflow has it."""
-    link = Link("Report", run_page_url(record.dag_id, record.run_id), inside=True)
-    return Run(record.run_after, RunState.PLANNING, record.state, link)
+    link = Link("Open the run", run_page_url(record.dag_id, record.run_id), inside=True)
+    return Run(record.run_after, RunState.PLANNING, record.state, link, ended_at=record.ended_at)
 
 
 def _check_run(connection_id: str, checks: Sequence[run_records.CheckRecord]) -> CheckRun | None:
@@ -138,13 +147,13 @@ def _check_run(connection_id: str, checks: Sequence[run_records.CheckRecord]) ->
         if connection_id in check.tasks:
             index, state = check.tasks[connection_id]
             url = f"{run_url(CHECK_DAG, check.run_id)}/tasks/{CHECK_TASK}/mapped/{index}"
-            return CheckRun(state, check.run_after, Link("Log of the check", url))
+            return CheckRun(state, check.run_after, Link("Read the log", url))
     return None
 
 
 def _approval(request: run_records.RequestRecord) -> OpenRequest:
     url = answer_url(request.dag_id, request.run_id, request.task_id)
-    return OpenRequest(request.subject, request.created_at, request.people, Link("Answer it", url))
+    return OpenRequest(request.subject, request.created_at, request.people, Link("Answer", url))
 
 
 def _lease(connection_id: str, stored: Sequence[StoredLease] | None, run_ids: Collection[str]) -> Lease | None:

@@ -85,6 +85,7 @@ class RebalanceRecord:
     run_after: datetime | None
     folder: str | None
     conf: Mapping[str, Any]
+    ended_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,9 @@ def rebalances(session: Session, dag_id: str, most: int, after: int = 0) -> tupl
         .limit(most)
     )
     return tuple(
-        RebalanceRecord(run.dag_id, run.run_id, str(run.state), run.run_after, _text(value), run.conf or {})
+        RebalanceRecord(
+            run.dag_id, run.run_id, str(run.state), run.run_after, _text(value), run.conf or {}, run.end_date
+        )
         for run, value in found
     )
 

@@ -1,4 +1,4 @@
-"""Runs in every stage of the run's page, as if they were going on now."""
+"""A run with its documents at each stage of its life, as the pages show it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,135 @@
+"""What the newest nightly check found, from its verdict.json. None is unknown: an older version made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kafka_rebalance.documents.controller import Queue
+from kafka_rebalance.documents.disks import Disks
+from kafka_rebalance.documents.json_files import Time, decode
+from kafka_rebalance.model.metrics import noun_of
+from kafka_rebalance.report.units import format_count, format_duration, format_share
+
+FINDINGS_SHOWN = 5
+_LONG_DAYS = 365.0
+
+
+@dataclass(frozen=True, slots=True)
+class NightlyCheck:
+    at: datetime
+    text: str
+    past_limit: bool
+    segment_errors: int
+    segment_warnings: int
+    findings: tuple[str, ...]
+    controller: str
+    is_whole: bool = True  # False: the check left out brokers or partitions, and the text names them
+    imbalance: float = 0.0  # how far the worst broker is off its share of `resource`
+    limit: float = 0.0
+    resource: str | None = None
+    rack_violations: int = 0
+    disks: Disks | None = None
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.text[:1].upper()}{self.text[1:]}."
+
+    @property
+    def skew_words(self) -> str:
+        """`Bytes on disk 31 % off their share, limit 20 %`."""
+        what = noun_of(self.resource or "loads").capitalize()
+        return f"{what} {format_share(self.imbalance)} off their share, limit {format_share(self.limit)}"
+
+    @property
+    def fullest_words(self) -> str:
+        """`91 %, broker 4`."""
+        fullest = self.disks.fullest if self.disks is not None else None
+        return "unknown" if fullest is None else f"{format_share(fullest.used_share)}, broker {fullest.broker}"
+
+    @property
+    def until_full_words(self) -> str:
+        """`broker 4 is full in 12 d`; empty if no disk is known."""
+        if self.disks is None or self.disks.fullest is None:
+            return ""
+        first = self.disks.first_full
+        if first is None:
+            return "no disk fills up" if self.disks.growth_is_known else "growth is not known yet"
+        if first.days > _LONG_DAYS:
+            return "not full within a year"
+        who = "" if first.broker == self.disks.fullest.broker else f"broker {first.broker} is "
+        return f"{who}full in {days_in_words(first.days)}"
+
+
+def days_in_words(days: float) -> str:
+    """`12 d`; below two days with hours: `1 d 4 h`."""
+    return f"{format_count(days)} d" if days >= 2 else format_duration(days * 86_400)
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    severity: str
+    text: str
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Segments:
+    findings: tuple[_Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Controller:
+    broker: int
+    host: str | None = None
+    since: Time | None = None
+    queued: Mapping[str, Queue] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        waiting = sum(queue.count for queue in self.queued.values())
+        return (
+            f"broker {self.broker}"
+            + (f" ({self.host})" if self.host else "")
+            + (f", {waiting} requests queued" if waiting else "")
+            + (f", since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else "")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """The part of verdict.json that the page shows."""
+
+    observed_at: Time
+    text: str
+    imbalance: float
+    limit: float
+    rack_violations: int
+    resource: str | None = None
+    segment_errors: int | None = None
+    segment_warnings: int | None = None
+    segments: _Segments | None = None
+    controller: _Controller | None = None
+    is_whole: bool = True
+    disks: Disks | None = None
+
+
+def read_check(verdict: Mapping[str, object]) -> NightlyCheck:
+    """From verdict.json. Raises ArtifactError, naming the missing or wrong key."""
+    found = decode(_Verdict, verdict, "verdict.json")
+    findings = found.segments.findings if found.segments is not None else ()
+    return NightlyCheck(
+        at=found.observed_at,
+        text=found.text,
+        past_limit=found.imbalance > found.limit or found.rack_violations > 0,
+        segment_errors=found.segment_errors or 0,
+        segment_warnings=found.segment_warnings or 0,
+        findings=tuple(f"{one.severity.capitalize()}: {one.words or one.text}" for one in findings[:FINDINGS_SHOWN]),
+        controller=str(found.controller or "none was elected"),
+        is_whole=found.is_whole,
+        imbalance=found.imbalance,
+        limit=found.limit,
+        resource=found.resource,
+        rack_violations=found.rack_violations,
+        disks=found.disks,
+    )
