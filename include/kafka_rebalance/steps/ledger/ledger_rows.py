@@ -130,7 +130,8 @@ def _tables_of_day(folder: RunFolder, schema: pa.Schema) -> tuple[list[pa.Table]
         unreadable, gone = [], False
         for name in files_that_count(names):
             try:
-                table = pq.read_table(io.BytesIO(read_bytes(folder / name)))
+                # Half the time of `read_table`, which makes a data set of each file. A page reads a month of them.
+                table = pq.ParquetFile(pa.BufferReader(read_bytes(folder / name))).read()
                 found = _as(table, schema)
             except FileNotFoundError:
                 gone = True
