@@ -50,6 +50,7 @@ def rows(browser: Chrome) -> list[list[str]]:
 def test_the_first_screen_says_of_twelve_clusters_which_one_needs_somebody_why_and_what_to_press(
     browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """SCREENSHOTS=docs/img makes the picture of docs/running.md anew."""
     expected = twelve(monkeypatch)
     look_as(browser, 1280, height=720)
     browser.get(f"{served}/kafka-rebalance/clusters")

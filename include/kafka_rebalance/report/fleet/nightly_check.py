@@ -55,7 +55,7 @@ class NightlyCheck:
             return ""
         first = self.disks.first_full
         if first is None:
-            return "no disk fills up" if self.disks.growth_is_known else "growth is not known yet"
+            return "no disk fills up" if self.disks.growth_is_known else "growth unknown"
         if first.days > _LONG_DAYS:
             return "not full within a year"
         who = "" if first.broker == self.disks.fullest.broker else f"broker {first.broker} is "

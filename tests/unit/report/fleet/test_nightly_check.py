@@ -29,7 +29,7 @@ def words(fullest: dict[str, Any] | None, first: tuple[int, float] | None, known
         ((7, 3.0), True, "broker 7 is full in 3 d"),
         ((4, 400.0), True, "not full within a year"),
         (None, True, "no disk fills up"),
-        (None, False, "growth is not known yet"),
+        (None, False, "growth unknown"),
     ],
 )
 def test_the_fullest_disk_and_how_long_disks_last(first: tuple[int, float] | None, known: bool, said: str) -> None:
