@@ -20,8 +20,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from demo.local_airflow import LocalAirflow
-from demo.runs import DagRun, trigger, wait_for_dag
+from demo.runs import DagRun, set_variable, trigger, wait_for_dag
 from demo.settings import APPROVER, CONNECTION, DATA_BYTES, POLICIES, REQUESTER, THROTTLE, TOLERANCE
 from demo.tables import broker_table, check_lines, move_lines
 from kafka_rebalance.execution.approval_rules import REJECT
@@ -31,6 +33,7 @@ from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 
 WAIT_FOR_A_PERSON_SECONDS = 3600
+CHECK_SECONDS = 180
 
 
 def main() -> int:
@@ -51,7 +54,8 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="kafka-rebalance-demo-"))
     try:
         with ExitStack() as stack:
-            airflow, state = _rebalance(stack, folder, approve, version, kraft or version not in VERSIONS)
+            kraft = kraft or version not in VERSIONS
+            airflow, state = _rebalance(stack, folder, approve, version, kraft=kraft, keep=keep)
             if keep:
                 print(f"\nStill running: Airflow at {airflow.url}. Files are in {folder}. Ctrl-C ends it.")
                 with suppress(KeyboardInterrupt):
@@ -65,7 +69,9 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _rebalance(stack: ExitStack, folder: Path, approve: str, version: str, kraft: bool) -> tuple[LocalAirflow, str]:
+def _rebalance(
+    stack: ExitStack, folder: Path, approve: str, version: str, *, kraft: bool, keep: bool
+) -> tuple[LocalAirflow, str]:
     """The Airflow that ran the rebalance, and the state in which the run ended."""
     servers = "4 brokers, three of them controllers too," if kraft else "ZooKeeper and 4 brokers"
     with step(f"starting {servers} in 3 racks (Kafka {version})"):
@@ -91,12 +97,32 @@ def _rebalance(stack: ExitStack, folder: Path, approve: str, version: str, kraft
     with step("snapshot and plan (PySpark)") as tick:
         request = run.wait_for_request(each_poll=lambda: tick(_active(run)))
     print(f"  {request['subject']}")
+    # Not before: a check of a cluster without an open run would start a rebalance of its own.
+    set_variable(requester, "kafka_rebalance_clusters", json.dumps([CONNECTION]))
+    _check(requester, airflow)
+    print(f"  {airflow.url}/plugin/kafka-balance shows the cluster")
+    if approve == "ui" or keep:  # otherwise nobody looks at what it reports
+        wait_for_dag(requester, "kafka_throttle_janitor")
     _approve(run, run.seen_by(approver), request, approve, airflow.url)
     begun = time.monotonic()
     with step("moving replicas") as tick:
         state = run.wait_for_end(timeout=600, each_poll=lambda: tick(_progress(run) or _active(run)))
     _tell(run, state, time.monotonic() - begun)
+    _check(requester, airflow)
     return airflow, state
+
+
+def _check(client: httpx.Client, airflow: LocalAirflow) -> None:
+    """Runs the nightly check once, as if it were night."""
+    with step("running kafka_balance_check"):
+        wait_for_dag(client, "kafka_balance_check")
+        check = trigger(client, "kafka_balance_check", {})
+        state = check.wait_for_end(timeout=CHECK_SECONDS)
+    if state != "success":
+        print(check.failures(), file=sys.stderr)
+        return
+    newest = max(airflow.runs.glob(f"{CONNECTION}/*/*/verdict.json"), key=lambda path: path.stat().st_mtime)
+    print(f"  {(_read(newest) or {}).get('text')}")
 
 
 def _connection(cluster: LocalCluster) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 import httpx
 
 from demo.local_airflow import log_in
-from demo.runs import DagRun, trigger, wait_for_dag
+from demo.runs import DagRun, set_variable, trigger, wait_for_dag
 from demo.settings import APPROVER, CONNECTION, DATA_BYTES, REQUESTER, TOLERANCE
 from kafka_rebalance.local_cluster.errors import LocalClusterError
 from kafka_rebalance.local_cluster.kraft_mode import KraftRegistry
@@ -95,7 +95,7 @@ def ask(url: str, password: str) -> DagRun:
     """A new run of `kafka_rebalance`, which waits for approval. If there are runs already, the newest of them."""
     olive = log_in(url, REQUESTER, password)
     wait_for_dag(olive, DAG)
-    _set_variable(olive, "kafka_rebalance_clusters", json.dumps([CONNECTION]))
+    set_variable(olive, "kafka_rebalance_clusters", json.dumps([CONNECTION]))
     newest = f"/api/v2/dags/{DAG}/dagRuns?order_by=-run_after&limit=1"
     runs = olive.get(newest).raise_for_status().json()["dag_runs"]
     if runs:
@@ -108,13 +108,9 @@ def ask(url: str, password: str) -> DagRun:
         run.wait_for_request(timeout=PLAN_SECONDS)
     for other in OTHER_DAGS:
         wait_for_dag(olive, other)
+    if not runs:
+        trigger(olive, "kafka_balance_check", {})  # so that *Kafka balance* has figures before the first night
     return run
-
-
-def _set_variable(client: httpx.Client, key: str, value: str) -> None:
-    reply = client.post("/api/v2/variables", json={"key": key, "value": value})
-    if reply.status_code != httpx.codes.CONFLICT:  # it is there, from an earlier start
-        reply.raise_for_status()
 
 
 def _check_time(deadline: float, what: str) -> None:

@@ -147,6 +147,13 @@ def wait_for_dag(client: httpx.Client, dag_id: str, *, timeout: float = 120) -> 
     client.patch(f"/api/v2/dags/{dag_id}", json={"is_paused": False}).raise_for_status()
 
 
+def set_variable(client: httpx.Client, key: str, value: str) -> None:
+    """An Airflow Variable. One that is there already, from an earlier start, stays as it is."""
+    reply = client.post("/api/v2/variables", json={"key": key, "value": value})
+    if reply.status_code != httpx.codes.CONFLICT:
+        reply.raise_for_status()
+
+
 def trigger(client: httpx.Client, dag_id: str, conf: Mapping[str, Any]) -> DagRun:
     """Starts a run with these params. Raises RuntimeError with Airflow's text if it refuses them."""
     reply = client.post(f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": dict(conf)})

@@ -35,6 +35,8 @@ def test_the_demo_moves_and_verifies_without_zookeeper(variables: dict[str, str]
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "three of them controllers too" in ended.stdout
     assert "The run ended as success" in ended.stdout
+    assert "kafka-balance shows the cluster" in ended.stdout
+    assert ended.stdout.count("off their share on the worst broker") == 2, "one check before the move, one after it"
     assert "failed" not in ended.stdout.partition("\nVerification\n")[2]
 
 
