@@ -217,7 +217,9 @@ def _of_check(cluster: Cluster, places: Places) -> Iterator[Reason]:
     if check.past_limit and cluster.running is None:
         racks = format_count(check.rack_violations, "rack violation", "rack violations")
         words = check.skew_words if check.imbalance > check.limit else racks
-        yield Reason(Why.PAST_LIMIT, words, _remedy(cluster, places), check.limit - check.imbalance)
+        is_said_why = check.proposes_nothing and cluster.open_run is None  # to start one by hand may not help
+        remedy = None if is_said_why else _remedy(cluster, places)
+        yield Reason(Why.PAST_LIMIT, words, remedy, check.limit - check.imbalance)
     if cluster.now - check.at > CHECK_OVERDUE:
         age = format_duration((cluster.now - check.at).total_seconds())
         yield Reason(Why.CHECK_OVERDUE, f"Not checked for {age}", places.check)

@@ -30,6 +30,7 @@ class NightlyCheck:
     limit: float = 0.0
     resource: str | None = None
     rack_violations: int = 0
+    proposes_nothing: bool = False  # past its limit, and the text says why the check proposes no rebalance
     disks: Disks | None = None
 
     @property
@@ -111,6 +112,7 @@ class _Verdict:
     segments: _Segments | None = None
     controller: _Controller | None = None
     is_whole: bool = True
+    not_proposed: str | None = None
     disks: Disks | None = None
 
 
@@ -131,5 +133,6 @@ def read_check(verdict: Mapping[str, object]) -> NightlyCheck:
         limit=found.limit,
         resource=found.resource,
         rack_violations=found.rack_violations,
+        proposes_nothing=found.not_proposed is not None,
         disks=found.disks,
     )

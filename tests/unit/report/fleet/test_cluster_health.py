@@ -147,16 +147,15 @@ def test_of_two_reasons_of_one_cluster_the_more_urgent_one_is_in_its_row() -> No
         (disks(0.5, 2.0), disks(0.5, 6.0)),
         (disks(0.97, 1.0), disks(0.5, 2.0)),
         (past_limit(0.6), past_limit(0.3)),
+        (replace(WELL, check=replace(CHECK, segment_errors=9)), ILL[Why.SEGMENT_ERRORS]),
         (
             replace(WELL, approvals=(replace(ASKED, at=NOW - timedelta(hours=5)),)),
             replace(WELL, approvals=(ASKED,)),
         ),
     ],
-    ids=["full sooner", "already full", "less even", "asked earlier"],
+    ids=["full sooner", "already full", "less even", "more errors", "asked earlier"],
 )
-def test_of_two_clusters_with_one_reason_the_one_with_less_time_or_more_skew_comes_first(
-    first: Cluster, later: Cluster
-) -> None:
+def test_of_two_clusters_with_one_reason_the_one_that_is_worse_off_comes_first(first: Cluster, later: Cluster) -> None:
     found = rows_of([replace(later, connection_id="later"), replace(first, connection_id="first")], PLACES)
     assert [one.cluster.connection_id for one in found] == ["first", "later"]
 
@@ -199,6 +198,12 @@ def test_while_a_run_goes_on_nobody_is_told_to_start_another_one() -> None:
         (Why.REQUEST_OPEN, RUN),
         (Why.PAST_LIMIT, RUN),
     ]
+
+
+def test_where_the_check_says_why_it_proposes_nothing_nobody_is_told_to_start_a_rebalance() -> None:
+    assert row(past_limit(proposes_nothing=True)).reasons[0].link is None
+    waits = replace(past_limit(proposes_nothing=True), runs=(run(RunState.WAITING),))
+    assert [one.link for one in reasons_of(waits, PLACES)] == [RUN, RUN]
 
 
 def test_a_rack_violation_is_past_any_limit() -> None:

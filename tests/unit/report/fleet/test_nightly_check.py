@@ -46,6 +46,11 @@ def test_a_check_of_an_earlier_version_is_read_and_its_disks_are_unknown() -> No
     assert check.skew_words == "Loads 10 % off their share, limit 20 %"
 
 
+def test_a_check_that_proposes_nothing_is_told_from_one_that_has_nothing_to_propose() -> None:
+    assert read_check({**OF_0_1_0, "not_proposed": "a rebalance cannot help"}).proposes_nothing
+    assert not read_check({**OF_0_1_0, "not_proposed": None}).proposes_nothing
+
+
 def test_a_check_without_its_figures_is_not_read_as_an_even_cluster() -> None:
     with pytest.raises(ArtifactError, match=r"verdict.json: .*imbalance"):
         read_check({key: value for key, value in OF_0_1_0.items() if key != "imbalance"})
