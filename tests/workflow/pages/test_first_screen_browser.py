@@ -8,8 +8,8 @@ from selenium.webdriver.common.by import By
 
 from kafka_rebalance.documents import json_files
 from support.airflow.browser import console_errors, keep_picture, look_as, overflow
-from support.airflow.web_stages import STAGES, run_at
 from support.airflow.web_run import Run, waiting
+from support.airflow.web_stages import STAGES, run_at
 
 pytestmark = pytest.mark.usefixtures("left_again")
 
