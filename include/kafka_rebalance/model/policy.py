@@ -26,10 +26,12 @@ from kafka_rebalance.model.settings import (
     plain_values,
     read_values,
 )
+from kafka_rebalance.model.windows.recurring_window import read_recurring_window
 
 TIB = 1024**4
 YEAR_SECONDS = 366 * 86_400
 LONG_PAUSE_SECONDS = 3600
+MOST_WINDOWS = 50
 LEDGER_DAYS = 90  # at least: a run looks so far back for rejected proposals, growth and earlier durations
 STOP, LEAVE_OUT = "stop", "leave_out"
 
@@ -74,6 +76,7 @@ class Policy:
     broker_away_after_seconds: int = 172_800  # after this absence the nightly check proposes to go on without a broker
     long_pause_seconds: int = LONG_PAUSE_SECONDS  # if a batch waits longer, the run alerts and puts the throttle back
     imbalance_limit: float = 0.20  # above this share of the mean, the nightly check proposes a rebalance
+    windows: tuple[str, ...] | None = None  # in which a run that asks for no other time moves partitions; None: always
     keep_runs_days: int | None = None  # `kafka_ledger` removes the files of older runs; None: of none
     keep_ledger_days: int | None = None  # and older rows of the ledger
 
@@ -179,6 +182,20 @@ def _ids(value: Any) -> tuple[int, ...]:
     return tuple(sorted(set(value)))
 
 
+def _windows(value: Any) -> tuple[str, ...]:
+    """As `read_recurring_window` writes them, so that another way of writing does not change the digest."""
+    if not isinstance(value, list) or not 1 <= len(value) <= MOST_WINDOWS:
+        raise ValueError(f"must be a list of 1 to {MOST_WINDOWS} windows, as in ['Mon-Fri 22:00-06:00 Europe/Berlin']")
+    return tuple(dict.fromkeys(map(_window, value)))
+
+
+def _window(text: Any) -> str:
+    try:
+        return read_recurring_window(text).text
+    except ValueError as wrong:
+        raise ValueError(f"has {text!r}, which {wrong}") from wrong
+
+
 _fraction = number_reader("above 0 and at most 1", lambda share: 0 < share <= 1)
 _READERS: dict[str, Callable[[Any], Any]] = {
     "approvers": _approvers,
@@ -207,6 +224,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "prefer": one_of(PREFERENCES),
     "less_even_plan": one_of(LESS_EVEN_PLANS),
     "imbalance_limit": _fraction,
+    "windows": _windows,
     "keep_runs_days": integer(1),
     "keep_ledger_days": integer(LEDGER_DAYS),
 }

@@ -74,6 +74,16 @@ def test_a_file_that_is_no_mapping_is_refused(given_: Any) -> None:
         ("brokers_out", [-1], "list of broker ids"),
         ("internal_topics", None, "true or false"),
         ("imbalance_limit", 0, "above 0 and at most 1"),
+        *[
+            ("windows", value, "must be a list of 1 to 50 windows, as in")
+            for value in ([], None, "daily", {}, [""] * 51)
+        ],
+        (
+            "windows",
+            ["daily 22:00-6:00 UTC"],
+            "has 'daily 22:00-6:00 UTC', which is not days, times as HH:MM and a zone",
+        ),
+        ("windows", ["daily 22:00-06:00 UTC", 7], "windows has 7, which is not a window, as in 'Mon-Fri 22:00-06:00 E"),
     ],
 )
 def test_a_wrong_value_is_named_with_the_file(key: Any, value: Any, words: Any) -> None:
@@ -128,11 +138,22 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> N
         "beside_cruise_control": True,
         "prefer": "fewest_bytes",
         "less_even_plan": "refuse",
+        "windows": ("daily 22:00-06:00 UTC",),
         "approvers": (Approver("x", "x"),),
     }
     assert set(changed) == {field.name for field in dataclasses.fields(Policy)}
     digests = {dataclasses.replace(one, **{key: value}).digest for key, value in changed.items()}
     assert len(digests | {one.digest}) == len(changed) + 1
+
+
+def test_windows_that_are_written_in_another_way_are_the_same_policy() -> None:
+    one = policy(windows=["Mon–Fri 22:00 – 06:00 Europe/Berlin", "mon-fri 22:00-06:00 Europe/Berlin"])
+    assert one.windows == ("Mon-Fri 22:00-06:00 Europe/Berlin",)
+    assert one.digest == policy(windows=["Mon-Fri 22:00-06:00 Europe/Berlin"]).digest
+
+
+def test_a_policy_without_windows_keeps_the_digest_that_earlier_versions_gave_it() -> None:
+    assert "windows" not in policy().to_mapping()
 
 
 def tightened(asked: Any = None, *, cluster_bytes: Any = 1000, internal_topics: Any = False, **limits: Any) -> Any:
