@@ -14,6 +14,7 @@ from kafka_rebalance.model.finding import Finding
 class AskedWindow:
     not_before: Time | None = None
     finish_by: Time | None = None
+    recurring: tuple[str, ...] = ()  # the policy's, if the run takes them
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,8 +127,8 @@ def check_approval_fresh(
     approved_at: str, expires_after_seconds: float, now: datetime, *, not_before: datetime | None = None
 ) -> None:
     """Raises ApprovalError if the approval is older than the policy allows before the first write, or has a time in the
-    future: if clocks differ, nobody can tell its age. `not_before`: the earliest time that was approved. The age counts
-    from the later of the two.
+    future: if clocks differ, nobody can tell its age. `not_before`: the earliest time at which the run could begin. The
+    age counts from the later of the two.
     """
     given = datetime.fromisoformat(approved_at)
     if given - now > CLOCKS_MAY_DIFFER:
@@ -137,15 +137,22 @@ def check_approval_fresh(
             "the run cannot tell whether the approval has expired. Nothing was written. Correct the clocks of "
             "Airflow's machines, then clear this task. If the approval's time was wrong, start a new Dag run."
         )
-    since = given if not_before is None else max(given, not_before)
-    if now - since <= timedelta(seconds=expires_after_seconds):
+    ends = approval_ends(approved_at, expires_after_seconds, not_before=not_before)
+    if now <= ends:
         return
-    counted = "" if since == given else f" Its time counts from not_before, {since:%Y-%m-%d %H:%M %Z}."
+    since = ends - timedelta(seconds=expires_after_seconds)
+    counted = "" if since == given else f" Its time counts from {since:%Y-%m-%d %H:%M %Z}, when the run could begin."
     raise ApprovalError(
         f"The approval of {given:%Y-%m-%d %H:%M %Z} has expired: the policy's approval_expires_after_seconds is "
         f"{expires_after_seconds:g}.{counted} Nothing was written, neither before nor now. Start a new Dag run, and "
         "ask for an approval of what it proposes."
     )
+
+
+def approval_ends(approved_at: str, expires_after_seconds: float, *, not_before: datetime | None = None) -> datetime:
+    """When `check_approval_fresh` begins to refuse it."""
+    given = datetime.fromisoformat(approved_at)
+    return max(given, not_before or given) + timedelta(seconds=expires_after_seconds)
 
 
 def check_policy_unchanged(approved: str | None, now: str | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from statistics import quantiles
 from typing import Any
 
@@ -67,6 +68,17 @@ def rest_range(by_plan: float | None, at_pace: float | None, ratios: Sequence[fl
         return None if at_pace is None else EtaRange(at_pace * ASSUMED[0], at_pace * ASSUMED[1], 0)
     found = eta_range(by_plan, ratios)
     return found if at_pace is None else replace(found, low=min(found.low, at_pace), high=max(found.high, at_pace))
+
+
+def slowest_seconds(seconds: float, ratios: Sequence[float]) -> float:
+    """The upper end of `eta_range`, and never less than the plan's own `seconds`."""
+    return max(seconds, eta_range(seconds, ratios).high)
+
+
+def paused_seconds(pauses: Iterable[tuple[datetime, datetime | None]], began: datetime, ended: datetime) -> float:
+    """How long a run was paused between two times, by the beginnings and ends of its pauses. None: it still pauses."""
+    spans = ((max(at, began), min(until or ended, ended)) for at, until in pauses)
+    return sum(max(0.0, (last - first).total_seconds()) for first, last in spans)
 
 
 def predicted_seconds(moves: Sequence[Move], bytes_per_second: float) -> float:

@@ -1,4 +1,8 @@
-"""When batches may begin, and whether a batch would still end in time."""
+"""When batches may begin, and whether a batch would still end in time.
+
+Either a person has asked for `not_before` and `finish_by`, which end the run, or the windows of the policy count. With
+these the run pauses when one closes, and goes on when the next one opens.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +11,50 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kafka_rebalance.errors import ClusterNotReadyError, SettingsError
+from kafka_rebalance.errors import ClusterNotReadyError, SettingsError, StoppedError
+from kafka_rebalance.model.amounts_in_words import duration_in_words
+from kafka_rebalance.model.windows.recurring_window import (
+    Opening,
+    RecurringWindow,
+    openings,
+    read_recurring_window,
+)
 
 CLOCKS_MAY_DIFFER = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """When batches may begin, and by when all must be over; None: no limit. Times have a zone."""
+    """When batches may begin, and by when all must be over; None: no limit. Times have a zone.
+
+    `recurring`: each batch begins and ends while these are open; empty: at any time.
+    """
 
     not_before: datetime | None = None
     finish_by: datetime | None = None
+    recurring: tuple[RecurringWindow, ...] = ()
 
-    def to_mapping(self) -> dict[str, str | None]:
-        return {
-            name: None if at is None else at.isoformat()
-            for name, at in (("not_before", self.not_before), ("finish_by", self.finish_by))
-        }
+    def to_mapping(self) -> dict[str, Any]:
+        times = (("not_before", self.not_before), ("finish_by", self.finish_by))
+        recurring = {"recurring": [window.text for window in self.recurring]} if self.recurring else {}
+        return {**{name: None if at is None else at.isoformat() for name, at in times}, **recurring}
 
     def waits_until(self, now: datetime) -> datetime | None:
-        """The time to wait for; None where a batch may begin."""
-        return self.not_before if self.not_before is not None and now < self.not_before else None
+        """The time to wait for; None where the window is open."""
+        if self.not_before is not None and now < self.not_before:
+            return self.not_before
+        opening = next(openings(self.recurring, now), None)
+        return opening.opens_at if opening is not None and now < opening.opens_at else None
+
+    def closes_at(self, now: datetime) -> datetime | None:
+        """When the window that is open now closes; None if it never does."""
+        opening = next(openings(self.recurring, now), None)
+        return self.finish_by if opening is None else opening.closes_at
+
+    def room_for(self, seconds: float, now: datetime) -> Opening | None:
+        """The next opening in which moves of so many seconds have room; None if no opening is long enough."""
+        longest = timedelta(seconds=seconds)
+        return next((o for o in openings(self.recurring, now) if max(now, o.opens_at) + longest <= o.closes_at), None)
 
     def closed_for(self, seconds: float, now: datetime) -> str | None:
         """Why a batch that takes so many seconds may not begin; None if it may."""
@@ -49,6 +76,34 @@ class Window:
         return 0
 
 
+def pause_until(
+    window: Window, seconds: float, now: datetime, approval_ends: datetime, *, is_paused: bool
+) -> datetime | None:
+    """Until when moves that take up to so many seconds wait for an opening of a recurring window; None: they may begin.
+
+    `is_paused`: the run has waited for this opening. Raises StoppedError if it waits in vain: no opening is long
+    enough, or the next one comes after `approval_ends`.
+    """
+    if not window.recurring:
+        return None
+    opening, names = window.room_for(seconds, now), "; ".join(one.text for one in window.recurring)
+    takes = f"it may take up to {duration_in_words(seconds)}"
+    if opening is None:
+        longest = duration_in_words(max(one.seconds for one in openings(window.recurring, now)))
+        raise StoppedError(
+            f"{takes}, and the policy's windows ({names}) are open for {longest} at most. Start a new Dag run with a "
+            "higher throttle, with a smaller partitions_per_batch, or with outside_windows"
+        )
+    waits = now < opening.opens_at
+    if (waits or is_paused) and approval_ends < opening.opens_at:
+        raise StoppedError(
+            f"{takes}, and the policy's windows ({names}) have room for it from {opening.opens_at:%Y-%m-%d %H:%M %Z} "
+            f"on. The approval ends before that, at {approval_ends:%Y-%m-%d %H:%M %Z}: the policy's "
+            "approval_expires_after_seconds allows no more. Start a new Dag run for the rest"
+        )
+    return opening.opens_at if waits else None
+
+
 def check_clock(now: datetime, cluster: datetime) -> None:
     """For a run with a window. Raises ClusterNotReadyError if this worker's clock differs from the cluster's: one of
     them is wrong, so nobody can tell whether the window is open. `cluster`: the time of a write of just now.
@@ -57,14 +112,20 @@ def check_clock(now: datetime, cluster: datetime) -> None:
         return
     raise ClusterNotReadyError(
         f"This worker's clock says {now:%Y-%m-%d %H:%M %Z}, the cluster's says {cluster:%Y-%m-%d %H:%M %Z}. So the "
-        "run cannot tell whether its window (not_before, finish_by) is open. No move was requested. Correct the wrong "
+        "run cannot tell whether its window is open. No move was requested. Correct the wrong "
         "clock, then clear this task."
     )
 
 
 def read_window(params: Mapping[str, Any]) -> Window:
-    """From the params `not_before` and `finish_by`. Raises SettingsError for a time without its zone."""
-    window = Window(_time(params, "not_before"), _time(params, "finish_by"))
+    """From `not_before`, `finish_by` and `recurring`, as `to_mapping` writes them. Raises SettingsError for a time
+    without its zone.
+    """
+    try:
+        recurring = tuple(map(read_recurring_window, params.get("recurring") or ()))
+    except ValueError as wrong:
+        raise SettingsError(f"A recurring window {wrong}. Nothing was read or written. Start a new Dag run.") from wrong
+    window = Window(_time(params, "not_before"), _time(params, "finish_by"), recurring)
     if window.not_before and window.finish_by and window.not_before >= window.finish_by:
         raise SettingsError(
             f"not_before ({window.not_before.isoformat()}) is not before finish_by ({window.finish_by.isoformat()}), "

@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 
+def utc_now() -> datetime:
+    """What decides whether a window is open. Call it as `clock.utc_now()`, so that a test can give the time."""
+    return datetime.now(UTC)
+
+
 def now_text() -> str:
     """ISO 8601 in UTC, as in all files."""
     return datetime.now(UTC).isoformat(timespec="seconds")

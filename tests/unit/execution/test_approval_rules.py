@@ -165,7 +165,9 @@ def test_the_start_of_the_window_is_named_only_where_the_age_counts_from_it() ->
     early = (NOON - timedelta(hours=3)).isoformat()
     with pytest.raises(ApprovalError, match=r"approval_expires_after_seconds is 3600\. Nothing was written"):
         check_approval_fresh(early, 3600, NOON)
-    with pytest.raises(ApprovalError, match=r"is 3600\. Its time counts from not_before, 2026-03-01 10:00 UTC\. Not"):
+    with pytest.raises(
+        ApprovalError, match=r"is 3600\. Its time counts from 2026-03-01 10:00 UTC, when the run could begin\. Not"
+    ):
         check_approval_fresh(early, 3600, NOON, not_before=NOON - timedelta(hours=2))
 
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from kafka_rebalance.execution.eta import ASSUMED, MIN_RUNS, RUNS_COUNTED, EtaRange, eta_range, rest_range, run_ratios
+from kafka_rebalance.execution.eta import (
+    ASSUMED,
+    MIN_RUNS,
+    RUNS_COUNTED,
+    EtaRange,
+    eta_range,
+    paused_seconds,
+    rest_range,
+    run_ratios,
+    slowest_seconds,
+)
 
 
 def outcome(predicted: float | None = 600.0, actual: float | None = 900.0, verified: bool = True) -> dict[str, Any]:
@@ -71,3 +82,27 @@ def test_what_is_left_holds_the_plans_range_and_the_runs_own_pace() -> None:
 def test_without_a_planned_time_the_pace_alone_tells_and_without_both_nothing() -> None:
     assert rest_range(None, 100, [1.0] * 9) == EtaRange(90, 150, 0)
     assert rest_range(None, None, [1.0] * 9) is None
+
+
+def test_the_slowest_time_is_the_upper_end_of_the_range_and_never_below_the_plan() -> None:
+    assert slowest_seconds(100, []) == 100 * ASSUMED[1]
+    assert slowest_seconds(100, [0.5] * MIN_RUNS) == 100
+    assert slowest_seconds(100, [3.0] * MIN_RUNS) == pytest.approx(300)
+
+
+@pytest.mark.parametrize(
+    ("pauses", "seconds"),
+    [
+        ([], 0),
+        ([(1, 4)], 3 * 3600),
+        ([(1, 2), (5, 9)], 5 * 3600),
+        ([(-3, 2)], 2 * 3600),  # before the first request it waited too
+        ([(8, 12)], 2 * 3600),
+        ([(7, None)], 3 * 3600),  # it still waits
+        ([(-3, -1), (11, 12), (12, None)], 0),
+    ],
+)
+def test_only_the_part_of_a_pause_within_the_run_counts(pauses: list[tuple[int, int | None]], seconds: int) -> None:
+    began = datetime(2026, 11, 20, tzinfo=UTC)
+    hours = [(began + timedelta(hours=at), None if end is None else began + timedelta(hours=end)) for at, end in pauses]
+    assert paused_seconds(hours, began, began + timedelta(hours=10)) == seconds

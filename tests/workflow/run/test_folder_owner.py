@@ -336,6 +336,16 @@ def test_a_way_back_is_offered_though_the_policy_refuses_plans_that_end_less_eve
     assert json_files.read_json(back.folder, json_files.SETTINGS)["less_even_plan"] == "refuse"
 
 
+def test_a_way_back_waits_for_no_window_of_the_policy(way_back: Callable[..., SimulatedRun]) -> None:
+    back = way_back()
+    back.policy_file.write_text(f"{back.policy_file.read_text()}windows: ['daily 22:00-06:00 Europe/Berlin']\n")
+    planned(back)
+    assert "recurring" not in json_files.read_json(back.folder, json_files.SNAPSHOT)["window"]
+    back.dag_run.run_id, back.dag_run.conf = "by hand", {"plan": back.dag_run.conf["plan"], "candidates": []}
+    planned(back)
+    assert json_files.read_json(back.folder, json_files.SNAPSHOT)["window"]["recurring"]
+
+
 @pytest.mark.parametrize("names", ["nobody", {"dag_id": "kafka_rebalance", "run_id": "none", "connection_id": "prod"}])
 def test_a_conf_that_names_no_run_of_ours_is_refused(way_back: Callable[..., SimulatedRun], names: object) -> None:
     back = way_back(lambda conf: conf.update(asked_in=names))

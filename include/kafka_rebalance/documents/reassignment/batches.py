@@ -37,9 +37,19 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowPause:
+    """The run waited for a window to open. `ended_at`: when it requested something again; None: it still waits."""
+
+    at: Time
+    ended_at: Time | None = None
+    until: Time | None = None  # when the window opens
+
+
+@dataclass(frozen=True, slots=True)
 class BatchNotes:
     batches: tuple[BatchNote, ...] = ()
     stopped: Stopped | None = omitted()  # why no further batch was requested
+    pauses: tuple[WindowPause, ...] | None = omitted()
 
 
 BATCHES_FILE = JsonFile(BATCHES, BatchNotes)

@@ -95,6 +95,7 @@ class Progress(Count):
     movement: Mapping[str, Any] = field(default_factory=dict)  # for the next follower of this batch
     waiting_for: tuple[str, ...] | None = omitted()
     waiting_since: Time | None = omitted()
+    waiting_until: Time | None = omitted()  # when its window opens; None: it waits for something else
 
     @property
     def batches_left(self) -> int | None:

@@ -20,11 +20,12 @@ from kafka_rebalance.documents.proposals.rates import RATES_FILE
 from kafka_rebalance.documents.proposals.recommendation import Why
 from kafka_rebalance.documents.rejection import REJECTION_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
-from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, AskedWindow
 from kafka_rebalance.documents.verification import VERIFICATION_FILE
 from kafka_rebalance.execution.time_window import Window
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.windows.recurring_window import read_recurring_window
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, DiskCourse
 from kafka_rebalance.report.candidate.page_tables import NO_TABLES, CandidateTables
@@ -107,12 +108,16 @@ def build_report(
         estimate=_decoded(ESTIMATE_FILE, estimate),
         outlook=plan.outlook,
         missing_rights=taken.missing_rights,
-        window=Window(taken.window.not_before, taken.window.finish_by) if taken.window else Window(),
+        window=_window(taken.window) if taken.window else Window(),
         costs=found.candidates if found else {},
         rejection=rejected.rejected if rejected else None,
         automatic_elections=taken.automatic_elections,
     )
     return _at_its_throttle(report)
+
+
+def _window(asked: AskedWindow) -> Window:
+    return Window(asked.not_before, asked.finish_by, tuple(map(read_recurring_window, asked.recurring)))
 
 
 def _decoded(file: JsonFile[T], document: Document | None) -> T | None:

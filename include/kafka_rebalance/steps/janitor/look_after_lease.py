@@ -32,7 +32,7 @@ from kafka_rebalance.steps.run.run_lock import read_standing, this_airflow
 from kafka_rebalance.steps.run_folder import open_run_folder
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs, read_lease_configs
-from kafka_rebalance.steps.throttle.long_pause import waits_long
+from kafka_rebalance.steps.throttle.long_pause import paused_until, waits_long
 from kafka_rebalance.steps.throttle.suspend_throttle import suspend
 from kafka_rebalance.steps.throttle.write_back import put_back, put_back_late, put_back_left_behind
 
@@ -152,8 +152,15 @@ def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Lo
     if decided.alert is not None:
         look.alerts[f"{lease.run} {standing} {lease.handed_over_at}"] = " ".join((decided.alert, *absent))
     if not decided.put_back:
-        if not copying and (waits := waits_long(kept.deployment, lease)) is not None:
+        waits, opens_at = waits_long(kept.deployment, lease), paused_until(kept.deployment, lease)
+        if waits is not None and not copying:
             look.alerts[f"{lease.run} waits"] = waits
+        if opens_at is not None and not copying:
+            look.lines.append(
+                f"run {lease.run} keeps the cluster and is paused until {opens_at.isoformat()}, when its window opens. "
+                "kafka_rebalance_cancel can stop it, which gives the cluster to other runs"
+            )
+        if not copying and (waits is not None or opens_at is not None):
             try:
                 if suspend(kept, lease):
                     look.lines.append(f"run {lease.run}: its throttle is put back until its next batch")

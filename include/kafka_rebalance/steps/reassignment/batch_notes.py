@@ -7,6 +7,7 @@ are neither read nor overwritten: FormatVersionError.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from kafka_rebalance.documents import json_files
@@ -114,10 +115,30 @@ def note_stop(plan: ApprovedPlan, why: str) -> None:
     _write(plan, document)
 
 
-def note_going_on(plan: ApprovedPlan) -> None:
-    """Removes the note of `note_stop`: nothing stops the run any more."""
+def note_pause(plan: ApprovedPlan, until: datetime | None) -> None:
+    """Notes that the run waits for a window. A pause that is noted already goes on, even if into another window."""
     document = read_notes(plan.folder)
-    if document.pop("stopped", None) is not None:
+    pauses = [dict(pause) for pause in document.get("pauses", ())]
+    if not pauses or pauses[-1]["ended_at"] is not None:
+        pauses.append({"at": now_text(), "ended_at": None})
+    pauses[-1]["until"] = None if until is None else until.isoformat(timespec="seconds")
+    _write(plan, {**document, "pauses": pauses})
+
+
+def is_paused(plan: ApprovedPlan) -> bool:
+    """Whether a pause is noted, and no request since."""
+    pauses = read_notes(plan.folder).get("pauses") or [{"ended_at": ""}]
+    return pauses[-1]["ended_at"] is None
+
+
+def note_going_on(plan: ApprovedPlan) -> None:
+    """Removes the note of `note_stop`, and ends the one of `note_pause`: nothing holds the run back any more."""
+    document = read_notes(plan.folder)
+    stopped, paused = document.pop("stopped", None), is_paused(plan)
+    if paused:
+        *earlier, last = document["pauses"]
+        document["pauses"] = [*earlier, {**last, "ended_at": now_text()}]
+    if paused or stopped is not None:
         _write(plan, document)
 
 

@@ -127,12 +127,15 @@ def write_unreadable(folder: RunFolder, now: float, why: str) -> None:
     _write(folder, {**document, **state, **_happenings(told)})
 
 
-def write_waiting(folder: RunFolder, now: float, reasons: Sequence[str]) -> None:
-    document = _read(folder)
+def write_waiting(folder: RunFolder, now: float, reasons: Sequence[str], until: datetime | None = None) -> None:
+    """`until`: when a window opens, if the run waits for that."""
+    document = {key: value for key, value in _read(folder).items() if key != "waiting_until"}
     told = events_after(_recalled(document), now, {WAITING: " ".join(reasons)})
     since = document.get("waiting_since") if document.get("state") == "waiting" else None
     state = {"updated_at": _text(now), "state": "waiting", "waiting_for": list(reasons), "anomalies": []}
     state["waiting_since"] = since or _text(now)
+    if until is not None:
+        state["waiting_until"] = until.isoformat(timespec="seconds")
     _write(folder, {**document, **state, **_happenings(told)})
 
 

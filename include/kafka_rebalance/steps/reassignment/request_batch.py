@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
@@ -33,6 +33,7 @@ from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.reassignment import batch_notes
 from kafka_rebalance.steps.reassignment.batch_file import Followed, followed, followed_beside, write_followed
@@ -48,8 +49,9 @@ from kafka_rebalance.steps.run.run_lock import lock_owner
 from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.lease_files import rate_in_force
-from kafka_rebalance.steps.throttle.suspend_throttle import set_for_batch
+from kafka_rebalance.steps.throttle.suspend_throttle import set_for_batch, suspend
 from kafka_rebalance.steps.throttle.throttle_in_force import check_throttle_in_force
+from kafka_rebalance.steps.throttle.wait_for_window import wait_for_window
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +209,12 @@ class Visit:
         return view, _position(plan, view, self.cluster)
 
     def _elect(self, plan: ApprovedPlan, view: ClusterView, where: Position) -> None:
-        """Elects preferred leaders of what this run has moved, before it moves anything else."""
+        """Elects preferred leaders of what this run has moved, before it moves anything else.
+
+        A run that pauses has done so, and writes nothing before its window opens.
+        """
+        if plan.window.waits_until(clock.utc_now()) is not None and batch_notes.is_paused(plan):
+            return
         ours = where.begun & set(where.done)
         moves = [move for move in plan.candidate.moves if move.batch in ours and not move.is_election]
         done = [move for move in moves if not led_by_first(view, move)]
@@ -222,16 +229,34 @@ class Visit:
         except StoppedError as stopped:
             raise _stopped(plan, where, str(stopped)) from stopped
 
+    def _pause(self, plan: ApprovedPlan, where: Position, batch: Batch, at_once: Sequence[Move]) -> Wait | None:
+        """What to wait for if these moves would not end in this window; None: they may begin.
+
+        While the run waits it keeps the lock, and its throttle is put back once nothing of it is in flight.
+        """
+        try:
+            wait = wait_for_window(self.deployment, plan, at_once, is_paused=batch_notes.is_paused(plan))
+        except StoppedError as never:
+            raise _stopped(plan, where, f"Batch {batch.number} was not requested: {never}.") from never
+        if wait is None or where.in_flight is not None:
+            return wait
+        if where.begun:
+            batch_notes.note_pause(plan, wait.not_before)
+        lease = self.kept.read_open_in(plan.folder)
+        if lease is not None and lease.handed_over_at is None and not suspend(self.kept, lease):
+            log.warning("Part of the throttle is still set. The janitor puts it back")
+        return wait
+
     def _request(self, plan: ApprovedPlan, view: ClusterView, where: Position, batch: Batch) -> Follow | Wait | None:
         cluster = self.cluster
         _check_not_stopped(plan, where, batch)
         if not batch.elects:  # an election changes no list, so it cannot look refused
             check_not_refused(plan, batch, view)
-        now = datetime.now(UTC)
-        wait = _wait(plan, view, where, now)
+        at_once = (*(where.in_flight.moves if where.in_flight is not None else ()), *batch.moves)
+        now = clock.utc_now()
+        wait = self._pause(plan, where, batch, at_once) or _wait(plan, view, where, now)
         if wait is not None:
             return wait
-        at_once = (*(where.in_flight.moves if where.in_flight is not None else ()), *batch.moves)
         closed = plan.window.closed_for(predicted_seconds(at_once, rate_in_force(plan.folder)), now)
         if closed is not None:
             raise _stopped(plan, where, f"Batch {batch.number} was not requested: {closed}.")
@@ -340,4 +365,4 @@ def _wait(plan: ApprovedPlan, view: ClusterView, where: Position, now: datetime)
     if window.closed_for(0.0, now) is not None:
         return None
     pause = pause_now(plan, view, where)
-    return Wait(plan.connection_id, str(plan.folder), pause, until=window.finish_by) if pause else None
+    return Wait(plan.connection_id, str(plan.folder), pause, until=window.closes_at(now)) if pause else None

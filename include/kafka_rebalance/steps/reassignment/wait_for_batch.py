@@ -15,7 +15,7 @@ from kafka_rebalance.steps.run_folder import RunFolder
 
 
 class Waiter(Watcher):
-    """Waits without a limit of its own, until somebody stops the run or `wait.until` (finish_by) passes.
+    """Waits without a limit of its own, until somebody stops the run or `wait.until` passes, the window's end.
 
     Before `wait.not_before` it reads nothing from the cluster.
     """
@@ -31,13 +31,14 @@ class Waiter(Watcher):
         wait = self.wait
         over = self._asked_to_stop() or (wait.until is not None and at >= wait.until)
         reasons: tuple[str, ...] = ()
+        until: datetime | None = None
         if not over and wait.not_before is not None and at < wait.not_before:
-            reasons = (f"No batch begins before {wait.not_before.isoformat()}",)
+            until, reasons = wait.not_before, (f"No batch begins before {wait.not_before.isoformat()}",)
         elif not over and wait.pause:
             reasons = self._still_missing()
         if not reasons:
             return BatchSeen(BatchState.READY)
-        self._note(now, reasons, say)
+        self._note(now, reasons, say, until)
         return None
 
     def away(self, now: float, why: str, say: Callable[[str], object]) -> BatchSeen | None:
@@ -45,8 +46,10 @@ class Waiter(Watcher):
         self._note(now, (why,), say)
         return None
 
-    def _note(self, now: float, reasons: tuple[str, ...], say: Callable[[str], object]) -> None:
-        progress_notes.write_waiting(self.folder, now, reasons)
+    def _note(
+        self, now: float, reasons: tuple[str, ...], say: Callable[[str], object], until: datetime | None = None
+    ) -> None:
+        progress_notes.write_waiting(self.folder, now, reasons, until)
         for reason in reasons:
             if reason not in self._said:
                 say(reason)

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, StorageError, VerificationError
-from kafka_rebalance.execution.eta import with_controller
+from kafka_rebalance.execution.eta import paused_seconds, with_controller
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.rebalance import render_report
@@ -30,14 +30,20 @@ def record(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
 
 def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
     verified = so_far(plan, json_files.VERIFICATION).get("passed", False)
-    batches = so_far(plan, json_files.BATCHES).get("batches", [])
+    notes = so_far(plan, json_files.BATCHES)
+    batches = notes.get("batches", [])
     done = [batch for batch in batches if batch["state"] == "done"]
     copied = [(batch, batch.get("measured_bytes")) for batch in done]
     seconds = None
     if done:
         begun = min(datetime.fromisoformat(batch["created_at"]) for batch in batches)
         ended = max(datetime.fromisoformat(batch["finished_at"]) for batch in done)
-        seconds = (ended - begun).total_seconds()
+        pauses = [
+            (datetime.fromisoformat(one["at"]), one["ended_at"] and datetime.fromisoformat(one["ended_at"]))
+            for one in notes.get("pauses", ())
+        ]
+        # What later runs are held against is the time of copying, not of waiting for windows.
+        seconds = (ended - begun).total_seconds() - paused_seconds(pauses, begun, ended)
     return {
         "run_id": run_id,
         "candidate": plan.candidate.name,

@@ -16,7 +16,7 @@ from kafka_rebalance.execution.check.automatic_elections import automatic_electi
 from kafka_rebalance.execution.check.cluster_ready import refuse
 from kafka_rebalance.execution.check.cruise_control import cruise_control
 from kafka_rebalance.execution.throttle.auto_rate import AUTO
-from kafka_rebalance.execution.time_window import read_window
+from kafka_rebalance.execution.time_window import Window, read_window
 from kafka_rebalance.model.settings import OFFER, Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
@@ -41,6 +41,7 @@ PARAMS_OUTSIDE_SETTINGS = (
     "topics_to_move",
     "not_before",
     "finish_by",
+    "outside_windows",
     ASKED_IN,
 )
 
@@ -80,6 +81,9 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
         for missing in taken.missing_rights:
             log.warning("%s. The run makes a plan, and nobody is asked to approve it", missing)
         settings = policy.tighten(asked, cluster_bytes=taken.cluster_bytes, internal_topics=internal)
+    # What goes wrong must not wait for the night, so a way back takes no windows.
+    if policy is not None and window == Window() and not params.get("outside_windows") and not is_way_back(inputs.run):
+        window = read_window({"recurring": policy.windows})
     if is_way_back(inputs.run):  # a way back must be offered even if it ends less even, which is usual
         settings = replace(settings, less_even_plan=OFFER)
     observed_at = datetime.now(UTC)

@@ -55,6 +55,11 @@ class ApprovedPlan:
         return read_window(self.snapshot.get("window") or {})
 
     @property
+    def begins_at(self) -> datetime | None:
+        """When its window opened first after the approval; None if it was open at that time."""
+        return self.window.waits_until(datetime.fromisoformat(self.decision["approved_at"]))
+
+    @property
     def topics(self) -> frozenset[str]:
         return frozenset(move.topic_partition.topic for move in self.approved.moves)
 

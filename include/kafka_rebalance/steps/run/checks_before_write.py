@@ -101,7 +101,7 @@ def check_before_write(
             plan.decision["approved_at"],
             policy.approval_expires_after_seconds,
             datetime.now(UTC),
-            not_before=plan.window.not_before,
+            not_before=plan.begins_at,
         )
     own = {move.topic_partition for move in where.in_flight.moves} if where.in_flight is not None else set()
     refuse(readiness_findings(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=(), own=own))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
@@ -21,8 +20,10 @@ from kafka_rebalance.execution.throttle.in_force import check_in_force, set_chan
 from kafka_rebalance.execution.throttle.recorded_before import take_lease
 from kafka_rebalance.execution.throttle.still_copying import copying_of
 from kafka_rebalance.execution.throttle.wanted import desired_throttle
+from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.lock_owner import Fence, LockOwner, is_same_run
+from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.clusters import JANITOR_DAG
 from kafka_rebalance.steps.deployment import Deployment
@@ -42,6 +43,7 @@ from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.steps.throttle.run_rates import check_run_rate
 from kafka_rebalance.steps.throttle.throttle_in_force import check_nothing_of_ours, has_held_before, without_gone
+from kafka_rebalance.steps.throttle.wait_for_window import wait_for_window
 from kafka_rebalance.steps.throttle.write_back import (
     check_can_be_put_back,
     put_back,
@@ -55,22 +57,18 @@ log = logging.getLogger(__name__)
 def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLease | Wait:
     """Checks the cluster, takes its lock and throttles exactly the approved moves; returns the lease.
 
-    Before the run's `not_before` it takes neither, and returns what to wait for.
+    Before the run's window opens it takes neither, and returns what to wait for. It also waits for the next one if the
+    first moves would not end in this one.
 
     If it fails half-way, it puts back what it has set and gives the lock back: Airflow runs no teardown after a failed
     setup.
     """
     deployment = inputs.deployment
     plan = read_approved(inputs, decision)
-    until = plan.window.waits_until(datetime.now(UTC))
-    if until is not None:
-        by = read_control(plan.folder).stop_after_batch
-        if by is not None:
-            raise StoppedError(
-                f"The run was stopped before its not_before, {until.isoformat()}, as {by} asked. Neither lock nor "
-                "throttle was taken, and nothing was moved. Start a new Dag run to plan from the current cluster."
-            )
-        return Wait(plan.connection_id, str(plan.folder), not_before=until, until=plan.window.finish_by)
+    not_before, now = plan.window.not_before, clock.utc_now()
+    if not_before is not None and now < not_before:
+        early = Wait(plan.connection_id, str(plan.folder), not_before=not_before, until=plan.window.finish_by)
+        return _unless_stopped(plan, early)
     deployment.check_not_frozen(plan.connection_id)
     connection = deployment.read_connection(plan.connection_id)
     with open_cluster(connection) as cluster:
@@ -80,6 +78,10 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
             check_newest_attempt(plan.folder)
         where = position(plan.candidate.batches, view, asked, limits=plan.limits)
         check_position(where, view)
+        if where.in_flight is None and where.next is not None:
+            wait = _window_of(deployment, plan, where.next)
+            if wait is not None:
+                return _unless_stopped(plan, wait)
         if where.in_flight is not None:
             cluster.check_same_cluster(view)
         else:
@@ -105,6 +107,26 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
     warn_without_janitor(deployment)
     log.info("throttled %d entities to %d bytes/s", len(lease.wanted), lease.bytes_per_second)
     return lease
+
+
+def _window_of(deployment: Deployment, plan: ApprovedPlan, batch: Batch) -> Wait | None:
+    try:
+        return wait_for_window(deployment, plan, batch.moves)
+    except StoppedError as never:
+        raise StoppedError(
+            f"Batch {batch.number} was not requested: {never}. Neither lock nor throttle was taken."
+        ) from never
+
+
+def _unless_stopped(plan: ApprovedPlan, wait: Wait) -> Wait:
+    by = read_control(plan.folder).stop_after_batch
+    if by is None:
+        return wait
+    assert wait.not_before is not None
+    raise StoppedError(
+        f"The run was stopped before its window opened at {wait.not_before.isoformat()}, as {by} asked. Neither lock "
+        "nor throttle was taken, and nothing was moved. Start a new Dag run to plan from the current cluster."
+    )
 
 
 def _set(

@@ -38,6 +38,12 @@ REBALANCE_PARAMS: dict[str, Param] = {
         _LIMITS,
         format="date-time",
     ),
+    "outside_windows": flag(
+        "Outside the windows",
+        "Do not wait for the policy's windows: begin as soon as the run is approved. Not before and Finish by also "
+        "take their place.",
+        _LIMITS,
+    ),
     "drain": several("Drain", "Ids of brokers to empty.", _BROKERS, kind="integer"),
     "replace": Param(
         {},

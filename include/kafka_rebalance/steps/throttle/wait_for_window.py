@@ -1,0 +1,35 @@
+"""Whether a run's next moves wait until a recurring window opens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafka_rebalance.documents.estimate import ESTIMATE_FILE
+from kafka_rebalance.execution.approval_rules import approval_ends
+from kafka_rebalance.execution.check.batch_wait import Wait
+from kafka_rebalance.execution.eta import predicted_seconds, slowest_seconds
+from kafka_rebalance.execution.time_window import pause_until
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.steps import clock
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.steps.throttle.lease_files import rate_in_force
+
+
+def wait_for_window(
+    deployment: Deployment, plan: ApprovedPlan, moves: Sequence[Move], *, is_paused: bool = False
+) -> Wait | None:
+    """What to wait for before these moves are requested at once; None: they may begin now, and end in their window.
+
+    Raises StoppedError as `pause_until`, and StaleProposalError if the policy has changed.
+    """
+    if not plan.window.recurring:
+        return None
+    policy = deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"])
+    ends = approval_ends(plan.decision["approved_at"], policy.approval_expires_after_seconds, not_before=plan.begins_at)
+    estimate = ESTIMATE_FILE.read_if_there(plan.folder)
+    seconds = slowest_seconds(
+        predicted_seconds(moves, rate_in_force(plan.folder)), estimate.ratios if estimate is not None else ()
+    )
+    until = pause_until(plan.window, seconds, clock.utc_now(), ends, is_paused=is_paused)
+    return None if until is None else Wait(plan.connection_id, str(plan.folder), not_before=until)
