@@ -71,6 +71,16 @@ class CandidateReport(ProposedCandidate):
         return None if self.makespan_seconds is None else with_controller(share * self.makespan_seconds, batches)
 
     @property
+    def batch_seconds(self) -> tuple[float, ...]:
+        """Of each batch by the plan. Batches that the timetable does not list share the rest. Empty: not known."""
+        if self.makespan_seconds is None or not self.batches:
+            return ()
+        listed = [slot.lasts for slot in self.timetable.batches] if self.timetable else []
+        others = self.batches - len(listed)
+        shares = [*listed, *[max(0.0, 1 - sum(listed)) / others for _ in range(others)]]
+        return tuple(with_controller(share * self.makespan_seconds, 1) for share in shares)
+
+    @property
     def least_seconds(self) -> float | None:
         """No plan with as many batches takes less."""
         bound = self.makespan_bound_seconds

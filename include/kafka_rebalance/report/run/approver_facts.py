@@ -14,6 +14,7 @@ from kafka_rebalance.report.candidate.candidate_report import CandidateReport, a
 from kafka_rebalance.report.candidate.fullest_log_dirs import fullest_words
 from kafka_rebalance.report.candidate.risk import worst_case_words
 from kafka_rebalance.report.run.diagnosis import otherwise_words, why_words
+from kafka_rebalance.report.run.recurring_windows import policy_window_words
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.time_window import window_words
 from kafka_rebalance.report.units import (
@@ -80,7 +81,7 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
         finishes = report.finishes_in(focus)
         facts.append(("Takes", finishes or f"{about(focus.planned_seconds)} by the plan"))
         # From the first batch on, the page compares their progress with the window instead.
-        window = "" if report.execution.batches else _window(report, focus.planned_seconds)
+        window = "" if report.execution.batches else _window(report, focus, focus.planned_seconds)
         facts += [("Window", window)] if window else []
     if focus.peak_disk_fraction is not None:
         facts.append(("Fullest disk meanwhile", f"{format_share(focus.peak_disk_fraction)}{_of_unknown_size(focus)}"))
@@ -112,11 +113,12 @@ def _of_unknown_size(focus: CandidateReport) -> str:
     return f" of the disks whose size is known; it is not known for broker {named}"
 
 
-def _window(report: RunReport, seconds: float) -> str:
+def _window(report: RunReport, focus: CandidateReport, seconds: float) -> str:
     ratios = report.estimate.ratios if report.estimate is not None and seconds >= MIN_SECONDS else None
     found = None if ratios is None else eta_range(seconds, ratios)
     low, high = (seconds, seconds) if found is None else (found.low, found.high)
-    return window_words(report.window, report.observed_at, low, high)
+    asked = window_words(report.window, report.observed_at, low, high)
+    return "; ".join(filter(None, (asked, policy_window_words(report, focus))))
 
 
 def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], ...]:

@@ -22,10 +22,9 @@ from kafka_rebalance.documents.rejection import REJECTION_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, AskedWindow
 from kafka_rebalance.documents.verification import VERIFICATION_FILE
-from kafka_rebalance.execution.time_window import Window
+from kafka_rebalance.execution.time_window import Window, read_window
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.model.windows.recurring_window import read_recurring_window
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, DiskCourse
 from kafka_rebalance.report.candidate.page_tables import NO_TABLES, CandidateTables
@@ -117,7 +116,8 @@ def build_report(
 
 
 def _window(asked: AskedWindow) -> Window:
-    return Window(asked.not_before, asked.finish_by, tuple(map(read_recurring_window, asked.recurring)))
+    recurring = read_window({"recurring": asked.recurring}).recurring
+    return Window(asked.not_before, asked.finish_by, recurring)
 
 
 def _decoded(file: JsonFile[T], document: Document | None) -> T | None:

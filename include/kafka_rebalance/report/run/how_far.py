@@ -11,9 +11,17 @@ from datetime import datetime
 from typing import Any
 
 from kafka_rebalance.documents.json_files import THROTTLE, Time, decode
-from kafka_rebalance.documents.reassignment.batches import BATCHES_FILE, DONE, BatchNote, BatchNotes, Stopped
+from kafka_rebalance.documents.reassignment.batches import (
+    BATCHES_FILE,
+    DONE,
+    BatchNote,
+    BatchNotes,
+    Stopped,
+    WindowPause,
+)
 from kafka_rebalance.documents.reassignment.control import CANCELLED_FILE, CONTROL_FILE, Cancelled, Control
 from kafka_rebalance.documents.reassignment.progress import PROGRESS_FILE, Happening, Progress
+from kafka_rebalance.execution.eta import paused_seconds
 
 Document = Mapping[str, object]
 
@@ -60,6 +68,7 @@ class Execution:
     throttle: Throttle | None = None
     stop: Stopped | None = None
     asked: tuple[Happening, ...] = ()  # what people asked of the run
+    pauses: tuple[WindowPause, ...] = ()  # until a window opened
 
     @property
     def done(self) -> tuple[BatchNote, ...]:
@@ -90,6 +99,18 @@ class Execution:
         return ended + (self.progress.this_batch.bytes_copied if open_batch else 0)
 
     @property
+    def pause(self) -> WindowPause | None:
+        """The one that has not ended."""
+        return self.pauses[-1] if self.pauses and self.pauses[-1].ended_at is None and self.stop is None else None
+
+    def working_seconds(self, until: datetime) -> float | None:
+        """From the first request on, without the time in which the run waited for a window. None: nothing requested."""
+        if self.began_at is None:
+            return None
+        pauses = [(pause.at, pause.ended_at) for pause in self.pauses]
+        return (until - self.began_at).total_seconds() - paused_seconds(pauses, self.began_at, until)
+
+    @property
     def began_at(self) -> datetime | None:
         """When the first batch was requested."""
         return min((batch.created_at for batch in self.batches if batch.created_at), default=None)
@@ -115,6 +136,7 @@ def read_execution(
         progress=None if progress is None else PROGRESS_FILE.decode(progress),
         throttle=None if throttle is None else decode(Throttle, {**throttle, **_moments(throttle)}, THROTTLE),
         stop=noted.stopped,
+        pauses=noted.pauses or (),
         asked=_asked(CONTROL_FILE.decode(control or {}), CANCELLED_FILE.decode(cancelled or {})),
     )
 

@@ -50,13 +50,11 @@ def _lines(report: RunReport, focus: CandidateReport) -> Iterator[Compared]:
     began, ended = execution.began_at, execution.ended_at
     planned = focus.planned_seconds
     if planned is not None and began and ended:
-        expected = report.finishes_in(focus)
-        yield Compared(
-            "Time",
-            format_duration(planned),
-            format_duration((ended - began).total_seconds()),
-            f"expected: {expected}" if expected else "",
-        )
+        expected, worked = report.finishes_in(focus), execution.working_seconds(ended) or 0.0
+        paused = (ended - began).total_seconds() - worked
+        notes = [f"expected: {expected}"] if expected else []
+        notes += [f"without {format_duration(paused)} in which it waited for its window"] if paused else []
+        yield Compared("Time", format_duration(planned), format_duration(worked), "; ".join(notes))
     yield _copied(focus, execution)
     left = f"{format_count(len(report.left_out), 'move', 'moves')} left out" if report.left_out else ""
     in_place = format_count(execution.partitions_done)

@@ -70,9 +70,9 @@ def _rest(report: RunReport) -> EtaRange | None:
     share, at_pace = by_plan / whole if by_plan and whole else progress.share_left, None
     if share <= 0:
         return None
-    began = report.execution.began_at
-    if began is not None and 1 - share >= PACE_SHARE:
-        at_pace = (progress.updated_at - began).total_seconds() * share / (1 - share)
+    worked = report.execution.working_seconds(progress.updated_at)
+    if worked is not None and 1 - share >= PACE_SHARE:
+        at_pace = worked * share / (1 - share)
     return rest_range(by_plan, at_pace, report.estimate.ratios if report.estimate else ())
 
 

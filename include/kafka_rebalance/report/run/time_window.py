@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from kafka_rebalance.documents.reassignment.progress import Progress
 from kafka_rebalance.execution.eta import EtaRange, eta_range, with_controller
 from kafka_rebalance.execution.time_window import Window
+from kafka_rebalance.report.run.recurring_windows import slowest, windows_now
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.units import format_count, format_time
 
@@ -68,6 +69,8 @@ def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -
     ):
         return None
     left = _left(report, rest, now)
+    if window.recurring:
+        return _recurring_now(report, left, now)
     said = []
     if window.not_before is not None and (left is None or left.at <= window.not_before):
         said.append(f"from {format_time(window.not_before)}")
@@ -77,6 +80,17 @@ def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -
         words, tone = _held_against(window, window.finish_by, left) if left is not None else ("", tone)
         said.append(f"{until}: {words}" if words else until)
     return WindowWords(f"Window {' '.join(said)}.", tone) if said else None
+
+
+def _recurring_now(report: RunReport, left: _Left | None, now: datetime | None) -> WindowWords:
+    """The batch under way runs to its end, so only the later ones are held against the windows."""
+    at = now or report.observed_at
+    if left is None:
+        return WindowWords(windows_now(report, (), at)[0])
+    at = max(at, left.at) + timedelta(seconds=sum(slowest(report, (left.this,))))
+    by_plan = report.focus.batch_seconds if report.focus is not None else ()
+    text, is_whole = windows_now(report, by_plan if left.later is None else left.later, at)
+    return WindowWords(text, "quiet" if is_whole else "problem")
 
 
 def _held_against(window: Window, finish_by: datetime, left: _Left) -> tuple[str, str]:
