@@ -1,9 +1,10 @@
 """`kafka_balance_check`: measures every night how far each cluster is from balance. Never writes to a cluster.
 
-The clusters are the connection ids in the Airflow Variable `kafka_rebalance_clusters` (a JSON list). A cluster past its
-policy's `imbalance_limit` gets a run of `kafka_rebalance`, which waits for approval. It gets none while another run is
-open, or while no rebalance could help. It gets none if a person rejected one and nothing material has changed since.
-A cluster that cannot be read within `CHECK_TIMEOUT` fails its own part of the run. The other clusters do not wait.
+It runs at 02:15 UTC, or as the options `check_cron` and `check_zone` say. The clusters are the connection ids in the
+Airflow Variable `kafka_rebalance_clusters` (a JSON list). A cluster past its policy's `imbalance_limit` gets a run of
+`kafka_rebalance`, which waits for approval. It gets none while another run is open, or while no rebalance could help.
+It gets none if a person rejected one and nothing material has changed since. A cluster that cannot be read within
+`CHECK_TIMEOUT` fails its own part of the run. The other clusters do not wait.
 """
 
 from __future__ import annotations
@@ -12,21 +13,23 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import Asset, CronTriggerTimetable, Variable, dag, task, task_group
+from airflow.sdk import Asset, Variable, dag, task, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_rebalance.steps.clusters import CLUSTERS, fleet
+from kafka_rebalance.workflow.check_schedule import read_check_schedule
 from kafka_rebalance.workflow.notices import FAILED, Notice
-from kafka_rebalance.workflow.run_step import run_step
+from kafka_rebalance.workflow.run_step import fails_without_retry, run_step
 
 BALANCE = Asset("kafka_balance")
+SCHEDULE = read_check_schedule()
 CHECK_TIMEOUT = timedelta(minutes=20)  # for one try; 150,000 partitions take minutes, a dead cluster never ends
 
 
 @dag(
     dag_id="kafka_balance_check",
-    description="Nightly: measure how far every cluster is from balance; no writes to a cluster.",
-    schedule=CronTriggerTimetable("15 2 * * *", timezone="UTC"),
+    description=SCHEDULE.problem or "Nightly: measure how far every cluster is from balance; no writes to a cluster.",
+    schedule=SCHEDULE.timetable,
     catchup=False,
     max_active_runs=1,
     allowed_run_types=["scheduled", "manual"],  # no backfill: the check always sees today
@@ -37,6 +40,7 @@ CHECK_TIMEOUT = timedelta(minutes=20)  # for one try; 150,000 partitions take mi
 def balance_check() -> None:
     @task
     def clusters() -> list[str]:
+        fails_without_retry(SCHEDULE.check)()
         return fleet(Variable.get(CLUSTERS, default=None))
 
     @task(
