@@ -74,7 +74,7 @@ def seen(topic: str) -> tuple[dict[int, tuple[int, ...]], set[str], str | None]:
     slow = {
         entity for entity, values in configs.items() for key, value in values.items() if "throttled" in key and value
     }
-    return lists, slow, holder and holder.run
+    return lists, slow, None if holder is None else holder.run
 
 
 def test_a_run_pauses_without_a_throttle_when_its_window_closes_and_goes_on_in_the_next(

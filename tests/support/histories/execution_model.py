@@ -22,7 +22,20 @@ FEWEST = 40  # histories, below which not every task comes to an end in one of t
 RUNS = int(os.environ.get("KAFKA_REBALANCE_MODEL_RUNS", FEWEST))
 # The first broken history is shown as it is: to make it shorter takes minutes.
 PHASES = (Phase.generate, Phase.shrink) if "KAFKA_REBALANCE_MODEL_SHRINK" in os.environ else (Phase.generate,)
-BROKERS = ("controller", "controller", "controller", "join", "join", "join", "failover", "down", "up", "up", "shrink")
+BROKERS = (
+    "controller",
+    "controller",
+    "controller",
+    "join",
+    "join",
+    "join",
+    "failover",
+    "down",
+    "up",
+    "up",
+    "shrink",
+    "window",
+)
 STRANGERS = ("foreign_request", "foreign_delete", "foreign_throttle", "foreign_throttle", "delete_topic")
 MOVERS = ("foreign_move", "foreign_moved", "foreign_moved", "foreign_cancel")  # of partitions of approved plans
 PAPERS = ("approval_expires", "policy_changes")
@@ -72,6 +85,15 @@ class ExecutionModel(RuleBasedStateMachine):
         run = self.names[0 if number else 1]
         if self.stage[run] != "over":
             self.task(run, self.stage[run], trouble, between)
+
+    @rule(trouble=TROUBLE, between=BETWEEN, opens=st.booleans())
+    def goes_on_outside_its_window(self, trouble: dict[int, str], between: list[Any], opens: bool) -> None:
+        """The same of the first run, while its window is closed."""
+        self.world.act("window", 0)
+        if self.stage[self.names[0]] != "over":
+            self.task(self.names[0], self.stage[self.names[0]], trouble, between)
+        if opens:
+            self.world.act("window", 1)
 
     @rule()
     def goes_well(self) -> None:
@@ -198,7 +220,7 @@ class ExecutionModel(RuleBasedStateMachine):
         """In the end, with nothing going wrong any more: every run gives back what it took."""
         if not hasattr(self, "names"):
             return
-        self.world.airflow.paused = False
+        self.world.airflow.paused = self.world.is_closed = False
         self.silent = 1000.0
         self.world.act("failover", 0)
         self.world.settle()
@@ -248,3 +270,4 @@ def walk(
         assert [kind for kind in OURS if not world.seen[kind, "ok"]] == [], "some task has never come to its end"
         assert [kind for kind in OUTSIDE if not world.seen[kind, "ok"]] == [], "something from outside has never ended"
         assert any(world.seen[kind, "killed"] for kind in OURS), "nothing was killed"
+        assert world.pauses, "no window was ever closed before a batch"

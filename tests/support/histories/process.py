@@ -28,4 +28,6 @@ class Process:
     strangers: int = 0  # how often strangers had written when it began
     late: bool = False  # approvals had expired when it began
     policy_versions: int = 0  # how often the policy had changed when it began
+    window_was_closed: bool = False  # when it began
+    window_changes: int = 0  # how often the window had opened or closed when it began
     papers_of: str | None = None  # the run whose XComs and files it was given, where that is another one

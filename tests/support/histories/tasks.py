@@ -63,7 +63,9 @@ class Tasks(Custodians, Papers):
         self.process = None
         self._make_custodians()
         self.later_seconds, self.policy_versions = 0.0, 0
+        self.is_closed, self.window_changes = False, 0
         self._make_clock()
+        self._make_window()
         self.seen: Counter[tuple[str, str]] = Counter()  # how the tasks ended
         self.said: Counter[tuple[str, str]] = Counter()
 
@@ -110,6 +112,7 @@ class Tasks(Custodians, Papers):
         self.meddled: set[Key] = set()  # partitions that strangers have requested something for
         self.requested = {}
         self.later_seconds, self.policy_versions = 0.0, 0
+        self.is_closed, self.window_changes = False, 0
         self._write_policy()
 
     def take(self, run: str, kind: str, process: Process, argument: Any = None) -> tuple[str, Any]:
@@ -119,6 +122,7 @@ class Tasks(Custodians, Papers):
         process.registered = self.live()
         process.strangers = self.strangers
         process.late, process.policy_versions = self.later_seconds > 0, self.policy_versions
+        process.window_was_closed, process.window_changes = self.is_closed, self.window_changes
         if made is not None and process.papers_of is not None:
             made = copy.copy(made)
             made.decision = self.runs[process.papers_of].decision
