@@ -14,17 +14,20 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.estimate import ESTIMATE_FILE, Estimate
+from kafka_rebalance.errors import LockHeldError
 from kafka_rebalance.model.windows.recurring_window import Opening, openings, read_recurring_window
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.steps.rebalance.record import outcome_row
+from kafka_rebalance.steps.run.run_lock import lock_owner, take_lock
 from kafka_rebalance.steps.run.running_rebalance import approved_in
 from kafka_rebalance.steps.run.stop_requests import ask_stop
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
+from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, other_dag_run
 
 LOCK = "/kafka_rebalance/run"
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=seconds) for seconds in (1, 60, 3600, 86_400))
@@ -79,6 +82,12 @@ def first_batch_done(run: SimulatedRun, cluster: SimulatedCluster) -> None:
 
 def rates(cluster: SimulatedCluster) -> dict[str, dict[str, str]]:
     return {entity: values for entity, values in cluster.throttles().items() if entity.startswith("brokers/")}
+
+
+def take_the_cluster(cluster: SimulatedCluster) -> None:
+    """As a task of another run."""
+    deployment = airflow_deployment()
+    take_lock(deployment, cluster.opened(), CONNECTION, lock_owner(deployment, "d" * 64, other_dag_run("two")))
 
 
 def lead_by_last(cluster: SimulatedCluster, topic: str, partition: int) -> None:
@@ -142,6 +151,10 @@ def test_a_run_pauses_when_its_window_closes_and_goes_on_when_the_next_one_opens
     assert look(run.deferred, following.opens_at - HOUR) is None
     progress = json_files.read_json(run.folder, json_files.PROGRESS)
     assert (progress["state"], progress["waiting_until"]) == ("waiting", following.opens_at.isoformat())
+    with pytest.raises(
+        LockHeldError, match=r"held by run kafka_rebalance/one .* That run pauses until 20.*, stop it with"
+    ):
+        take_the_cluster(cluster)
     report = tend()
     assert report["alerts"] == []
     assert any("is paused until" in line for line in report["lines"])

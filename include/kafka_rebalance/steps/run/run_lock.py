@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.reassignment.progress import PROGRESS_FILE
 from kafka_rebalance.documents.storage import make_folder, names_in, remove
-from kafka_rebalance.errors import ArtifactError, StorageError
+from kafka_rebalance.errors import ArtifactError, LockHeldError, StorageError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.model.lock_owner import Fence, LockOwner, is_same_airflow, marked
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import RunName
-from kafka_rebalance.steps.run_folder import file_name, installation
+from kafka_rebalance.steps.run_folder import file_name, folder_of_run, installation, newest_attempt
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +52,32 @@ def lock_owner(deployment: Deployment, digest: str, started: RunName) -> LockOwn
 
 
 def take_lock(deployment: Deployment, cluster: OpenCluster, connection_id: str, owner: LockOwner) -> Fence:
-    """Notes the lock, then takes it. Raises StorageError, and what `cluster_lock.acquire` raises."""
+    """Notes the lock, then takes it. Raises StorageError, and what `cluster_lock.acquire` raises. The error says until
+    when the run that has the cluster waits for its window.
+    """
     note_lock(deployment, connection_id, owner)
-    return cluster.lock.acquire(owner)
+    try:
+        return cluster.lock.acquire(owner)
+    except LockHeldError as held:
+        holder = cluster.lock.read()
+        until = None if holder is None else _paused_until(deployment, connection_id, holder)
+        if until is None:
+            raise
+        raise LockHeldError(
+            f"{held} That run pauses until {until:%Y-%m-%d %H:%M %Z}, when its window opens. To have the cluster "
+            "before that, stop it with kafka_rebalance_cancel."
+        ) from held
+
+
+def _paused_until(deployment: Deployment, connection_id: str, holder: LockOwner) -> datetime | None:
+    """By the notes of a run of this Airflow; None if they say nothing of a pause."""
+    run_id = holder.run.partition("/")[2]
+    with suppress(ArtifactError, OSError):
+        folder = newest_attempt(folder_of_run(deployment, connection_id, run_id))
+        progress = None if folder is None else PROGRESS_FILE.read_if_there(folder)
+        if progress is not None and progress.state == "waiting":
+            return progress.waiting_until
+    return None
 
 
 def note_lock(deployment: Deployment, connection_id: str, owner: LockOwner) -> None:

@@ -14,7 +14,7 @@ from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin, read_approved_request
-from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, note_lock
+from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.steps.run.same_cluster import check_approved_cluster
 from kafka_rebalance.steps.topics.request import failing_as_kafka_topics
 
@@ -54,8 +54,7 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
             return _set_configs(cluster, change)
         # A rebalance that holds the cluster may be about to move this topic, by replica lists that people approved.
         owner = lock_owner(inputs.deployment, change.digest, inputs.run)
-        note_lock(inputs.deployment, approved.connection_id, owner)
-        fence = cluster.lock.acquire(owner)
+        fence = take_lock(inputs.deployment, cluster, approved.connection_id, owner)
         try:
             _check_may_begin(inputs, cluster, approved)
             if change.action == "delete":
