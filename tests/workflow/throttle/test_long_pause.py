@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,26 @@ def test_the_policy_says_how_long_a_pause_may_last_before_it_alerts(
     assert tend()["alerts"] == []
     run.policy_file.write_text(f"{POLICY}long_pause_seconds: 180\n")
     with pytest.raises(UnwatchedError, match=r"Broker 3 is not registered"):
+        tend()
+
+
+def test_a_pause_until_a_window_opens_alerts_only_once_the_window_has_been_open_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = SimulatedCluster(monkeypatch, FEWER_TOPICS)
+    run = approved_run(tmp_path, cluster, monkeypatch)
+    Airflow.answering(monkeypatch)
+    run.hold()
+    began, hour = time.time() + 5, 3600
+    opens_at = datetime.fromtimestamp(began + 20 * hour, UTC)
+    for hours in (0, 10, 19.9, 20.9):
+        write_waiting(run.folder, began + hours * hour, ["No batch begins before 22:00."], opens_at)
+        report = tend()
+        assert report["alerts"] == []
+        assert any("is paused until" in line for line in report["lines"]) == (hours < 20)
+        assert cluster.throttles() == {}, "the janitor finishes what a worker could not put back"
+    write_waiting(run.folder, began + 21.1 * hour, ["No batch begins before 22:00."], opens_at)
+    with pytest.raises(UnwatchedError, match=r"has waited for 1\.1 h: No batch begins before 22:00"):
         tend()
 
 
