@@ -25,6 +25,10 @@ def history_of(report: RunReport) -> Iterator[Happening]:
     if execution.progress is not None:
         yield from execution.progress.events
     yield from execution.asked
+    for pause in execution.pauses:
+        yield Happening(pause.at, "Paused: the next batch would not end before the window closes")
+        if pause.ended_at is not None:
+            yield Happening(pause.ended_at, "Went on: the window is open")
     if execution.stop is not None:
         yield Happening(execution.stop.at, execution.stop.why)
     for at in sorted({one.at for one in report.left_out}):
@@ -47,7 +51,7 @@ def _of_throttle(report: RunReport) -> Iterator[Happening]:
     for at, what in (
         (throttle.taken_at, f"Throttle of {rate} set on {where}"),
         (throttle.handed_over_at, "Throttle left to the Dag kafka_throttle_janitor: copies still run"),
-        (throttle.suspended_at, "Throttle put back until the next batch, which has waited for long"),
+        (throttle.suspended_at, "Throttle put back until the next batch"),
         (throttle.released_at, "Throttle taken off; the values from before it are back"),
     ):
         if at is not None:

@@ -1,4 +1,4 @@
-"""Waits for the run's `not_before`, then takes the cluster's lock and sets the throttle."""
+"""Waits for the run's window, then takes the cluster's lock and sets the throttle."""
 
 from __future__ import annotations
 

@@ -134,8 +134,20 @@ def test_the_page_of_a_run_that_pauses_says_until_when_and_what_it_keeps() -> No
     )
     over = [{**pauses[0], "ended_at": "2026-05-03T15:10:00+00:00"}]
     assert live(NIGHTS, batches={**samples.batches(), "pauses": over}).text.startswith("Window daily")
-    page = report(NIGHTS, decision=samples.decision(), batches={**samples.batches(), "pauses": pauses})
-    assert "The run pauses until" in render_file(page).replace("\N{NO-BREAK SPACE}", " ")
+    page = render_file(report(NIGHTS, decision=samples.decision(), batches={**samples.batches(), "pauses": pauses}))
+    assert "The run pauses until" in page.replace("\N{NO-BREAK SPACE}", " ")
+    assert "Paused: the next batch would not end before the window closes" in page
+    assert "Went on: the window is open" not in page
+    page = render_file(report(NIGHTS, decision=samples.decision(), batches={**samples.batches(), "pauses": over}))
+    assert "Went on: the window is open" in page
+
+
+def test_the_page_names_no_throttle_while_it_is_put_back() -> None:
+    under_way: dict[str, Any] = {name: getattr(samples, name)() for name in ("decision", "batches", "progress")}
+    for suspended_at in (None, "2026-05-03T15:05:00+00:00"):
+        found = report(NIGHTS, throttle=samples.throttle(suspended_at=suspended_at), **under_way)
+        page = render_file(found.in_airflow(is_active=True))
+        assert ("Throttle of one broker now" in page) == (suspended_at is None)
 
 
 def test_the_time_that_a_run_took_is_without_its_pauses() -> None:
