@@ -142,6 +142,15 @@ def test_the_page_of_a_run_that_pauses_says_until_when_and_what_it_keeps() -> No
     assert "Went on: the window is open" in page
 
 
+def test_the_page_says_once_for_what_the_run_waits() -> None:
+    waits = {"state": "waiting", "waiting_for": ["No batch begins before tonight"]}
+    given: dict[str, Any] = {"decision": samples.decision(), "batches": samples.batches()}
+    for until in ({}, {"waiting_until": "2026-05-03T20:00:00+00:00"}):
+        found = report(NIGHTS, progress=samples.progress(**waits, **until), **given)
+        page = render_file(found.in_airflow(is_active=True))
+        assert ("No batch begins before tonight" in page) == (not until)
+
+
 def test_the_page_names_no_throttle_while_it_is_put_back() -> None:
     under_way: dict[str, Any] = {name: getattr(samples, name)() for name in ("decision", "batches", "progress")}
     for suspended_at in (None, "2026-05-03T15:05:00+00:00"):
