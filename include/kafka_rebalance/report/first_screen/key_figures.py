@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kafka_rebalance.execution.eta import MIN_SECONDS, EtaRange, eta_range
 from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, above_least_words, off_share
+from kafka_rebalance.report.run.recurring_windows import fit_planned
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run_state import Tone
 from kafka_rebalance.report.units import (
@@ -88,6 +89,14 @@ def _takes(report: RunReport, candidate: CandidateReport) -> KeyFigure:
     batches = format_count(candidate.batches, "batch", "batches")
     note = f"{batches}, by {format_count(found.runs)} earlier runs" if found.is_measured else f"{batches}, by the plan"
     word, tone = "no window", Tone.CALM
+    if window.recurring:
+        planned = fit_planned(report, candidate)
+        openings = 0 if planned is None else len(planned.used)
+        word, tone = "fits", Tone.GOOD
+        if planned is None or planned.ends_at is None:
+            word, tone = ("unknown", Tone.CALM) if planned is None else ("does not fit", Tone.BAD)
+        elif openings > 1:
+            word, tone = f"takes {openings} windows", Tone.ATTENTION
     if window.finish_by is not None:
         earliest = max(report.observed_at, window.not_before or report.observed_at)
         word, tone = "does not fit", Tone.BAD

@@ -8,8 +8,10 @@ from datetime import timedelta
 
 from kafka_rebalance.documents.proposals.candidate_figures import WorstCase
 from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
+from kafka_rebalance.execution.window_fit import NoRoom
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.first_screen.key_figures import takes
+from kafka_rebalance.report.run.recurring_windows import fit_planned
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.why_recommended import further_runs_words, less_even_words
 from kafka_rebalance.report.units import Named, format_bytes, format_count, format_rate, format_share, format_time
@@ -56,6 +58,15 @@ def _cannot_end(report: RunReport, candidate: CandidateReport, named: Named) -> 
 
 def _misses_window(report: RunReport, candidate: CandidateReport) -> Iterator[Risk]:
     found, window = takes(report, candidate), report.window
+    planned = fit_planned(report, candidate) if window.recurring else None
+    if planned is not None and planned.ends_at is None:
+        batches = format_count(candidate.batches, "batch", "batches")
+        is_late = planned.no_room is NoRoom.APPROVAL_ENDED
+        why = "the approval ends before the next window" if is_late else "no window has room for the next one"
+        yield Risk(
+            f"It may stop after {format_count(planned.placed)} of {batches}: {why}.",
+            "Approve a smaller candidate, or a higher throttle. A later run moves the rest.",
+        )
     if found is None or window.finish_by is None:
         return
     earliest = max(report.observed_at, window.not_before or report.observed_at)

@@ -12,7 +12,7 @@ from kafka_rebalance.report.candidate.risk import way_back_words
 from kafka_rebalance.report.first_screen.key_figures import KeyFigures, key_figures
 from kafka_rebalance.report.first_screen.risks import RISKS_SHOWN, Risk, risks
 from kafka_rebalance.report.requests.markdown import asked_by, code, format_ids, one_line, sentence, table
-from kafka_rebalance.report.run.approver_facts import Brief, brief
+from kafka_rebalance.report.run.approver_facts import WINDOW, Brief, brief
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.why_recommended import recommendation_words
 from kafka_rebalance.report.units import (
@@ -74,10 +74,12 @@ def _body(report: RunReport, moves_shown: int, picture: str) -> str:
     if focus is None:
         return _listed([*lines, "There is no candidate to approve."])
     known, figures = risks(report, focus, lambda name: code(name, 60)), key_figures(report, focus)
-    lines += _why(brief(report, lambda name: code(name, 60)))
+    said = brief(report, lambda name: code(name, 60))
+    lines += _why(said)
     lines += [sentence(said, 320) for said in recommendation_words(report)[:1]]
     lines += _does(report, focus, figures)
-    lines += _may_go_wrong(known)
+    window = [f"**Window** {text}" for name, text in said.verdict if name == WINDOW]
+    lines += [*window, *_may_go_wrong(known, RISKS_SHOWN - len(window))]
     lines += [f"**Way back** {way_back_words(focus)}, by the Dag {code('kafka_rebalance_cancel', 40)}"]
     parts = [_listed(lines), _candidates(report), *_moves(focus, moves_shown)]
     if picture and focus.brokers:
@@ -108,11 +110,11 @@ def _does(report: RunReport, focus: CandidateReport, figures: KeyFigures) -> lis
     return [does, f"{ends}. Fullest disk meanwhile {disk.value}{note}"]
 
 
-def _may_go_wrong(known: tuple[Risk, ...]) -> list[str]:
+def _may_go_wrong(known: tuple[Risk, ...], shown: int) -> list[str]:
     if not known:
         return ["**Can go wrong** by what the snapshot shows, nothing gets worse, and nothing stays undone"]
-    lines = [f"**Can go wrong** {risk.text} **{risk.remedy}**" for risk in known[:RISKS_SHOWN]]
-    more = len(known) - RISKS_SHOWN
+    lines = [f"**Can go wrong** {risk.text} **{risk.remedy}**" for risk in known[:shown]]
+    more = len(known) - shown
     return [*lines[:-1], f"{lines[-1]} And {format_count(more, 'more', 'more')} in the report."] if more > 0 else lines
 
 

@@ -29,6 +29,7 @@ from kafka_rebalance.report.units import (
 )
 
 KAFKA_ELECTS = "Kafka's own elections"
+WINDOW = "Window"
 STAYS_BEHIND = "Stays on brokers to be emptied"
 
 _NAMED, _BUSY_NAMED = 5, 8  # brokers of unknown disk size, and brokers whose network is full: at most
@@ -82,7 +83,7 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
         facts.append(("Takes", finishes or f"{about(focus.planned_seconds)} by the plan"))
         # From the first batch on, the page compares their progress with the window instead.
         window = "" if report.execution.batches else _window(report, focus, focus.planned_seconds)
-        facts += [("Window", window)] if window else []
+        facts += [(WINDOW, window)] if window else []
     if focus.peak_disk_fraction is not None:
         facts.append(("Fullest disk meanwhile", f"{format_share(focus.peak_disk_fraction)}{_of_unknown_size(focus)}"))
     log_dir = fullest_words(focus.log_dirs, named)

@@ -23,9 +23,9 @@ def policy_window_words(report: RunReport, focus: CandidateReport) -> str:
     opens = report.window.waits_until(now)
     if opens is not None:
         said.append(f"opens at {format_time(opens)}, and an earlier approval expires as if it was given then")
-    seconds = slowest(report, focus.batch_seconds)
-    if seconds:
-        said.append(_fate(seconds, fit_of(report, seconds, now, now)))
+    planned = fit_planned(report, focus)
+    if planned is not None:
+        said.append(_fate(slowest(report, focus.batch_seconds), planned))
     return "; ".join(said)
 
 
@@ -53,6 +53,13 @@ def fit_of(report: RunReport, seconds: Sequence[float], now: datetime, approved_
         expires = report.policy.approval_expires_after_seconds
         ends = approval_ends(approved_at.isoformat(), expires, not_before=first)
     return fit(report.window, seconds, now, ends)
+
+
+def fit_planned(report: RunReport, candidate: CandidateReport) -> WindowFit | None:
+    """The whole plan, from its approval or else from the snapshot on; None if its time is not known."""
+    seconds = slowest(report, candidate.batch_seconds)
+    at = report.decision.approved_at if report.decision and report.decision.approved_at else report.observed_at
+    return fit_of(report, seconds, at, at) if seconds else None
 
 
 def slowest(report: RunReport, seconds: Sequence[float]) -> tuple[float, ...]:

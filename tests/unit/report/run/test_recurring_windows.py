@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import SettingsError
+from kafka_rebalance.report.first_screen.key_figures import key_figures
+from kafka_rebalance.report.first_screen.risks import risks
 from kafka_rebalance.report.page import render_file
 from kafka_rebalance.report.requests.rebalance import approval_body
 from kafka_rebalance.report.run.approver_facts import brief
@@ -50,6 +52,24 @@ def live(*windows: str, **documents: Any) -> WindowWords:
     found = live_words(report(*windows, **{**under_way, **documents}), NOW).window
     assert found is not None
     return found
+
+
+def first_figure_of_time(found: RunReport) -> str:
+    assert found.focus is not None
+    return key_figures(found, found.focus).takes.word
+
+
+def test_the_first_screen_says_whether_the_plan_fits_the_windows_and_what_stops_it() -> None:
+    assert first_figure_of_time(report(NIGHTS)) == "fits"
+    assert first_figure_of_time(report("daily 22:00-23:45 UTC")) == "takes 2 windows"
+    for windows, why in (
+        ("daily 22:00-22:30 UTC", "0 of 3 batches: no window has room for the next one."),
+        ("daily 22:00-23:00 UTC", "2 of 3 batches: the approval ends before the next window."),
+    ):
+        found = report(windows)
+        assert first_figure_of_time(found) == "does not fit"
+        assert found.focus is not None
+        assert f"It may stop after {why}" in [one.text for one in risks(found, found.focus)]
 
 
 def test_an_approver_reads_which_window_applies_and_that_the_plan_fits_it() -> None:
