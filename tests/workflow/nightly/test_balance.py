@@ -26,7 +26,6 @@ from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper.cluster_lock import encode_lock
-from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 from support.runs.rebalance_run import CONNECTION, POLICY
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun, other_dag_run
 
@@ -365,16 +364,6 @@ def test_a_broken_rack_rule_is_worth_a_proposal_even_beside_a_hot_spot(monkeypat
     monkeypatch.setattr(why_not_propose, "reach", lambda *_: {"disk": Reach(False, ())})
     result = {"limit": 0.2, "skew": {"disk": 0.5}, "rack_violations": 1}
     assert why_not_propose.cannot_help(None, result) is None  # type: ignore[arg-type]
-
-
-def test_nothing_is_proposed_that_would_be_refused_because_a_broker_has_no_rack() -> None:
-    rows = broker_rows([1, 2, 3], {1: "a", 2: "b"})
-    problem = problem_of(rows, partition_rows([[1, 2], [3, 1]]), job="leaders")
-    policy = Policy.from_mapping({"approvers": ["uma"]}, "test")
-    checked = why_not_propose.CheckedCluster(airflow_deployment(), "cluster", problem, policy, None, datetime.now(UTC))
-    reason, _ = why_not_propose.why_not(checked, policy, {}, {})
-    assert reason is not None
-    assert "broker 3 has no rack though others have one" in reason
 
 
 def test_bytes_in_from_the_ledgers_history_count(run: SimulatedRun, cluster: SimulatedCluster) -> None:

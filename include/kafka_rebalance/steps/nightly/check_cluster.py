@@ -49,7 +49,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     folder, _ = create_run_folder(deployment, connection_id, inputs.run)
     connection = deployment.read_connection(connection_id)
     try:
-        taken = read_snapshot(connection, settings, of_the_rest=True)
+        taken = read_snapshot(connection, settings, of_the_rest=True, to_execute=policy is not None)
     except ClusterNotReadyError:
         _skip_while_held(connection)
         raise
@@ -71,7 +71,8 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     measured["brokers_unread"] = list(taken.unread.log_dirs)
     measured["is_whole"] = taken.away.is_empty and taken.unread.is_empty
     disks = disks_of_the_rest(problem, taken)
-    checked = CheckedCluster(deployment, connection_id, problem, policy, taken.configs["lock_holder"], now)
+    holder, rights = taken.configs["lock_holder"], taken.missing_rights
+    checked = CheckedCluster(deployment, connection_id, problem, policy, holder, now, rights)
     result = {
         "connection_id": connection_id,
         "cluster_id": taken.view.cluster_id,

@@ -13,6 +13,7 @@ from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.execution.nightly import after_rejection
 from kafka_rebalance.execution.nightly.after_rejection import AGAIN_AFTER, ClusterState, RejectedState
+from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import REFUSE, Settings
 from kafka_rebalance.planning.evenness.hot_spots import Reach, reach
@@ -36,7 +37,10 @@ _QUEUED_DAYS = 31  # so long a Dag may be paused while a run that a check has st
 
 @dataclass(frozen=True, slots=True)
 class CheckedCluster:
-    """What a nightly check knows about its cluster. `holder` is the run that holds the cluster's lock."""
+    """What a nightly check knows about its cluster. `holder` is the run that holds the cluster's lock.
+
+    `missing_rights`: what a rebalance has to write, and this connection may not.
+    """
 
     deployment: Deployment
     connection_id: str
@@ -44,6 +48,7 @@ class CheckedCluster:
     policy: Policy | None
     holder: str | None
     now: datetime
+    missing_rights: tuple[Finding, ...] = ()
 
     def rows(self, table: str, days: float) -> list[dict[str, Any]]:
         """Raises StorageError if the ledger cannot be read."""
@@ -74,6 +79,8 @@ def _obstacle(
 ) -> str | None:
     if checked.holder is not None:
         return f"the run {checked.holder} holds the cluster"
+    if checked.missing_rights:
+        return f"this connection may not write what a rebalance needs: {some(checked.missing_rights)}"
     without_rack = checked.problem.brokers[rackless(checked.problem)].tolist()
     if without_rack and policy.rackless_brokers == REFUSE:
         ids = ", ".join(map(str, without_rack))
