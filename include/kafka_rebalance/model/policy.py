@@ -19,6 +19,7 @@ from kafka_rebalance.model.settings import (
     REFUSE,
     TOLERANCE,
     Settings,
+    flag,
     globs,
     integer,
     number_reader,
@@ -117,6 +118,8 @@ class Policy:
         kept_out = sorted(set(self.brokers_out) & (asked.leaving | set(asked.replace.values())))
         if kept_out:
             problems.append(f"brokers_out of the policy keeps out broker {listed(kept_out)}")
+        if shut := sorted(set(self.brokers_out) & set(asked.brokers_in)):
+            problems.append(f"brokers_out of the policy keeps out broker {listed(shut)}, which brokers_in names")
         if internal_topics and not self.internal_topics:
             problems.append("the policy does not allow internal topics")
         if problems:
@@ -170,12 +173,6 @@ def _approvers(value: Any) -> tuple[Approver, ...]:
     return tuple(people)
 
 
-def _flag(value: Any) -> bool:
-    if type(value) is not bool:
-        raise ValueError("must be true or false")
-    return value
-
-
 def _ids(value: Any) -> tuple[int, ...]:
     if not isinstance(value, list) or not all(type(item) is int and item >= 0 for item in value):
         raise ValueError("must be a list of broker ids")
@@ -199,7 +196,7 @@ def _window(text: Any) -> str:
 _fraction = number_reader("above 0 and at most 1", lambda share: 0 < share <= 1)
 _READERS: dict[str, Callable[[Any], Any]] = {
     "approvers": _approvers,
-    "requester_may_approve": _flag,
+    "requester_may_approve": flag,
     "max_bytes_share": _fraction,
     "max_bytes": integer(1),
     "leader_changes_per_batch": integer(1),
@@ -214,13 +211,13 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "rack_pinned_topics": globs,
     "brokers_out": _ids,
     "rackless_brokers": one_of(RACKLESS),
-    "internal_topics": _flag,
+    "internal_topics": flag,
     "broker_away_after_seconds": integer(1),
     "approval_expires_after_seconds": integer(1, YEAR_SECONDS),
     "long_pause_seconds": integer(1, YEAR_SECONDS),
     "on_conflict": one_of((STOP, LEAVE_OUT)),
     "growth_limit": number_reader("from 0 to 100, as in 0.25 for a quarter more", lambda share: 0 <= share <= 100),
-    "beside_cruise_control": _flag,
+    "beside_cruise_control": flag,
     "prefer": one_of(PREFERENCES),
     "less_even_plan": one_of(LESS_EVEN_PLANS),
     "imbalance_limit": _fraction,

@@ -13,6 +13,8 @@ from kafka_rebalance.model.finding import listed
 
 T = TypeVar("T")
 
+_LEFT_OUT_WHEN_OPEN = ("brokers_in", "new_brokers_only")  # of a digest; earlier versions have no such setting
+
 _LARGEST_LONG = 2**63 - 1  # Kafka's rates and sizes are Java's longs, and so are the planner's arrays
 
 JOBS = ("balance", "leaders", "elect", "drain", "replace", "replication_factor", "relieve", "repair_racks")
@@ -40,6 +42,8 @@ class Settings:
     pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers; the order of a list may change
     rack_pinned_topics: tuple[str, ...] = ()  # globs: a replica moves only to brokers of its own rack
     brokers_out: tuple[int, ...] = ()  # they keep their replicas and receive none
+    brokers_in: tuple[int, ...] = ()  # only these receive replicas, and all others may give; empty: no such limit
+    new_brokers_only: bool = False  # the same for the brokers that hold no replica in the snapshot
     rackless_brokers: str = REFUSE  # if others have a rack: refuse to plan, or count them together as one_rack
     drain: tuple[int, ...] = ()
     replace: Mapping[int, int] = field(default_factory=dict)  # {old: new}
@@ -73,8 +77,12 @@ class Settings:
         return cls(**values)
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain JSON values, every key present: what digests and settings.json hold."""
-        return plain_values(self) | {"replace": {str(old): new for old, new in sorted(self.replace.items())}}
+        """Plain JSON values: what digests and settings.json hold.
+
+        A later setting that is left open is not among them, so that it changes no digest of a plan without it.
+        """
+        values = plain_values(self) | {"replace": {str(old): new for old, new in sorted(self.replace.items())}}
+        return {key: value for key, value in values.items() if value or key not in _LEFT_OUT_WHEN_OPEN}
 
     def selects(self, topic: str) -> bool:
         """Whether this topic may change: a glob of `topics_in` matches it, and none of `topics_out`."""
@@ -84,6 +92,11 @@ class Settings:
     def leaving(self) -> frozenset[int]:
         """Brokers that the plan empties."""
         return frozenset(self.drain) | frozenset(self.replace)
+
+    @property
+    def receivers_setting(self) -> str | None:
+        """The setting that says which brokers alone receive replicas; None if there is none."""
+        return "brokers_in" if self.brokers_in else "new_brokers_only" if self.new_brokers_only else None
 
 
 def matches(topic: str, globs: Iterable[str]) -> bool:
@@ -124,6 +137,9 @@ def _contradictions(settings: Settings) -> list[str]:
     """Settings that are allowed one by one, but not together."""
     job, factor, receiving = settings.job, settings.replication_factor, set(settings.replace.values())
     both, shut = (sorted(brokers & receiving) for brokers in (settings.leaving, set(settings.brokers_out)))
+    named = set(settings.brokers_in)
+    emptied, closed = (sorted(brokers & named) for brokers in (settings.leaving, set(settings.brokers_out)))
+    outside = sorted(receiving - named) if named else []
     found = {
         "job 'elect' cannot have 'drain' or 'replace'; use job 'leaders' to take leadership from a broker": (
             job == "elect" and settings.leaving
@@ -139,6 +155,21 @@ def _contradictions(settings: Settings) -> list[str]:
         "'relieve_above' needs job 'relieve'": job != "relieve" and settings.relieve_above is not None,
         f"broker {listed(both)} is to be emptied and also to receive": both,
         f"broker {listed(shut)} is to receive by 'replace', and is in 'brokers_out', which receive nothing": shut,
+        f"broker {listed(emptied)} is to be emptied by 'drain' or 'replace', and is in 'brokers_in', which receive": (
+            emptied
+        ),
+        f"broker {listed(closed)} is in 'brokers_in', which receive, and in 'brokers_out', which receive nothing": (
+            closed
+        ),
+        f"broker {listed(outside)} is to receive by 'replace', and is not in 'brokers_in', which alone receive": (
+            outside
+        ),
+        "'brokers_in' and 'new_brokers_only' both say which brokers receive replicas; use one of them": (
+            settings.brokers_in and settings.new_brokers_only
+        ),
+        f"job {job!r} moves no replica, so it cannot have 'brokers_in' or 'new_brokers_only'": (
+            job in LEADERS_ALONE and settings.receivers_setting is not None
+        ),
         "a broker is in both 'drain' and 'replace'": set(settings.drain) & set(settings.replace),
         "'replace' names one new broker for two old ones": len(receiving) < len(settings.replace),
     }
@@ -182,6 +213,13 @@ def globs(value: Any) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(glob, str) and glob for glob in value):
         raise ValueError("must be a list of topic globs, non-empty texts")
     return tuple(value)
+
+
+def flag(value: Any) -> bool:
+    """Reads true or false."""
+    if type(value) is not bool:
+        raise ValueError("must be true or false")
+    return value
 
 
 def _optional(reader: Callable[[Any], T]) -> Callable[[Any], T | None]:
@@ -244,6 +282,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "pinned_topics": globs,
     "rack_pinned_topics": globs,
     "brokers_out": _broker_ids,
+    "brokers_in": _broker_ids,
+    "new_brokers_only": flag,
     "rackless_brokers": one_of(RACKLESS),
     "drain": _broker_ids,
     "replace": _replacements,

@@ -197,6 +197,11 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
     emptied = np.unique(replicas[gained][problem.leaving[replicas[gained]]])
     if len(emptied):
         found.append(f"{_ids(problem, emptied)} would receive replicas, but must be emptied")
+    if problem.only_receivers is not None:
+        shut = np.unique(replicas[gained][problem.evened[replicas[gained]] & ~problem.receivers[replicas[gained]]])
+        if len(shut):
+            limit = problem.settings.receivers_setting
+            found.append(f"{_ids(problem, shut)} would receive replicas, but {limit} allows only others to")
     return found
 
 

@@ -61,6 +61,7 @@ def _check_broker_ids(problem: Problem) -> None:
         ("drain:", settings.drain, existing, exist),
         ("replace:", settings.replace, existing, exist),
         ("brokers_out:", settings.brokers_out, existing, exist),
+        ("brokers_in:", settings.brokers_in, registered, ("is not registered", "are not registered")),
         ("replace: the new", settings.replace.values(), registered, ("is not registered", "are not registered")),
     ):
         unknown = [broker for broker in named if broker not in known]
@@ -72,12 +73,38 @@ def _check_broker_ids(problem: Problem) -> None:
             f"{_ids(both, 'is', 'are')} in brokers_out, and in drain or replace. {_NOTHING} A plan cannot empty or "
             "fill a broker that it must leave alone. Remove the broker from one of them."
         )
+    _check_receivers(problem)
     absent = np.flatnonzero(~problem.registered & ~problem.leaving)
     if len(absent):
         held = np.isin(problem.replicas, absent).any(axis=1)
         raise PlanningError(
             f"{_ids(problem.brokers[absent].tolist(), 'holds', 'hold')} replicas of {int(held.sum())} partitions "
             f"without a row in the table of brokers. {_NOTHING} Start the broker, or name it in drain or replace."
+        )
+
+
+def _check_receivers(problem: Problem) -> None:
+    """What alone may receive has to exist, and agree with the settings and the table's states."""
+    settings, limit = problem.settings, problem.only_receivers
+    if limit is None:
+        return
+    others = "drain, the state drain in the table of brokers, or brokers_out of the settings or the policy"
+    shut = [broker for broker in settings.brokers_in if broker in problem.brokers[~problem.evened]]
+    if shut:
+        raise PlanningError(
+            f"brokers_in: {_ids(shut, 'is', 'are')} to be emptied or left alone by {others}. {_NOTHING} Remove the "
+            "broker from one of them."
+        )
+    if not problem.receivers.any():
+        raise PlanningError(
+            "new_brokers_only: no broker may receive replicas, because each one holds replicas already, or is kept out "
+            f"by {others}. {_NOTHING} Start a new broker, or name in brokers_in the brokers that are to receive."
+        )
+    used = sorted(set(settings.replace.values()) & set(problem.brokers[~limit].tolist()))
+    if used:
+        raise PlanningError(
+            f"replace: the new {_ids(used, 'holds', 'hold')} replicas already, and new_brokers_only lets only empty "
+            f"brokers receive. {_NOTHING} Choose an empty broker, or leave new_brokers_only out."
         )
 
 

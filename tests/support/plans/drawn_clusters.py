@@ -6,6 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from kafka_rebalance.model.settings import LEADERS_ALONE
+
 Rows = list[dict[str, Any]]
 
 
@@ -57,6 +59,18 @@ def clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
 
 
 @st.composite
+def _receivers(draw: st.DrawFn, others: list[int], replacements: list[int]) -> dict[str, Any]:
+    """Which brokers alone receive; mostly no such limit. `others` may be named, and `replacements` must be."""
+    limit = draw(st.sampled_from([None, None, "brokers_in", "new_brokers_only"]))
+    if limit == "new_brokers_only":
+        return {limit: True}
+    if limit is None or not (others or replacements):
+        return {}
+    some = draw(st.lists(st.sampled_from(others), min_size=0 if replacements else 1, unique=True)) if others else []
+    return {limit: [*some, *replacements]}
+
+
+@st.composite
 def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[str, Any]:
     """Settings of this job that name brokers of this cluster; not all of them can be satisfied."""
     ids = [row["broker"] for row in cluster[0]]
@@ -81,6 +95,9 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[
     leaves_some_out: bool = draw(st.booleans())
     if others and leaves_some_out:
         settings["brokers_out"] = draw(st.lists(st.sampled_from(others), max_size=2, unique=True))
+    if job not in LEADERS_ALONE:
+        open_brokers = [broker for broker in others if broker not in settings.get("brokers_out", ())]
+        settings |= draw(_receivers(open_brokers, list(settings.get("replace", {}).values())))
     limit = draw(st.sampled_from([None, None, None, "max_bytes", "max_replicas", "max_leader_changes"]))
     if limit is not None:
         settings[limit] = draw(st.integers(0, 10**6 if limit == "max_bytes" else 6))

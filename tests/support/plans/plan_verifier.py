@@ -48,6 +48,7 @@ def _verify_lists(
 ) -> None:
     leaving = leaving_of(brokers, settings)
     racks = racks_that_count(brokers, leaving)
+    receiving = receivers_of(rows.values(), brokers, settings)
     for move in moves:
         row = rows[move.topic_partition]
         where = f"{name} {move.topic_partition} {move.before} -> {move.after}"
@@ -85,6 +86,17 @@ def _verify_lists(
         assert move.before[0] not in kept or move.after[0] == move.before[0], where
         assert move.after[0] not in kept or move.before[0] in kept or set(move.after) <= kept, where
         assert not kept & set(move.added), where
+        assert set(move.added) <= receiving, f"{where}: only {receiving} may receive"
+
+
+def receivers_of(partitions: Collection[Mapping[str, Any]], brokers: Rows, settings: Settings) -> set[int]:
+    """The brokers that the settings let receive replicas, whether they are emptied or kept out or not."""
+    ids = {row["broker"] for row in brokers}
+    if settings.brokers_in:
+        return ids & set(settings.brokers_in)
+    if settings.new_brokers_only:
+        return ids - {broker for row in partitions for broker in row["replicas"]}
+    return ids
 
 
 def leaving_of(brokers: Rows, settings: Settings) -> set[int]:

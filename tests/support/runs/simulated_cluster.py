@@ -293,12 +293,13 @@ def given_run(
     monkeypatch: pytest.MonkeyPatch,
     lists: Mapping[TopicPartition, Sequence[int]],
     policy: str = "",
+    **params: Any,
 ) -> SimulatedRun:
     """A run of exactly these lists, a partition a batch, approved. `policy`: further lines of it."""
     made = SimulatedRun(folder, cluster, monkeypatch)
     made.policy_file.write_text(f"{rebalance_run.POLICY}partitions_per_batch: 1\n{policy}")
     entries = [{"topic": tp.topic, "partition": tp.partition, "replicas": list(lists[tp])} for tp in lists]
-    made.plan(plan=json.dumps({"version": 1, "partitions": entries}), candidates=["leaders_only"])
+    made.plan(plan=json.dumps({"version": 1, "partitions": entries}), candidates=["leaders_only"], **params)
     made.approve("given", RATE)
     return made
 

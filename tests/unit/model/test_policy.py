@@ -213,6 +213,7 @@ def test_the_throttle_is_what_was_asked_or_the_most_allowed(asked: int | None, e
         ({"throttle_bytes_per_second": 999_999}, {}, False, "outside the policy's 1000000 to 100000000"),
         ({"throttle_bytes_per_second": 100_000_001}, {}, False, "outside the policy's"),
         ({"job": "drain", "drain": [3]}, {"brokers_out": [3]}, False, "keeps out broker 3"),
+        ({"brokers_in": [2, 3]}, {"brokers_out": [3]}, False, "keeps out broker 3, which brokers_in names"),
         ({"job": "replace", "replace": {"3": 4}}, {"brokers_out": [4]}, False, "keeps out broker 4"),
         ({}, {}, True, "does not allow internal topics"),
     ],

@@ -195,3 +195,14 @@ def test_a_plan_beyond_the_policy_is_not_begun_whatever_made_it(
     with pytest.raises(AirflowFailException, match=r"goes beyond the policy: 1000000 bytes to copy are more than 5"):
         run.hold()
     assert cluster.tree() == before
+
+
+def test_a_plan_that_fills_a_broker_that_may_not_receive_is_not_begun_whatever_made_it(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafka_rebalance.planning.given_plan._kept_out", lambda *_: [])
+    run = given_run(tmp_path, cluster, monkeypatch, {TopicPartition("idle", 0): (4, 3)}, brokers_in=[1])
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match=r"idle-0 to broker 4, but by brokers_in only broker 1 may receive"):
+        run.hold()
+    assert cluster.tree() == before

@@ -27,6 +27,7 @@ class ReasonKind(Enum):
     TAKES_OFF = auto()  # from a broker that the job should empty
     MAKES_ROOM = auto()
     MAKES_UP_FOR_LEADERS = auto()
+    MAY_NOT_RECEIVE = auto()  # `other` has less than the broker that receives; `shares` are theirs, its own last
     ELECTS = auto()  # `broker` in place of `other`
     GIVEN = auto()
     AS_KAFKA = auto()
@@ -54,6 +55,7 @@ _TEXTS = {
     ReasonKind.TAKES_OFF: "takes {noun} off broker {broker}, which is to be emptied",
     ReasonKind.MAKES_ROOM: "makes room on broker {broker} for what other moves bring there",
     ReasonKind.MAKES_UP_FOR_LEADERS: "makes up for leaders that other moves give to broker {broker}",
+    ReasonKind.MAY_NOT_RECEIVE: "broker {other} has less of its share of {noun} ({other_has}), but may not receive",
     ReasonKind.ELECTS: "elects the preferred leader, broker {broker}, in place of broker {other}",
     ReasonKind.GIVEN: "given by the requester",
     ReasonKind.AS_KAFKA: "as Kafka's own tool would place it",
@@ -76,7 +78,7 @@ def _text(reason: MoveReason) -> str:
     figures = {"broker": reason.broker, "other": reason.other, "noun": reason.metric.noun}
     if reason.kind == ReasonKind.FACTOR:
         figures |= {"before": reason.factors[0], "after": reason.factors[1]}
-    if reason.kind == ReasonKind.EVENS:
+    if reason.kind in (ReasonKind.EVENS, ReasonKind.MAY_NOT_RECEIVE):
         has, other_has = map(multiple_in_words, reason.shares)
         figures |= {"has": has, "other_has": other_has, "amount": _amount(reason)}
     return _TEXTS[reason.kind].format(**figures)

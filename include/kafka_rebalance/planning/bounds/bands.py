@@ -25,19 +25,21 @@ def band(targets: Floats, tolerance: float) -> Bands:
 
 
 def water_filled(
-    load: Floats, target: Floats, receivers: Bools, tolerance: float, extra: float
+    load: Floats, target: Floats, evened: Bools, receivers: Bools, tolerance: float, extra: float
 ) -> tuple[Floats, Floats]:
     """[broker] Low and high of one resource, one of them moved inwards until the load above equals the lack below.
 
     A plan that brings every broker just to this band copies exactly the bound. `extra` is load of brokers to empty.
+    What the `evened` brokers have above goes to `receivers` among them.
     """
-    x, mean = load[receivers], target[receivers]
+    x, mean = load[evened], target[evened]
+    taking, wanted = load[receivers], target[receivers]
 
     def over(share: float) -> float:
         return float(np.maximum(0, x - share * mean).sum()) + extra
 
     def under(share: float) -> float:
-        return float(np.maximum(0, share * mean - x).sum())
+        return float(np.maximum(0, share * wanted - taking).sum())
 
     low, high = 1 - tolerance, 1 + tolerance
     if under(low) > over(high):
@@ -48,18 +50,27 @@ def water_filled(
 
 
 def filled_bands(
-    targets: Floats, loads: Floats, groups: Sequence[Bools], tolerance: float, extra: Floats, slack: float
+    targets: Floats,
+    loads: Floats,
+    groups: Sequence[Bools],
+    receivers: Bools,
+    tolerance: float,
+    extra: Floats,
+    slack: float,
 ) -> Bands:
     """Bands that the search aims at: water-filled within each group of brokers between which replicas can move.
 
-    `extra` is [group, resource] load of brokers to be emptied. On disk, where every byte costs, a broker inside its
+    A broker of a group that is none of the `receivers` never ends above its load, and lacks nothing. `extra` is
+    [group, resource] load of brokers to be emptied. On disk, where every byte costs, a broker inside its
     band stays within `slack` of its load now, and one outside stops at the edge.
     """
     low, high = targets * (1 - tolerance), targets * (1 + tolerance)
     for group, more in zip(groups, extra, strict=True):
         for k in range(targets.shape[1]):
-            filled = water_filled(loads[:, k], targets[:, k], group, tolerance, float(more[k]))
+            filled = water_filled(loads[:, k], targets[:, k], group, group & receivers, tolerance, float(more[k]))
             low[group, k], high[group, k] = filled[0][group], filled[1][group]
+        gives = group & ~receivers
+        low[gives] = np.minimum(low[gives], loads[gives])
     x, least, most, give = loads[:, DISK], low[:, DISK].copy(), high[:, DISK].copy(), slack * targets[:, DISK]
     high[:, DISK] = np.where(x < least, least + give, np.where(x > most, most, np.minimum(most, x + give)))
     low[:, DISK] = np.where(x < least, least, np.where(x > most, most - give, np.maximum(least, x - give)))

@@ -1,9 +1,9 @@
 """The bytes that no plan stays below, from a linear program: replicas may leave in fractions and land anywhere.
 
 Variables: y in [0, 1], the share of a replica that leaves its broker; z >= 0, what each broker receives of each
-resource. Rows: every receiver ends within its bands; what leaves arrives; each rack ends with what its rack rule
-demands and allows; a partition that is to end on more racks sends that many replicas away. Every plan that ends within
-the bands solves the program, so the program's least bytes are a bound.
+resource, and 0 for brokers that only give. Rows: every evened broker ends within its bands; what leaves arrives; each
+rack ends with what its rack rule demands and allows; a partition that is to end on more racks sends that many replicas
+away. Every plan that ends within the bands solves the program, so the program's least bytes are a bound.
 
 The solver sees *cells*: replicas of one broker with similar ratios of weights, which leave in equal shares. By weak
 duality, all prices (dual values) give a bound, wherever they come from. So the code prices every single replica exactly
@@ -43,19 +43,20 @@ class Relaxation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Model:
-    """The program over single replicas. Loads and costs are in units of the mean receiver."""
+    """The program over single replicas. Loads and costs are in units of the mean evened broker."""
 
-    broker: Ints  # [replica that may leave] index among the receivers
+    broker: Ints  # [replica that may leave] index among the evened brokers
     weights: Floats  # [replica, resource]
     cost: Floats  # [replica]
     repair: Ints  # [replica] the repair it belongs to; -1: none
     repairs: Floats  # [repair] how many of its replicas must leave
-    band_low: Floats  # [receiver, resource] least net gain of the receiver
+    band_low: Floats  # [evened broker, resource] its least net gain
     band_high: Floats
-    group: Ints  # [receiver] its rack
-    group_low: Floats  # [rack, resource] least net gain of the rack's receivers
+    receives: Bools  # [evened broker] False: it only gives
+    group: Ints  # [evened broker] its rack
+    group_low: Floats  # [rack, resource] least net gain of the rack's evened brokers
     group_high: Floats
-    gain: Floats  # [resource] net gain of all receivers: the load of brokers to be emptied
+    gain: Floats  # [resource] net gain of all evened brokers: the load of brokers to be emptied
 
     @property
     def row_low(self) -> Floats:
@@ -70,19 +71,19 @@ class _Model:
 def relaxed_bound(problem: Problem, bands: Bands, sound: Bools) -> Relaxation | None:
     """A bound for every plan that keeps the replica counts, empties the brokers that leave and ends within the bands.
 
-    `bands` are [broker, REPLICA_METRICS] in the resources' own units, for brokers that may receive. `sound` is
+    `bands` are [broker, REPLICA_METRICS] in the resources' own units, for evened brokers. `sound` is
     [partition row], whether the partition ends within the rack rule. None if the solver is missing or found no prices.
     """
     if not solver.available():
         return None
-    receivers = np.flatnonzero(problem.receivers)
+    evened = np.flatnonzero(problem.evened)
     raw = replica_weights(problem)
-    scale = replica_loads(problem.replicas, raw, len(problem.brokers)).sum(axis=0) / max(1, len(receivers))
+    scale = replica_loads(problem.replicas, raw, len(problem.brokers)).sum(axis=0) / max(1, len(evened))
     scale = np.where(scale > 0, scale, 1.0)
-    unit = max(1.0, float((replication(problem.replicas) * problem.size_bytes).sum()) / max(1, len(receivers)))
+    unit = max(1.0, float((replication(problem.replicas) * problem.size_bytes).sum()) / max(1, len(evened)))
     held = np.maximum(problem.replicas, 0)
     lists = (problem.replicas >= 0) & problem.relocatable[:, None]
-    free, forced = lists & problem.receivers[held], lists & problem.leaving[held]
+    free, forced = lists & problem.evened[held], lists & problem.leaving[held]
     needed = float((forced.sum(axis=1) * problem.size_bytes).sum())
     if not free.any():
         return Relaxation(int(needed), needed, 0)
@@ -111,22 +112,22 @@ def relaxed_bound(problem: Problem, bands: Bands, sound: Bools) -> Relaxation | 
 def _model(
     problem: Problem, bands: Bands, sound: Bools, weights: Floats, cost: Floats, free: Bools, forced: Bools
 ) -> _Model:
-    """`bands` and `weights` are in units of the mean receiver; `free` replicas may leave, `forced` must."""
+    """`bands` and `weights` are in units of the mean evened broker; `free` replicas may leave, `forced` must."""
     rule = rack_rule(problem)
     brokers = len(problem.brokers)
     loads = replica_loads(np.where(forced, -1, problem.replicas), weights, brokers)
     gain = (weights * forced.sum(axis=1)[:, None]).sum(axis=0)
-    receivers = np.flatnonzero(problem.receivers)
+    evened = np.flatnonzero(problem.evened)
     position = np.full(brokers, -1)
-    position[receivers] = np.arange(len(receivers))
+    position[evened] = np.arange(len(evened))
     wide = _WIDEN * (1 + np.abs(bands.high))
-    low, high, now = (bands.low - wide)[receivers], (bands.high + wide)[receivers], loads[receivers]
-    racks, group = np.unique(rule.domain[receivers], return_inverse=True)
+    low, high, now = (bands.low - wide)[evened], (bands.high + wide)[evened], loads[evened]
+    racks, group = np.unique(rule.domain[evened], return_inverse=True)
     least, most = _rack_loads(problem, rule, racks, sound, weights)
     within, beyond, held = (
         np.stack([values[group == g].sum(axis=0) for g in range(len(racks))]) for values in (low, high, now)
     )
-    stays = np.stack([loads[(rule.domain == rack) & ~problem.receivers].sum(axis=0) for rack in racks])
+    stays = np.stack([loads[(rule.domain == rack) & ~problem.evened].sum(axis=0) for rack in racks])
     least, most = least - stays - _WIDEN, most - stays + _WIDEN
     # A row that the bands imply would only make the program larger.
     group_low = np.where(rule.known & (least > within), least - held, -np.inf)
@@ -141,6 +142,7 @@ def _model(
         repairs,
         low - now,
         high - now,
+        problem.receivers[evened],
         group,
         group_low,
         group_high,
@@ -240,7 +242,7 @@ def _solve(model: _Model, cells: Ints) -> tuple[float, Floats]:
     number = np.cumsum(used) - 1
     entry = used[row] & (value != 0)
     cost = np.concatenate([np.bincount(cells, model.cost, count), np.zeros(brokers * K)])
-    upper = np.concatenate([np.ones(count), np.full(brokers * K, np.inf)])
+    upper = np.concatenate([np.ones(count), np.repeat(np.where(model.receives, np.inf, 0.0), K)])
     found = solver.solve(
         solver.Program(cost, upper, low[used], high[used], number[row[entry]], column[entry], value[entry]), _EFFORT
     )
@@ -259,8 +261,9 @@ def _priced(model: _Model, prices: Floats) -> tuple[float, Floats]:
     prices = np.where(np.isfinite(np.where(prices > 0, low, high)), prices, 0.0)
     shared = prices[brokers * K : brokers * K + groups].reshape(-1, K)[model.group]
     shared = shared + prices[brokers * K + groups : brokers * K + groups + K]
-    # Inflow is without limit, so its reduced cost, -(band + shared), must not be negative.
-    band = np.minimum(prices[: brokers * K].reshape(brokers, K), -shared)
+    # Inflow is without limit, so its reduced cost, -(band + shared), must not be negative. Givers have no inflow.
+    own = prices[: brokers * K].reshape(brokers, K)
+    band = np.where(model.receives[:, None], np.minimum(own, -shared), own)
     prices[: brokers * K] = band.ravel()
     ends = np.where(prices > 0, low, high)
     fixed = float(prices[prices != 0] @ ends[prices != 0])

@@ -15,32 +15,45 @@ _FITTINGS = 50  # rounds: the rest of one full disk may be too much for the next
 
 
 def reachable_targets(
-    rule: RackRule, counts: Ints, weights: Floats, shares: Floats, receivers: Bools, fixed: Floats
+    rule: RackRule, counts: Ints, weights: Floats, shares: Floats, evened: Bools, receivers: Bools, fixed: Floats
 ) -> Floats:
     """[broker, resource] The load of every broker if all were as balanced as the racks allow.
 
     A rack must hold at least one replica of a partition with as many replicas as racks, and at most one of any other.
     So a rack's load lies between these, and otherwise goes by capacity (`shares`). `counts` is [partition row]
-    replicas. Brokers that receive nothing keep their `fixed` load.
+    replicas. Brokers that are not `evened` keep their `fixed` load. Those of them that are no `receivers` only give, so
+    they carry at most that load.
     """
     must = (weights * (counts >= rule.racks)[:, None]).sum(axis=0)
     may = (weights * np.maximum(1, counts - rule.racks + 1)[:, None]).sum(axis=0)
     total = (weights * counts[:, None]).sum(axis=0)
-    targets = np.where(receivers[:, None], 0.0, fixed)
-    for k in range(weights.shape[1]):
+
+    def levelled(k: int, moves: Bools) -> Floats:
+        """[broker] The resource's load, if only the brokers of `moves` change theirs."""
         groups, capacity, least, most = [], [], [], []
-        for rack in np.unique(rule.domain[receivers]):
-            here = receivers & (rule.domain == rack)
-            pinned = fixed[(rule.domain == rack) & ~receivers, k].sum()
+        for rack in np.unique(rule.domain[moves]):
+            here = moves & (rule.domain == rack)
+            pinned = fixed[(rule.domain == rack) & ~moves, k].sum()
             groups.append(here)
             capacity.append(shares[here, k].sum())
             least.append(max(0.0, must[k] - pinned) if rule.known else 0.0)
             most.append(max(0.0, may[k] - pinned) if rule.known else np.inf)
         size, low, high = np.array(capacity), np.array(least), np.array(most)
-        rest = total[k] - fixed[~receivers, k].sum()
+        rest = total[k] - fixed[~moves, k].sum()
         loads = poured(size, low, high, rest)
+        level = np.where(moves, 0.0, fixed[:, k])
         for here, load, capacity_here in zip(groups, loads, size, strict=True):
-            targets[here, k] = load * shares[here, k] / capacity_here
+            level[here] = load * shares[here, k] / capacity_here
+        return level
+
+    targets = np.empty((len(evened), weights.shape[1]))
+    for k in range(weights.shape[1]):
+        moves = evened
+        targets[:, k] = levelled(k, moves)
+        # A broker that only gives stays below the level if it is below. That raises the level, so others may follow.
+        while (below := moves & ~receivers & (targets[:, k] > fixed[:, k])).any():
+            moves = moves & ~below
+            targets[:, k] = levelled(k, moves)
     return targets
 
 
@@ -56,18 +69,18 @@ def poured(size: Floats, low: Floats, high: Floats, total: float) -> Floats:
     return np.clip(level * size, low, high)
 
 
-def within_disks(reachable: Callable[[Floats], Floats], shares: Floats, receivers: Bools, limit: Floats) -> Floats:
+def within_disks(reachable: Callable[[Floats], Floats], shares: Floats, evened: Bools, limit: Floats) -> Floats:
     """[broker, REPLICA_METRICS] The targets of these shares. A disk with too little room for its share gets less.
 
     It also gets fewer replicas, and the others share the rest. The room may be too little because other files use the
     disk, or because its size is the only known one. If all disks together are too small, the targets stay.
     """
     targets = reachable(shares)
-    if targets[receivers, DISK].sum() > limit[receivers].sum():
+    if targets[evened, DISK].sum() > limit[evened].sum():
         return targets
     capped, limit = shares.copy(), np.maximum(limit, 1e-6 * targets[:, DISK])  # a limit of 0 would divide by zero
     for _ in range(_FITTINGS):
-        over = receivers & (targets[:, DISK] > limit * (1 + 1e-9))
+        over = evened & (targets[:, DISK] > limit * (1 + 1e-9))
         if not over.any():
             break
         capped[over, : DISK + 1] *= (limit[over] / targets[over, DISK])[:, None]
@@ -76,23 +89,23 @@ def within_disks(reachable: Callable[[Floats], Floats], shares: Floats, receiver
 
 
 def leader_targets(problem: Problem, replicas: Ints) -> Floats:
-    """[broker, LEADER_METRICS] Each broker's share, in its own unit. A broker that receives nothing keeps its leaders.
+    """[broker, LEADER_METRICS] Each broker's share, in its own unit. A broker that is not evened keeps its leaders.
 
     A broker can lead no more than it holds, and must lead every list of one that it holds. The others lead the rest.
     """
     raw = leader_weights(problem, replicas)
-    receivers, share = problem.receivers, shares(problem)[:, LEADERS:]
-    fixed = leader_loads(replicas[:, 0], raw, len(receivers))
+    evened, share = problem.evened, shares(problem)[:, LEADERS:]
+    fixed = leader_loads(replicas[:, 0], raw, len(evened))
     fixed[problem.leaving] = 0.0
-    rest = raw.sum(axis=0) - fixed[~receivers].sum(axis=0)
-    alone = leader_loads(replicas[:, 0], raw * (replication(replicas) == 1)[:, None], len(receivers))
-    held = replica_loads(replicas, raw, len(receivers))
-    given = share * receivers[:, None]
-    targets = np.where(receivers[:, None], given / np.maximum(given.sum(axis=0), 1e-300) * rest, fixed)
+    rest = raw.sum(axis=0) - fixed[~evened].sum(axis=0)
+    alone = leader_loads(replicas[:, 0], raw * (replication(replicas) == 1)[:, None], len(evened))
+    held = replica_loads(replicas, raw, len(evened))
+    given = share * evened[:, None]
+    targets = np.where(evened[:, None], given / np.maximum(given.sum(axis=0), 1e-300) * rest, fixed)
     for k in range(raw.shape[1]):
-        even, least, most = (values[receivers, k] for values in (targets, alone, held))
+        even, least, most = (values[evened, k] for values in (targets, alone, held))
         if ((even < least) | (even > most)).any():
-            targets[receivers, k] = poured(given[receivers, k], least, most, float(rest[k]))
+            targets[evened, k] = poured(given[evened, k], least, most, float(rest[k]))
     return targets
 
 

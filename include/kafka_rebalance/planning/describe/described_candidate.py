@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from kafka_rebalance.planning.batches.schedule import schedule
 from kafka_rebalance.planning.batches.timetable import held_up
 from kafka_rebalance.planning.bounds.simple_bound import makespan_bound, moved_bytes_bound
 from kafka_rebalance.planning.bounds.targets import leader_targets
+from kafka_rebalance.planning.describe.cost_of_receivers import cost_of_receivers
 from kafka_rebalance.planning.describe.log_dir_peaks import log_dir_peaks
 from kafka_rebalance.planning.describe.move_reasons import Reasons, move_groups, rack_limits
 from kafka_rebalance.planning.describe.planned_elections import Ending, ending
@@ -156,7 +158,8 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
     asked = held_to_the_job(problem, reachable, found.scale)
     reached = shortfall(problem, asked, found.replicas, leaders, after, is_broken)
     broken, peak = int(is_broken.sum()), planned.peak_disk_fraction
-    status, note = status_and_note(problem, found, end, off, broken, peak, used)
+    limited = cost_of_receivers(problem, found, partial(_bytes_bound, before=before[:, DISK]))
+    status, note = status_and_note(problem, found, end, off, broken, peak, used, limited)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
     candidate = Candidate(name, digest, status, planned.moves, note, summary)
     staying = stays_behind(problem, found.replicas, moves_replicas=found.goal.moves_replicas)
@@ -248,7 +251,7 @@ def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dic
 
 
 def _bytes_bound(problem: Problem, found: FoundLists, before: Floats, after: Floats) -> int:
-    """The bound on bytes, for plans whose disks end within the tolerance, or as near to it as this plan's."""
+    """The bound on bytes, for plans whose disks end within the tolerance, or as near to it as `after`."""
     goal = found.goal
     if not goal.moves_replicas:
         return 0
@@ -263,7 +266,7 @@ def _bytes_bound(problem: Problem, found: FoundLists, before: Floats, after: Flo
         low = np.zeros(len(high))
         return moved_bytes_bound(before, (low, high), found.relief.givers, needed, same_factor=True)
     target = found.targets[:, DISK] * found.scale[DISK]
-    here = problem.receivers & (target > 0)
+    here = problem.evened & (target > 0)
     reached = after[here] / target[here]
     least = min(1 - goal.tolerance, float(reached.min(initial=1.0)))
     most = max(1 + goal.tolerance, float(reached.max(initial=1.0)))

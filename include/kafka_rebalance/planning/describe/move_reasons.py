@@ -13,6 +13,7 @@ from kafka_rebalance.documents.proposals.candidate_figures import MoveGroup
 from kafka_rebalance.documents.proposals.move_reason import MoveReason, ReasonKind, multiple_in_words
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.planning.evenness.scores import ratios
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem, added
 from kafka_rebalance.planning.problem.loads import (
     DISK,
@@ -20,6 +21,7 @@ from kafka_rebalance.planning.problem.loads import (
     METRICS,
     known_metrics,
     leader_weights,
+    loads_now,
     replica_weights,
     shares,
 )
@@ -37,8 +39,11 @@ class Reasons:
         self._metrics = [k for k, metric in enumerate(METRICS) if metric in known]
         self._replace = problem.settings.replace
         self._index = {broker: number for number, broker in enumerate(problem.brokers.tolist())}
+        self._brokers = problem.brokers
         self._leaving: list[bool] = problem.leaving.tolist()
         self._relative: list[list[float]] = relative.tolist()
+        self._givers: list[int] = np.flatnonzero(problem.evened & ~problem.receivers).tolist()
+        self._fair: list[list[float]] = ratios(loads_now(problem), shares(problem)).tolist() if self._givers else []
         self._low, self._high = 1 - tolerance - _EDGE, 1 + tolerance + _EDGE
         self._weights = np.hstack([replica_weights(problem), leader_weights(problem, after)])
         new, leads = added(after, problem.replicas), after[:, 0] != problem.replicas[:, 0]
@@ -90,10 +95,20 @@ class Reasons:
         amount = float(self._weights[row, metric])
         evens = MoveReason(ReasonKind.EVENS, giver, taker, METRICS[metric], both, amount)
         if tells or not self._receives[int(leading)][self._index[giver]]:
-            return (evens,)
+            return (evens, *(() if leading else self._passed_over(taker, metric)))
         # Both are inside their band before the plan. Other moves would push the giver out of it.
         why = ReasonKind.MAKES_UP_FOR_LEADERS if leading else ReasonKind.MAKES_ROOM
         return MoveReason(why, giver), evens
+
+    def _passed_over(self, taker: int, metric: int) -> tuple[MoveReason, ...]:
+        """The broker with the least of its fair share, if it has less than the taker and may not receive."""
+        own = self._fair[self._index[taker]][metric] if self._givers else 0.0
+        least = min(self._givers, key=lambda giver: self._fair[giver][metric], default=None)
+        if least is None or self._fair[least][metric] >= own - _EDGE:
+            return ()
+        both = own, self._fair[least][metric]
+        other = int(self._brokers[least])
+        return (MoveReason(ReasonKind.MAY_NOT_RECEIVE, taker, other, METRICS[metric], both),)
 
     def _of(self, broker: int, metric: int) -> float:
         return self._relative[self._index[broker]][metric]
@@ -156,7 +171,7 @@ def rack_limits(problem: Problem, rule: RackRule, reachable: Floats) -> tuple[st
     `reachable` is [broker, METRICS], the loads when all are as even as the racks allow. Empty if some brokers receive
     nothing, because these force loads, too.
     """
-    if not rule.known or (problem.closed & problem.staying).any():
+    if not rule.known or (problem.staying & ~problem.receivers).any():
         return ()
     even = shares(problem)[:, :LEADERS] * reachable[:, :LEADERS].sum(axis=0)
     found = []

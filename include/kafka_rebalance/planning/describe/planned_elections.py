@@ -46,7 +46,7 @@ def ending(problem: Problem, replicas: Ints, *, searched: bool, elects: bool) ->
         changed = _changed(problem, replicas, searched)
     first = problem.replicas[:, 0]
     wanting = problem.movable & ~changed & (problem.leader != first) & elects
-    able = wanting & problem.receivers[first] & problem.in_sync[:, 0] & ~problem.closed[problem.leader]
+    able = wanting & problem.evened[first] & problem.in_sync[:, 0] & ~problem.closed[problem.leader]
     room = len(able) if most is None else max(0, most - int((changed & (replicas[:, 0] != problem.leader)).sum()))
     elected = able & (np.cumsum(able) <= room)
     return Ending(replicas, changed, elected, int((able & ~elected).sum()), int((wanting & ~able).sum()))

@@ -129,7 +129,7 @@ def off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tu
     """
     goal, targets = held.goal, held.targets
     weights = np.hstack([replica_weights(problem), leader_weights(problem, replicas)])
-    off = outside_band(loads, targets, weights.max(axis=0, initial=0.0), goal.tolerance, problem.receivers)
+    off = outside_band(loads, targets, weights.max(axis=0, initial=0.0), goal.tolerance, problem.evened)
     if held.relief is not None:
         off[:, :LEADERS] &= loads[:, :LEADERS] > held.relief.high * held.scale * (1 + 1e-9)
         off[:, LEADERS:] &= loads[:, LEADERS:] > targets[:, LEADERS:]
@@ -173,8 +173,8 @@ def _could_be_led_finer(problem: Problem, held: Held, replicas: Ints, loads: Flo
         loads,
         leader_weights(problem, replicas),
         bands,
-        (replicas >= 0) & problem.receivers[listed] & (~lagging(problem, replicas) | (replicas == before)),
-        problem.movable & (problem.receivers | problem.leaving)[replicas[:, 0]],
+        (replicas >= 0) & problem.evened[listed] & (~lagging(problem, replicas) | (replicas == before)),
+        problem.movable & (problem.evened | problem.leaving)[replicas[:, 0]],
     )
     return _where_helped(outside, led.helped)
 
@@ -203,6 +203,7 @@ def free_placement(problem: Problem, rule: RackRule, replicas: Ints) -> Placemen
         sizes.astype(np.float64),
         rule,
         problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held],
+        problem.evened,
         problem.receivers,
         disk_limits_in_the_end(problem),
         Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS]),
@@ -211,7 +212,7 @@ def free_placement(problem: Problem, rule: RackRule, replicas: Ints) -> Placemen
 
 
 def asked_cells(problem: Problem, held: Held) -> Bools:
-    """[broker, METRICS] Which loads the goal makes even: known metrics of brokers that may receive."""
+    """[broker, METRICS] Which loads the goal makes even: known metrics of the evened brokers."""
     known = known_metrics(problem)
     asked = np.array(
         [
@@ -219,7 +220,7 @@ def asked_cells(problem: Problem, held: Held) -> Bools:
             for k, metric in enumerate(METRICS)
         ]
     )
-    cells: Bools = problem.receivers[:, None] & asked & (held.targets > 0)  # a load near 0 has no shares
+    cells: Bools = problem.evened[:, None] & asked & (held.targets > 0)  # a load near 0 has no shares
     return cells
 
 
@@ -249,7 +250,7 @@ def disk_fullness(problem: Problem, after: Floats) -> Floats:
 def bytes_left(problem: Problem, held: Held, after: Floats) -> int:
     """The bound on bytes of plans that bring disks from `after` ([broker] bytes) within the tolerance."""
     target, tolerance = held.targets[:, DISK], held.goal.tolerance
-    here = problem.receivers & (target > 0)
+    here = problem.evened & (target > 0)
     bands = target * (1 - tolerance), target * (1 + tolerance)
     if held.relief is not None:
         bands = np.zeros(len(target)), held.relief.high[:, DISK] * held.scale[DISK]

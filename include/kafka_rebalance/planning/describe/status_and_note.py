@@ -48,9 +48,19 @@ _MEANS = {  # column: (its meaning, with the field of the connection; the conseq
 
 
 def status_and_note(
-    problem: Problem, found: FoundLists, end: Ending, off: Sequence[str], broken: int, peak: float | None, used: Floats
+    problem: Problem,
+    found: FoundLists,
+    end: Ending,
+    off: Sequence[str],
+    broken: int,
+    peak: float | None,
+    used: Floats,
+    limited: Sequence[str],
 ) -> tuple[Status, str]:
-    """`broken` partitions break the rack rule after; `peak` is the fullest disk's share; `used` is [broker] before."""
+    """`broken` partitions break the rack rule after; `peak` is the fullest disk's share; `used` is [broker] before.
+
+    `limited` says what it costs that only some brokers receive.
+    """
     goal, budget = found.goal, found.budget
     notes, status = list(found.notes), Status.OK
     limits = {
@@ -99,7 +109,7 @@ def status_and_note(
     if end.impossible:
         some = "1 partition does" if end.impossible == 1 else f"{end.impossible:,} partitions do"
         notes.append(f"{some} not get the preferred leader: that broker is not in sync now, or brokers_out forbids it")
-    text = "; ".join([*notes, *_caveats(problem), *_peak_note(problem, peak, used)])
+    text = "; ".join([*notes, *limited, *_caveats(problem), *_peak_note(problem, peak, used)])
     return status, f"{text[0].upper()}{text[1:]}." if text else ""
 
 

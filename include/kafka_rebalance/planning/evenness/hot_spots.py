@@ -88,9 +88,9 @@ def _targets(
     if METRICS[k] in REPLICA_METRICS and cool.sum() == problem.staying.sum():
         counts = replication(problem.replicas)
         fixed = np.where(cool, 0.0, loads[:, k])[:, None]
-        targets: Floats = reachable_targets(rack_rule(problem), counts, weights[:, [k]], share[:, [k]], cool, fixed)[
-            :, 0
-        ]
+        targets: Floats = reachable_targets(
+            rack_rule(problem), counts, weights[:, [k]], share[:, [k]], cool, cool, fixed
+        )[:, 0]
         return targets
     spread: Floats = np.where(cool, share[:, k], 0.0)
     even: Floats = spread / spread.sum() * loads[cool, k].sum()

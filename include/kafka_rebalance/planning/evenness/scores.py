@@ -62,7 +62,7 @@ def scores_with(problem: Problem, lists: Mapping[TopicPartition, Sequence[int]])
     return scores(problem, all_loads(problem, after, leaders), shares(problem))
 
 
-def outside_band(loads: Floats, targets: Floats, heaviest: Floats, tolerance: float, receivers: Bools) -> Bools:
+def outside_band(loads: Floats, targets: Floats, heaviest: Floats, tolerance: float, evened: Bools) -> Bools:
     """[broker, resource] Whether a load lies outside the tolerance, and by more than moving one replica could mend.
 
     `heaviest` is [resource], the heaviest single replica or leader: with few or huge partitions no plan is finer.
@@ -70,4 +70,4 @@ def outside_band(loads: Floats, targets: Floats, heaviest: Floats, tolerance: fl
     slack = np.maximum(targets * tolerance, np.minimum(heaviest, targets.max(axis=0, initial=0.0)))
     # The search stops a hair outside: 1/10,000 of the target is no imbalance.
     off: Bools = np.abs(loads - targets) > slack + 1e-4 * targets
-    return off & receivers[:, None]
+    return off & evened[:, None]

@@ -78,6 +78,7 @@ class Problem:
     lasting_bytes: Ints | None = None  # the part of size_bytes that retention will leave; None: all of it
     growth_bytes_per_day: Floats | None = None  # of one replica, by the ledger's samples; 0 if they are too few
     history: HistoryUsed | None = None  # what this problem has from the ledger's samples
+    only_receivers: Bools | None = None  # [broker] `brokers_in` or `new_brokers_only`; None: no such limit
 
     @property
     def relocatable(self) -> Bools:
@@ -93,9 +94,14 @@ class Problem:
         return self.registered & ~self.leaving
 
     @property
-    def receivers(self) -> Bools:
-        """[broker] Brokers that may receive replicas and leaders."""
+    def evened(self) -> Bools:
+        """[broker] Brokers whose loads a plan makes even: they may give replicas, and lead what they hold."""
         return self.staying & ~self.closed
+
+    @property
+    def receivers(self) -> Bools:
+        """[broker] Brokers that may receive replicas; the others of `evened` only give."""
+        return self.evened if self.only_receivers is None else self.evened & self.only_receivers
 
 
 def replication(replicas: Ints) -> Ints:

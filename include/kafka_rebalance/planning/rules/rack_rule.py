@@ -27,6 +27,7 @@ class RackRule:
     sizes: Ints  # [partition row] bytes of a replica
     largest: Floats | None  # [broker] bytes of the largest replica that it takes; None: no limit
     confined: Bools | None  # [partition row] whether its replicas stay in their domains; None: in no partition
+    receives: Bools | None  # [broker] whether it may receive replicas, if only some of the `evened` may; None: all may
 
 
 def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRule:
@@ -54,7 +55,8 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
     most = max(int(replication(problem.replicas).max(initial=0)), replication_factor or 0)
     confined = problem.rack_pinned if known and problem.rack_pinned.any() else None
     largest = problem.log_dirs.room if np.isfinite(problem.log_dirs.room).any() else None
-    return RackRule(domain, racks, known, most <= racks, problem.size_bytes, largest, confined)
+    receives = None if problem.only_receivers is None else problem.receivers
+    return RackRule(domain, racks, known, most <= racks, problem.size_bytes, largest, confined, receives)
 
 
 def rackless(problem: Problem) -> Bools:
@@ -95,8 +97,8 @@ def allowed(
     """[move, target] Whether the replica at (row, column) may go to the target; an empty place may be filled.
 
     A replica from no rack (an empty place, a dead broker) should add one, if there is one that the list lacks. A
-    confined replica stays in its domain, and the target's log dirs must have room. `targets` is [target], or [move, 1].
-    With `repair` a move must add a domain.
+    confined replica stays in its domain. The target must be one that receives, and its log dirs must have room.
+    `targets` is [target], or [move, 1]. With `repair` a move must add a domain.
     """
     spread = np.broadcast_to(targets, (len(rows), targets.shape[-1]))
     from_domain, to_domain = domains[rows, columns], np.broadcast_to(rule.domain[targets], spread.shape)
@@ -117,6 +119,8 @@ def allowed(
     if rule.confined is not None:
         free = ~rule.confined[rows] | (from_domain < 0)
         legal &= free[:, None] | (to_domain == from_domain[:, None])
+    if rule.receives is not None:
+        legal &= rule.receives[targets]
     if rule.largest is not None:
         legal &= rule.sizes[rows][:, None] <= rule.largest[targets]
     return legal

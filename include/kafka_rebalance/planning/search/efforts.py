@@ -77,7 +77,7 @@ def _trial(frame: Frame, start: Placement, full: Bands, effort: Effort, rng: np.
         repair_racks(placement, bands)
     if not goal.balances:
         return placement
-    givers = problem.receivers.copy()
+    givers = problem.evened.copy()
     if frame.relief is not None:
         givers &= frame.relief.givers & (start.loads > full.high).any(axis=1)
     is_short = spend_on_the_worst(frame, placement, givers, effort, rng)
@@ -91,12 +91,12 @@ def _trial(frame: Frame, start: Placement, full: Bands, effort: Effort, rng: np.
         return placement  # a rebuild may end nearer in sum, with one broker further off
     found = rebuilt(placement, full, givers, effort, rng, enough)
     if frame.relief is None and int(placement.free.sum()) <= _SMALL_REPLICAS:
-        settle(found, full, problem.receivers[:, None] & (frame.targets > 0))
+        settle(found, full, problem.evened[:, None] & (frame.targets > 0))
     return found
 
 
 def _asked_of_disks(placement: Placement, bands: Bands) -> float:
     """The disk load that brokers must give or take, whichever is more, to come into their bands."""
-    held: Floats = placement.loads[placement.receivers, DISK]
-    low, high = (values[placement.receivers, DISK] for values in (bands.low, bands.high))
+    held: Floats = placement.loads[placement.evened, DISK]
+    low, high = (values[placement.evened, DISK] for values in (bands.low, bands.high))
     return float(max(np.maximum(0, held - high).sum(), np.maximum(0, low - held).sum()))

@@ -50,9 +50,9 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
     limit = disk_limits_in_the_end(problem) / scale[DISK] if scale[DISK] > 0 else np.full(brokers, np.inf)
 
     def reachable(shares: Floats) -> Floats:
-        return reachable_targets(rule, wanted, weights, shares, problem.receivers, fixed)
+        return reachable_targets(rule, wanted, weights, shares, problem.evened, problem.receivers, fixed)
 
-    targets = within_disks(reachable, share, problem.receivers, limit)
+    targets = within_disks(reachable, share, problem.evened, limit)
     relief = relief_of(problem, goal, targets, weights, scale) if goal.one_sided else None
     return Frame(problem, goal, rule, wanted, weights, scale, targets, limit, share[:, REPLICAS], relief)
 
@@ -90,6 +90,7 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
         problem.size_bytes / frame.scale[DISK] if frame.scale[DISK] > 0 else np.zeros(len(replicas)),
         frame.rule,
         free,
+        problem.evened,
         problem.receivers,
         frame.disk_limit,
         Crowding(replicas, problem.topic, frame.topic_shares),
@@ -102,9 +103,8 @@ def search_bands(frame: Frame, placement: Placement, slack: float, tolerance: fl
     problem, goal, loads = frame.problem, frame.goal, placement.loads
     if frame.relief is not None:
         return Bands(np.zeros_like(frame.targets), frame.relief.high)
-    receivers = problem.receivers
     on_leaving = np.where(problem.leaving[:, None], loads - frame.targets, 0.0)
-    groups = [receivers & mask for mask, _ in placement.groups]
+    groups = [problem.evened & mask for mask, _ in placement.groups]
     extra = np.array([on_leaving[mask].sum(axis=0) for mask, _ in placement.groups]).reshape(-1, loads.shape[1])
     tolerance = goal.tolerance if tolerance is None else tolerance
-    return filled_bands(frame.targets, loads, groups, tolerance, np.maximum(0, extra), slack)
+    return filled_bands(frame.targets, loads, groups, problem.receivers, tolerance, np.maximum(0, extra), slack)

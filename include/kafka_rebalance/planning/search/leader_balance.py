@@ -48,7 +48,7 @@ class _Leaders:
 
     def __init__(self, frame: Frame, replicas: Ints, budget: Budget, rng: np.random.Generator) -> None:
         problem, self.goal = frame.problem, frame.goal
-        self.receivers, self.leaving, self.budget, self.rng = problem.receivers, problem.leaving, budget, rng
+        self.evened, self.leaving, self.budget, self.rng = problem.evened, problem.leaving, budget, rng
         self.before = widened(problem.replicas, replicas.shape[1])
         self.movable: Bools = problem.movable & (self.goal.all_leaders | changed_lists(self.before, replicas))
         # The other partitions keep today's leader.
@@ -56,15 +56,15 @@ class _Leaders:
         raw, self.targets = leader_weights(problem, self.lists), leader_targets(problem, self.lists)
         scale = raw.sum(axis=0) / max(1, int(problem.staying.sum()))
         self.unit = np.where(scale > 0, scale, 1.0)
-        self.givers = self.receivers
+        self.givers = self.evened
         if self.goal.one_sided:
-            held = leader_loads(self.lists[:, 0], raw, len(self.receivers))
-            self.givers = self.receivers & (held > self.targets * (1 + self.goal.tolerance)).any(axis=1)
+            held = leader_loads(self.lists[:, 0], raw, len(self.evened))
+            self.givers = self.evened & (held > self.targets * (1 + self.goal.tolerance)).any(axis=1)
         self.weights = raw / self.unit
-        self.loads = leader_loads(self.lists[:, 0], self.weights, len(self.receivers))
+        self.loads = leader_loads(self.lists[:, 0], self.weights, len(self.evened))
         # If the leader leaves and all that may follow it are out of the ISR, one of them has to lead.
         self.behind = lagging(problem, replicas)  # [row, position]
-        may_lead = (self.lists >= 0) & self.receivers[self.lists] & ~self.behind
+        may_lead = (self.lists >= 0) & self.evened[self.lists] & ~self.behind
         self.behind[self.movable & self.leaving[self.lists[:, 0]] & ~may_lead[:, 1:].any(axis=1)] = False
 
     def balance(self) -> None:
@@ -85,7 +85,7 @@ class _Leaders:
         return Bands(np.zeros_like(bands.low), bands.high) if self.goal.one_sided else bands
 
     def _far(self, bands: Bands) -> Floats:
-        return np.where(self.receivers, distance(self.loads, bands.low, bands.high), 0.0)
+        return np.where(self.evened, distance(self.loads, bands.low, bands.high), 0.0)
 
     def _swaps(self, bands: Bands) -> tuple[Ints, Ints]:
         """(rows, positions) whose replica at the position should lead: at most one change per giver and per taker."""
@@ -105,7 +105,7 @@ class _Leaders:
             taken = distance(self.loads[target] + weight, bands.low[target], bands.high[target]) - far[target]
             # The leader from before the plan is not a new leader, even out of the ISR.
             in_time = ~self.behind[rows, position] | (target == self.before[rows, 0])
-            gain[:, position] = np.where((target >= 0) & self.receivers[target] & in_time, give + taken, np.inf)
+            gain[:, position] = np.where((target >= 0) & self.evened[target] & in_time, give + taken, np.inf)
         position = gain.argmin(axis=1)
         value = gain[np.arange(len(rows)), position]
         better = np.flatnonzero(value < _GAIN)
@@ -144,7 +144,7 @@ class _Leaders:
     def _undo(self, bands: Bands) -> None:
         """Gives leadership back where its change gains nothing."""
         old_leaders = self.before[:, 0]
-        changed = self.movable & (self.lists[:, 0] != old_leaders) & self.receivers[old_leaders]
+        changed = self.movable & (self.lists[:, 0] != old_leaders) & self.evened[old_leaders]
         for row in np.flatnonzero(changed & (self.lists == old_leaders[:, None]).any(axis=1)):
             pair = [int(self.lists[row, 0]), int(old_leaders[row])]
             low, high = bands.low[pair], bands.high[pair]

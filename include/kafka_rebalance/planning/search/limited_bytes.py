@@ -66,12 +66,13 @@ def _affordable(frame: Frame, placement: Placement) -> tuple[float, Bands, list[
         under = np.maximum(0.0, bands.low[:, DISK] - loads)
         if relief is not None:
             over[~relief.givers] = 0.0
-        return [max(float(over[some].sum()), float(under[some].sum())) for _, some in placement.groups]
+        groups = [placement.evened & mask for mask, _ in placement.groups]
+        return [max(float(over[some].sum()), float(under[some].sum())) for some in groups]
 
     asked = frame.goal.tolerance if relief is None else -1.0
     if sum(needed(asked)) <= left:
         return None
-    here = placement.receivers & (targets > 0)
+    here = placement.evened & (targets > 0)
     widest = max(1.0, float((loads[here] / targets[here]).max(initial=0.0)))
     tolerance = halve(lambda middle: left - sum(needed(middle)), asked, widest, _HALVINGS)
     return tolerance, bands_of(tolerance), [int(share * unit) for share in needed(tolerance)]

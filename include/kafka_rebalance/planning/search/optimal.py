@@ -1,7 +1,7 @@
 """The fewest bytes that bring a small cluster into its bands: a mixed-integer program, solved by HiGHS.
 
 Variables: y[partition, broker], whether the partition has a replica there, for partitions that may move and brokers
-that may receive. What cannot move is a constant. Rows: replica counts, the rack rule, the bands of replica loads,
+that the plan evens. What cannot move is a constant. Rows: replica counts, the rack rule, the bands of replica loads,
 disks, limits. Leaders are no part of it: lists are re-ordered afterwards, which copies nothing.
 """
 
@@ -16,7 +16,7 @@ from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 from kafka_rebalance.planning.problem.loads import BYTES_IN, DISK, replica_loads
-from kafka_rebalance.planning.rules.rack_rule import domains_of, rack_rule
+from kafka_rebalance.planning.rules.rack_rule import distinct, domains_of, rack_rule
 from kafka_rebalance.planning.search.frame import Frame
 
 # The other jobs ask for less than balance, or for more than one place for a replica.
@@ -31,7 +31,7 @@ _ROUNDING = 1e-7  # of a mean broker's load
 _TIE = 1e-5  # of the mean partition: the price of a copy beside its bytes
 NOT_SOLVED = (
     f"The exact optimum exists for the jobs {', '.join(_JOBS)} without max_leader_changes. It needs highspy, and at "
-    f"most {_VARIABLES:,} partitions times brokers that may receive replicas."
+    f"most {_VARIABLES:,} partitions times brokers."
 )
 _EFFORT: solver.Options = {
     "mip_rel_gap": _GAP,
@@ -77,7 +77,7 @@ def applies(problem: Problem) -> bool:
     settings = problem.settings
     covered = settings.job in _JOBS and settings.replication_factor is None and settings.max_leader_changes is None
     confined = bool(problem.rack_pinned.any()) and not rack_rule(problem).known
-    variables = int(problem.relocatable.sum()) * int(problem.receivers.sum())
+    variables = int(problem.relocatable.sum()) * int(problem.evened.sum())
     return covered and not confined and 0 < variables <= _VARIABLES and solver.available()
 
 
@@ -121,9 +121,9 @@ class _Program:
         problem = frame.problem
         self._frame = frame
         self._partitions = np.flatnonzero(problem.relocatable)
-        self._brokers = np.flatnonzero(problem.receivers)
+        self._brokers = np.flatnonzero(problem.evened)
         self._lists = problem.replicas[self._partitions]
-        held = (self._lists >= 0) & (problem.receivers | problem.leaving)[np.maximum(self._lists, 0)]
+        held = (self._lists >= 0) & (problem.evened | problem.leaving)[np.maximum(self._lists, 0)]
         self._stays = (self._lists >= 0) & ~held  # on brokers that keep what they have
         self._has: Bools = (self._lists[:, :, None] == self._brokers).any(axis=1)  # [partition, broker]
         loads = replica_loads(problem.replicas, frame.weights, len(frame.targets))[:, DISK]
@@ -212,8 +212,9 @@ class _Program:
         return result
 
     def _takes(self) -> Floats:
-        """[partition, broker] 1 where the replica may be: none new on full disks, none too large for the log dirs."""
-        fits = np.repeat(~self.full[None], len(self._partitions), axis=0)
+        """[partition, broker] 1 where the replica may be. A new one needs a receiver, room on disk and in log dirs."""
+        receives = self._frame.problem.receivers[self._brokers]
+        fits = np.repeat((receives & ~self.full)[None], len(self._partitions), axis=0)
         largest = self._frame.rule.largest
         if largest is not None:
             fits &= self._frame.problem.size_bytes[self._partitions][:, None] <= largest[self._brokers]
@@ -231,7 +232,7 @@ class _Program:
     def _add_lists(self) -> None:
         """As many replicas as now: at most one in a rack, and at least one if there are enough for all racks.
 
-        Confined replicas stay in their racks.
+        Confined replicas stay in their racks. A list that nobody may mend breaks the rule no more than it does now.
         """
         frame, problem = self._frame, self._frame.problem
         rule, counts = frame.rule, replication(self._lists)
@@ -244,12 +245,23 @@ class _Program:
         rackless = ((domains < 0) & (self._lists >= 0)).any(axis=1)  # on dead brokers: these may go to any rack
         full = counts >= rule.racks
         at_most = np.where(full, counts - rule.racks + 1, 1)
+        stuck = self._broken_for_good(domains)
         for rack in np.unique(rule.domain[self._brokers]):
             here, kept = ((those & (domains == rack)).sum(axis=1) for those in (self._lists >= 0, self._stays))
-            least = np.where(confined, here, np.where(full, 1, 0))
-            most = np.where(confined & ~rackless, here, np.where(confined, np.maximum(at_most, here), at_most))
+            can_hold = (here > 0) | problem.receivers[rule.domain == rack].any()
+            least = np.where(confined, here, np.where(full & can_hold, 1, 0))
+            most = np.where(confined & ~rackless, here, np.where(confined | stuck, np.maximum(at_most, here), at_most))
             columns = self._columns[:, rule.domain[self._brokers] == rack]
             self._add(columns, 1.0, np.maximum(0, least - kept), np.maximum(0, most - kept))
+
+    def _broken_for_good(self, domains: Ints) -> Bools:
+        """[partition] Lists that break the rack rule because none of the racks that they lack has a receiver."""
+        rule, problem = self._frame.rule, self._frame.problem
+        if problem.only_receivers is None:
+            return np.zeros(len(domains), dtype=bool)
+        within = np.unique(rule.domain[problem.receivers])
+        reached = distinct(np.hstack([domains, np.broadcast_to(within, (len(domains), len(within)))]))
+        return reached < np.minimum(replication(self._lists), rule.racks)
 
     def _add_limits(self) -> None:
         settings, new = self._frame.problem.settings, np.flatnonzero(~self._has.ravel())[None]
@@ -259,7 +271,7 @@ class _Program:
             self._add(new, 1.0, -np.inf, float(settings.max_replicas))
 
     def _fixed(self) -> Floats:
-        """[receiver, resource] The load there of replicas that are no variables."""
+        """[evened broker, resource] The load there of replicas that are no variables."""
         frame, brokers = self._frame, len(self._frame.targets)
         now = replica_loads(frame.problem.replicas, frame.weights, brokers)
         mine = replica_loads(np.where(self._stays, -1, self._lists), frame.weights[self._partitions], brokers)

@@ -90,7 +90,8 @@ class Placement:
         copied: Floats,  # [row] bytes of a copy, in the unit of `weights`
         rule: RackRule,
         free: Bools,  # [row, column] slots that may be moved
-        receivers: Bools,
+        evened: Bools,  # [broker] whose loads count
+        receivers: Bools,  # [broker] of these
         disk_limit: Floats,  # [broker] in the unit of `weights`
         crowding: Crowding,  # of `replicas`
         budget: Budget,
@@ -98,7 +99,7 @@ class Placement:
         self.replicas = replicas.copy()
         self.origin, self.free = origin, free
         self.weights, self.sizes, self.copied, self.rule = weights, sizes, copied, rule
-        self.receivers, self.disk_limit = receivers, disk_limit
+        self.evened, self.receivers, self.disk_limit = evened, receivers, disk_limit
         self.crowding, self.budget = crowding, budget
         self.width = replicas.shape[1]
         self.domains = domains_of(rule, replicas)
@@ -106,7 +107,7 @@ class Placement:
         # A disk beyond its limit keeps what it has.
         self.home_limit = np.maximum(disk_limit, replica_loads(origin, weights, len(receivers))[:, DISK])
         counts = (replicas >= 0).sum(axis=1)
-        self.average = int(receivers.sum()) / max(1, int(counts.sum()))  # weight of a replica, in every resource
+        self.average = int(evened.sum()) / max(1, int(counts.sum()))  # weight of a replica, in every resource
         # Every rack holds one replica of everything: replicas only change places within their rack.
         self.tight = rule.known and rule.strict and bool((counts == rule.racks).all())
         self._list_slots()
@@ -208,11 +209,11 @@ class Placement:
         """[slot, target] Whether rack rule, crowding and disk let the replica go there.
 
         `targets` is [target], or [slot, 1]. With `crowd` a topic may crowd a broker, if replicas must go somewhere.
-        With `home` the targets are the first brokers of the replicas, which lie there already. So a disk or a log dir
-        needs no room for them, as long as it ends with no more than at first.
+        With `home` the targets are the first brokers of the replicas, which lie there already. So these receive
+        nothing, and a disk or a log dir needs no room for them, as long as it ends with no more than at first.
         """
         rows, columns = np.divmod(slots, self.width)
-        rule = replace(self.rule, largest=None) if home else self.rule
+        rule = replace(self.rule, largest=None, receives=None) if home else self.rule
         free = allowed(rule, self.replicas, self.domains, rows, columns, targets)
         if not crowd:
             free &= self.crowding.allows(rows, self.replicas[rows, columns], targets)

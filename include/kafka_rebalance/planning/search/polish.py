@@ -22,11 +22,11 @@ _LEAST = 1e-4  # of the mean broker's bytes, added to every cost, so that the ba
 
 def polish(placement: Placement, bands: Bands, givers: Bools, effort: Effort, rng: np.random.Generator) -> None:
     """Brings the worst brokers into the full band. In each step one takes, gives or swaps, cheapest bytes first."""
-    partners = np.flatnonzero(placement.receivers)
+    partners = np.flatnonzero(placement.evened)
     failures = 0
     moving = np.zeros(0, dtype=np.int64)
     for step in range(effort.polish_steps):
-        far = np.where(placement.receivers, distance(placement.loads, bands.low, bands.high), 0.0)
+        far = np.where(placement.evened, distance(placement.loads, bands.low, bands.high), 0.0)
         if far.max(initial=0.0) <= 1e-10 or failures > effort.polish_patience:
             return
         broker = int((far * rng.uniform(0.5, 1.5, len(far))).argmax())
@@ -50,6 +50,8 @@ def _exchange(
     if placement.tight:
         partners = partners[placement.rule.domain[partners] == placement.rule.domain[broker]]
         moving = moving[placement.domains.ravel()[moving] == placement.rule.domain[broker]]
+    if not placement.receivers[broker]:
+        partners = partners[placement.receivers[partners]]  # it only gives
     partners = partners[partners != broker]
     if not len(partners):
         return False

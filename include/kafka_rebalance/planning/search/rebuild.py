@@ -19,7 +19,7 @@ def take_back(placement: Placement, bands: Bands) -> None:
         returned = False
         slots = np.flatnonzero((placement.replicas != placement.origin).ravel() & placement.free.ravel())
         homes = placement.origin.ravel()[slots]
-        slots = slots[placement.receivers[np.maximum(homes, 0)] & (homes >= 0)]
+        slots = slots[placement.evened[np.maximum(homes, 0)] & (homes >= 0)]
         # The largest first, because each return uses room in the bands that the next may need.
         slots = slots[np.argsort(-placement.sizes[slots // placement.width], kind="stable")]
         while len(slots):
@@ -41,7 +41,7 @@ def rebuilt(
     origin = np.maximum(placement.origin, 0)
     # Replicas that have to move cannot go home, and their partitions stay as they are.
     bound = violations(placement.rule, placement.origin)
-    homeless = (placement.origin < 0) | ~placement.free | ~placement.receivers[origin]
+    homeless = (placement.origin < 0) | ~placement.free | ~placement.evened[origin]
     bound |= ((placement.replicas != placement.origin) & homeless).any(axis=1)
     for _ in range(effort.rebuilds):
         if best.budget.bytes <= enough:
@@ -84,14 +84,14 @@ def _move_firsts(placement: Placement, slots: Ints, lists: Ints) -> Ints:
 
 
 def _nearness_by_group(placement: Placement, bands: Bands) -> list[tuple[float, int]]:
-    """(squared distance of its receivers to their bands, bytes to copy) of each group of brokers."""
-    off = np.where(placement.receivers, distance(placement.loads, bands.low, bands.high), 0.0)
+    """(squared distance of its brokers to their bands, bytes to copy) of each group of brokers."""
+    off = np.where(placement.evened, distance(placement.loads, bands.low, bands.high), 0.0)
     slots = np.flatnonzero((placement.replicas != placement.origin).ravel())
     holders, sizes = placement.replicas.ravel()[slots], placement.sizes[slots // placement.width]
     return [(round(float(off[mask].sum()), 8), int(sizes[mask[holders]].sum())) for mask, _ in placement.groups]
 
 
 def nearness(placement: Placement, bands: Bands) -> tuple[float, int]:
-    """(squared distance of all receivers to their bands, bytes to copy): the smaller, the better."""
-    off = distance(placement.loads, bands.low, bands.high)[placement.receivers].sum()
+    """(squared distance of all evened brokers to their bands, bytes to copy): the smaller, the better."""
+    off = distance(placement.loads, bands.low, bands.high)[placement.evened].sum()
     return round(float(off), 8), placement.budget.bytes

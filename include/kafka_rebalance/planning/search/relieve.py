@@ -27,8 +27,8 @@ def relief_of(problem: Problem, goal: Goal, targets: Floats, weights: Floats, sc
     """
     high, limit = band(targets, goal.tolerance).high, problem.settings.relieve_above
     if limit is None:
-        return Relief(problem.receivers, high)
-    givers = problem.receivers & (disk_shares(problem) > limit)
+        return Relief(problem.evened, high)
+    givers = problem.evened & (disk_shares(problem) > limit)
     loads = replica_loads(problem.replicas, weights, len(givers))
     kept = np.maximum(high, loads)
     disk = disk_limits_in_the_end(problem) / scale[DISK] if scale[DISK] > 0 else kept[:, DISK]

@@ -68,7 +68,7 @@ def led_by_those_who_may(problem: Problem, replicas: Ints, behind: Bools) -> Int
     result, held = replicas.copy(), np.maximum(replicas, 0)
     closed = problem.closed[held]
     wrong = (closed | behind)[:, 0] & (replicas[:, 0] != problem.replicas[:, 0])
-    may_lead = (replicas >= 0) & problem.receivers[held]
+    may_lead = (replicas >= 0) & problem.evened[held]
     for row in np.flatnonzero(wrong & may_lead.any(axis=1)):
         rank = np.where(may_lead[row], behind[row].astype(np.int64), 2)
         rank[0] = 2 if closed[row, 0] else min(int(rank[0]), 1)

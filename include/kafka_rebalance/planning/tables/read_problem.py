@@ -95,7 +95,17 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         log_dirs=_log_dirs(dirs, len(named), settings.disk_headroom),
         dir_contents=_dir_contents(dirs, partitions, order, replicas, size[order]),
         networks=np.stack([stated("nic_in_bytes_per_second"), stated("nic_out_bytes_per_second")], axis=1),
+        only_receivers=_only_receivers(settings, named, replicas),
     )
+
+
+def _only_receivers(settings: Settings, ids: Ints, replicas: Ints) -> Bools | None:
+    """[broker] The brokers that alone may receive replicas; None if the settings do not say so."""
+    if settings.receivers_setting is None:
+        return None
+    if settings.new_brokers_only:
+        return ~np.isin(np.arange(len(ids)), replicas)
+    return np.isin(ids, list(settings.brokers_in))
 
 
 def _leaders(lists: Ints, replicas: Ints, led_by: Ints) -> Ints:

@@ -35,6 +35,7 @@ from kafka_rebalance.execution.check.enough_in_sync import (
     min_insync_now,
     under_min_isr,
 )
+from kafka_rebalance.execution.check.only_receivers import check_only_receivers
 from kafka_rebalance.execution.check.policy_limits import check_within_policy
 from kafka_rebalance.execution.check.znode_size import too_large_znodes
 from kafka_rebalance.execution.run_position import Position
@@ -45,6 +46,7 @@ from kafka_rebalance.model.configs import ConfigsByBroker
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.policy import LEAVE_OUT, Policy
+from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.candidate.kafka_json_files import rollback_file
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
@@ -147,7 +149,7 @@ def check_before_write(
 
 
 def check_plan_within_policy(deployment: Deployment, plan: ApprovedPlan) -> None:
-    """Raises PolicyError if the approved moves exceed the policy's limits, for example after an error in planning.
+    """Raises PolicyError or SettingsError if the approved moves exceed a limit, for example after an error in planning.
 
     Call it before the first write.
     """
@@ -160,6 +162,8 @@ def check_plan_within_policy(deployment: Deployment, plan: ApprovedPlan) -> None
         racks={broker: then.rack for broker, then in plan.tables.baseline.brokers.items()},
         throttle_bytes_per_second=plan.throttle_bytes_per_second,
     )
+    asked = Settings.from_mapping(plan.snapshot["settings"])
+    check_only_receivers(plan.candidate.moves, asked, plan.tables.baseline.brokers)
 
 
 def check_clock_for_window(cluster: OpenCluster, plan: ApprovedPlan) -> None:

@@ -186,8 +186,9 @@ def check_names(settings: Settings, view: ClusterView) -> None:
         for name in ("drain", "replace", "brokers_out")
         if (unknown := sorted(set(getattr(settings, name)) - existing))
     ]
-    if unregistered := sorted(set(settings.replace.values()) - set(view.brokers)):
-        problems.append(f"replace puts replicas on broker {listed(unregistered)}, which is not registered")
+    for name, receiving in (("replace", settings.replace.values()), ("brokers_in", settings.brokers_in)):
+        if unregistered := sorted(set(receiving) - set(view.brokers)):
+            problems.append(f"{name} puts replicas on broker {listed(unregistered)}, which is not registered")
     topics = {tp.topic for tp in view.partitions}
     if not any(settings.selects(topic) for topic in topics):
         problems.append(

@@ -55,6 +55,18 @@ REBALANCE_PARAMS: dict[str, Param] = {
     "brokers_out": several(
         "Brokers out", "Ids of brokers that keep what they have and receive nothing.", _BROKERS, kind="integer"
     ),
+    "brokers_in": several(
+        "Brokers in",
+        "Ids of the brokers that alone receive replicas. All others only give. Leaders may change on every broker. "
+        "Empty: every broker may receive.",
+        _BROKERS,
+        kind="integer",
+    ),
+    "new_brokers_only": flag(
+        "New brokers only",
+        "Only brokers that hold no replica now receive replicas. All others only give.",
+        _BROKERS,
+    ),
     "topics_in": several("Topics in", "Globs of topics that the run may change.", _TOPICS, ["*"]),
     "topics_out": several("Topics out", "Globs of topics that stay as they are.", _TOPICS),
     "topics_to_move": optional(

@@ -106,7 +106,7 @@ def test_no_broker_is_filled_beyond_its_headroom() -> None:
 
 def test_water_filled_bands_make_what_is_over_equal_what_is_under() -> None:
     load, target = np.array([0.0, 1.5, 1.2, 1.3]), np.ones(4)
-    low, high = water_filled(load, target, np.ones(4, dtype=bool), 0.1, 0.0)
+    low, high = water_filled(load, target, np.ones(4, dtype=bool), np.ones(4, dtype=bool), 0.1, 0.0)
     assert low[0] == pytest.approx(0.9)
     assert np.maximum(0, load - high).sum() == pytest.approx(np.maximum(0, low - load).sum())
     assert high[0] <= 1.1

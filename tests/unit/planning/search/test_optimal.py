@@ -50,6 +50,8 @@ def tiny_clusters(draw: st.DrawFn) -> tuple[Rows, Rows, dict[str, Any]]:
         rows.append(row)
     asked: dict[str, Any] = {"tolerance": draw(st.sampled_from([0.1, 0.3, 0.6]))}
     asked["brokers_out"] = draw(st.sampled_from([[], [], [1]]))
+    may_receive = [broker for broker in ids if broker not in asked["brokers_out"]]
+    asked["brokers_in"] = draw(st.just([]) | st.lists(st.sampled_from(may_receive), max_size=2, unique=True))
     asked["max_replicas"] = draw(st.sampled_from([None, None, 2]))
     return brokers, rows, asked
 
@@ -59,13 +61,18 @@ def fewest_by_trying_all(problem: Problem) -> int | None:
     frame = frame_of(problem, goal_of(problem.settings, "optimal"), replication(problem.replicas))
     bands = band(frame.targets, problem.settings.tolerance)
     racks = dict(enumerate(problem.racks))
-    receivers = [int(broker) for broker in np.flatnonzero(problem.receivers)]
+    asked = problem.settings
+    may_hold = [n for n, broker in enumerate(problem.brokers.tolist()) if broker not in asked.brokers_out]
+    receive = [n for n in may_hold if not asked.brokers_in or problem.brokers[n] in asked.brokers_in]
     choices = []
     for row, movable in zip(problem.replicas, problem.relocatable, strict=True):
         now = [int(broker) for broker in row[row >= 0]]
         stay = [broker for broker in now if not movable or problem.closed[broker]]
-        lists = [[*stay, *more] for more in combinations(sorted({*receivers} - {*stay}), len(now) - len(stay))]
+        hold = {*receive, *(broker for broker in now if broker in may_hold)} - {*stay}
+        lists = [[*stay, *more] for more in combinations(sorted(hold), len(now) - len(stay))]
         sound = [after for after in lists if rack_rule_problem(after, racks) is None]
+        if not sound and asked.brokers_in:  # nobody may mend it, so it may stay as broken as it is
+            sound = [after for after in lists if len({racks[one] for one in after}) >= len({racks[one] for one in now})]
         choices.append([now] if not movable else sound)
     best = None
     most = problem.settings.max_replicas
@@ -73,9 +80,9 @@ def fewest_by_trying_all(problem: Problem) -> int | None:
         table = np.full(problem.replicas.shape, -1)
         for number, after in enumerate(chosen):
             table[number, : len(after)] = after
-        loads = replica_loads(table, frame.weights, len(racks))[problem.receivers]
+        loads = replica_loads(table, frame.weights, len(racks))[may_hold]
         new = (table >= 0) & ~(table[:, :, None] == problem.replicas[:, None, :]).any(axis=2)
-        inside = (loads >= bands.low[problem.receivers] - 1e-9) & (loads <= bands.high[problem.receivers] + 1e-9)
+        inside = (loads >= bands.low[may_hold] - 1e-9) & (loads <= bands.high[may_hold] + 1e-9)
         if inside.all() and (most is None or new.sum() <= most):
             cost = int((new.sum(axis=1) * problem.size_bytes).sum())
             best = cost if best is None else min(best, cost)
@@ -101,6 +108,10 @@ def test_no_assignment_within_the_tolerance_copies_fewer_bytes(drawn: tuple[Rows
         assert moved is not None
         assert fewest <= moved <= fewest * 1.001 + 1
         assert plan.candidate.note.startswith("Proven: no plan within")
+        for found in (plan, propose(problem, "balanced")):
+            bound = with_sharper_bound(problem, found).candidate.summary["moved_bytes_bound"]
+            assert bound is not None
+            assert bound <= fewest
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=_SLOW)
@@ -128,7 +139,7 @@ def test_the_optimum_keeps_every_promise_and_copies_no_more_than_a_search(
         goal = goal_of(problem.settings, "optimal")
         frame = frame_of(problem, goal, replication(problem.replicas))
         bands, loads = band(frame.targets * frame.scale, goal.tolerance), balanced.loads_after[:, :3]
-        inside = ((loads >= bands.low * (1 - 1e-9)) & (loads <= bands.high * (1 + 1e-9)))[problem.receivers].all()
+        inside = ((loads >= bands.low * (1 - 1e-9)) & (loads <= bands.high * (1 + 1e-9)))[problem.evened].all()
         copies = len(rows) * 8  # each with its small cost besides bytes
         assert not inside or balanced.candidate.summary["rack_violations"] or moved <= 1.001 * searched + copies
 
