@@ -65,6 +65,7 @@ class Policy:
     rack_pinned_topics: tuple[str, ...] = ()
     brokers_out: tuple[int, ...] = ()
     rackless_brokers: str = REFUSE  # if others have a rack: refuse to plan, or count them together as one_rack
+    more_replicas_than_racks: bool | None = None  # allowed, and then spread as evenly as the racks allow; None: no
     internal_topics: bool = False  # whether a run may move them
     approval_expires_after_seconds: int = 86_400
     on_conflict: str = STOP  # if partitions are no longer as approved: `stop`, or `leave_out` these
@@ -133,6 +134,7 @@ class Policy:
             rack_pinned_topics=tuple(dict.fromkeys((*asked.rack_pinned_topics, *self.rack_pinned_topics))),
             brokers_out=tuple(sorted({*asked.brokers_out, *self.brokers_out})),
             rackless_brokers=self.rackless_brokers,
+            more_replicas_than_racks=bool(self.more_replicas_than_racks),
             copies_per_broker=min(asked.copies_per_broker, self.copies_per_broker),
             partitions_per_batch=min(asked.partitions_per_batch, self.partitions_per_batch),
             leader_changes_per_batch=min(asked.leader_changes_per_batch, self.leader_changes_per_batch),
@@ -211,6 +213,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "rack_pinned_topics": globs,
     "brokers_out": _ids,
     "rackless_brokers": one_of(RACKLESS),
+    "more_replicas_than_racks": flag,
     "internal_topics": flag,
     "broker_away_after_seconds": integer(1),
     "approval_expires_after_seconds": integer(1, YEAR_SECONDS),

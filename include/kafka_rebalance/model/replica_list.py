@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kafka_rebalance.model.finding import listed
 
@@ -24,3 +24,14 @@ def replica_list_problem(replicas: Sequence[object], registered: Collection[int]
         return f"broker {listed(repeated)} is listed more than once"
     unknown = [] if registered is None else [broker for broker in replicas if broker not in registered]
     return f"broker {listed(unknown)} is not registered" if unknown else None
+
+
+def is_uneven_over(racks: Mapping[int, str | None], replicas: Sequence[int]) -> bool:
+    """Whether a rack holds two replicas more than another one that has a broker for one more.
+
+    `racks` are of the brokers that may hold the partition. Those without a rack count as one rack together.
+    """
+    room = Counter(racks.values())
+    held = Counter(racks[broker] for broker in replicas if broker in racks)
+    most = max(held.values(), default=0)
+    return any(most - held[rack] > 1 for rack in room if held[rack] < room[rack])

@@ -13,7 +13,11 @@ from kafka_rebalance.model.finding import listed
 
 T = TypeVar("T")
 
-_LEFT_OUT_WHEN_OPEN = ("brokers_in", "new_brokers_only")  # of a digest; earlier versions have no such setting
+_LEFT_OUT_WHEN_OPEN = (
+    "brokers_in",
+    "new_brokers_only",
+    "more_replicas_than_racks",
+)  # of a digest; earlier versions have no such setting
 
 _LARGEST_LONG = 2**63 - 1  # Kafka's rates and sizes are Java's longs, and so are the planner's arrays
 
@@ -45,6 +49,7 @@ class Settings:
     brokers_in: tuple[int, ...] = ()  # only these receive replicas, and all others may give; empty: no such limit
     new_brokers_only: bool = False  # the same for the brokers that hold no replica in the snapshot
     rackless_brokers: str = REFUSE  # if others have a rack: refuse to plan, or count them together as one_rack
+    more_replicas_than_racks: bool = False  # allowed, and then every rack holds as many of a partition, or one more
     drain: tuple[int, ...] = ()
     replace: Mapping[int, int] = field(default_factory=dict)  # {old: new}
     replication_factor: int | None = None
@@ -285,6 +290,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "brokers_in": _broker_ids,
     "new_brokers_only": flag,
     "rackless_brokers": one_of(RACKLESS),
+    "more_replicas_than_racks": flag,
     "drain": _broker_ids,
     "replace": _replacements,
     "replication_factor": _optional(integer(1, 32767)),

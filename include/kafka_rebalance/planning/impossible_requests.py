@@ -170,9 +170,13 @@ def _check_room(problem: Problem) -> None:
     factor = problem.settings.replication_factor
     rule = rack_rule(problem, factor)
     racks = len(np.unique(rule.domain[problem.staying]))
-    if factor is not None and (factor > staying or (rule.known and factor > racks)):
-        there = f"{staying} brokers" if factor > staying else f"{racks} racks of the {staying} brokers"
-        raise PlanningError(f"Replication factor {factor} is larger than the {there} that stay. {_NOTHING}")
+    if factor is not None and factor > staying:
+        raise PlanningError(f"Replication factor {factor} is larger than the {staying} brokers that stay. {_NOTHING}")
+    if factor is not None and rule.known and factor > racks and not problem.settings.more_replicas_than_racks:
+        raise PlanningError(
+            f"Replication factor {factor} is larger than the {racks} racks of the {staying} brokers that stay. "
+            f"{_NOTHING} To let racks hold several replicas of a partition, set more_replicas_than_racks in the policy."
+        )
     if problem.settings.job in LEADERS_ALONE:
         return
     leaves = np.isin(problem.replicas, np.flatnonzero(problem.leaving)).any(axis=1) & problem.relocatable
@@ -248,11 +252,11 @@ def _check_totals(problem: Problem, wanted: Ints, room: Floats) -> None:
     rule = rack_rule(problem, problem.settings.replication_factor)
     if not rule.known:
         return
-    # A partition with as many replicas as there are racks needs one in each.
+    # A partition with as many replicas as there are racks needs one in each, or more.
     everywhere = moves & (wanted >= rule.racks) & ~violations(rule, problem.replicas)
-    needed = float(problem.size_bytes[everywhere].sum())
     for domain in np.unique(rule.domain[stays]):
         here = stays & (rule.domain == domain)
+        needed = float((problem.size_bytes * rule.least(wanted, int(domain)))[everywhere].sum())
         total = needed + fixed[here].sum()
         if total > room[here].sum():
             rack = problem.racks[int(np.flatnonzero(here)[0])]

@@ -129,11 +129,13 @@ def _quotas(
     """[broker] How many new replicas each broker gets, or None if they do not fit.
 
     The partitions can take the replicas of a rack if it has at most one for each of them. If a partition has more
-    replicas than there are racks, they can take them if the rack has at least one for each (see `_dealt`).
+    replicas than there are racks, they can take them if the rack has for each what the rack rule asks for, and no more
+    than it allows (see `_dealt`).
     """
     quota = np.zeros_like(room)
     of_rack = dict.fromkeys(rule.domain[room > 0].tolist(), 0)
     crowded = replication_factor > len(of_rack)
+    each = np.array([replication_factor])
 
     def fill(brokers: Ints, replicas: int) -> bool:
         """Gives each replica to the broker with the fewest of the topic. Returns whether all found room."""
@@ -142,7 +144,7 @@ def _quotas(
         while replicas and queue:
             of_topic, _, broker = heapq.heappop(queue)
             rack = int(rule.domain[broker])
-            if not crowded and of_rack[rack] == partitions:
+            if of_rack[rack] == partitions * (int(rule.most(each, rack)[0]) if crowded else 1):
                 continue
             quota[broker] += 1
             of_rack[rack] += 1
@@ -155,7 +157,8 @@ def _quotas(
     if crowded:
         if len(of_rack) < rule.racks:
             return None
-        if not all(fill(np.flatnonzero(rule.domain == rack), partitions) for rack in of_rack):
+        least = {rack: partitions * int(rule.least(each, rack)[0]) for rack in of_rack}
+        if not all(fill(np.flatnonzero(rule.domain == rack), least[rack]) for rack in of_rack):
             return None
     rest = partitions * replication_factor - int(quota.sum())
     return quota if fill(np.arange(len(room)), rest) else None
@@ -178,13 +181,18 @@ def _dealt(quota: Ints, rule: RackRule, partitions: int, replication_factor: int
     fails. With `left` partitions to go, a broker or rack with one replica left for each of them must be in this one.
     None may keep so many that the last partitions could not take them. Then every choice works out.
     """
-    rest, domain = quota.copy(), np.unique(rule.domain, return_inverse=True)[1]
+    rest = quota.copy()
+    racks, domain = np.unique(rule.domain, return_inverse=True)
     crowded = replication_factor > len(np.unique(domain[quota > 0]))
+    each = np.array([replication_factor])
+    asked, allowed = (np.array([limit(each, max(0, rack))[0] for rack in racks]) for limit in (rule.least, rule.most))
     lists = []
     for left in range(partitions, 0, -1):
         of_rack = np.bincount(domain, rest)
-        least = np.where(of_rack > 0, 1, 0) if crowded else of_rack == left
-        most = of_rack - left + 1 if crowded else np.ones_like(of_rack)
+        # So many that the partitions after this one can take the rest. Only even racks limit what one may take.
+        forced = of_rack - allowed * (left - 1) if rule.even is not None else 0
+        least = np.where(of_rack > 0, np.maximum(asked, forced), 0) if crowded else of_rack == left
+        most = np.minimum(allowed, of_rack - asked * (left - 1)) if crowded else np.ones_like(of_rack)
         chosen = np.flatnonzero(rest == left).tolist()
         while len(chosen) < replication_factor:
             taken = np.bincount(domain[chosen], minlength=len(of_rack))

@@ -104,6 +104,7 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[
     settings["topics_out"] = draw(st.sampled_from([[], ["__*"]]))
     settings["pinned_topics"] = draw(st.sampled_from([[], [], ["pay*"]]))
     settings["rackless_brokers"] = draw(st.sampled_from(["refuse", "one_rack", "one_rack"]))
+    settings["more_replicas_than_racks"] = draw(st.sampled_from([False, True]))
     settings["rack_pinned_topics"] = draw(st.sampled_from([[], [], ["orders"], ["*"]]))
     settings["copies_per_broker"] = draw(st.integers(1, 5))
     settings["partitions_per_batch"] = draw(st.integers(1, 100))

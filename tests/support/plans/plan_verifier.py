@@ -47,7 +47,9 @@ def _verify_lists(
     moves: tuple[Move, ...], rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings, name: str
 ) -> None:
     leaving = leaving_of(brokers, settings)
-    racks = racks_that_count(brokers, leaving)
+    share = settings.more_replicas_than_racks
+    racks = racks_that_count(brokers, leaving, share=share)
+    stay = [row["broker"] for row in brokers if row["broker"] not in leaving] if share else None
     receiving = receivers_of(rows.values(), brokers, settings)
     for move in moves:
         row = rows[move.topic_partition]
@@ -77,8 +79,8 @@ def _verify_lists(
             assert not set(settings.leaving) & set(move.added), where
         else:
             assert len(move.after) == factor, where
-            keeps = rack_rule_problem(move.after, racks) is None
-            assert keeps or rack_rule_problem(move.before, racks) is not None, where
+            keeps = rack_rule_problem(move.after, racks, share=stay) is None
+            assert keeps or rack_rule_problem(move.before, racks, share=stay) is not None, where
         if name == "leaders_only" or (settings.job in LEADERS_ALONE and name not in NOT_SEARCHED):
             assert set(move.after) == set(move.before), where
         assert kept & set(move.before) == kept & set(move.after), where
@@ -114,11 +116,17 @@ def leader_of(row: Mapping[str, Any]) -> int:
     return leader
 
 
-def racks_that_count(brokers: Sequence[Mapping[str, Any]], leaving: Collection[int]) -> dict[int, str | None]:
+def racks_that_count(
+    brokers: Sequence[Mapping[str, Any]], leaving: Collection[int], *, share: bool = False
+) -> dict[int, str | None]:
     """{broker: rack}; those without one count as one rack, where others that stay have one.
 
-    A broker that is emptied need not have a rack: a dead one has none.
+    A broker that is emptied need not have a rack: a dead one has none. If racks may `share`, a rack in which no broker
+    stays is none.
     """
+    if share:
+        stay = {row.get("rack") for row in brokers if row["broker"] not in leaving}
+        brokers = [row for row in brokers if row["broker"] not in leaving or row.get("rack") in stay]
     if not any(row.get("rack") for row in brokers if row["broker"] not in leaving):
         return {row["broker"]: None for row in brokers if row["broker"] not in leaving}
     return {row["broker"]: row.get("rack") for row in brokers if row["broker"] not in leaving or row.get("rack")}

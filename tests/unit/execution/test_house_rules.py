@@ -98,6 +98,30 @@ def test_more_replicas_than_racks_are_refused_with_the_reason() -> None:
     assert problems(wide, racks={**RACKS, 5: None}) == ()
 
 
+def test_with_the_policys_key_more_replicas_than_racks_must_be_as_even_as_the_racks_allow() -> None:
+    three = dataclasses.replace(CREATED, replication_factor=3, new_partitions={0: (1, 2, 3), 1: (2, 4, 1)})
+    assert problems(three, more_replicas_than_racks=True) == ()
+    racks = {**RACKS, 5: "a", 6: "b"}
+    uneven = dataclasses.replace(CREATED, replication_factor=4, new_partitions={0: (1, 2, 3, 4), 1: (1, 3, 5, 2)})
+    assert problems(uneven, racks=racks, more_replicas_than_racks=True) == (
+        "1 new partitions, first 1, are not spread over the 2 racks as evenly as these allow "
+        "(more_replicas_than_racks): use assignment room",
+    )
+    assert problems(uneven, racks={**RACKS, 5: "a"}, more_replicas_than_racks=True) != ()
+    one_there = {1: "a", 2: "b", 3: "a", 5: "a"}  # rack b has one broker, and holds what it can
+    assert (
+        problems(
+            dataclasses.replace(uneven, new_partitions={0: (1, 3, 5, 2)}),
+            racks=one_there,
+            more_replicas_than_racks=True,
+        )
+        == ()
+    )
+    expanded = dataclasses.replace(EXPANDED, replication_factor=4, new_partitions={2: (1, 3, 5, 2)})
+    assert problems(expanded, racks=racks) == (), "only a creation chooses the factor"
+    assert problems(expanded, racks=racks, more_replicas_than_racks=True) != ()
+
+
 @pytest.mark.parametrize(("least", "factor", "refused"), [(1, 1, False), (1, 2, False), (2, 2, True), (2, 1, True)])
 def test_producers_must_survive_one_broker_that_is_down(least: int, factor: int, refused: bool) -> None:
     change = dataclasses.replace(CREATED, replication_factor=factor)

@@ -73,6 +73,7 @@ def test_a_file_that_is_no_mapping_is_refused(given_: Any) -> None:
         ("brokers_out", [1.0], "list of broker ids"),
         ("brokers_out", [-1], "list of broker ids"),
         ("internal_topics", None, "true or false"),
+        ("more_replicas_than_racks", "spread", "true or false"),
         ("imbalance_limit", 0, "above 0 and at most 1"),
         *[
             ("windows", value, "must be a list of 1 to 50 windows, as in")
@@ -126,6 +127,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> N
         "rack_pinned_topics": ("x",),
         "brokers_out": (9,),
         "rackless_brokers": "one_rack",
+        "more_replicas_than_racks": True,
         "internal_topics": True,
         "approval_expires_after_seconds": 5,
         "long_pause_seconds": 60,
@@ -154,6 +156,14 @@ def test_windows_that_are_written_in_another_way_are_the_same_policy() -> None:
 
 def test_a_policy_without_windows_keeps_the_digest_that_earlier_versions_gave_it() -> None:
     assert "windows" not in policy().to_mapping()
+
+
+def test_a_key_that_is_left_open_changes_no_digest() -> None:
+    assert "more_replicas_than_racks" not in policy().to_mapping()
+    assert policy(more_replicas_than_racks=False).digest != policy().digest
+    assert tightened().more_replicas_than_racks is False
+    assert tightened({"more_replicas_than_racks": True}).more_replicas_than_racks is False, "a request only tightens"
+    assert tightened(more_replicas_than_racks=True).more_replicas_than_racks is True
 
 
 def tightened(asked: Any = None, *, cluster_bytes: Any = 1000, internal_topics: Any = False, **limits: Any) -> Any:

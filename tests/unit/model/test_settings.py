@@ -34,6 +34,7 @@ def test_every_setting_is_read_and_written() -> None:
         "brokers_in": [5, 2],
         "new_brokers_only": False,
         "rackless_brokers": "one_rack",
+        "more_replicas_than_racks": True,
         "drain": [9],
         "replace": {"4": 5},
         "replication_factor": None,

@@ -232,3 +232,34 @@ def test_replicas_and_leaders_of_a_topic_differ_by_at_most_one_where_racks_are_e
     for figures in (replicas_of(placed), leaders_of(placed)):
         amounts = [figures[broker] for broker in ids]
         assert max(amounts) - min(amounts) <= 1, figures
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 5), min_size=2, max_size=3),
+    st.integers(1, 8),
+    st.integers(1, 30),
+    st.lists(st.integers(1, 40), max_size=4),
+)
+def test_with_the_policys_key_every_new_list_is_as_even_over_the_racks_as_these_allow(
+    sizes: list[int], factor: int, count: int, full: list[int]
+) -> None:
+    zones = [name for name, size in zip("abc", sizes, strict=False) for _ in range(size)]
+    racks: dict[int, str | None] = dict(enumerate(zones, 1))
+    assume(factor <= len(racks))
+    rows = partition_rows([[1 + broker % len(racks)] for broker in full] or [[1]], size=1000)
+    brokers = broker_rows(racks, racks, disk_capacity_bytes=dict.fromkeys(racks, 100_000))  # type: ignore[arg-type]
+    problem = problem_of(brokers, rows, more_replicas_than_racks=True)
+    placed = place_partitions(problem, "payments", range(count), factor, size_bytes=100)
+    assert len(placed) == count
+    for replicas in placed.values():
+        assert replica_list_problem(replicas, list(racks)) is None
+        assert rack_rule_problem(replicas, racks, share=list(racks)) is None
+
+
+def test_where_a_disk_has_no_room_for_its_racks_part_nothing_is_placed() -> None:
+    racks = {1: "a", 2: "a", 3: "b", 4: "b"}
+    brokers = broker_rows(racks, racks, disk_capacity_bytes={1: 10, 2: 10**6, 3: 10**6, 4: 10**6})
+    problem = problem_of(brokers, partition_rows([[2, 3]], size=1), more_replicas_than_racks=True)
+    with pytest.raises(PlanningError, match="do not fit the disks"):
+        place_partitions(problem, "payments", range(2), 4, size_bytes=100)

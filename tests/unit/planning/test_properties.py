@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -77,18 +78,18 @@ def test_the_order_of_the_rows_changes_no_move(data: st.DataObject, job: str, cl
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=_SLOW)
-@given(clusters(), st.sampled_from([(), ("*",), ("orders",)]), st.booleans())
+@given(clusters(), st.sampled_from([(), ("*",), ("orders",)]), st.booleans(), st.booleans())
 def test_the_masks_allow_exactly_what_the_rules_do(
-    cluster: tuple[Rows, Rows], pinned: tuple[str, ...], add: bool
+    cluster: tuple[Rows, Rows], pinned: tuple[str, ...], add: bool, share: bool
 ) -> None:
     brokers, partitions = cluster
     with tempfile.TemporaryDirectory() as folder:
         write_snapshot(Path(folder), brokers, partitions)
-        problem = read_problem(Path(folder), Settings(rack_pinned_topics=pinned))
+        problem = read_problem(Path(folder), Settings(rack_pinned_topics=pinned, more_replicas_than_racks=share))
     width = problem.replicas.shape[1] + 1
     replicas, ids = widened(problem.replicas, width), problem.brokers.tolist()
     rule = rack_rule(problem, width if add else None)
-    rules = Rules(problem, brokers, pinned)
+    rules = Rules(problem, brokers, pinned, share)
     domains, broken = domains_of(rule, replicas), violations(rule, replicas)
     places = [(row, column) for row, column in np.ndindex(replicas.shape) if add or replicas[row, column] >= 0]
     places = [(row, column) for row, column in places if column == 0 or replicas[row, column - 1] >= 0]
@@ -98,7 +99,7 @@ def test_the_masks_allow_exactly_what_the_rules_do(
     repairs = allowed(rule, replicas, domains, rows, columns, targets, repair=True)
     for index, (row, column) in enumerate(places):
         held = [ids[broker] for broker in replicas[row] if broker >= 0]
-        assert broken[row] == (rack_rule_problem(held, rules.racks) is not None)
+        assert broken[row] == rules.breaks(held)
         for number, target in enumerate(problem.brokers[targets].tolist()):
             after = [*held[:column], target, *held[column + 1 :]]
             may, mends = bool(masks[index, number]), bool(repairs[index, number])
@@ -106,13 +107,16 @@ def test_the_masks_allow_exactly_what_the_rules_do(
             other = rules.other(row, held, column, target)
             if target in held or other is not None:
                 assert not may, (held, column, target, other)
-            elif rack_rule_problem(after, rules.racks) is None:
+            elif not rules.breaks(after):
                 assert may, (held, column, target)
             elif may:
                 assert broken[row], (held, column, target)
                 assert rules.spread(after) >= rules.spread(held), (held, column, target)
             if may and rules.known and (column == len(held) or held[column] not in rules.racks):
-                assert rules.spread(after) >= min(rules.spread(held) + 1, rule.racks), (held, column, target)
+                stays = [*held[:column], *held[column + 1 :]]
+                added = rules.spread(after) - rules.spread(stays, len(after))
+                most = rule.racks if rule.even is None else len(after)
+                assert added or rules.spread(after) >= most, (held, column, target)
             if not rule.strict and held[column:]:
                 assert mends <= may
                 if rules.known and held[column] in rules.racks:
@@ -122,10 +126,11 @@ def test_the_masks_allow_exactly_what_the_rules_do(
 class Rules:
     """The rules over one cluster, as broker ids."""
 
-    def __init__(self, problem: Problem, brokers: Rows, pinned: tuple[str, ...]) -> None:
+    def __init__(self, problem: Problem, brokers: Rows, pinned: tuple[str, ...], share: bool) -> None:
         self.problem, self.pinned = problem, pinned
         leaving = set(problem.brokers[problem.leaving].tolist())
-        self.racks = racks_that_count(brokers, leaving)
+        self.racks = racks_that_count(brokers, leaving, share=share)
+        self.stay = [row["broker"] for row in brokers if row["broker"] not in leaving] if share else None
         self.known = any(self.racks.values())
         self.rooms = {
             row["broker"]: [
@@ -137,8 +142,21 @@ class Rules:
             if len(row.get("log_dirs") or ()) > 1
         }
 
-    def spread(self, replicas: list[int]) -> int:
-        return len({self.racks[broker] if self.known else broker for broker in replicas if broker in self.racks})
+    def breaks(self, replicas: list[int]) -> bool:
+        return self.known and rack_rule_problem(replicas, self.racks, share=self.stay) is not None
+
+    def spread(self, replicas: list[int], count: int | None = None) -> int:
+        """How many racks a list is on; if racks share, how many of `count` replicas may stay where these are."""
+        held = Counter(self.racks[broker] if self.known else broker for broker in replicas if broker in self.racks)
+        if self.stay is None or not self.known:
+            return len(held)
+        room = Counter(self.racks[broker] for broker in self.stay)
+        wanted = min(len(replicas) if count is None else count, room.total())
+        racks = sorted(room, key=lambda rack: -held[rack])
+        dealt = Counter[str | None]()
+        while dealt.total() < wanted:  # to the rack with the fewest, and of these to the one that holds the most
+            dealt[min((r for r in racks if dealt[r] < room[r]), key=lambda r: (dealt[r], racks.index(r)))] += 1
+        return sum(min(held[rack], dealt[rack]) for rack in racks)
 
     def other(self, row: int, held: list[int], column: int, target: int) -> str | None:
         """Why the place must not be given to the target, beside the rack rule and what the list holds."""

@@ -296,3 +296,16 @@ def test_a_night_whose_row_cannot_be_read_tells_nothing_of_who_was_away(
     lose(cluster, 2)
     verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["propose"] is False, "nobody knows whether it was there two days ago"
+
+
+def test_with_the_policys_key_a_list_that_is_uneven_over_the_racks_counts_as_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, active: set[str]
+) -> None:
+    topics, zones = {"orders": {0: (1, 3, 5, 2), 1: (1, 2, 3, 4)}}, {1: "a", 2: "b", 3: "a", 4: "b", 5: "a", 6: "b"}
+    found = []
+    for key in ("", "more_replicas_than_racks: true\n"):
+        cluster = SimulatedCluster(monkeypatch, topics, racks=zones)
+        run = SimulatedRun(tmp_path, cluster, monkeypatch, run_id=f"scheduled__{len(key)}")
+        run.policy_file.write_text(POLICY + key)
+        found.append(run_step(check_cluster.check, run.dag_run, CONNECTION)["rack_violations"])
+    assert found == [0, 1]

@@ -16,6 +16,7 @@ from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.replica_list import is_uneven_over
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
@@ -100,7 +101,8 @@ def house_problems(
     """
     return (
         *_kept_out(change, policy),
-        *_replication_problems(change, racks, min_insync_replicas),
+        *_rack_problems(change, policy, racks),
+        *_replication_problems(change, min_insync_replicas),
         *_size_problems(change, policy, replicas),
     )
 
@@ -117,16 +119,29 @@ def _kept_out(change: TopicChange, policy: Policy) -> Iterable[str]:
         yield f"the policy's brokers_out keeps out broker {listed(shut)}"
 
 
-def _replication_problems(
-    change: TopicChange, racks: Mapping[int, str | None], min_insync_replicas: int | None
-) -> Iterable[str]:
+def _rack_problems(change: TopicChange, policy: Policy, racks: Mapping[int, str | None]) -> Iterable[str]:
     factor = change.replication_factor
     known = {rack for rack in racks.values() if rack is not None}
-    if change.action == "create" and known and None not in racks.values() and factor > len(known):
+    if not known or None in racks.values() or factor <= len(known):
+        return
+    if policy.more_replicas_than_racks:
+        may_hold = {broker: rack for broker, rack in racks.items() if broker not in policy.brokers_out}
+        new = sorted(change.new_partitions.items())
+        uneven = [partition for partition, replicas in new if is_uneven_over(may_hold, replicas)]
+        if uneven:
+            yield (
+                f"{len(uneven)} new partitions, first {uneven[0]}, are not spread over the {len(known)} racks as "
+                "evenly as these allow (more_replicas_than_racks): use assignment room"
+            )
+    elif change.action == "create":
         yield (
             f"replication factor {factor} is above the {len(known)} racks: if one rack fails, two replicas of a "
-            "partition are lost"
+            "partition are lost (more_replicas_than_racks in the policy allows it)"
         )
+
+
+def _replication_problems(change: TopicChange, min_insync_replicas: int | None) -> Iterable[str]:
+    factor = change.replication_factor
     touches = change.action == "create" or MIN_INSYNC_REPLICAS in change.config_changes
     if not touches or min_insync_replicas is None or not factor:
         return

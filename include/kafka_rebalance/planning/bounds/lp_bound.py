@@ -21,7 +21,7 @@ from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 from kafka_rebalance.planning.problem.loads import BYTES_IN, REPLICA_METRICS, replica_loads, replica_weights
-from kafka_rebalance.planning.rules.rack_rule import RackRule, distinct, domains_of, rack_rule, violations
+from kafka_rebalance.planning.rules.rack_rule import RackRule, domains_of, rack_rule, violations
 
 _WIDEN = 1e-9  # of a band: more than the order of a sum can change
 _CELLS = 20_000  # at most so many replicas, and each is a cell of its own
@@ -153,14 +153,18 @@ def _model(
 def _rack_loads(problem: Problem, rule: RackRule, racks: Ints, sound: Bools, weights: Floats) -> tuple[Floats, Floats]:
     """[rack, resource] The least and the most load that the rule leaves in each rack."""
     counts = replication(problem.replicas)
-    full = counts >= rule.racks
     free = problem.relocatable & sound
-    at_least = np.where(free & full, 1, 0)
-    at_most = np.where(free, np.where(full, counts - rule.racks + 1, 1), counts)
+    at_least = [np.where(free, rule.least(counts, rack), 0) for rack in racks]
+    at_most = [np.where(free, rule.most(counts, rack), counts) for rack in racks]
     here = [(domains_of(rule, problem.replicas) == rack).sum(axis=1) for rack in racks]
     least, most = (
-        np.stack([(weights * np.where(problem.relocatable, limit, now)[:, None]).sum(axis=0) for now in here])
-        for limit in (at_least, at_most)
+        np.stack(
+            [
+                (weights * np.where(problem.relocatable, limit, now)[:, None]).sum(axis=0)
+                for limit, now in zip(limits, here, strict=True)
+            ]
+        )
+        for limits in (at_least, at_most)
     )
     return least, most
 
@@ -174,7 +178,8 @@ def _repairs(problem: Problem, rule: RackRule, sound: Bools, free: Bools, forced
         domains = domains_of(rule, problem.replicas[row : row + 1])[0]
         there, held = domains >= 0, problem.replicas[row] >= 0  # a dead broker that is emptied may have no rack
         if held.sum() > rule.racks:  # more replicas than racks: any of them may be the one that goes
-            parts = [(held, int(rule.racks - distinct(domains[None])[0]))]
+            count = held.sum(keepdims=True)
+            parts = [(held, int((rule.wanted(count) - rule.spread(domains[None], count))[0]))]
         else:
             parts = [(domains == rack, int((domains == rack).sum()) - 1) for rack in np.unique(domains[there])]
         for those, apart in parts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -19,13 +19,12 @@ def reachable_targets(
 ) -> Floats:
     """[broker, resource] The load of every broker if all were as balanced as the racks allow.
 
-    A rack must hold at least one replica of a partition with as many replicas as racks, and at most one of any other.
-    So a rack's load lies between these, and otherwise goes by capacity (`shares`). `counts` is [partition row]
-    replicas. Brokers that are not `evened` keep their `fixed` load. Those of them that are no `receivers` only give, so
-    they carry at most that load.
+    The rack rule says how many replicas of a partition a rack must and may hold: of as many replicas as racks at least
+    one, of fewer at most one. So a rack's load lies between these, and otherwise goes by capacity (`shares`). `counts`
+    is [partition row] replicas. Brokers that are not `evened` keep their `fixed` load. Those of them that are no
+    `receivers` only give, so they carry at most that load.
     """
-    must = (weights * (counts >= rule.racks)[:, None]).sum(axis=0)
-    may = (weights * np.maximum(1, counts - rule.racks + 1)[:, None]).sum(axis=0)
+    must, may = (_in_racks(rule, limit, counts, weights) for limit in (rule.least, rule.most))
     total = (weights * counts[:, None]).sum(axis=0)
 
     def levelled(k: int, moves: Bools) -> Floats:
@@ -36,8 +35,8 @@ def reachable_targets(
             pinned = fixed[(rule.domain == rack) & ~moves, k].sum()
             groups.append(here)
             capacity.append(shares[here, k].sum())
-            least.append(max(0.0, must[k] - pinned) if rule.known else 0.0)
-            most.append(max(0.0, may[k] - pinned) if rule.known else np.inf)
+            least.append(max(0.0, must[rack][k] - pinned) if rule.known else 0.0)
+            most.append(max(0.0, may[rack][k] - pinned) if rule.known else np.inf)
         size, low, high = np.array(capacity), np.array(least), np.array(most)
         rest = total[k] - fixed[~moves, k].sum()
         loads = poured(size, low, high, rest)
@@ -55,6 +54,19 @@ def reachable_targets(
             moves = moves & ~below
             targets[:, k] = levelled(k, moves)
     return targets
+
+
+def _in_racks(
+    rule: RackRule, limit: Callable[[Ints, int], Ints], counts: Ints, weights: Floats
+) -> Mapping[int, Floats]:
+    """{rack: [resource] the load of as many replicas of each partition as `limit` says}"""
+
+    def load(rack: int) -> Floats:
+        summed: Floats = (weights * limit(counts, rack)[:, None]).sum(axis=0)
+        return summed
+
+    racks = np.unique(rule.domain).tolist()
+    return dict.fromkeys(racks, load(0)) if rule.even is None else {rack: load(rack) for rack in racks if rack >= 0}
 
 
 def poured(size: Floats, low: Floats, high: Floats, total: float) -> Floats:

@@ -1,8 +1,10 @@
 """The rack rule, and what else forbids a single move, as fast masks over many moves.
 
 Every broker is in a *domain*. This is its rack if racks are known, else a domain of its own. If only some brokers have
-a rack, those without share a domain. A replica may go where the partition stays on no fewer domains than before, and
-never to a broker that already holds the partition. Tests compare these masks with the rule for one list, written out.
+a rack, those without share a domain. A replica may go where the partition stays as well spread as before, and never to
+a broker that already holds the partition. A list is well spread with a replica in every domain, or in as many as it has
+replicas. With `more_replicas_than_racks` no domain holds more than one replica above any other. Tests compare these
+masks with the rule for one list, written out.
 """
 
 from __future__ import annotations
@@ -17,6 +19,34 @@ _NOWHERE = -3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class EvenRacks:
+    """As many replicas in each rack as the racks allow: `each`, or one for every broker; `more` racks hold one more.
+
+    A rack with too few brokers holds fewer, and the others share the rest.
+    """
+
+    brokers: Ints  # [rack] that stay
+    each: Ints  # [replicas of a list]
+    more: Ints  # [replicas of a list]
+
+    def kept(self, held: Ints, counts: Ints) -> Ints:
+        """[row] How many replicas may stay in their racks. `held` is [row, rack]; `counts` is how many are to be."""
+        each = np.minimum(self.brokers, self.each[counts][:, None])
+        above = ((held > each) & (self.brokers > each)).sum(axis=1)
+        kept: Ints = np.minimum(held, each).sum(axis=1) + np.minimum(above, self.more[counts])
+        return kept
+
+
+def _even_racks(domain: Ints, staying: Bools, racks: int) -> EvenRacks:
+    """`domain` and `staying` are [broker]."""
+    brokers = np.bincount(domain[staying], minlength=racks)
+    room = np.array([np.minimum(brokers, each).sum() for each in range(int(brokers.max()) + 2)])  # up to each of them
+    counts = np.minimum(np.arange(len(domain) + 2), brokers.sum())  # of the longest list, with one more
+    each = np.searchsorted(room, counts, side="right") - 1
+    return EvenRacks(brokers, each, counts - room[each])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class RackRule:
     """The domain of each broker, and how many of them count as racks."""
 
@@ -24,10 +54,38 @@ class RackRule:
     racks: int
     known: bool  # False: there are no racks, so any distinct brokers satisfy the rule
     strict: bool  # no partition has more replicas than there are domains, so no two may share one
+    even: EvenRacks | None  # some have more, and each domain must hold equally many; None: at least one is enough
     sizes: Ints  # [partition row] bytes of a replica
     largest: Floats | None  # [broker] bytes of the largest replica that it takes; None: no limit
     confined: Bools | None  # [partition row] whether its replicas stay in their domains; None: in no partition
     receives: Bools | None  # [broker] whether it may receive replicas, if only some of the `evened` may; None: all may
+
+    def least(self, counts: Ints, rack: int) -> Ints:
+        """[row] How many of so many replicas the rack must hold."""
+        least: Ints = (counts >= self.racks).astype(np.int64)
+        return least if self.even is None else np.minimum(self.even.brokers[rack], self.even.each[counts])
+
+    def most(self, counts: Ints, rack: int) -> Ints:
+        """[row] How many of so many replicas the rack may hold."""
+        most: Ints = np.maximum(1, counts - self.racks + 1)
+        return most if self.even is None else np.minimum(self.even.brokers[rack], self.even.each[counts] + 1)
+
+    def wanted(self, counts: Ints) -> Ints:
+        """[row] How well spread lists with so many replicas have to be (see `spread`)."""
+        wanted: Ints = np.minimum(counts, self.racks if self.even is None else self.even.brokers.sum())
+        return wanted
+
+    def spread(self, domains: Ints, counts: Ints) -> Ints:
+        """[row] On how many racks a list is. If racks must be even: how many of its replicas may stay in their racks.
+
+        `domains` is [row, position], negative in no rack; `counts` is how many replicas the list is to have.
+        """
+        return distinct(domains) if self.even is None else self.even.kept(in_racks(domains, self.racks), counts)
+
+    def spread_of(self, held: Ints, counts: Ints) -> Ints:
+        """[row] The same; `held` is [row, rack] replicas."""
+        on_racks: Ints = (held > 0).sum(axis=1)
+        return on_racks if self.even is None else self.even.kept(held, counts)
 
 
 def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRule:
@@ -36,9 +94,9 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
     Brokers that stay without a rack, while others have one, count as one rack together, because it is unknown whether
     they are apart. A broker that is emptied needs no rack: a dead one has none, and the remaining cluster has its own.
     """
-    named = sorted(
-        {rack for rack, here in zip(problem.racks, problem.registered, strict=True) if here and rack is not None}
-    )
+    shares = problem.settings.more_replicas_than_racks
+    counted = problem.staying if shares else problem.registered  # only what stays can hold the other replicas
+    named = sorted({rack for rack, here in zip(problem.racks, counted, strict=True) if here and rack is not None})
     has_rack = np.array([rack is not None for rack in problem.racks], dtype=bool)
     known = bool((has_rack & problem.staying).any() or (named and not problem.staying.any()))
     if known:
@@ -56,7 +114,9 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
     confined = problem.rack_pinned if known and problem.rack_pinned.any() else None
     largest = problem.log_dirs.room if np.isfinite(problem.log_dirs.room).any() else None
     receives = None if problem.only_receivers is None else problem.receivers
-    return RackRule(domain, racks, known, most <= racks, problem.size_bytes, largest, confined, receives)
+    strict = most <= racks
+    even = _even_racks(domain, problem.staying, racks) if shares and known and not strict else None
+    return RackRule(domain, racks, known, strict, even, problem.size_bytes, largest, confined, receives)
 
 
 def rackless(problem: Problem) -> Bools:
@@ -79,6 +139,14 @@ def distinct(domains: Ints) -> Ints:
     return counts
 
 
+def in_racks(domains: Ints, racks: int) -> Ints:
+    """[row, rack] How many replicas each rack holds. `domains` is [row, position]; negative ones count for none."""
+    rows = np.arange(len(domains))[:, None]
+    places = np.where(domains >= 0, rows * racks + domains, -1)
+    counts: Ints = np.bincount(places[places >= 0], minlength=len(domains) * racks)
+    return counts.reshape(len(domains), racks)
+
+
 def broken_now(problem: Problem) -> int:
     """Partitions that break the rack rule now."""
     return int(violations(rack_rule(problem), problem.replicas).sum())
@@ -88,7 +156,9 @@ def violations(rule: RackRule, replicas: Ints) -> Bools:
     """[partition row] Whether the list breaks the rack rule."""
     if not rule.known:
         return np.zeros(len(replicas), dtype=bool)
-    return distinct(domains_of(rule, replicas)) < np.minimum(replication(replicas), rule.racks)
+    counts = replication(replicas)
+    broken: Bools = rule.spread(domains_of(rule, replicas), counts) < rule.wanted(counts)
+    return broken
 
 
 def allowed(
@@ -98,7 +168,7 @@ def allowed(
 
     A replica from no rack (an empty place, a dead broker) should add one, if there is one that the list lacks. A
     confined replica stays in its domain. The target must be one that receives, and its log dirs must have room.
-    `targets` is [target], or [move, 1]. With `repair` a move must add a domain.
+    `targets` is [target], or [move, 1]. With `repair` a move must spread the list better.
     """
     spread = np.broadcast_to(targets, (len(rows), targets.shape[-1]))
     from_domain, to_domain = domains[rows, columns], np.broadcast_to(rule.domain[targets], spread.shape)
@@ -108,7 +178,11 @@ def allowed(
     for position in range(others.shape[1]):
         shared |= others[:, position, None] == to_domain
     legal: Bools
-    if rule.strict:
+    if rule.even is not None:
+        legal = _kept_even(rule.even, replicas[rows], domains[rows], others, columns, to_domain, repair=repair)
+        for position in range(others.shape[1]):
+            legal &= replicas[rows, position][:, None] != spread
+    elif rule.strict:
         legal = ~shared & (replicas[rows, columns][:, None] != spread)
     else:
         left = distinct(others)
@@ -124,3 +198,23 @@ def allowed(
     if rule.largest is not None:
         legal &= rule.sizes[rows][:, None] <= rule.largest[targets]
     return legal
+
+
+def _kept_even(
+    even: EvenRacks, lists: Ints, domains: Ints, others: Ints, columns: Ints, to_domain: Ints, *, repair: bool
+) -> Bools:
+    """[move, target] Whether the list keeps as even over the racks as it is, with its replica in the target's rack.
+
+    All but `to_domain` are [move, …]: the list, its domains, and the domains of the replicas that stay.
+    """
+    moves, racks = np.arange(len(lists)), len(even.brokers)
+    counts = replication(lists) + (lists[moves, columns] < 0)  # an empty place is filled
+    held = in_racks(others, racks)
+    left, now = even.kept(held, counts), even.kept(in_racks(domains, racks), counts)
+    need = np.where(domains[moves, columns] < 0, left + 1, now + repair)
+    each = np.minimum(even.brokers, even.each[counts][:, None])
+    one_more = (((held > each) & (even.brokers > each)).sum(axis=1) < even.more[counts])[:, None]
+    adds = (held < each) | ((held == each) & (even.brokers > each) & one_more)  # [move, rack]
+    here = np.take_along_axis(adds, np.maximum(to_domain, 0), axis=1) & (to_domain >= 0)
+    kept: Bools = left[:, None] + here >= need[:, None]
+    return kept

@@ -37,7 +37,8 @@ class Frame:
 
 def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
     """The frame of a candidate whose partitions end with `wanted` replicas."""
-    rule = rack_rule(problem, problem.settings.replication_factor)
+    shares_racks = problem.settings.more_replicas_than_racks
+    rule = rack_rule(problem, int(wanted.max(initial=0)) if shares_racks else problem.settings.replication_factor)
     raw = replica_weights(problem)
     staying = int(problem.staying.sum())
     scale = (raw * wanted[:, None]).sum(axis=0) / staying

@@ -16,7 +16,7 @@ from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 from kafka_rebalance.planning.problem.loads import BYTES_IN, DISK, replica_loads
-from kafka_rebalance.planning.rules.rack_rule import distinct, domains_of, rack_rule
+from kafka_rebalance.planning.rules.rack_rule import domains_of, in_racks, rack_rule
 from kafka_rebalance.planning.search.frame import Frame
 
 # The other jobs ask for less than balance, or for more than one place for a replica.
@@ -230,7 +230,7 @@ class _Program:
         self._rows += count
 
     def _add_lists(self) -> None:
-        """As many replicas as now: at most one in a rack, and at least one if there are enough for all racks.
+        """As many replicas as now, in each rack at least and at most what the rack rule says.
 
         Confined replicas stay in their racks. A list that nobody may mend breaks the rule no more than it does now.
         """
@@ -243,13 +243,12 @@ class _Program:
         domains = domains_of(rule, self._lists)
         confined = problem.rack_pinned[self._partitions]
         rackless = ((domains < 0) & (self._lists >= 0)).any(axis=1)  # on dead brokers: these may go to any rack
-        full = counts >= rule.racks
-        at_most = np.where(full, counts - rule.racks + 1, 1)
         stuck = self._broken_for_good(domains)
         for rack in np.unique(rule.domain[self._brokers]):
             here, kept = ((those & (domains == rack)).sum(axis=1) for those in (self._lists >= 0, self._stays))
-            can_hold = (here > 0) | problem.receivers[rule.domain == rack].any()
-            least = np.where(confined, here, np.where(full & can_hold, 1, 0))
+            receives = problem.receivers[rule.domain == rack].any()
+            at_least, at_most = rule.least(counts, rack), rule.most(counts, rack)
+            least = np.where(confined, here, at_least if receives else np.minimum(at_least, here))
             most = np.where(confined & ~rackless, here, np.where(confined | stuck, np.maximum(at_most, here), at_most))
             columns = self._columns[:, rule.domain[self._brokers] == rack]
             self._add(columns, 1.0, np.maximum(0, least - kept), np.maximum(0, most - kept))
@@ -259,9 +258,10 @@ class _Program:
         rule, problem = self._frame.rule, self._frame.problem
         if problem.only_receivers is None:
             return np.zeros(len(domains), dtype=bool)
-        within = np.unique(rule.domain[problem.receivers])
-        reached = distinct(np.hstack([domains, np.broadcast_to(within, (len(domains), len(within)))]))
-        return reached < np.minimum(replication(self._lists), rule.racks)
+        counts, held = replication(self._lists), in_racks(domains, rule.racks)
+        held[:, np.unique(rule.domain[problem.receivers])] = counts[:, None]  # as many as they like
+        broken: Bools = rule.spread_of(held, counts) < rule.wanted(counts)
+        return broken
 
     def _add_limits(self) -> None:
         settings, new = self._frame.problem.settings, np.flatnonzero(~self._has.ravel())[None]

@@ -33,8 +33,8 @@ def wanted_factor(problem: Problem) -> Ints:
 def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, bands: Bands) -> Ints:
     """The lists without surplus replicas. `in_sync` is [row, column].
 
-    It drops replicas in this order: on brokers that leave; those whose loss keeps the most racks; those out of sync;
-    followers before the leader; those whose loss helps balance most.
+    It drops replicas in this order: on brokers that leave; those whose loss keeps the list best spread; those out of
+    sync; followers before the leader; those whose loss helps balance most.
     """
     replicas = placement.replicas.copy()
     loads = placement.loads.copy()
@@ -53,7 +53,9 @@ def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, b
             relief = distance(loads[holders] - weight, bands.low[holders], bands.high[holders])
             relief -= distance(loads[holders], bands.low[holders], bands.high[holders])
             lags = ~in_sync[row, columns]
-            order = np.lexsort((columns, relief, columns == 0, ~lags, -distinct(without), ~leaving[holders]))
+            counts = np.full(len(columns), (replicas[row] >= 0).sum() - 1)
+            spread = placement.rule.spread(without, counts)
+            order = np.lexsort((columns, relief, columns == 0, ~lags, -spread, ~leaving[holders]))
             column = int(columns[order[0]])
             loads[replicas[row, column]] -= weight
             replicas[row, column] = -1

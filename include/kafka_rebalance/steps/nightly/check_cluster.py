@@ -44,8 +44,9 @@ AWAY_DAYS = 28.0  # earlier checks so old still tell since when a broker has bee
 
 def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     """Snapshot, scores, audit and verdict. Leaves snapshot and verdict.json in the run's folder, and ledger rows."""
-    deployment, run_id, settings = inputs.deployment, inputs.run.run_id, Settings()
+    deployment, run_id = inputs.deployment, inputs.run.run_id
     policy = deployment.read_policy(connection_id)
+    settings = Settings(more_replicas_than_racks=bool(policy and policy.more_replicas_than_racks))
     folder, _ = create_run_folder(deployment, connection_id, inputs.run)
     connection = deployment.read_connection(connection_id)
     try:

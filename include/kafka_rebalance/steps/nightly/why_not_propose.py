@@ -159,7 +159,7 @@ def _rejection(checked: CheckedCluster, params: Mapping[str, Any]) -> RejectedSt
             if row["choice"] != REJECT:
                 return None
             by = decider(json_files.read_json_if_there(folder, json_files.DECISION)) or row["by"] or "somebody"
-            problem = read_problem(folder / json_files.SNAPSHOT_FOLDER, Settings())
+            problem = read_problem(folder / json_files.SNAPSHOT_FOLDER, checked.problem.settings)
         except (RebalanceError, OSError, KeyError) as unreadable:
             log.warning("Run %s has an answer, but its folder cannot be read: %s", row["run_id"], unreadable)
             continue

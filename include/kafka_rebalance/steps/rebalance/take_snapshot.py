@@ -61,6 +61,8 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     deployment = inputs.deployment
     requester = read_requester(deployment, inputs.run)
     policy, connection = deployment.read_policy(connection_id), deployment.read_connection(connection_id)
+    if policy is not None:  # the guards of the snapshot ask for it
+        asked = replace(asked, more_replicas_than_racks=bool(policy.more_replicas_than_racks))
     running_rebalance.check_plans_nothing_meanwhile(inputs, connection)
     folder, nonce = create_run_folder(deployment, connection_id, inputs.run)
     inputs.tell("run_folder", str(folder))

@@ -201,8 +201,11 @@ def check_names(settings: Settings, view: ClusterView) -> None:
         racks = set(stay)
         if factor > len(stay):
             problems.append(f"replication_factor {factor} is larger than the {len(stay)} brokers that stay")
-        elif None not in racks and factor > len(racks):
-            problems.append(f"replication_factor {factor} is larger than the {len(racks)} racks")
+        elif None not in racks and factor > len(racks) and not settings.more_replicas_than_racks:
+            problems.append(
+                f"replication_factor {factor} is larger than the {len(racks)} racks (the policy's "
+                "more_replicas_than_racks may allow it)"
+            )
     if problems:
         raise SettingsError(
             f"The settings do not fit this cluster: {'; '.join(problems)}. Brokers are {listed(sorted(existing))}. "

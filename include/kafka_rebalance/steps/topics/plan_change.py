@@ -76,7 +76,8 @@ def plan_change(
         return None
     if not exists and request.if_exists:
         return None
-    given = _Given(request, cluster, connection, Settings(brokers_out=policy.brokers_out), folder)
+    settings = Settings(brokers_out=policy.brokers_out, more_replicas_than_racks=bool(policy.more_replicas_than_racks))
+    given = _Given(request, cluster, connection, settings, folder)
     if request.action == "create":
         change = _creation(given)
     elif not exists:

@@ -38,8 +38,11 @@ def tiny_clusters(draw: st.DrawFn) -> tuple[Rows, Rows, dict[str, Any]]:
     racks = {broker: names[broker % len(names)] for broker in ids}
     brokers = broker_rows(ids, draw(st.sampled_from([racks, {}])))
     rows: Rows = []
+    asked: dict[str, Any] = {"tolerance": draw(st.sampled_from([0.1, 0.3, 0.6]))}
+    asked["more_replicas_than_racks"] = draw(st.sampled_from([False, False, True]))
+    longest = 3 if asked["more_replicas_than_racks"] else 2
     for number in range(draw(st.integers(1, 5))):
-        replicas = draw(st.lists(st.sampled_from(ids[:3]), min_size=1, max_size=2, unique=True))
+        replicas = draw(st.lists(st.sampled_from(ids[:3]), min_size=1, max_size=longest, unique=True))
         row = {
             "topic": "orders",
             "partition": number,
@@ -48,10 +51,12 @@ def tiny_clusters(draw: st.DrawFn) -> tuple[Rows, Rows, dict[str, Any]]:
         }
         row["excluded"] = draw(st.sampled_from([False, False, False, True]))
         rows.append(row)
-    asked: dict[str, Any] = {"tolerance": draw(st.sampled_from([0.1, 0.3, 0.6]))}
     asked["brokers_out"] = draw(st.sampled_from([[], [], [1]]))
     may_receive = [broker for broker in ids if broker not in asked["brokers_out"]]
-    asked["brokers_in"] = draw(st.just([]) | st.lists(st.sampled_from(may_receive), max_size=2, unique=True))
+    some = [] if longest > 2 else may_receive
+    asked["brokers_in"] = draw(
+        st.just([]) | st.lists(st.sampled_from(some or [0]), max_size=2 * bool(some), unique=True)
+    )
     asked["max_replicas"] = draw(st.sampled_from([None, None, 2]))
     return brokers, rows, asked
 
@@ -70,7 +75,8 @@ def fewest_by_trying_all(problem: Problem) -> int | None:
         stay = [broker for broker in now if not movable or problem.closed[broker]]
         hold = {*receive, *(broker for broker in now if broker in may_hold)} - {*stay}
         lists = [[*stay, *more] for more in combinations(sorted(hold), len(now) - len(stay))]
-        sound = [after for after in lists if rack_rule_problem(after, racks) is None]
+        share = racks.keys() if asked.more_replicas_than_racks else None
+        sound = [after for after in lists if rack_rule_problem(after, racks, share=share) is None]
         if not sound and asked.brokers_in:  # nobody may mend it, so it may stay as broken as it is
             sound = [after for after in lists if len({racks[one] for one in after}) >= len({racks[one] for one in now})]
         choices.append([now] if not movable else sound)
