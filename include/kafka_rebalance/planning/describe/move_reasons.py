@@ -95,16 +95,17 @@ class Reasons:
         amount = float(self._weights[row, metric])
         evens = MoveReason(ReasonKind.EVENS, giver, taker, METRICS[metric], both, amount)
         if tells or not self._receives[int(leading)][self._index[giver]]:
-            return (evens, *(() if leading else self._passed_over(taker, metric)))
+            passed_over = () if leading or not self._givers else self._passed_over(taker, metric)
+            return (evens, *passed_over)
         # Both are inside their band before the plan. Other moves would push the giver out of it.
         why = ReasonKind.MAKES_UP_FOR_LEADERS if leading else ReasonKind.MAKES_ROOM
         return MoveReason(why, giver), evens
 
     def _passed_over(self, taker: int, metric: int) -> tuple[MoveReason, ...]:
         """The broker with the least of its fair share, if it has less than the taker and may not receive."""
-        own = self._fair[self._index[taker]][metric] if self._givers else 0.0
-        least = min(self._givers, key=lambda giver: self._fair[giver][metric], default=None)
-        if least is None or self._fair[least][metric] >= own - _EDGE:
+        own = self._fair[self._index[taker]][metric]
+        least = min(self._givers, key=lambda giver: self._fair[giver][metric])
+        if self._fair[least][metric] >= own - _EDGE:
             return ()
         both = own, self._fair[least][metric]
         other = int(self._brokers[least])
