@@ -37,7 +37,7 @@ def cost_of_receivers(problem: Problem, found: FoundLists, bound: Callable[..., 
     fewest = bound(open_to_all, lists, after=_disks(frame.targets, found.scale))
     ids = problem.brokers[problem.receivers].tolist()
     return [
-        f"only broker {listed(ids[:10])}{' and others' if len(ids) > 10 else ''} may receive "
+        f"only broker{'s' * (len(ids) > 1)} {listed(ids[:10])}{' and others' * (len(ids) > 10)} may receive "
         f"({problem.settings.receivers_setting}): with all brokers the bound within "
         f"{share_in_words(found.goal.tolerance)} would be {bytes_in_words(fewest)}, and as it is, brokers end at best "
         f"with {share_in_words(lowest)} to {share_in_words(highest)} of the {METRICS[metric].noun} they would have then"
