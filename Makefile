@@ -13,7 +13,7 @@ BIN := .venv/bin
 # half their time. The first groups show mistakes soonest, then come the longest groups, and small ones at the end, so that
 # no process waits long for the others.
 TESTS := --numprocesses=3 --no-loadscope-reorder -m "not long" tests/unit tests/e2e tests/integration tests/spark tests/workflow
-SOURCES := $(wildcard include dags plugins demo bench faults scripts tests)
+SOURCES := $(wildcard include dags plugins demo bench docs faults scripts tests)
 
 .PHONY: help
 help:  ## show this list
@@ -33,8 +33,14 @@ check-fast: setup  ## check format, lint, types and import contracts, in seconds
 	@$(BIN)/mypy & types=$$!; $(BIN)/lint-imports --no-logo; contracts=$$?; wait $$types && exit $$contracts
 
 .PHONY: check
-check: check-fast  ## run check-fast, and the unit tests in two processes
+check: check-fast site  ## run check-fast, make the site, and run the unit tests in two processes
 	$(BIN)/pytest -q --numprocesses=2 tests/unit --deselect tests/unit/repository/test_house.py::test_the_import_contracts_hold
+
+# A second build forgets what the first one warned of, so that every build is a whole one.
+.PHONY: site
+site: setup  ## make the documents as a site in build/site; fails if a link leads nowhere
+	@$(BIN)/sphinx-build --fail-on-warning --nitpicky --keep-going --fresh-env --quiet --conf-dir docs . build/site
+	@echo "build/site/index.html"
 
 .PHONY: format
 format: setup  ## rewrite the sources in this project's format
