@@ -42,6 +42,10 @@ site: setup  ## make the documents as a site in build/site; fails if a link lead
 	@$(BIN)/sphinx-build --fail-on-warning --nitpicky --keep-going --fresh-env --quiet --conf-dir docs . build/site
 	@echo "build/site/index.html"
 
+.PHONY: reference
+reference: setup  ## write what settings, policies and forms take into docs/reference.md; tests compare it with the code
+	@$(BIN)/python -m scripts.reference
+
 .PHONY: format
 format: setup  ## rewrite the sources in this project's format
 	$(BIN)/ruff check --fix-only $(SOURCES)

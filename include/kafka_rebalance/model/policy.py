@@ -49,25 +49,25 @@ class Approver:
 class Policy:
     """`include/policies/<connection id>.yaml`. A cluster without this file is read-only."""
 
-    approvers: tuple[Approver, ...]
-    requester_may_approve: bool = False
-    max_bytes_share: float = 0.10  # of the bytes that the cluster holds
-    max_bytes: int = 2 * TIB
-    leader_changes_per_batch: int = 1000
-    partitions_per_batch: int = 250
-    copies_per_broker: int = 10
+    approvers: tuple[Approver, ...]  # who may approve: users of Airflow's auth manager
+    requester_may_approve: bool = False  # whether the person who asks for a run may approve it
+    max_bytes_share: float = 0.10  # that one run may copy, of the bytes that the cluster holds
+    max_bytes: int = 2 * TIB  # that one run may copy; the smaller limit counts
+    leader_changes_per_batch: int = 1000  # at most
+    partitions_per_batch: int = 250  # at most; on average two fifths of it
+    copies_per_broker: int = 10  # replicas that one broker sends or receives at once, at most
     partitions_per_topic: int = 1000  # `kafka_topics` creates no larger topic
     replicas_per_broker: int = 4000  # `kafka_topics` adds no replica to a broker with this many
-    min_throttle_bytes_per_second: int = 1_000_000
-    max_throttle_bytes_per_second: int = 100_000_000
-    topics_out: tuple[str, ...] = ()
-    pinned_topics: tuple[str, ...] = ()
-    rack_pinned_topics: tuple[str, ...] = ()
-    brokers_out: tuple[int, ...] = ()
+    min_throttle_bytes_per_second: int = 1_000_000  # no one may go below
+    max_throttle_bytes_per_second: int = 100_000_000  # no one may go above; a run that names none gets it
+    topics_out: tuple[str, ...] = ()  # globs; never moved
+    pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers; the order of a list may change
+    rack_pinned_topics: tuple[str, ...] = ()  # globs: a replica moves only to brokers of its own rack
+    brokers_out: tuple[int, ...] = ()  # neither emptied nor filled
     rackless_brokers: str = REFUSE  # if others have a rack: refuse to plan, or count them together as one_rack
     more_replicas_than_racks: bool | None = None  # allowed, and then spread as evenly as the racks allow; None: no
-    internal_topics: bool = False  # whether a run may move them
-    approval_expires_after_seconds: int = 86_400
+    internal_topics: bool = False  # whether a run may move `__consumer_offsets` and its like
+    approval_expires_after_seconds: int = 86_400  # if nobody has answered, or if the first write comes later
     on_conflict: str = STOP  # if partitions are no longer as approved: `stop`, or `leave_out` these
     growth_limit: float = (
         0.25  # of the approved bytes; if they grow more before the first write, somebody must approve again
@@ -80,7 +80,7 @@ class Policy:
     imbalance_limit: float = 0.20  # above this share of the mean, the nightly check proposes a rebalance
     windows: tuple[str, ...] | None = None  # in which a run that asks for no other time moves partitions; None: always
     keep_runs_days: int | None = None  # `kafka_ledger` removes the files of older runs; None: of none
-    keep_ledger_days: int | None = None  # and older rows of the ledger
+    keep_ledger_days: int | None = None  # and older rows of the ledger; None: no row
 
     @classmethod
     def from_mapping(cls, given: object, where: str) -> Self:

@@ -37,12 +37,12 @@ RACKLESS = (REFUSE, ONE_RACK)  # how brokers without a rack are treated if other
 class Settings:
     """One run's settings: the Dag's params after the policy has tightened them. Sizes are bytes, limits are totals."""
 
-    job: str = "balance"
+    job: str = "balance"  # what the run does
     tolerance: float = 0.10  # every resource of `balanced` within this share of the reachable mean
-    seed: int = 0
+    seed: int = 0  # of the search; the same seed gives the same plan
     trials: int = 1  # searches of each candidate, each from another seed; the planner keeps the best
-    topics_in: tuple[str, ...] = ("*",)  # globs
-    topics_out: tuple[str, ...] = ()
+    topics_in: tuple[str, ...] = ("*",)  # globs; all other topics stay as they are
+    topics_out: tuple[str, ...] = ()  # globs; these topics stay as they are, and count as load
     pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers; the order of a list may change
     rack_pinned_topics: tuple[str, ...] = ()  # globs: a replica moves only to brokers of its own rack
     brokers_out: tuple[int, ...] = ()  # they keep their replicas and receive none
@@ -50,21 +50,21 @@ class Settings:
     new_brokers_only: bool = False  # the same for the brokers that hold no replica in the snapshot
     rackless_brokers: str = REFUSE  # if others have a rack: refuse to plan, or count them together as one_rack
     more_replicas_than_racks: bool = False  # allowed, and then every rack holds as many of a partition, or one more
-    drain: tuple[int, ...] = ()
-    replace: Mapping[int, int] = field(default_factory=dict)  # {old: new}
-    replication_factor: int | None = None
+    drain: tuple[int, ...] = ()  # brokers to empty; with job `leaders`, brokers that lead nothing in the end
+    replace: Mapping[int, int] = field(default_factory=dict)  # {old: new}: new takes what old holds
+    replication_factor: int | None = None  # the new factor, for job `replication_factor`
     relieve_above: float | None = None  # share of a disk in use: job `relieve` takes only from brokers above it
-    max_bytes: int | None = None
-    max_replicas: int | None = None
-    max_leader_changes: int | None = None
-    candidates: tuple[str, ...] = SEARCHED
+    max_bytes: int | None = None  # to copy, at most; the plan stops short of it
+    max_replicas: int | None = None  # to copy, at most
+    max_leader_changes: int | None = None  # partitions whose preferred leader changes, at most
+    candidates: tuple[str, ...] = SEARCHED  # what the planner computes; none is allowed with a plan alone
     prefer: str = TOLERANCE  # recommend the cheapest within `tolerance`; fewest_bytes: the cheapest that does the job
     less_even_plan: str = OFFER  # offer or refuse a given plan that ends less even than the cluster is
     plan: str | None = None  # in kafka-reassign-partitions' JSON; it is scored beside our own candidates
     copies_per_broker: int = 10  # replicas that one broker sends or receives at once
-    partitions_per_batch: int = 250
-    leader_changes_per_batch: int = 1000
-    throttle_bytes_per_second: int | None = None
+    partitions_per_batch: int = 250  # at most; on average two fifths of it
+    leader_changes_per_batch: int = 1000  # at most
+    throttle_bytes_per_second: int | None = None  # of each broker; None in a run: the most that the policy allows
     disk_headroom: float = 0.10  # share of a disk that stays free while both copies exist
     policy_digest: str | None = None  # ties every candidate's digest to the policy
 
