@@ -42,6 +42,12 @@ site: setup  ## make the documents as a site in build/site; fails if a link lead
 	@$(BIN)/sphinx-build --fail-on-warning --nitpicky --keep-going --fresh-env --quiet --conf-dir docs . build/site
 	@echo "build/site/index.html"
 
+# The browser's tests keep many pictures; docs/img has those that pages show.
+.PHONY: pictures
+pictures: setup test-tools  ## make the pictures of the documents anew, light and dark, by the tests that look at the pages in a browser
+	@SCREENSHOTS=build/pictures $(BIN)/pytest -q $(wildcard tests/workflow/pages/test_*_browser.py)
+	@for picture in docs/img/*.png; do cp "build/pictures/$${picture##*/}" docs/img/ || exit 1; done
+
 .PHONY: reference
 reference: setup  ## write what settings, policies and forms take into docs/reference.md; tests compare it with the code
 	@$(BIN)/python -m scripts.reference

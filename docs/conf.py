@@ -9,7 +9,9 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "include"))
@@ -46,6 +48,23 @@ def add_navigation(_app: Sphinx, name: str, source: list[str]) -> None:
         source[0] += "\n" + navigation_of(source[0])
 
 
+class InBothModes(SphinxTransform):
+    """A picture `x.png` with an `x-dark.png` beside it: each mode of the theme shows its own."""
+
+    default_priority = 400  # before Sphinx collects the pictures
+
+    def apply(self) -> None:
+        page = Path(self.env.doc2path(self.env.docname))
+        for picture in list(self.document.findall(nodes.image)):
+            dark = Path(picture["uri"]).with_name(f"{Path(picture['uri']).stem}-dark.png")
+            if (page.parent / dark).is_file():
+                other = picture.deepcopy()
+                other["uri"] = dark.as_posix()
+                picture["classes"].append("only-light")
+                other["classes"].append("only-dark")
+                picture.parent.insert(picture.parent.index(picture) + 1, other)
+
+
 def lead_to_the_first_page(app: Sphinx, problem: Exception | None) -> None:
     if problem is None:
         refresh = f'<meta http-equiv="refresh" content="0; url={root_doc}.html">'
@@ -54,5 +73,6 @@ def lead_to_the_first_page(app: Sphinx, problem: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> None:
+    app.add_transform(InBothModes)
     app.connect("source-read", add_navigation)
     app.connect("build-finished", lead_to_the_first_page)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_rebalance.documents import json_files
-from support.airflow.web_run import Run
+from support.airflow.web_run import Run, waiting
 from support.documents import report_samples as samples
 
 LOOKED_AT = datetime.fromisoformat(samples.progress()["updated_at"])
@@ -58,6 +58,16 @@ def run_at(stage: str, folder: Path | None = None) -> Run:
         json_files.write_json(run.folder, name, of_today(content))
     snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
     json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot | {"window": of_today(WINDOW)})
+    return run
+
+
+def at_the_approval() -> Run:
+    """A run that waits, with a reason, and with no time in which it has to move."""
+    run = run_at("waiting")
+    waiting(run)
+    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
+    changed = {"reason": "Brokers 5 and 6 are new and hold nothing", "window": {"not_before": None, "finish_by": None}}
+    json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot | changed)
     return run
 
 

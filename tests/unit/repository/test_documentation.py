@@ -125,6 +125,18 @@ def test_the_pictures_of_the_pages_are_small() -> None:
     assert len(sizes) > 2
 
 
+def test_every_picture_is_shown_by_a_page_and_in_words_too() -> None:
+    shown = {
+        (path.parent / target).resolve(): words
+        for path in PAGES
+        for words, target in re.findall(r"!\[([^\]]*)\]\(([^()\s]+)\)", prose(path))
+    }
+    kept = [path for path in (ROOT / "docs").rglob("*") if path.suffix in {".png", ".svg"}]
+    light = [path.with_name(path.name.replace("-dark.png", ".png")) for path in kept]
+    assert [path.name for path in light if path not in shown] == []
+    assert [path.name for path, words in shown.items() if len(words.split()) < 5] == []
+
+
 def test_every_name_that_stays_can_be_imported() -> None:
     text = (ROOT / "docs/tables.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(kafka_rebalance[\w.]+)`[^|]*\| (.*) \|$", text, flags=re.MULTILINE)

@@ -6,25 +6,14 @@ import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
-from kafka_rebalance.documents import json_files
 from support.airflow.browser import console_errors, keep_picture, look_as, overflow
-from support.airflow.web_run import Run, waiting
-from support.airflow.web_stages import STAGES, run_at
+from support.airflow.web_stages import STAGES, at_the_approval, run_at
 
 pytestmark = pytest.mark.usefixtures("left_again")
 
 TAB = (1000, 600)  # what Airflow leaves to the tab of a run in a window of 1440 x 900
 PHONE = (390, 844)
 BOTTOM = "return arguments[0].getBoundingClientRect().bottom"
-
-
-def at_the_approval() -> Run:
-    run = run_at("waiting")
-    waiting(run)
-    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
-    changed = {"reason": "Brokers 5 and 6 are new and hold nothing", "window": {"not_before": None, "finish_by": None}}
-    json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot | changed)
-    return run
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -40,7 +29,7 @@ def test_a_closed_page_is_at_most_three_screens_high(browser: Chrome, served: st
 def test_the_first_screen_at_the_approval_has_all_that_one_decides_by(
     browser: Chrome, served: str, width: int, height: int, screens: int
 ) -> None:
-    """SCREENSHOTS=docs/img makes the README's picture anew."""
+    """`make pictures` keeps the README's picture."""
     look_as(browser, width, height=height)
     browser.get(f"{served}{at_the_approval().url}")
     keep_picture(browser, "run-at-the-approval" + ("" if width == 1280 else f"-{width}"))
