@@ -79,7 +79,7 @@ def main() -> None:
 @_cluster_options
 @click.option("--job", default="balance", show_default=True, help="A job of docs/jobs.md.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="NAME=JSON", help="A setting of docs/jobs.md, as in drain=[3]."
+    "--set", "settings", multiple=True, metavar="NAME=JSON", help="A setting of docs/reference.md, as in drain=[3]."
 )
 def check(job: str, settings: tuple[str, ...], throttle: int, as_json: bool, out: Path, **cluster: Any) -> None:
     asked = {"job": job, "throttle_bytes_per_second": throttle, **dict(_setting(text) for text in settings)}
