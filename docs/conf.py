@@ -24,6 +24,7 @@ root_doc = "docs/README"
 include_patterns = ["*.md", "docs/**.md"]
 exclude_patterns = [path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "docs"]
 highlight_language = "text"
+smartquotes = False  # "--" is an option, not a dash
 myst_heading_anchors = 4  # links name a heading as a code host does
 
 html_theme = "furo"  # its fonts are those of the reader's machine

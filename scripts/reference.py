@@ -17,6 +17,7 @@ from typing import Any
 
 from bench.pages import with_section
 from kafka_rebalance.model import policy, settings
+from kafka_rebalance.workflow.provider_info import get_provider_info
 
 PAGE = Path(__file__).parents[1] / "docs/reference.md"
 HEAD = ["| name | a value | default | meaning |", "|---|---|---|---|"]
@@ -28,15 +29,30 @@ _KINDS = {
     "boolean": ("true or false", "true or false"),
     "object": ("an object", "objects"),
 }
+_FORMATS = {"date-time": "a time with its zone", "password": "a text, which Airflow masks"}
 _LIMITS = {"minimum": "of at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
 _FIELD = r"^    {}: [^\n]*?(?:#|\(\n +[^#\n]*#) *([^\n]+)$"
 
 
 def model_sections() -> dict[str, list[str]]:
-    """Settings and policy, which need no Airflow."""
+    """Settings and policy."""
     return {
         "settings": [*HEAD, *_fields(settings.Settings, settings, settings._READERS)],
         "policy": [*HEAD, *_fields(policy.Policy, policy, policy._READERS)],
+    }
+
+
+def connection_sections() -> dict[str, list[str]]:
+    """The fields of each type of connection beside host, login and password."""
+    return {
+        f"connection-{one['connection-type'].replace('_', '-')}": [
+            *HEAD,
+            *(
+                _form_row(name, field["schema"], field["schema"].get("default"), field["label"], field["description"])
+                for name, field in one["conn-fields"].items()
+            ),
+        ]
+        for one in get_provider_info()["connection-types"]
     }
 
 
@@ -77,7 +93,7 @@ def _fields(kind: Any, module: Any, readers: Mapping[str, Callable[[Any], Any]])
             default = _code(field.default_factory())
         else:
             default = "must be given" if field.default is dataclasses.MISSING else _code(field.default)
-        yield _row(field.name, _allowed(readers[field.name]), default, found[1])
+        yield _row(field.name, _allowed(readers[field.name]), default, found[1][0].upper() + found[1][1:])
 
 
 def _allowed(reader: Callable[[Any], Any]) -> str:
@@ -90,10 +106,17 @@ def _allowed(reader: Callable[[Any], Any]) -> str:
 
 
 def _param(name: str, param: Any) -> str:
-    schema = param.schema
-    kinds = [kind for kind in [schema.get("type")] if isinstance(kind, str)] or list(schema["type"])
-    said = [_kind(kind, schema) for kind in kinds if kind != "null"]
-    return _row(name, " or ".join(dict.fromkeys(said)), _code(param.value), f"{schema['title']}. {param.description}")
+    return _form_row(name, param.schema, param.value, param.schema["title"], param.description)
+
+
+def _form_row(name: str, schema: Mapping[str, Any], default: Any, label: str, description: str) -> str:
+    return _row(name, _kinds(schema), _code(default), f"{label}. {description}")
+
+
+def _kinds(schema: Mapping[str, Any]) -> str:
+    """What a schema of JSON allows, in words; nothing of null, which an empty field has."""
+    kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+    return " or ".join(dict.fromkeys(_kind(kind, schema) for kind in kinds if kind != "null"))
 
 
 def _kind(kind: str, schema: Mapping[str, Any]) -> str:
@@ -108,11 +131,11 @@ def _kind(kind: str, schema: Mapping[str, Any]) -> str:
         return " ".join([_KINDS[kind][0], " and ".join(limits)]).strip()
     if kind == "string" and "pattern" in schema:
         return str(schema["pattern"]).strip("^$")
-    return "a time with its zone" if schema.get("format") == "date-time" else _KINDS[kind][0]
+    return _FORMATS.get(schema.get("format", ""), _KINDS[kind][0])
 
 
 def _row(name: str, allowed: str, default: str, meaning: str) -> str:
-    cells = (f"`{name}`", allowed, default, meaning[0].upper() + meaning[1:])
+    cells = (f"`{name}`", allowed, default, meaning)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
@@ -126,7 +149,7 @@ def _code(default: Any) -> str:
 def main() -> None:
     with tempfile.TemporaryDirectory() as home:  # Airflow writes its configuration there at its import
         os.environ["AIRFLOW_HOME"] = home
-        write(model_sections() | form_sections())
+        write(model_sections() | connection_sections() | form_sections())
     print(PAGE)
 
 

@@ -1,4 +1,4 @@
-"""The tables of settings and policy in docs/reference.md are those of the code."""
+"""The tables of settings, policy and connections in docs/reference.md are those of the code."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ import pytest
 
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from scripts.reference import PAGE, differing, model_sections
+from scripts.reference import PAGE, connection_sections, differing, model_sections
 
 
 def test_the_page_has_every_setting_and_every_key_of_a_policy_as_the_code_has_them() -> None:
     assert differing(model_sections()) == []
+
+
+def test_the_page_has_the_fields_of_both_types_of_connection() -> None:
+    sections = connection_sections()
+    assert len(sections) == 2
+    assert differing(sections) == []
 
 
 @pytest.mark.parametrize(("name", "kind"), [("settings", Settings), ("policy", Policy)])
