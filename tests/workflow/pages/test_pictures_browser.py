@@ -7,7 +7,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from support.airflow.browser import console_errors, keep_picture, look_as, overflow
-from support.airflow.run_stages import at_the_approval, run_at
+from support.airflow.web_stages import at_the_approval, run_at
 
 pytestmark = pytest.mark.usefixtures("left_again")
 
