@@ -43,7 +43,9 @@ def test_a_pasted_plan_is_offered_and_saved_with_its_way_back_from_the_runs_tab(
     patience = WebDriverWait(browser, PATIENCE_SECONDS)
     # Airflow puts the page into a sandboxed frame: whether a link may save a file is the frame's to say.
     browser.switch_to.frame(patience.until(lambda seen: seen.find_element(By.TAG_NAME, "iframe")))
-    links = patience.until(lambda seen: seen.find_elements(By.CSS_SELECTOR, "a[download][href*='/given']"))
+    given = "a[download][href*='/given']"
+    links = patience.until(lambda seen: seen.find_elements(By.CSS_SELECTOR, given))
+    browser.find_element(By.XPATH, "//summary[h2='Candidates side by side']").click()
     assert [link.text for link in links] == ["Kafka JSON", "way back"]
     for link in links:
         browser.execute_script("arguments[0].scrollIntoView({block: 'center', inline: 'center'})", link)

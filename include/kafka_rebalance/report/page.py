@@ -320,6 +320,7 @@ def _environment() -> Environment:
         job=units.format_job,
         ids=lambda replicas: ", ".join(map(str, replicas)),
         kept=_kept,
+        whole=lambda value: value.replace(" ", "\N{NO-BREAK SPACE}").replace("–", "–\N{ZERO WIDTH SPACE}"),
         way_back=way_back_words,
         figure=lambda figure: f"{figure.value}, {figure.word}",
         moves_sum=moves_sum,

@@ -180,10 +180,10 @@ def test_the_check_proposes_past_the_limit_only_and_never_writes(
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(fleet))
     read_snapshot = check_cluster.read_snapshot
 
-    def take(connection: Any, settings: Settings, *, of_the_rest: bool = False) -> Any:
+    def take(connection: Any, settings: Settings, **how: bool) -> Any:
         if connection.connection_id == "kafka_dead":
             raise AirflowTaskTimeout("ZooKeeper did not answer until the time was up")
-        return read_snapshot(connection, settings, of_the_rest=of_the_rest)
+        return read_snapshot(connection, settings, **how)
 
     monkeypatch.setattr(check_cluster, "read_snapshot", take)
     asked: list[dict[str, Any]] = []

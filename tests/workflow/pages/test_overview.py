@@ -323,7 +323,7 @@ def test_a_file_of_the_ledger_that_cannot_be_read_is_said_and_the_others_are_dra
 def test_a_freeze_of_one_or_of_all_is_shown(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "frozen" not in words(get(URL).text).lower()
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", f'["{CLUSTER}"]')
-    assert "Frozen: nothing is written" in words(get(URL).text)
+    assert "Frozen: no rebalance writes" in words(get(URL).text)
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "true")
     assert "All clusters are frozen" in words(get(URL).text)
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "perhaps")

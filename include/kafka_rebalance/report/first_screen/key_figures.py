@@ -71,7 +71,7 @@ def _copies(candidate: CandidateReport) -> KeyFigure:
     above = candidate.above_least
     word, tone = "unproven", Tone.CALM
     if above is not None:
-        word = "least" if above <= LEAST + 1e-9 else "near least" if above <= NEAR else "more than least"
+        word = "least" if above <= LEAST + 1e-9 else "near the least" if above <= NEAR else "above the least"
         tone = Tone.GOOD if above <= NEAR else Tone.ATTENTION
     note = ", ".join(filter(None, (_moves(candidate), above_least_words(candidate))))
     return KeyFigure("Copies", format_bytes(candidate.moved_bytes), word, tone, note)
@@ -88,7 +88,7 @@ def _takes(report: RunReport, candidate: CandidateReport) -> KeyFigure:
     window, slow, quick = report.window, timedelta(seconds=found.high), timedelta(seconds=found.low)
     batches = format_count(candidate.batches, "batch", "batches")
     note = f"{batches}, by {format_count(found.runs)} earlier runs" if found.is_measured else f"{batches}, by the plan"
-    word, tone = "no window", Tone.CALM
+    word, tone = "at any time", Tone.CALM
     if window.recurring:
         planned = fit_planned(report, candidate)
         openings = 0 if planned is None else len(planned.used)
@@ -147,7 +147,7 @@ def _worst_loss(candidate: CandidateReport) -> KeyFigure:
     if course is None:
         return KeyFigure(name, UNKNOWN, UNKNOWN, Tone.CALM, "no min.insync.replicas is known")
     most = max(course.worst.partitions, course.today.partitions)
-    note = "under min.insync.replicas"
+    note = "refuse acks=all"
     if course.is_worse:
         today = f"today {format_count(course.today.partitions)}"
         value = format_count(course.worst.partitions, "partition", "partitions")

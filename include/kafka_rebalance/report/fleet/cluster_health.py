@@ -166,7 +166,7 @@ def reasons_of(cluster: Cluster, places: Places) -> tuple[Reason, ...]:
         *_of_janitor(cluster, places),
     ]
     if cluster.is_frozen:
-        found.append(Reason(Why.FROZEN, "Frozen: nothing is written", places.freeze))
+        found.append(Reason(Why.FROZEN, "Frozen: no rebalance writes", places.freeze))
     return tuple(sorted(found, key=lambda reason: reason.urgency))
 
 

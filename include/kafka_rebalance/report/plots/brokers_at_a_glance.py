@@ -33,8 +33,11 @@ def glance_plot(brokers: Sequence[BrokerChange]) -> Plot | None:
     )
     most = max(max(before, after) for _, before, after, _ in columns)
     scale, unit = scale_of("bytes", most)
-    shares = [max(before, after) / capacity for _, before, after, capacity in columns if capacity]
-    note = f"at most {format_share(max(shares))} of its capacity" if shares else "capacities are not known"
+    shares = [(before / capacity, after / capacity) for _, before, after, capacity in columns if capacity]
+    note = "capacities are not known"
+    if shares:
+        now, later = (format_share(max(one)) for one in zip(*shares, strict=True))
+        note = f"fullest disk {now} now, {later} afterwards"
     before, after = [column[1] / scale for column in columns], [column[2] / scale for column in columns]
     return Plot(
         f"Bytes on disk ({unit})",

@@ -54,7 +54,7 @@ def _off_words(off: Off, tolerance: float) -> str:
     if high.share is not None:
         carried.append(f"broker {high.broker} carries {format_factor(high.share)} times its fair share")
     if low.share is not None and low.broker != high.broker:
-        carried.append(f"broker {low.broker} {format_factor(low.share)} times")
+        carried.append(f"broker {low.broker} {f'{format_factor(low.share)} times' if low.share else 'nothing'}")
     is_are = {count: format_count(count, "broker is", "brokers are") for count in (off.above, off.below)}
     beyond = [f"{is_are[off.above]} more than {format_share(tolerance)} above it"] if off.above else []
     if off.below:

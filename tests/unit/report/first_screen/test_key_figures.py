@@ -29,11 +29,11 @@ def figures(*, snapshot: dict[str, Any] | None = None, **changes: Any) -> tuple[
 
 def test_each_figure_has_a_unit_a_word_and_what_it_is_measured_against() -> None:
     assert [(one.name, one.value, one.word, one.note) for one in figures()] == [
-        ("Copies", "287 GiB", "near least", "34 moves, within 3 % of the least possible"),
-        ("Takes", "1 h 21 min–2 h 15 min", "no window", "3 batches, by the plan"),
+        ("Copies", "287 GiB", "near the least", "34 moves, within 3 % of the least possible"),
+        ("Takes", "1 h 21 min–2 h 15 min", "at any time", "3 batches, by the plan"),
         ("Fullest disk meanwhile", "71 %", "has room", "broker 1, 90 % allowed"),
         ("Highest broker", "1.62 → 1.04", "even", "of its share of bytes on disk"),
-        ("If a broker fails", "37 partitions", "worse", "under min.insync.replicas; today 35"),
+        ("If a broker fails", "37 partitions", "worse", "refuse acks=all; today 35"),
     ]
 
 
@@ -42,8 +42,8 @@ def test_each_figure_has_a_unit_a_word_and_what_it_is_measured_against() -> None
     [
         (100 * GIB, 100 * GIB, "least", Tone.GOOD),
         (101 * GIB, 100 * GIB, "least", Tone.GOOD),
-        (108 * GIB, 100 * GIB, "near least", Tone.GOOD),
-        (120 * GIB, 100 * GIB, "more than least", Tone.ATTENTION),
+        (108 * GIB, 100 * GIB, "near the least", Tone.GOOD),
+        (120 * GIB, 100 * GIB, "above the least", Tone.ATTENTION),
         (100 * GIB, None, "unproven", Tone.CALM),
         (0, 0, "least", Tone.GOOD),
     ],

@@ -106,7 +106,7 @@ SAID = {
     Why.PARTLY_MEASURED: ("watch", "Not everything was measured", "/log"),
     Why.HISTORY_UNREAD: ("watch", "Some of its earlier checks cannot be read", None),
     Why.JANITOR_FINDING: ("watch", "The janitor has 1 finding", "/janitor"),
-    Why.FROZEN: ("watch", "Frozen: nothing is written", "/freeze"),
+    Why.FROZEN: ("watch", "Frozen: no rebalance writes", "/freeze"),
     Why.NOT_CHECKED: ("watch", "Not checked yet", "/check"),
     Why.NOT_LOOKED_AFTER: ("watch", "The janitor has not looked yet", "/janitor"),
 }

@@ -36,8 +36,8 @@ def test_the_body_has_what_a_decision_needs_in_twelve_lines() -> None:
         "bytes on disk.\n",
         "- **Does** copies 287 GiB (34 moves, within 3 % of the least possible), 6 leader changes. Highest broker "
         "1.62 → 1.04 of its share of bytes on disk\n",
-        "- **Ends** in 1 h 21 min–2 h 15 min at 95.4 MiB/s a broker, no window (3 batches, by the plan). Fullest disk "
-        "meanwhile 71 % (broker 1, 90 % allowed)\n",
+        "- **Ends** in 1 h 21 min–2 h 15 min at 95.4 MiB/s a broker, at any time (3 batches, by the plan). Fullest "
+        "disk meanwhile 71 % (broker 1, 90 % allowed)\n",
         "- **Can go wrong** If broker 1 fails in batch 2, 37 partitions are under min.insync.replicas (today 35 at "
         "worst). **Restart no broker while it runs.**\n",
         "- **Way back** copies 287 GiB and takes about 1 h 34 min in the same batches, by the Dag "

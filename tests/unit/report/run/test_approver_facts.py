@@ -44,7 +44,7 @@ def planned(outlook: dict[str, Any] | None = None, **worst_case: Any) -> RunRepo
 def test_why_says_which_brokers_are_over_what_and_when_a_disk_is_full() -> None:
     said = brief(report())
     assert said.why[0] == (
-        "Bytes on disk: broker 1 carries 1.62 times its fair share, broker 5 0.00 times; 4 brokers are more than 10 % "
+        "Bytes on disk: broker 1 carries 1.62 times its fair share, broker 5 nothing; 4 brokers are more than 10 % "
         "above it, 2 below."
     )
     assert said.why[-1] == "The fullest disk is that of broker 1: 91 % of 1.00 TiB."

@@ -43,7 +43,7 @@ def report(ratios: list[Any], last: list[dict[str, Any]] | None = None, problems
 def test_the_range_and_the_runs_that_it_rests_on_are_in_the_request_and_on_the_page() -> None:
     found = report([0.8, 1.0, 1.0, 1.0, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.6])
     words = "1 h 30 min–1 h 48 min, from 11 runs here"
-    assert "**Ends** in 1 h 30 min–1 h 48 min at 95.4 MiB/s a broker, no window (3 batches, by 11 earlier runs)" in (
+    assert "**Ends** in 1 h 30 min–1 h 48 min at 95.4 MiB/s a broker, at any time (3 batches, by 11 earlier runs)" in (
         approval_body(found)
     )
     assert f"finishes in {words}" in render_file(found)
@@ -52,7 +52,7 @@ def test_the_range_and_the_runs_that_it_rests_on_are_in_the_request_and_on_the_p
 def test_with_too_few_runs_both_say_that_the_range_is_assumed() -> None:
     words = "1 h 21 min–2 h 15 min, assumed at 0.9–1.5 times the plan: 1 run here is too few to tell"
     found = report([3.0])
-    assert "**Ends** in 1 h 21 min–2 h 15 min at 95.4 MiB/s a broker, no window (3 batches, by the plan)" in (
+    assert "**Ends** in 1 h 21 min–2 h 15 min at 95.4 MiB/s a broker, at any time (3 batches, by the plan)" in (
         approval_body(found)
     )
     assert words in render_file(found)
