@@ -37,7 +37,7 @@ def glance_plot(brokers: Sequence[BrokerChange]) -> Plot | None:
     note = "capacities are not known"
     if shares:
         now, later = (format_share(max(one)) for one in zip(*shares, strict=True))
-        note = f"fullest disk {now} now, {later} afterwards"
+        note = f"Kafka fills at most {now} of a disk now, {later} afterwards"
     before, after = [column[1] / scale for column in columns], [column[2] / scale for column in columns]
     return Plot(
         f"Bytes on disk ({unit})",
