@@ -12,6 +12,7 @@ from kafka_rebalance.report.units import format_share
 
 _HEIGHT_INCHES = 2.5
 _NAMED = 20  # ids of brokers have room below the axis
+_COLUMNS = 100  # of more brokers, so many stand for all, evenly spread from the fullest to the emptiest
 # Capacities are drawn if they are at most so many times the fullest disk. Else differences would be too small to see.
 _IN_SIGHT = 2.5
 
@@ -42,14 +43,21 @@ def glance_plot(brokers: Sequence[BrokerChange]) -> Plot | None:
     return Plot(
         f"Bytes on disk ({unit})",
         note,
-        partial(draw_glance, columns, scale, most),
+        partial(draw_glance, _spread(columns), len(columns), scale, most),
         f"Bytes on disk of {len(columns):,} brokers: before {min(before):.3g} to {max(before):.3g} {unit}, after "
         f"{min(after):.3g} to {max(after):.3g} {unit}, {note}. The numbers are in the table of brokers below.",
     )
 
 
+def _spread(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    last = len(columns) - 1
+    if last < _COLUMNS:
+        return columns
+    return tuple(columns[round(place * last / (_COLUMNS - 1))] for place in range(_COLUMNS))
+
+
 @lru_cache(maxsize=64)
-def draw_glance(columns: tuple[Column, ...], scale: float, most: float) -> str:
+def draw_glance(columns: tuple[Column, ...], brokers: int, scale: float, most: float) -> str:
     """The SVG: hollow is before, filled is after, and a grey mark is the disk's capacity."""
 
     def draw_in(axes: Any) -> None:
@@ -76,10 +84,10 @@ def draw_glance(columns: tuple[Column, ...], scale: float, most: float) -> str:
         axes.set_ylim(-0.03 * top, 1.05 * top)
         axes.set_xlim(-0.7, len(columns) - 0.3)
         set_ticks(axes, 6, 5, grid="y")
-        if len(columns) <= _NAMED:
+        if brokers <= _NAMED:
             axes.set_xticks(list(at), [str(column[0]) for column in columns])
         else:
             axes.set_xticks([])
-        axes.set_xlabel("broker" if len(columns) <= _NAMED else f"{len(columns):,} brokers, fullest first")
+        axes.set_xlabel("broker" if brokers <= _NAMED else f"{brokers:,} brokers, fullest first")
 
     return drawn(_HEIGHT_INCHES, (0.11, 0.19, 0.87, 0.77), draw_in)
