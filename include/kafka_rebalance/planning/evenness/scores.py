@@ -27,11 +27,16 @@ def scores(problem: Problem, loads: Floats, shares: Floats) -> dict[str, Score]:
         metric: Score(
             round(float(relative[:, k].max()), 6),
             round(float(relative[:, k].min()), 6),
-            round(float(relative[:, k].std()), 6),
+            round(_spread(relative[:, k]), 6),
         )
         for k, metric in enumerate(METRICS)
         if metric in known
     }
+
+
+def _spread(relative: Floats) -> float:
+    """The standard deviation; infinite if a broker has a load and no share, which alone would give no number."""
+    return float(relative.std()) if np.isfinite(relative).all() else np.inf
 
 
 def scores_now(problem: Problem) -> dict[str, Score]:
