@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import NamedTuple
 
 from kafka_rebalance.execution.eta import MIN_SECONDS, EtaRange, eta_range
@@ -11,6 +10,7 @@ from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, above_least_words, off_share
 from kafka_rebalance.report.run.recurring_windows import fit_planned
 from kafka_rebalance.report.run.run_report import RunReport
+from kafka_rebalance.report.run.time_window import ends_in_time
 from kafka_rebalance.report.run_state import Tone
 from kafka_rebalance.report.units import (
     UNKNOWN,
@@ -85,7 +85,7 @@ def _takes(report: RunReport, candidate: CandidateReport) -> KeyFigure:
     found = takes(report, candidate)
     if found is None:
         return KeyFigure("Takes", UNKNOWN, UNKNOWN, Tone.CALM, "no throttle is set yet")
-    window, slow, quick = report.window, timedelta(seconds=found.high), timedelta(seconds=found.low)
+    window = report.window
     batches = format_count(candidate.batches, "batch", "batches")
     note = f"{batches}, by {format_count(found.runs)} earlier runs" if found.is_measured else f"{batches}, by the plan"
     word, tone = "at any time", Tone.CALM
@@ -98,12 +98,10 @@ def _takes(report: RunReport, candidate: CandidateReport) -> KeyFigure:
         elif openings > 1:
             word, tone = f"takes {openings} windows", Tone.ATTENTION
     if window.finish_by is not None:
-        earliest = max(report.observed_at, window.not_before or report.observed_at)
-        word, tone = "does not fit", Tone.BAD
-        if earliest + quick <= window.finish_by:
+        in_time = ends_in_time(window, report.observed_at, found.low, found.high)
+        word, tone = ("fits", Tone.GOOD) if in_time else ("does not fit", Tone.BAD)
+        if in_time is None:
             word, tone = "may not fit", Tone.ATTENTION
-        if earliest + slow <= window.finish_by:
-            word, tone = "fits", Tone.GOOD
     return KeyFigure("Takes", format_range(found.low, found.high), word, tone, note)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 
 from kafka_rebalance.documents.proposals.candidate_figures import WorstCase
 from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
@@ -13,6 +12,7 @@ from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.first_screen.key_figures import takes
 from kafka_rebalance.report.run.recurring_windows import fit_planned
 from kafka_rebalance.report.run.run_report import RunReport
+from kafka_rebalance.report.run.time_window import ends_in_time
 from kafka_rebalance.report.run.why_recommended import further_runs_words, less_even_words
 from kafka_rebalance.report.units import Named, format_bytes, format_count, format_rate, format_share, format_time
 
@@ -69,10 +69,10 @@ def _misses_window(report: RunReport, candidate: CandidateReport) -> Iterator[Ri
         )
     if found is None or window.finish_by is None:
         return
-    earliest = max(report.observed_at, window.not_before or report.observed_at)
-    if earliest + timedelta(seconds=found.high) <= window.finish_by:
+    in_time = ends_in_time(window, report.observed_at, found.low, found.high)
+    if in_time:
         return
-    how = "may not end" if earliest + timedelta(seconds=found.low) <= window.finish_by else "cannot end"
+    how = "may not end" if in_time is None else "cannot end"
     yield Risk(
         f"It {how} by {format_time(window.finish_by)}. Batches that would end later do not start.",
         "Approve a smaller candidate, or a higher throttle. A later run moves the rest.",

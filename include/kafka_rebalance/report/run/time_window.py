@@ -14,6 +14,13 @@ from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.units import format_count, format_time
 
 
+def ends_in_time(window: Window, observed_at: datetime, low: float, high: float) -> bool | None:
+    """Whether a plan that takes `low` to `high` seconds ends by `finish_by`; None: only at the quick estimate."""
+    assert window.finish_by is not None
+    left = (window.finish_by - max(observed_at, window.not_before or observed_at)).total_seconds()
+    return True if high <= left else None if low <= left else False
+
+
 def window_words(window: Window, observed_at: datetime, low: float, high: float) -> str:
     """Whether a plan that takes `low` to `high` seconds fits its window; empty without a window."""
     said = []
@@ -22,14 +29,13 @@ def window_words(window: Window, observed_at: datetime, low: float, high: float)
         if window.not_before > observed_at:
             said.append("an earlier approval expires as if it was given then")
     if window.finish_by is not None:
-        earliest = max(observed_at, window.not_before or observed_at)
-        end, slow, quick = window.finish_by, timedelta(seconds=high), timedelta(seconds=low)
-        if end - slow >= earliest:
+        end, slow, in_time = window.finish_by, timedelta(seconds=high), ends_in_time(window, observed_at, low, high)
+        if in_time:
             said.append(
                 f"if started by {format_time(end - slow)}, it ends by {format_time(end)} even at the slow estimate"
             )
         else:
-            how = "may not end" if end - quick >= earliest else "cannot end"
+            how = "may not end" if in_time is None else "cannot end"
             said.append(f"{how} by {format_time(end)}: batches that would end later do not start")
     return "; ".join(said)
 
