@@ -101,6 +101,11 @@ class CandidateReport(ProposedCandidate):
         return (metric, high, low) if high - low >= 0.005 else None
 
     @property
+    def fullest_sized_disk(self) -> DiskCourse | None:
+        """The first of the fullest disks whose capacity is known."""
+        return next((disk for disk in self.fullest_disks if disk.capacity_bytes), None)
+
+    @property
     def above_least(self) -> float | None:
         """How far its bytes are above the least possible, as a share of that; None without bytes or without a bound."""
         if not self.moved_bytes or not self.moved_bytes_bound:

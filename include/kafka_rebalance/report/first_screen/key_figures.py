@@ -112,7 +112,7 @@ def _fullest_disk(report: RunReport, candidate: CandidateReport) -> KeyFigure:
     if peak is None:
         return KeyFigure(name, UNKNOWN, UNKNOWN, Tone.CALM, "no disk's size is known")
     allowed = 1 - report.settings.disk_headroom
-    disk = next((one for one in candidate.fullest_disks if one.capacity_bytes), None)
+    disk = candidate.fullest_sized_disk
     where = [] if disk is None else [f"broker {disk.broker}"]
     note = ", ".join([*where, f"{format_share(allowed)} allowed"])
     if peak > allowed:

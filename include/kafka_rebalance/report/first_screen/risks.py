@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafka_rebalance.documents.proposals.candidate_figures import WorstCase
+from kafka_rebalance.documents.segments import CandidateSegments
 from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
 from kafka_rebalance.execution.window_fit import NoRoom
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
@@ -42,7 +43,7 @@ def risks(report: RunReport, candidate: CandidateReport, named: Named = str) -> 
 
 def _cannot_end(report: RunReport, candidate: CandidateReport, named: Named) -> Iterator[Risk]:
     if candidate.name in report.stopped:
-        own = report.segments.candidates.get(candidate.name) if report.segments is not None else None
+        own = _segments_of(report, candidate)
         first = own.stops[0] if own is not None and own.stops else None
         why = "" if first is None else f": {named(first.text)}"
         yield Risk(f"Its copies could not end{why}.", "Mend these segment settings, then plan again.")
@@ -54,6 +55,10 @@ def _cannot_end(report: RunReport, candidate: CandidateReport, named: Named) -> 
             "Set a higher throttle in the request.",
         )
     yield from _misses_window(report, candidate)
+
+
+def _segments_of(report: RunReport, candidate: CandidateReport) -> CandidateSegments | None:
+    return report.segments.candidates.get(candidate.name) if report.segments is not None else None
 
 
 def _misses_window(report: RunReport, candidate: CandidateReport) -> Iterator[Risk]:
@@ -93,7 +98,7 @@ def _fills_disk(report: RunReport, candidate: CandidateReport) -> Iterator[Risk]
     peak, allowed = candidate.peak_disk_fraction, 1 - report.settings.disk_headroom
     if peak is None or peak <= allowed or not candidate.moved_bytes:
         return
-    disk = next((one for one in candidate.fullest_disks if one.capacity_bytes), None)
+    disk = candidate.fullest_sized_disk
     which = "A disk" if disk is None else f"The disk of broker {disk.broker}"
     yield Risk(
         f"{which} gets {format_share(peak)} full; {format_share(allowed)} are allowed.",
@@ -156,7 +161,7 @@ def _stays_undone(report: RunReport, candidate: CandidateReport, named: Named) -
             f"{replicas} on broker {brokers} ({size}), which the job should empty. The verification fails then.",
             "Look at Why before you approve: it names topics and reasons.",
         )
-    own = report.segments.candidates.get(candidate.name) if report.segments is not None else None
+    own = _segments_of(report, candidate)
     if own is not None and own.finding_count:
         count = format_count(own.finding_count, "segment setting or limit", "segment settings or limits")
         yield Risk(
