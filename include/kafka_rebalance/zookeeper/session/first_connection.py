@@ -13,7 +13,7 @@ from kazoo.protocol.states import KazooState, KeeperState
 
 from kafka_rebalance.errors import AuthenticationError, ReadError
 from kafka_rebalance.model.connection import ZooKeeperConnection, certificate_problem
-from kafka_rebalance.zookeeper.quick_handler import QuickHandler
+from kafka_rebalance.zookeeper.session.quick_handler import QuickHandler
 
 _REFUSALS = (AuthFailedError, SessionClosedRequireSaslError)
 _END_SECONDS = 1.0
