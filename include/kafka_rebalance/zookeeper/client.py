@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -18,13 +18,13 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import ZnodeStat
 from kazoo.retry import KazooRetry, RetryFailedError
 from kazoo.security import ACL
 
 from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.zookeeper.session.first_connection import ConnectingHandler, start_client
+from kafka_rebalance.zookeeper.session.multi_read import Znode, multi_read
 from kafka_rebalance.zookeeper.session.quick_handler import QuickHandler
 
 # After these, the outcome of a request is unknown; kazoo reconnects by itself.
@@ -32,9 +32,16 @@ LOST = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeout
 START_SECONDS = 30.0  # Kafka's tools also wait so long for a connection (TopicCommand, 30000 ms)
 REPLY_SECONDS = 30.0
 WINDOW = 2_000  # requests in flight: enough to hide the round trips, few enough not to be throttled by the server
+MANY = 1_000  # znodes that take longer to read one by one than a connection takes to open
 
 T = TypeVar("T")
-Znode = tuple[bytes | None, ZnodeStat]
+
+
+class Client(KazooClient):
+    """Knows how it was opened, and whether the server may take many znodes in one request."""
+
+    opened_with: ZooKeeperConnection
+    may_multi_read = True
 
 
 @contextmanager
@@ -44,7 +51,7 @@ def open_client(connection: ZooKeeperConnection) -> Iterator[KazooClient]:
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     handler = ConnectingHandler()
     try:
-        client = KazooClient(
+        client = Client(
             hosts=connection.hosts,
             timeout=connection.session_timeout_seconds,
             sasl_options=dict(connection.sasl_options) or None,
@@ -57,6 +64,7 @@ def open_client(connection: ZooKeeperConnection) -> Iterator[KazooClient]:
             f"ZooKeeper {connection.hosts}: the connection's options cannot be used ({type(bad).__name__}). "
             "Correct hosts, SASL and TLS options of the Airflow connection."
         ) from None
+    client.opened_with = connection
     try:
         if not start_client(client, handler, connection, START_SECONDS):
             raise ReadError(
@@ -89,9 +97,29 @@ def _with_retry(call: Callable[[], T]) -> T:
 def read_znodes(client: KazooClient, paths: Iterable[str]) -> dict[str, Znode | None]:
     """Content and stat by path; None if the znode does not exist. Raises ReadError for everything else.
 
-    Up to `WINDOW` requests are in flight at once.
+    Up to `WINDOW` requests are in flight at once. `MANY` znodes are read by few requests, if the server takes such.
     """
-    return _pipelined(client, client.get_async, paths)
+    wanted = list(dict.fromkeys(paths))
+    found = _by_multi_read(client, wanted) if len(wanted) >= MANY else None
+    return _pipelined(client, client.get_async, wanted) if found is None else found
+
+
+def _by_multi_read(client: Any, paths: Sequence[str]) -> dict[str, Znode | None] | None:
+    """None: they cannot be read so. What is wrong, if anything is, shows when they are read one by one.
+
+    A server that does not know the request closes the connection, so these requests have a connection of their own.
+    """
+    if not getattr(client, "may_multi_read", False):  # or somebody else has opened the client
+        return None
+    try:
+        with open_client(client.opened_with) as own:
+            sync(own)
+            found = multi_read(own, paths, REPLY_SECONDS)
+    except (ReadError, KazooException, ConnectionClosedError, KazooTimeoutError):
+        client.may_multi_read = False
+        return None
+    sync(client)  # the other connection's server may be newer than ours, and no later read may be older than this one
+    return found
 
 
 def read_children(client: KazooClient, path: str) -> list[str]:

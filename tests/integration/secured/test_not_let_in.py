@@ -18,8 +18,8 @@ from kafka_rebalance.errors import AuthenticationError, ReadError
 from kafka_rebalance.local_cluster.security.certificates import Authority
 from kafka_rebalance.model.connection import ClusterConnection, cluster_connection
 from kafka_rebalance.steps.retried_errors import is_final
-from kafka_rebalance.zookeeper import first_connection
 from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.session import first_connection
 from support.kafka.secured_cluster import CERTIFICATE, PASSWORD, SecuredCluster, secured_cluster, with_extra
 from support.runs.rebalance_run import InProcessRun
 

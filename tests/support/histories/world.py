@@ -38,7 +38,7 @@ class World(Strangers):
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cluster = SimulatedCluster(monkeypatch, TOPICS)
         client = "kafka_rebalance.zookeeper.client"
-        monkeypatch.setattr(f"{client}.KazooClient", lambda **_: self._connect())
+        monkeypatch.setattr(f"{client}.Client", lambda **_: self._connect())
         monkeypatch.setattr(f"{client}.KazooRetry", functools.partial(KazooRetry, sleep_func=lambda _: None))
         self._make_tasks(folder, monkeypatch)
         edge = "kafka_rebalance.admin.running_reassignments"
@@ -55,7 +55,7 @@ class World(Strangers):
     def _plan(self, version: str) -> None:
         """Two approved runs on one cluster: folders, and the znodes as they were."""
         self.cluster.__init__(self.monkeypatch, TOPICS, version)  # type: ignore[misc]
-        self.monkeypatch.setattr("kafka_rebalance.zookeeper.client.KazooClient", lambda **_: self._connect())
+        self.monkeypatch.setattr("kafka_rebalance.zookeeper.client.Client", lambda **_: self._connect())
         runs = self._approved_runs(self.cluster, version)
         self.templates[version] = (copy.deepcopy(self.fake.znodes), runs)
 

@@ -73,7 +73,7 @@ class SimulatedCluster:
         self.requests: list[dict[TopicPartition, list[int]]] = []  # what each reassignment znode asked for
         self.elections: list[list[TopicPartition]] = []  # what each election znode asked for
         admin = "kafka_rebalance.admin"
-        monkeypatch.setattr("kafka_rebalance.zookeeper.client.KazooClient", lambda **_: SimulatedClient(self.fake))
+        monkeypatch.setattr("kafka_rebalance.zookeeper.client.Client", lambda **_: SimulatedClient(self.fake))
         monkeypatch.setattr(f"{admin}.replica_sizes.read_log_dirs", self._log_dirs)
         monkeypatch.setattr(f"{admin}.replica_sizes.read_replica_sizes", self._sizes)
         monkeypatch.setattr(

@@ -56,7 +56,7 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> Any:
     made = []
 
     def use(answer: Any) -> Any:
-        monkeypatch.setattr(client_module, "KazooClient", lambda **o: made.append(Stub(answer, **o)) or made[-1])
+        monkeypatch.setattr(client_module, "Client", lambda **o: made.append(Stub(answer, **o)) or made[-1])
         return made
 
     return use

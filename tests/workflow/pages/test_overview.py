@@ -355,7 +355,7 @@ def test_the_web_server_asks_no_cluster(get: Any, monkeypatch: pytest.MonkeyPatc
     def never(*_: object, **__: object) -> None:
         raise AssertionError("the overview opened a connection to a cluster")
 
-    monkeypatch.setattr("kafka_rebalance.zookeeper.client.KazooClient", never)
+    monkeypatch.setattr("kafka_rebalance.zookeeper.client.Client", never)
     monkeypatch.setattr("kafka_rebalance.workflow.hooks.read_connection", never)
     checked()
     assert get(URL).status_code == 200
