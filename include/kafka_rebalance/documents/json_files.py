@@ -136,16 +136,24 @@ def plain(value: object) -> Any:
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
-def write_json(folder: Folder, name: str, content: Mapping[str, Any], *, source_digest: str | None = None) -> str:
+def write_json(
+    folder: Folder,
+    name: str,
+    content: Mapping[str, Any],
+    *,
+    source_digest: str | None = None,
+    first_stays: bool = False,
+) -> str:
     """Writes one file with its format version, and returns the digest of its content. Values may be dataclasses.
 
-    A reader, also after a crash, finds the old file or the new one, never a part. Raises StorageError.
+    A reader, also after a crash, finds the old file or the new one, never a part. `first_stays`: as for `write_whole`.
+    Raises StorageError.
     """
     document: dict[str, Any] = {"format_version": FORMAT_VERSION, **content}
     if source_digest is not None:
         document["source_digest"] = source_digest
     text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False, default=plain) + "\n"
-    write_whole(folder / name, text.encode("utf-8", "surrogatepass"))
+    write_whole(folder / name, text.encode("utf-8", "surrogatepass"), first_stays=first_stays)
     # The digest is of what a reader gets: keys that were numbers are text by then, and sort differently.
     return digest_of(json.loads(text))
 

@@ -116,8 +116,11 @@ def make_folder(folder: Folder) -> None:
             folder.mkdir(parents=True, exist_ok=True)
 
 
-def write_whole(file: Folder, data: bytes) -> None:
-    """Writes the file. A reader, also after a crash, finds the old file or the new one. Raises StorageError."""
+def write_whole(file: Folder, data: bytes, *, first_stays: bool = False) -> None:
+    """Writes the file. A reader, also after a crash, finds the old file or the new one. Raises StorageError.
+
+    With `first_stays`, a file that is there stays as it is. Buckets, and disks without hard links, do not promise that.
+    """
     with _asked(file, "cannot be written", missing_too=True):
         if not isinstance(file, Path):  # an object in a bucket appears whole
             file.write_bytes(data)
@@ -128,12 +131,24 @@ def write_whole(file: Folder, data: bytes) -> None:
                 opened.write(data)
                 opened.flush()
                 os.fsync(opened.fileno())  # otherwise a machine that crashes can leave an empty file
-            part.replace(file)
+            if not (first_stays and _linked(part, file)):
+                part.replace(file)
             sync_folder(file.parent)
         except BaseException:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
             raise
+
+
+def _linked(part: Path, file: Path) -> bool:
+    """Gives the file its name, unless something has it already. False: this disk has no hard links."""
+    try:
+        with suppress(FileExistsError):
+            os.link(part, file)
+    except OSError:
+        return False
+    part.unlink()
+    return True
 
 
 def remove(file: OnDisk) -> None:

@@ -126,7 +126,8 @@ def installation(deployment: Deployment) -> str:
     root = deployment.runs_root
     if read_json_if_there(root, INSTALLATION) is None:
         make_folder(root)
-        write_json(root, INSTALLATION, {"installation": secrets.token_hex(4)})
+        # Two first runs may do this at once, and both go on with the mark that came first.
+        write_json(root, INSTALLATION, {"installation": secrets.token_hex(4)}, first_stays=True)
     mark = read_json(root, INSTALLATION).get("installation")
     if not isinstance(mark, str) or not mark:
         raise ArtifactError(

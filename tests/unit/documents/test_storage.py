@@ -33,6 +33,23 @@ def test_what_is_written_is_read_listed_and_removed(folder: Any) -> None:
     assert not storage.is_there(folder / "a.json")
 
 
+def test_the_file_that_came_first_stays(tmp_path: Path) -> None:
+    for data in (b"1", b"2"):
+        storage.write_whole(tmp_path / "a.json", data, first_stays=True)
+    assert (tmp_path / "a.json").read_bytes() == b"1"
+    assert storage.names_in(tmp_path) == ["a.json"]
+
+
+def test_a_disk_without_hard_links_takes_the_file_that_came_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.link", Broken(OSError(errno.EPERM, "no links"))._fail)
+    for data in (b"1", b"2"):
+        storage.write_whole(tmp_path / "a.json", data, first_stays=True)
+    assert (tmp_path / "a.json").read_bytes() == b"2"
+    assert storage.names_in(tmp_path) == ["a.json"]
+
+
 class Broken:
     """A bucket whose client fails in its own way."""
 

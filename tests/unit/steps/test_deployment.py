@@ -10,10 +10,11 @@ import pytest
 
 from kafka_rebalance.errors import FrozenError, ReadError, RunFolderError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
+from kafka_rebalance.steps import run_folder
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StartedRun
 from kafka_rebalance.steps.run.run_lock import lock_owner, read_standing, this_airflow
-from kafka_rebalance.steps.run_folder import create_run_folder, open_own_folder, open_run_folder
+from kafka_rebalance.steps.run_folder import create_run_folder, installation, open_own_folder, open_run_folder
 from kafka_rebalance.steps.throttle.hold_throttle import warn_without_janitor
 from support.runs.plain_deployment import ToldRuns, plain_deployment
 
@@ -35,6 +36,16 @@ def test_a_run_has_its_folder_below_the_root_and_no_other(here: Deployment) -> N
         open_run_folder(here, str(here.policies_folder))
     with pytest.raises(RunFolderError):
         open_own_folder(here, str(folder), StartedRun("kafka_rebalance", "another"), nonce)
+
+
+def test_two_first_runs_at_once_go_on_with_one_mark_of_this_airflow(
+    here: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both find no mark. What the slower one writes is not read by anybody."""
+    found = iter([None, None])
+    read = run_folder.read_json_if_there
+    monkeypatch.setattr(run_folder, "read_json_if_there", lambda *file: next(found, read(*file)))
+    assert installation(here) == installation(here)
 
 
 def test_a_policy_is_a_file_of_the_folder_that_is_configured(here: Deployment) -> None:
