@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.left_out import LeftOut
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.execution.approval_rules import REJECT, check_approval_fresh
 from kafka_rebalance.execution.rolling import Limits
@@ -101,9 +102,11 @@ def read_approved(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedPl
 def read_plan(folder: RunFolder, decision: Mapping[str, Any]) -> ApprovedPlan:
     """The plan that this decision.json approves. Nothing is computed again.
 
-    Raises ApprovalError unless the moves still give the approved digest.
+    Raises ApprovalError unless the moves still give the approved digest, ArtifactError for values that none of our
+    versions writes.
     """
     snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
+    SNAPSHOT_FILE.decode(snapshot)
     candidate = read_candidate(folder, decision["choice"])
     _check_digest(f"Candidate {candidate.name}", candidate.digest, decision)
     tables = SnapshotTables(folder, {move.topic_partition.topic for move in candidate.moves})
