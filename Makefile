@@ -120,6 +120,10 @@ bench-size: setup  ## measure the snapshot of 300 brokers and 150,000 partitions
 bench-nightly: setup  ## measure the nightly check of twelve clusters, one dead and one slow; seven minutes, into docs/
 	$(BIN)/python -m bench.nightly
 
+.PHONY: bench-month
+bench-month: setup  ## simulate thirty nights of one cluster: growth, arrivals, a lost broker, a new one; a minute, into docs/
+	$(BIN)/python -m bench.month
+
 .PHONY: bench-execution
 bench-execution: setup  ## measure moves of empty partitions, with the product and bare, and latencies beside a move, into docs/
 	$(BIN)/python -m bench.execution

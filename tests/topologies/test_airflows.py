@@ -18,6 +18,8 @@ from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.machine.ports import free_port
 from support.airflow.postgres import Postgres
 
+pytestmark = pytest.mark.timeout(900)  # the waits for a run have ends of their own, which name its tasks
+
 CONNECTION, THROTTLE = "kafka_prod", 20_000_000
 FAB = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
 ROLES = {"olive": "Op", "uma": "User", "victor": "Viewer", "paula": "Public", "adam": "Admin"}

@@ -1,0 +1,244 @@
+"""Thirty nights of one cluster, on paper: `make bench-month` writes them into docs/benchmarks.md.
+
+Its data grows and shrinks, topics arrive, a broker is lost, and later an empty one comes. Each night the product's own
+rules say whether a rebalance is needed and which job it is. The recommended plan is taken, and all its moves are done
+before the next night. The cluster is simulated; nothing is copied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.clusters import FIRST_BROKER, LARGEST_SHARE, REPLICAS, Size, make_cluster
+from bench.pages import write_section
+from bench.scoring import read_moves
+from kafka_rebalance.kafka.assignment import assign_replicas
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.evenness.scores import scores
+from kafka_rebalance.planning.problem.loads import loads_now, shares
+from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
+from kafka_rebalance.planning.tables.read_problem import read_problem
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.steps.nightly.how_uneven import verdict
+from kafka_rebalance.steps.nightly.why_not_propose import cannot_help
+
+SECTION = "bench-month"
+SIZE = Size(brokers=24, racks=3, partitions=4_000, partitions_per_topic=40)
+NIGHTS, LOST_ON, NEW_ON = 30, 10, 18
+PATIENCE = Policy(approvers=()).broker_away_after_seconds // 86_400  # nights
+WEEK = 7
+SPREAD_A_DAY, TREND_A_DAY = 0.03, 0.01  # log-normal: of every topic's bytes, and of how fast each topic grows
+ARRIVALS_A_DAY, FILLED_IN_DAYS = 2.0, 7  # topics; a topic is as large as it gets after so many days
+BALANCE = {"job": "balance"}
+PLANNING = [sys.executable, "-m", "kafka_rebalance.planning"]
+
+Place = tuple[tuple[str, int], int]  # a partition and a broker
+
+
+@dataclass(slots=True)
+class Night:
+    number: int
+    happened: str = ""
+    skew: float = 0.0  # of the worst resource, at the beginning
+    skew_after: float = 0.0
+    job: str = ""
+    candidate: str = ""
+    moves: int = 0
+    moved_bytes: int = 0
+    leader_changes: int = 0
+    moved_back: int = 0  # replicas that came to a broker which a plan of the last week took them from
+
+
+@dataclass(slots=True)
+class Month:
+    """The cluster as its tables' rows, and what the plans of the nights have taken from where."""
+
+    rng: np.random.Generator
+    brokers: list[dict[str, Any]]
+    partitions: list[dict[str, Any]]
+    trend: dict[str, float] = field(default_factory=dict)  # {topic: growth of its logarithm a day}
+    filling: dict[str, int] = field(default_factory=dict)  # {topic: days until it is full}
+    taken_on: dict[Place, int] = field(default_factory=dict)
+    lost: int | None = None
+    lost_on: int = 0
+
+    def day(self, number: int) -> str:
+        """Lets a day pass; returns what happened beside growth."""
+        happened = []
+        self._grow()
+        arrived = int(self.rng.poisson(ARRIVALS_A_DAY))
+        for one in range(arrived):
+            self._arrive(f"new-{number:02d}-{one}")
+        if arrived:
+            happened.append(f"{arrived} topics")
+        if number == LOST_ON:
+            self.lost, self.lost_on = int(self.rng.choice([row["broker"] for row in self.brokers])), number
+            happened.append("a broker is lost")
+        if number == NEW_ON:
+            first = self.brokers[0]
+            rack = next(row["rack"] for row in self.brokers if row["broker"] == self.lost) if self.lost else "rack-0"
+            empty = {"broker": FIRST_BROKER + SIZE.brokers, "rack": rack, "state": "new", "disk_used_bytes": 0}
+            self.brokers.append({**first, **empty})
+            happened.append("an empty broker")
+        return ", ".join(happened)
+
+    def _grow(self) -> None:
+        topics = sorted({row["topic"] for row in self.partitions})
+        for topic in topics:
+            self.trend.setdefault(topic, float(self.rng.normal(0, TREND_A_DAY)))
+        by = {topic: float(np.exp(self.rng.normal(self.trend[topic], SPREAD_A_DAY))) for topic in topics}
+        for topic, days in list(self.filling.items()):
+            by[topic] *= (FILLED_IN_DAYS - days + 2) / (FILLED_IN_DAYS - days + 1)
+            self.filling[topic] = days - 1
+            if days == 1:
+                del self.filling[topic]
+        most = LARGEST_SHARE * sum(row["size_bytes"] * len(row["replicas"]) for row in self.partitions) / SIZE.brokers
+        for row in self.partitions:
+            row["size_bytes"] = max(1, int(min(row["size_bytes"] * by[row["topic"]], most)))
+            for rate in ("bytes_in_per_second", "bytes_out_per_second"):
+                row[rate] *= by[row["topic"]]
+
+    def _arrive(self, topic: str) -> None:
+        """A topic like one that is there, empty but for a day's records, where Kafka puts it."""
+        like = str(self.rng.choice(sorted({row["topic"] for row in self.partitions})))
+        rows = [row for row in self.partitions if row["topic"] == like]
+        racks = {row["broker"]: row["rack"] for row in self._live()}
+        start, shift = (int(one) for one in self.rng.integers(len(racks), size=2))
+        lists = assign_replicas(sorted(racks), len(rows), REPLICAS, racks=racks, start_index=start, replica_shift=shift)
+        self.filling[topic] = FILLED_IN_DAYS
+        for number, row in enumerate(rows):
+            made = {"topic": topic, "partition": number, "replicas": list(lists[number])}
+            self.partitions.append({**row, **made, "size_bytes": row["size_bytes"] // FILLED_IN_DAYS})
+
+    def _live(self) -> list[dict[str, Any]]:
+        return [row for row in self.brokers if row["broker"] != self.lost]
+
+    def write(self, folder: Path) -> None:
+        used = dict.fromkeys((row["broker"] for row in self.brokers), 0)
+        for row in self.partitions:
+            for broker in row["replicas"]:
+                used[broker] += row["size_bytes"]
+        folder.mkdir(parents=True)
+        held = {broker for row in self.partitions for broker in row["replicas"]}
+        rows = [
+            {
+                **row,
+                "disk_used_bytes": used[row["broker"]],
+                "state": "new" if row["broker"] not in held else "keep",
+            }
+            for row in self._live()
+        ]
+        write_snapshot(folder, rows, self.partitions)
+
+    def job(self, number: int, past_limit: bool) -> dict[str, Any] | None:
+        """Settings of the rebalance that the nightly check proposes, as `steps.nightly.which_job`; None: none."""
+        if self.lost is not None and any(self.lost in row["replicas"] for row in self.partitions):
+            return {"job": "drain", "drain": [self.lost]} if number >= self.lost_on + PATIENCE else None
+        return BALANCE if past_limit else None
+
+    def carry_out(self, night: Night, moves: Any) -> None:
+        rows = {(row["topic"], row["partition"]): row for row in self.partitions}
+        for key, before, after in zip(moves.keys, moves.before, moves.after, strict=True):
+            row = rows[key]
+            assert list(before) == row["replicas"]
+            row["replicas"] = list(after)
+            added, removed = set(after) - set(before), set(before) - set(after)
+            night.moved_bytes += row["size_bytes"] * len(added)
+            night.leader_changes += before[0] != after[0]
+            night.moved_back += sum(night.number - self.taken_on.get((key, broker), -WEEK) < WEEK for broker in added)
+            self.taken_on.update(dict.fromkeys(((key, broker) for broker in removed), night.number))
+        night.moves = len(moves.keys)
+
+
+def skew(folder: Path) -> Mapping[str, Any]:
+    """The verdict of the nightly check under the default policy."""
+    problem = read_problem(folder, Settings())
+    found = scores(problem, loads_now(problem), shares(problem))
+    return verdict(found, int(violations(rack_rule(problem), problem.replicas).sum()), Policy(approvers=()))
+
+
+def recommended(snapshot: Path, out: Path, settings: Mapping[str, Any]) -> str | None:
+    out.mkdir()
+    (out / "asked.json").write_text(json.dumps(settings))
+    planning = [*PLANNING, "--snapshot", str(snapshot), "--out", str(out), "--settings", str(out / "asked.json")]
+    done = subprocess.run(planning, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{snapshot.name} was not planned, and nothing was written to docs/:\n{done.stderr}")
+    name: str | None = json.loads((out / "proposals.json").read_bytes())["recommended"]
+    return name
+
+
+def nights(seed: int, scratch: Path, limit: int) -> Iterator[Night]:
+    made = make_cluster(SIZE, "skew", seed)
+    month = Month(np.random.default_rng([seed, NIGHTS]), made.brokers, made.partitions)
+    for number in range(1, limit + 1):
+        night = Night(number, month.day(number))
+        before, after, out = (scratch / f"{number}-{kind}" for kind in ("before", "after", "plan"))
+        month.write(before)
+        found = skew(before)
+        night.skew = night.skew_after = found["imbalance"]
+        settings = month.job(number, found["past_limit"])
+        if settings == BALANCE and cannot_help(read_problem(before, Settings()), found):
+            settings, night.job = None, "none would help"
+        name = recommended(before, out, settings) if settings else None
+        if settings and name:
+            night.job, night.candidate = settings["job"], name
+            month.carry_out(night, read_moves(out, name))
+            month.write(after)
+            night.skew_after = skew(after)["imbalance"]
+        yield night
+
+
+def lines(all_nights: Sequence[Night]) -> Iterator[str]:
+    yield ""
+    yield "| night | what happened | skew | job | candidate | moves | TB | leader changes | moved back | skew then |"
+    yield "|---:|---|---:|---|---|---:|---:|---:|---:|---:|"
+    for one in all_nights:
+        yield (
+            f"| {one.number} | {one.happened} | {one.skew:.1%} | {one.job} | {one.candidate} | {one.moves:,} | "
+            f"{one.moved_bytes / 1e12:.2f} | {one.leader_changes:,} | {one.moved_back:,} | {one.skew_after:.1%} |"
+        )
+    runs = [one for one in all_nights if one.candidate]
+    yield ""
+    yield (
+        f"{len(runs)} runs copied {sum(one.moved_bytes for one in runs) / 1e12:.2f} TB, changed the leader of "
+        f"{sum(one.leader_changes for one in runs):,} partitions, and moved {sum(one.moved_back for one in runs):,} "
+        f"replicas back within a week. The worst skew that a night left was "
+        f"{max(one.skew_after for one in all_nights):.1%}."
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.month", description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, help="of the cluster and of all that happens (default: a new one)")
+    parser.add_argument("--nights", type=int, default=NIGHTS)
+    parser.add_argument("--print-only", action="store_true", help="leave docs/ as it is")
+    asked = parser.parse_args(arguments)
+    seed = int(np.random.default_rng().integers(10_000)) if asked.seed is None else asked.seed
+    done = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for night in nights(seed, Path(scratch), asked.nights):
+            done.append(night)
+            print(f"seed {seed}: {night}", flush=True)
+    found = [f"Seed {seed} (`python -m bench.month --seed {seed}`):", *lines(done)]
+    print("\n".join(found))
+    if not asked.print_only:
+        write_section(SECTION, ["", *found])
+
+
+if __name__ == "__main__":
+    # Like Ctrl-C: ends all that was started, and removes its folder.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    main()
