@@ -39,7 +39,8 @@ class Outside:
 
     def excess(self) -> Floats:
         """[broker, resource] How far each load is outside its band; 0 where the load does not count."""
-        return np.where(self.asked, _excess(self.bands, self.placement.loads), 0.0)
+        bands, loads = self.bands, self.placement.loads
+        return np.where(self.asked, np.maximum(np.maximum(bands.low - loads, loads - bands.high), 0.0), 0.0)
 
     def is_helped(self, broker: int, resource: int) -> bool:
         """Whether a move or a swap brings the broker nearer to its band."""
@@ -60,8 +61,8 @@ class Outside:
         for part in _chunks(len(slots)):
             some, to = slots[part], targets[part]
             here = placement.replicas.ravel()[some]
-            weights = placement.weights[some // placement.width]
-            better = self._helps(here, to, weights, resource, self._fine[resource]) & (here != to)
+            better = self._helps(here, to, some // placement.width, None, resource, self._fine[resource])
+            better &= here != to
             some, to = some[better], to[better]
             legal = np.flatnonzero(placement.legal(some, to[:, None])[:, 0])
             if len(legal):
@@ -84,8 +85,8 @@ class Outside:
             mine, theirs = own[part // len(others)], others[part % len(others)]
             there = held[theirs]
             rows, their_rows = mine // placement.width, theirs // placement.width
-            net = placement.weights[rows] - placement.weights[their_rows]
-            better = self._helps(np.full(len(part), broker), there, net, resource, least) & (rows != their_rows)
+            better = self._helps(np.full(len(part), broker), there, rows, their_rows, resource, least)
+            better &= rows != their_rows
             mine, theirs = mine[better], theirs[better]
             for some in _chunks(len(mine)):
                 legal = np.flatnonzero(self._may_swap(mine[some], theirs[some]))
@@ -94,15 +95,28 @@ class Outside:
                     return np.array([first, second]), np.array([held[second], broker])
         return None
 
-    def _helps(self, sources: Ints, targets: Ints, weights: Floats, resource: int, least: float) -> Bools:
-        """[pair] Whether `weights` [pair, resource] help the resource by `least` if they go from source to target."""
-        before, after = _before_and_after(self.bands, self.placement.loads, sources, targets, weights)
-        counts = np.stack([self.asked[sources], self.asked[targets]])
-        before, after = np.where(counts, before, 0.0), np.where(counts, after, 0.0)
-        free = [k for k in range(weights.shape[1]) if k != resource and not (k == BYTES_IN and resource == DISK)]
-        better = _nearer(before[:, :, resource], after[:, :, resource], least, self._fine[resource])
-        harmless: Bools = (after[:, :, free] <= before[:, :, free] + self._fine[free]).all(axis=(0, 2))
-        return better & harmless
+    def _helps(self, sources: Ints, targets: Ints, rows: Ints, back: Ints | None, resource: int, least: float) -> Bools:
+        """[pair] Whether it helps the resource by `least` if a replica of `rows` goes from source to target.
+
+        A replica of `back` comes from there in exchange; None: a move alone. Most pairs do not help, so the other
+        resources are looked at for the rest alone.
+        """
+        weights = self.placement.weights
+
+        def compared(k: int, pairs: Ints | slice) -> tuple[Floats, Floats]:
+            net = weights[rows[pairs], k] - (0.0 if back is None else weights[back[pairs], k])
+            both = np.stack([sources[pairs], targets[pairs]])
+            before, after = _before_and_after(self.bands, self.placement.loads, k, both, net)
+            counts = self.asked[both, k]
+            return np.where(counts, before, 0.0), np.where(counts, after, 0.0)
+
+        helped = _nearer(*compared(resource, slice(None)), least, self._fine[resource])
+        for k in range(weights.shape[1]):
+            if k != resource and not (k == BYTES_IN and resource == DISK):
+                pairs = np.flatnonzero(helped)
+                before, after = compared(k, pairs)
+                helped[pairs] = (after <= before + self._fine[k]).all(axis=0)
+        return helped
 
     def _may_swap(self, mine: Ints, theirs: Ints) -> Bools:
         """[pair] Whether rack rule, log dirs, disks and crowding let the two replicas change places."""
@@ -153,18 +167,11 @@ def _nearer(before: Floats, after: Floats, least: Floats | float, fine: float) -
     return better
 
 
-def _excess(bands: Bands, loads: Floats, brokers: Ints | slice = slice(None)) -> Floats:
-    """[broker, resource] How far loads are outside their bands. `loads` is of these brokers."""
-    return np.maximum(np.maximum(bands.low[brokers] - loads, loads - bands.high[brokers]), 0.0)
-
-
-def _before_and_after(
-    bands: Bands, loads: Floats, sources: Ints, targets: Ints, weights: Floats
-) -> tuple[Floats, Floats]:
-    """[of two, pair, resource] What source and target are outside, before and after the weights go to the target."""
-    before = [_excess(bands, loads[sources], sources), _excess(bands, loads[targets], targets)]
-    after = [_excess(bands, loads[sources] - weights, sources), _excess(bands, loads[targets] + weights, targets)]
-    return np.stack(before), np.stack(after)
+def _before_and_after(bands: Bands, loads: Floats, resource: int, both: Ints, weights: Floats) -> tuple[Floats, Floats]:
+    """[of two, pair] What `both`, source and target, are outside before and after the weights go to the target."""
+    low, high, now = bands.low[both, resource], bands.high[both, resource], loads[both, resource]
+    then = now + np.stack([-weights, weights])
+    return np.maximum(np.maximum(low - now, now - high), 0.0), np.maximum(np.maximum(low - then, then - high), 0.0)
 
 
 def _chunks(count: int) -> Iterator[Ints]:
@@ -196,10 +203,16 @@ class Led:
         return False
 
     def _helps(self, sources: Ints, targets: Ints, weights: Floats, resource: int) -> Bools:
-        before, after = _before_and_after(self.bands, self.loads, sources, targets, weights)
+        both = np.stack([sources, targets])
+
+        def compared(k: int) -> tuple[Floats, Floats]:
+            return _before_and_after(self.bands, self.loads, k, both, weights[:, k])
+
         width = (self.bands.high - self.bands.low)[:, resource].max()
-        least = _MATTERS * np.minimum(before[:, :, resource].max(axis=0), width)
-        others = np.delete(after - before, resource, axis=2)
-        better = _nearer(before[:, :, resource], after[:, :, resource], least, _ROUNDING * width)
-        harmless: Bools = (others <= _ROUNDING * width).all(axis=(0, 2))
-        return better & harmless
+        before, after = compared(resource)
+        helped = _nearer(before, after, _MATTERS * np.minimum(before.max(axis=0), width), _ROUNDING * width)
+        for k in range(weights.shape[1]):
+            if k != resource:
+                before, after = compared(k)
+                helped &= (after - before <= _ROUNDING * width).all(axis=0)
+        return helped
