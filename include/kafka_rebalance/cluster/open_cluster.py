@@ -21,5 +21,5 @@ def open_cluster(connection: ClusterConnection) -> Iterator[OpenCluster]:
         with open_client(connection.zookeeper) as client:
             yield ZooKeeperCluster(connection, client)
     else:
-        with open_wire(connection.kafka) as wire, LogLock(connection.kafka, wire.forget_fresh) as lock:
+        with open_wire(connection.kafka) as wire, LogLock(connection.kafka, wire) as lock:
             yield AdminApiCluster(connection.kafka, wire, lock)

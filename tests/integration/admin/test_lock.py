@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from confluent_kafka import Producer
 from kafka import KafkaAdminClient
 
+from kafka_rebalance.admin.lock import transaction_log
 from kafka_rebalance.admin.lock.log_lock import LogLock
+from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, LockLostError, ReadError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.local_cluster import LocalCluster
@@ -40,25 +43,23 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 @pytest.fixture
 def opened(cluster: LocalCluster) -> Iterator[Callable[[], LogLock]]:
     """Opens the lock as another worker does. Afterwards nobody holds it."""
-    made: list[LogLock] = []
+    kafka = KafkaConnection(cluster.bootstrap_servers)
+    with ExitStack() as stack:
 
-    def make() -> LogLock:
-        made.append(LogLock(KafkaConnection(cluster.bootstrap_servers)))
-        return made[-1]
+        def make() -> LogLock:
+            return stack.enter_context(LogLock(kafka, stack.enter_context(open_wire(kafka))))
 
-    yield make
-    last = make()
-    holder = last.read()
-    if holder is not None:
-        last.release(holder)
-    for intent in last.read_open_intents():
-        last.end_intent(intent.id)
-    for lock in made:
-        lock.__exit__()
+        yield make
+        last = make()
+        holder = last.read()
+        if holder is not None:
+            last.release(holder)
+        for intent in last.read_open_intents():
+            last.end_intent(intent.id)
 
 
-def test_the_topic_is_made_with_the_first_write_alone(cluster: LocalCluster) -> None:
-    with LogLock(KafkaConnection(cluster.bootstrap_servers)) as lock:
+def test_the_topic_is_made_with_the_first_write_alone(cluster: LocalCluster, opened: Callable[[], LogLock]) -> None:
+    with opened() as lock:
         client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers.split(","))
         if LOCK_TOPIC not in client.list_topics():
             assert (lock.read(), lock.read_fence(), lock.read_lease()) == (None, NO_FENCE, None)
@@ -177,8 +178,9 @@ def test_a_stranger_in_the_log_is_an_error_and_not_a_free_cluster(
 
 
 def test_a_log_that_was_deleted_and_made_again_has_later_generations(
-    opened: Callable[[], LogLock], cluster: LocalCluster
+    opened: Callable[[], LogLock], cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(transaction_log, "_TRANSACTION_MS", 3_000)  # for so long librdkafka looks for the deleted log
     lock = opened()
     before = [lock.raise_fence() for _ in range(3)][-1]
     client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers.split(","))

@@ -66,14 +66,14 @@ class ModelCluster:
         """As a task finds it behind its connection, with nothing in its way."""
         kafka = KafkaConnection(SERVERS)
         wire = model_wire(kafka, self.world, None)
-        return AdminApiCluster(kafka, wire, LogLock(kafka, wire.forget_fresh))
+        return AdminApiCluster(kafka, wire, LogLock(kafka, wire))
 
     @contextlib.contextmanager
     def _open_wire(self, kafka: KafkaConnection) -> Iterator[Wire]:
         yield model_wire(kafka, self.world, self.world.process)
 
-    def _open_log(self, _: KafkaConnection, after_write: Callable[[], None]) -> ModelLog:
-        return ModelLog(self.world, self.world.process, after_write)
+    def _open_log(self, _: KafkaConnection, wire: Wire) -> ModelLog:
+        return ModelLog(self.world, self.world.process, wire.forget_fresh)
 
     def _spoken(self, _: object, brokers: Collection[int]) -> dict[int, dict[int, tuple[int, int]]]:
         return {broker: {0: (0, 12), 18: (0, 4)} for broker in brokers}

@@ -8,7 +8,7 @@ whoever takes the cluster knows what may still come.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Self
@@ -26,6 +26,7 @@ from kafka_rebalance.admin.lock.records import (
     unpack,
 )
 from kafka_rebalance.admin.lock.transaction_log import PART_KEY, TransactionLog, Write
+from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.model.cluster_writes import Kind, note
@@ -37,9 +38,8 @@ from kafka_rebalance.model.partition import TopicPartition
 class LogLock:
     """See `ClusterLock`."""
 
-    def __init__(self, kafka: KafkaConnection, after_write: Callable[[], None] = lambda: None) -> None:
-        """`after_write` is called after each record: what was read before may be old then."""
-        self._log = TransactionLog(kafka, after_write)
+    def __init__(self, kafka: KafkaConnection, wire: Wire) -> None:
+        self._log = TransactionLog(kafka, wire)
 
     def __enter__(self) -> Self:
         return self

@@ -10,11 +10,10 @@ from kafka.protocol.metadata import MetadataRequest
 
 from kafka_rebalance.admin.cluster_view import read_live
 from kafka_rebalance.admin.set_configs import read_topic_configs
-from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire, check_read, open_wire
+from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire, check_read
 from kafka_rebalance.errors import WriteDeniedError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.model.cluster_writes import Kind, note
-from kafka_rebalance.model.connection import KafkaConnection
 
 _REPLICAS, _IN_SYNC = 3, 2
 _SETTINGS: Mapping[str, str] = {
@@ -29,16 +28,15 @@ _TIMEOUT_MS = 30_000
 _LEADER_SECONDS = 30.0
 
 
-def ensure_lock_topic(kafka: KafkaConnection) -> None:
+def ensure_lock_topic(wire: Wire) -> None:
     """Makes the topic if it does not exist, and waits for its leader. Raises WriteError if it must not be used."""
-    with open_wire(kafka) as wire:
-        live = sorted(read_live(wire))
-        if _LED not in {_standing(wire, broker) for broker in live}:
-            _create(wire, len(live))
-            give_up = time.monotonic() + _LEADER_SECONDS
-            while any(_standing(wire, broker) != _LED for broker in live) and time.monotonic() < give_up:
-                time.sleep(0.1)
-        found = read_topic_configs(wire, [LOCK_TOPIC])[LOCK_TOPIC]
+    live = sorted(read_live(wire))
+    if _LED not in {_standing(wire, broker) for broker in live}:
+        _create(wire, len(live))
+        give_up = time.monotonic() + _LEADER_SECONDS
+        while any(_standing(wire, broker) != _LED for broker in live) and time.monotonic() < give_up:
+            time.sleep(0.1)
+    found = read_topic_configs(wire, [LOCK_TOPIC])[LOCK_TOPIC]
     wrong = [f"{key} = {found.get(key)}" for key, value in _SETTINGS.items() if found.get(key) != value]
     if wrong:
         raise WriteError(
@@ -47,10 +45,9 @@ def ensure_lock_topic(kafka: KafkaConnection) -> None:
         )
 
 
-def lock_topic_exists(kafka: KafkaConnection) -> bool:
+def lock_topic_exists(wire: Wire) -> bool:
     """Whether any live broker knows the topic. Raises ReadError."""
-    with open_wire(kafka) as wire:
-        return any(_standing(wire, broker) != _ABSENT for broker in read_live(wire))
+    return any(_standing(wire, broker) != _ABSENT for broker in read_live(wire))
 
 
 _ABSENT, _THERE, _LED = "absent", "there", "led"

@@ -22,6 +22,7 @@ from kafka_rebalance.admin.access.client_settings import librdkafka_settings
 from kafka_rebalance.admin.access.clients import reason_of
 from kafka_rebalance.admin.lock.records import State, damaged, decode, encode
 from kafka_rebalance.admin.lock.topic import ensure_lock_topic, lock_topic_exists
+from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.errors import ReadDeniedError, ReadError, RebalanceError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.model.connection import KafkaConnection
@@ -51,6 +52,15 @@ _LOG = LogPartition(LOCK_TOPIC, 0)
 PART_KEY = b"lease-part"
 
 
+def _connect(producer: Producer) -> None:
+    """librdkafka looks for the coordinator of transactions at once, and without a connection again half a second later.
+
+    The first request names the brokers, in place of the bootstrap servers. The second one connects to one of them.
+    """
+    for _ in range(2):
+        producer.list_topics(LOCK_TOPIC, timeout=_ANSWER_SECONDS)
+
+
 def _commit(producer: Producer) -> None:
     """A producer that is fenced raises within its callbacks, which ends them with a SystemError."""
     try:
@@ -73,11 +83,11 @@ class Write(NamedTuple):
 
 
 class TransactionLog:
-    """It connects when it is first needed."""
+    """It connects when it is first needed. `wire` is the cluster's open client, which looks for the topic."""
 
-    def __init__(self, kafka: KafkaConnection, after_write: Callable[[], None]) -> None:
+    def __init__(self, kafka: KafkaConnection, wire: Wire) -> None:
         self._kafka = kafka
-        self._after_write = after_write
+        self._wire = wire
         self._consumer: Consumer | None = None
         self._producer: Producer | None = None
         self._is_ready = False  # the topic exists, with the settings that it needs
@@ -97,12 +107,12 @@ class TransactionLog:
     def _last(self, *, is_there: bool = False) -> tuple[str, State] | None:
         """(id of the last committed record, the state after it). `is_there`: the topic exists."""
         # A consumer looks for its group. Kafka then makes the topic __consumer_offsets if nobody had a group before.
-        if self._consumer is None and not is_there and not lock_topic_exists(self._kafka):
+        if self._consumer is None and not is_there and not lock_topic_exists(self._wire):
             return None
         try:
             low, high = self._open_consumer().get_watermark_offsets(_LOG, timeout=_ANSWER_SECONDS, cached=False)
         except KafkaException as failed:
-            if failed.args[0].code() in _ABSENT and not is_there and not lock_topic_exists(self._kafka):
+            if failed.args[0].code() in _ABSENT and not is_there and not lock_topic_exists(self._wire):
                 return None
             raise self._unreadable(failed) from failed
         if low > 0:
@@ -204,7 +214,7 @@ class TransactionLog:
     def _take_over(self) -> State:
         """Fences every earlier writer, and reads the state that nobody else can change from now on."""
         if not self._is_ready:
-            ensure_lock_topic(self._kafka)
+            ensure_lock_topic(self._wire)
             self._is_ready = True
         self._producer = Producer(
             {
@@ -217,6 +227,7 @@ class TransactionLog:
             },
             logger=_quiet,
         )
+        _connect(self._producer)
         self._producer.init_transactions(_ANSWER_SECONDS)
         last = self._last(is_there=True)
         if last is None:
@@ -272,7 +283,7 @@ class TransactionLog:
                     producer.abort_transaction(_ANSWER_SECONDS)
             raise
         self._wait_for(delivered[-1][1])
-        self._after_write()
+        self._wire.forget_fresh()  # what was read before may be old now
         return delivered[-1][1]
 
     def _wait_for(self, message: Message) -> None:
