@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -16,6 +19,7 @@ TESTS = Path(__file__).parent
 settings.register_profile("patient", parent=settings(), deadline=None)
 settings.load_profile("patient")
 MARKED_FOLDERS = ("spark", "workflow", "integration", "e2e")
+WITH_SERVERS = ("tests/integration", "tests/e2e")  # folders whose tests share clusters, and an Airflow
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,23 +42,54 @@ def pytest_runtest_call() -> None:
             logger.disabled = False
 
 
-class Groups(LoadScopeScheduling):
-    """A group runs in one process, one test after the other, so that what its tests share is started once.
+def group_of(nodeid: str) -> str:
+    """The group of a test. A group runs in one process, one test after the other: what its tests share starts once.
 
     By name, since pytest-xdist's own mark for groups does nothing with pytest 9.2 (it changes names that pytest has
     already kept elsewhere).
     """
+    path = nodeid.partition("::")[0]
+    if path.startswith("tests/e2e/"):
+        return "e2e"  # one Airflow
+    parameters = nodeid.partition("[")[2].rstrip("]").split("-")
+    if "kraft" in parameters:
+        return f"{path} {parameters[0]}"
+    versions = [version for version in VERSIONS if version in parameters]
+    return versions[0] if versions and path.startswith("tests/integration/") else path
 
+
+class Groups(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
-        if path.startswith("tests/e2e/"):
-            return "e2e"  # one Airflow
-        parameters = nodeid.partition("[")[2].rstrip("]").split("-")
-        if "kraft" in parameters:
-            return f"{path} {parameters[0]}"
-        versions = [version for version in VERSIONS if version in parameters]
-        return versions[0] if versions and path.startswith("tests/integration/") else path
+        return group_of(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Groups:
     return Groups(config, log)
+
+
+class ServersOfAGroup:
+    """Servers that the tests of a group share, end with it. pytest would keep them, and what they take of memory and
+    processors, until this process has run the last of its groups.
+    """
+
+    def __init__(self) -> None:
+        self._ends: list[Callable[[], None]] = []
+
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any], request: Any) -> None:
+        if fixturedef.scope == "session" and fixturedef.baseid in WITH_SERVERS:
+            self._ends.append(partial(fixturedef.finish, request))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+        try:
+            return (yield)
+        finally:
+            if nextitem is not None and group_of(item.nodeid) != group_of(nextitem.nodeid):
+                while self._ends:
+                    self._ends.pop()()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without pytest-xdist the tests of a group do not follow each other, so their servers run on."""
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(ServersOfAGroup())
