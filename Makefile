@@ -157,11 +157,14 @@ faults: setup  ## cause faults during a move, on every version: kills, disks, to
 soak: setup  ## run fifty rebalances with a random fault each on one cluster, and count what they leave; forty minutes, into docs/
 	$(BIN)/python -m faults.soak
 
+# cyclonedx-bom asks for every format that jsonschema can check. rfc3987-syntax, for addresses, builds 39 parsers when
+# it is imported: 1.6 of the 3.6 CPU seconds in which a process imports Airflow. Nothing here checks that format.
 .PHONY: lock
 lock: setup  ## pin pyproject.toml and the requirements*.in again, with hashes; UPGRADE=1 takes the newest versions
 	@pin() { name=$$1; shift; $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 			$(if $(UPGRADE),--upgrade) --custom-compile-command "make lock" --output-file $$name.txt $$name.in "$$@"; }; \
-		pin requirements pyproject.toml --all-extras && pin requirements-dev && pin requirements-java
+		pin requirements pyproject.toml --all-extras && \
+		echo rfc3987-syntax | pin requirements-dev --excludes /dev/stdin && pin requirements-java
 
 .PHONY: update
 update: setup  ## take the newest versions that the requirements*.in allow, install them, and say what changed
