@@ -36,9 +36,19 @@ def with_host(url: str) -> str:
 
 
 def run_url(dag_id: str, run_id: str) -> str:
-    return f"{base_path()}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}"
+    return f"{dag_url(dag_id)}/runs/{quote(run_id, safe='')}"
+
+
+def dag_url(dag_id: str) -> str:
+    """The page on which people trigger the Dag."""
+    return f"{base_path()}/dags/{quote(dag_id, safe='')}"
+
+
+def task_url(dag_id: str, run_id: str, task_id: str) -> str:
+    """The log of the run's task, on the page on which people clear it."""
+    return f"{run_url(dag_id, run_id)}/tasks/{quote(task_id, safe='')}"
 
 
 def answer_url(dag_id: str, run_id: str, task_id: str) -> str:
     """The page on which people answer a request of the run."""
-    return f"{run_url(dag_id, run_id)}/tasks/{quote(task_id, safe='')}/required_actions"
+    return f"{task_url(dag_id, run_id, task_id)}/required_actions"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kafka_rebalance.documents.disks import FullestLogDir
 from kafka_rebalance.documents.proposals.proposals import BrokerShare, Diagnosis, FirstFull, FullestDisk, Leaving, Off
 from kafka_rebalance.planning.evenness.scores import ratios
 from kafka_rebalance.planning.problem.arrays import Floats, Problem
@@ -58,6 +59,18 @@ def fullest_disk(problem: Problem) -> FullestDisk | None:
     fullness = np.divide(used, capacity, out=np.full(len(used), -1.0), where=known)
     fullest = int(fullness.argmax())
     return FullestDisk(int(problem.brokers[fullest]), int(used[fullest]), int(capacity[fullest]))
+
+
+def fullest_log_dir(problem: Problem) -> FullestLogDir | None:
+    """Of the brokers that stay and have several log dirs of known size; None if there is none."""
+    contents = problem.dir_contents
+    known = problem.staying[contents.broker] & (contents.total_bytes > 0)  # NaN is not
+    if not known.any():
+        return None
+    fullness = np.divide(contents.used_bytes, contents.total_bytes, out=np.full(len(known), -1.0), where=known)
+    at = int(fullness.argmax())
+    broker = int(problem.brokers[contents.broker[at]])
+    return FullestLogDir(broker, contents.path[at], int(contents.used_bytes[at]), int(contents.total_bytes[at]))
 
 
 def first_full(problem: Problem) -> FirstFull | None:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum, auto
 
+from kafka_rebalance.documents.disks import FullestLogDir
+from kafka_rebalance.documents.proposals.proposals import FullestDisk
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.fleet.cluster_facts import Cluster, Link
-from kafka_rebalance.report.fleet.nightly_check import days_in_words
+from kafka_rebalance.report.fleet.nightly_check import days_in_words, where
 from kafka_rebalance.report.run_state import RunState, Tone
 from kafka_rebalance.report.units import format_count, format_duration, format_share
 
@@ -112,6 +114,7 @@ class Places:
     check: Link
     janitor: Link
     rebalance: Link
+    plan_only: Link  # the same Dag, for a cluster that nobody may write to
     freeze: Link
     connections: Link
     variables: Link
@@ -232,24 +235,28 @@ def _of_disks(cluster: Cluster, places: Places) -> Iterator[Reason]:
     disks, remedy = cluster.check.disks if cluster.check is not None else None, _remedy(cluster, places)
     if disks is None:
         return
-    fullest, first = disks.fullest, disks.first_full
+    fullest, first = disks.worst, disks.first_full
     share, days = fullest.used_share if fullest is not None else 0.0, first.days if first is not None else float("inf")
     if fullest is not None and share >= FULL_SHARE:
-        yield Reason(Why.DISK_FULL, _full(fullest.broker, share), remedy, min(days, FULL_SOON_DAYS))
+        yield Reason(Why.DISK_FULL, _full(fullest), remedy, min(days, FULL_SOON_DAYS))
     elif first is not None and days <= FULL_LATER_DAYS:
         why = Why.DISK_FULL if days <= FULL_SOON_DAYS else Why.DISK_FILLS_UP
         yield Reason(why, f"The disk of broker {first.broker} is full in {days_in_words(days)}", remedy, days)
     elif fullest is not None and share > NEARLY_FULL_SHARE:
-        yield Reason(Why.DISK_FILLS_UP, _full(fullest.broker, share), remedy, FULL_LATER_DAYS)
+        yield Reason(Why.DISK_FILLS_UP, _full(fullest), remedy, FULL_LATER_DAYS)
 
 
 def _remedy(cluster: Cluster, places: Places) -> Link:
     """The run that is to make the cluster even, or where to start one."""
-    return places.rebalance if cluster.open_run is None else cluster.open_run.link
+    if cluster.open_run is not None:
+        return cluster.open_run.link
+    is_read_only = cluster.check is not None and bool(cluster.check.read_only_words)
+    return places.plan_only if is_read_only else places.rebalance
 
 
-def _full(broker: int, share: float) -> str:
-    return f"The disk of broker {broker} is {format_share(share)} full"
+def _full(full: FullestDisk | FullestLogDir) -> str:
+    what = "" if isinstance(full, FullestLogDir) else "The disk of "
+    return f"{what}{where(full)} is {format_share(full.used_share)} full"
 
 
 def _of_janitor(cluster: Cluster, places: Places) -> Iterator[Reason]:

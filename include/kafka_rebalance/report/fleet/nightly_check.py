@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kafka_rebalance.documents.controller import Queue
-from kafka_rebalance.documents.disks import Disks
+from kafka_rebalance.documents.disks import Disks, FullestLogDir
 from kafka_rebalance.documents.json_files import Time, decode
+from kafka_rebalance.documents.proposals.proposals import FullestDisk
 from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.units import format_count, format_duration, format_share
 
@@ -32,6 +33,17 @@ class NightlyCheck:
     rack_violations: int = 0
     proposes_nothing: bool = False  # past its limit, and the text says why the check proposes no rebalance
     disks: Disks | None = None
+    has_policy: bool = True
+    has_rights: bool = True  # the connection may write what a rebalance needs
+
+    @property
+    def read_only_words(self) -> str:
+        """Why runs of this cluster end with a report, and what changes that; empty if they may write."""
+        if not self.has_policy:
+            return "no policy file says who may approve. Runs plan and report. To change that, add a policy file"
+        if not self.has_rights:
+            return "the connection lacks rights. Runs plan and report, and name the rights that are missing"
+        return ""
 
     @property
     def sentence(self) -> str:
@@ -45,22 +57,27 @@ class NightlyCheck:
 
     @property
     def fullest_words(self) -> str:
-        """`91 %, broker 4`."""
-        fullest = self.disks.fullest if self.disks is not None else None
-        return "unknown" if fullest is None else f"{format_share(fullest.used_share)}, broker {fullest.broker}"
+        """`91 %, broker 4`, or `97 %, /data2 of broker 4`."""
+        worst = self.disks.worst if self.disks is not None else None
+        return "unknown" if worst is None else f"{format_share(worst.used_share)}, {where(worst)}"
 
     @property
     def until_full_words(self) -> str:
         """`broker 4 is full in 12 d`; empty if no disk is known."""
-        if self.disks is None or self.disks.fullest is None:
+        worst = self.disks.worst if self.disks is not None else None
+        if self.disks is None or worst is None:
             return ""
         first = self.disks.first_full
         if first is None:
             return "no disk fills up" if self.disks.growth_is_known else "growth unknown"
         if first.days > _LONG_DAYS:
             return "not full within a year"
-        who = "" if first.broker == self.disks.fullest.broker else f"broker {first.broker} is "
+        who = "" if first.broker == worst.broker else f"broker {first.broker} is "
         return f"{who}full in {days_in_words(first.days)}"
+
+
+def where(full: FullestDisk | FullestLogDir) -> str:
+    return f"{full.path} of broker {full.broker}" if isinstance(full, FullestLogDir) else f"broker {full.broker}"
 
 
 def days_in_words(days: float) -> str:
@@ -114,6 +131,8 @@ class _Verdict:
     is_whole: bool = True
     not_proposed: str | None = None
     disks: Disks | None = None
+    has_policy: bool = True
+    has_rights: bool = True
 
 
 def read_check(verdict: Mapping[str, object]) -> NightlyCheck:
@@ -135,4 +154,6 @@ def read_check(verdict: Mapping[str, object]) -> NightlyCheck:
         rack_violations=found.rack_violations,
         proposes_nothing=found.not_proposed is not None,
         disks=found.disks,
+        has_policy=found.has_policy,
+        has_rights=found.has_rights,
     )

@@ -79,6 +79,8 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
         "cluster_id": taken.view.cluster_id,
         **measured,
         **_proposal(checked, measured, wanted),
+        "has_policy": policy is not None,
+        "has_rights": not rights,
         "segment_errors": audit.errors,
         "segment_warnings": audit.warnings,
     }

@@ -14,7 +14,7 @@ from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.planning.evenness.diagnosis import first_full, fullest_disk
+from kafka_rebalance.planning.evenness.diagnosis import first_full, fullest_disk, fullest_log_dir
 from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Bools, Problem
 from kafka_rebalance.planning.problem.loads import loads_now, shares
@@ -80,7 +80,8 @@ def disks_of_the_rest(problem: Problem, taken: Snapshot) -> Disks:
     if _disk_unknown(taken):
         return Disks()
     rest = _without_silent(problem, taken)
-    return Disks(fullest_disk(rest), first_full(rest), growth_is_known=rest.growth_bytes_per_day is not None)
+    is_known = rest.growth_bytes_per_day is not None
+    return Disks(fullest_disk(rest), first_full(rest), is_known, fullest_log_dir(rest))
 
 
 def _silent(problem: Problem, taken: Snapshot) -> Bools:

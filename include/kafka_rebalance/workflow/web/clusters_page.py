@@ -25,7 +25,15 @@ from kafka_rebalance.steps.read_fleet import ClusterToRead, RunToRead, read_clus
 from kafka_rebalance.steps.run_folder import file_name
 from kafka_rebalance.steps.throttle.lease_files import StoredLease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.urls import answer_url, base_path, overview_url, run_page_url, run_url, static_url
+from kafka_rebalance.workflow.urls import (
+    answer_url,
+    base_path,
+    dag_url,
+    overview_url,
+    run_page_url,
+    run_url,
+    static_url,
+)
 from kafka_rebalance.workflow.web import run_records
 
 CHECK_TASK = "cluster.check"
@@ -100,11 +108,12 @@ def read_overview(session: Session, asking: Collection[str], patience_seconds: f
 
 
 def _places() -> Places:
-    base = base_path()
+    base, rebalance = base_path(), dag_url(REBALANCE_DAG)
     return Places(
-        check=Link("Run the check", f"{base}/dags/{CHECK_DAG}"),
-        janitor=Link("Open the janitor", f"{base}/dags/{JANITOR_DAG}"),
-        rebalance=Link("Start a rebalance", f"{base}/dags/{REBALANCE_DAG}"),
+        check=Link("Run the check", dag_url(CHECK_DAG)),
+        janitor=Link("Open the janitor", dag_url(JANITOR_DAG)),
+        rebalance=Link("Start a rebalance", rebalance),
+        plan_only=Link("Make a plan", rebalance),
         freeze=Link("Lift the freeze", f"{base}/variables"),
         connections=Link("Admin, Connections", f"{base}/connections"),
         variables=Link("Admin, Variables", f"{base}/variables"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.planning.evenness.diagnosis import outlook
+from kafka_rebalance.documents.disks import FullestLogDir
+from kafka_rebalance.planning.evenness.diagnosis import fullest_log_dir, outlook
 from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 
@@ -40,3 +42,18 @@ def test_what_is_to_be_emptied_and_racks_that_share_a_fate_are_told() -> None:
     assert in_json(outlook(problem))["leaving"] == {"brokers": [3], "replicas": 1, "bytes": 1_000}
     shared = problem_of(broker_rows([1, 2, 3], racks), partition_rows([[1, 2], [2, 3]]))
     assert in_json(outlook(shared))["rack_violations"] == 1
+
+
+def test_the_fullest_log_dir_is_found_among_brokers_that_stay_and_tell_the_sizes_of_several() -> None:
+    def dirs(*usable: int | None) -> list[dict[str, Any]]:
+        total = [None if left is None else 1_000 for left in usable]
+        return [
+            {"path": f"/data{number}", "total_bytes": of, "usable_bytes": left}
+            for number, (of, left) in enumerate(zip(total, usable, strict=True), 1)
+        ]
+
+    several = {1: dirs(400, 90), 2: dirs(0), 3: dirs(0, 500), 4: dirs(None, None)}
+    rows = partition_rows([[1], [3], [4]], log_dirs=[["/data1"], ["/data2"], ["/data1"]])
+    problem = problem_of(broker_rows([1, 2, 3, 4], log_dirs=several), rows, job="drain", drain=[3])
+    assert fullest_log_dir(problem) == FullestLogDir(1, "/data2", 910, 1_000)
+    assert fullest_log_dir(problem_of(broker_rows([1, 2], log_dirs={1: dirs(0), 2: dirs(0)}), rows[:1])) is None

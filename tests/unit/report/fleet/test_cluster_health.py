@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.documents.disks import Disks
+from kafka_rebalance.documents.disks import Disks, FullestLogDir
 from kafka_rebalance.documents.proposals.proposals import FirstFull, FullestDisk
 from kafka_rebalance.report.fleet.cluster_facts import (
     CheckRun,
@@ -30,7 +30,9 @@ from kafka_rebalance.report.run_state import RunState, Tone
 NOW = datetime(2026, 5, 3, 15, 0, tzinfo=UTC)
 RUN = Link("Open the run", "/run", inside=True)
 LOG = Link("Read the log", "/log")
-PLACES = Places(*(Link(name, f"/{name}") for name in ("check", "janitor", "rebalance", "freeze", "conns", "variables")))
+PLACES = Places(
+    *(Link(name, f"/{name}") for name in ("check", "janitor", "rebalance", "plan", "freeze", "conns", "variables"))
+)
 CHECK = NightlyCheck(NOW, "even", False, 0, 0, (), "broker 1")
 WELL = Cluster("well", NOW, check=CHECK, check_run=CheckRun("success", NOW, LOG), janitor=Janitor(NOW))
 ASKED = OpenRequest("Rebalance of prod: 12 GiB", NOW, (), Link("Answer", "/answer"))
@@ -245,3 +247,25 @@ def test_how_far_a_run_is_counts_bytes_and_without_bytes_partitions(
 
 def test_every_reason_has_a_place_in_the_order() -> None:
     assert sorted(Why, key=lambda why: Reason(why, "").urgency) == list(Why)
+
+
+@pytest.mark.parametrize(("has_policy", "has_rights"), [(False, True), (True, False)])
+def test_of_a_cluster_that_nobody_may_write_to_one_can_make_a_plan_and_the_details_say_why(
+    has_policy: bool, has_rights: bool
+) -> None:
+    cluster = past_limit(has_policy=has_policy, has_rights=has_rights)
+    assert reasons_of(cluster, PLACES)[0].link == PLACES.plan_only
+    assert cluster.check is not None
+    assert "Runs plan and report" in cluster.check.read_only_words
+    assert reasons_of(past_limit(), PLACES)[0].link == PLACES.rebalance
+    assert CHECK.read_only_words == ""
+
+
+def test_a_log_dir_that_is_fuller_than_its_brokers_disks_together_is_the_one_that_counts() -> None:
+    def full(share: float) -> Cluster:
+        known = Disks(FullestDisk(4, 50, 100), None, True, FullestLogDir(7, "/data2", int(share * 100), 100))
+        return replace(WELL, check=replace(CHECK, disks=known))
+
+    assert row(full(0.97)).words == "/data2 of broker 7 is 97 % full"
+    assert row(full(0.97)).reasons[0].why is Why.DISK_FULL
+    assert row(full(0.40)).reasons == ()

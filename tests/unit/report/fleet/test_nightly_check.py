@@ -36,6 +36,15 @@ def test_the_fullest_disk_and_how_long_disks_last(first: tuple[int, float] | Non
     assert words(FULLEST, first, known) == ("91 %, broker 4", said)
 
 
+def test_the_fullest_log_dir_is_named_where_it_is_fuller_than_the_disks_of_its_broker_together() -> None:
+    log_dir = {"broker": 4, "path": "/data2", "used_bytes": 97, "total_bytes": 100}
+    full, half = (
+        read_check({**OF_0_1_0, "disks": {"fullest": FULLEST, "fullest_log_dir": log_dir | {"used_bytes": used}}})
+        for used in (97, 50)
+    )
+    assert (full.fullest_words, half.fullest_words) == ("97 %, /data2 of broker 4", "91 %, broker 4")
+
+
 def test_disks_of_unknown_size_are_unknown() -> None:
     assert words(None, None, False) == ("unknown", "")
 
