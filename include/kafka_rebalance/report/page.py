@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -33,6 +33,7 @@ from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES
 from kafka_rebalance.report.candidate.risk import way_back_words
 from kafka_rebalance.report.candidate.search_query import MOST_TEXT, SORTS, MovesPage
 from kafka_rebalance.report.first_screen.looks import limits_sum, looks_of, moves_sum
+from kafka_rebalance.report.first_screen.next_steps import next_steps
 from kafka_rebalance.report.first_screen.risks import RISKS_SHOWN
 from kafka_rebalance.report.fleet.cluster_health import Overview
 from kafka_rebalance.report.plots.broker_loads import Row, broker_plots, draw
@@ -46,6 +47,7 @@ from kafka_rebalance.report.run.drift import DriftReport
 from kafka_rebalance.report.run.predicted_against_actual import compared
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.time_left import live_words
+from kafka_rebalance.report.run.what_failed import what_failed
 from kafka_rebalance.report.run.what_happened import EVENTS_SHOWN
 from kafka_rebalance.report.run.why_recommended import (
     further_runs_words,
@@ -53,6 +55,7 @@ from kafka_rebalance.report.run.why_recommended import (
     recommendation_words,
     why_aside,
 )
+from kafka_rebalance.report.run_state import Action
 
 STATIC = dict.fromkeys(("report.css", "fleet.css"), "text/css") | dict.fromkeys(
     ("refresh.js", "links.js", "drift.js", "requests.js", "parts.js"), "text/javascript"
@@ -143,8 +146,7 @@ def render_page(
     run_url: str | None,
     is_live: bool = False,
     drift_url: str | None = None,
-    answer_url: str = "",
-    cancel_url: str = "",
+    pages: Mapping[Action, str] | None = None,
     now: datetime | None = None,
     holds: tuple[str, ...] = (),
     superseded: str = "",
@@ -152,9 +154,8 @@ def render_page(
     """The page, with style and scripts from `static_url`. It fetches long tables from below `run_url`, its own address.
 
     A live page keeps itself up to date while it is open, and says if nobody has followed the run until `now`. It
-    fetches the changes in the cluster since the snapshot from `drift_url`. Its button leads to Airflow's page of the
-    request (`answer_url`), or of the Dag that can stop the run (`cancel_url`). `holds` says in words what keeps the run
-    from going on, and `superseded` what came after it.
+    fetches the changes in the cluster since the snapshot from `drift_url`. Its buttons lead to the `pages` of Airflow
+    on which a person acts. `holds` says in words what keeps the run from going on, and `superseded` what came after it.
     """
     focus = report.focus
     others = [] if run_url else [details_of(candidate) for candidate in report.candidates if candidate is not focus]
@@ -178,8 +179,8 @@ def render_page(
         state=report.state,
         is_live=is_live,
         drift_url=drift_url,
-        answer_url=answer_url,
-        cancel_url=cancel_url,
+        press=next_steps(report.state, pages or {}),
+        what_failed=what_failed(report.verification) if report.verification is not None else (),
         looks=looks_of(report),
         risks_shown=RISKS_SHOWN,
         live=live_words(report, now if is_live else None, is_active=is_active),

@@ -34,9 +34,11 @@ class Action(StrEnum):
     ANSWER = "answer"  # approve or reject, under Required Actions
     STOP, CANCEL, SET_THROTTLE, ROLL_BACK = "stop_after_batch", "cancel_now", "set_throttle", "roll_back"
     GO_ON, VERIFY_AGAIN, START_ANEW = "go_on", "verify_again", "start_anew"
+    FIND_CAUSE = "find_cause"  # why the run ended as it did
 
 
 _BY_TASKS = {
+    Action.FIND_CAUSE: "The log of the task that failed says why.",
     Action.GO_ON: "To continue with the approved plan, clear the task hold_throttle and all tasks after it.",
     Action.VERIFY_AGAIN: "To verify again, clear the task verify.",
     Action.START_ANEW: "To plan again, start a new Dag run.",
@@ -158,33 +160,33 @@ class RunState(Enum):
         "verification failed",
         "Verification failed: the cluster is not as approved",
         Tone.BAD,
-        (Action.GO_ON, Action.VERIFY_AGAIN, Action.ROLL_BACK),
+        (Action.GO_ON, Action.VERIFY_AGAIN, Action.ROLL_BACK, Action.START_ANEW),
     )
     ENDED_WITHOUT_PLAN = (
         "ended before there was a plan",
         "Ended before there was a plan: nothing was written to the cluster",
         Tone.CALM,
-        (Action.START_ANEW,),
+        (Action.FIND_CAUSE, Action.START_ANEW),
         _ENDED,
     )
     ENDED_UNDECIDED = (
         "planned, ended without a decision",
         "Ended without a decision: nothing was written to the cluster",
         Tone.CALM,
-        (Action.START_ANEW,),
+        (Action.FIND_CAUSE, Action.START_ANEW),
         _ENDED,
     )
     ENDED_BEFORE_BATCHES = (
         "approved, ended before it began",
         "Approved, but the run ended before it requested anything from Kafka",
         Tone.CALM,
-        (Action.GO_ON, Action.START_ANEW),
+        (Action.FIND_CAUSE, Action.GO_ON, Action.START_ANEW),
     )
     BROKEN_OFF = (
         "reassignment started, end not verified",
         "The reassignment was started, but the run ended before it verified the end",
         Tone.BAD,
-        (Action.GO_ON, Action.CANCEL, Action.ROLL_BACK),
+        (Action.FIND_CAUSE, Action.GO_ON, Action.CANCEL, Action.ROLL_BACK),
     )
     NOT_IN_SYNC = (
         "verification failed, replicas not in sync",

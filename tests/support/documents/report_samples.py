@@ -359,17 +359,17 @@ def traffic(
 
 
 def verification(*, passed: bool = False) -> dict[str, Any]:
-    checks = [
-        {
-            "name": name,
-            "subject": f"orders.payments.authorised-{number}",
-            "expectation": "replicas 5, 2, 3 in this order",
-            "finding": "replicas 5, 2, 3" if passed or number else "replicas 5, 3, 2",
-            "passed": passed or number > 0,
-        }
-        for number in (3, 0, 7)
-        for name in ("replicas in the approved order",)
-    ]
+    """Three checks for each of the 34 moves of `balanced`. Not passed: the second half is as before the run."""
+    checks = []
+    for number, move in enumerate(moves()):
+        now = move.after if passed or number < 17 else move.before
+        for name, expected, found, holds in (
+            ("replicas", f"replicas {list(move.after)} in this order", f"replicas {list(now)}", now == move.after),
+            ("in_sync", f"exactly {sorted(move.after)} in sync", f"{sorted(now)} in sync", {*now} == {*move.after}),
+            ("leader", f"broker {move.after[0]} leads", f"broker {now[0]} leads", now[0] == move.after[0]),
+        ):
+            of = {"name": name, "subject": str(move.topic_partition), "passed": holds}
+            checks.append(of | {"expectation": expected, "finding": found})
     return {
         "format_version": FORMAT_VERSION,
         "passed": passed,

@@ -110,8 +110,8 @@ def test_every_table_has_a_caption_and_a_box_to_scroll_in(stage: str) -> None:
         ("expired", "the request ended without an answer"),
         ("approved", "Nothing has been requested from Kafka yet"),
         ("executing", "has not been verified yet"),
-        ("verified", "All 3 checks passed"),
-        ("failed", "1 of 3 checks failed"),
+        ("verified", "All 102 checks passed"),
+        ("failed", "17 of 34 moves are not in place"),
     ],
 )
 def test_each_stage_is_said_in_words(stage: str, words: str) -> None:

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 from kafka_rebalance.documents.reassignment.batches import DONE, BatchNote
 from kafka_rebalance.documents.reassignment.progress import Happening
-from kafka_rebalance.execution.eta import ASSUMED, EtaRange, rest_range
+from kafka_rebalance.execution.eta import ASSUMED, EtaRange, eta_range, rest_range
 from kafka_rebalance.execution.follow.move_progress import Phase
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.time_window import WindowWords, window_now
 from kafka_rebalance.report.run.what_happened import BATCHES_SHOWN, EVENTS_KEPT, history_of
-from kafka_rebalance.report.units import format_bytes, format_duration, format_range, format_rate
+from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_range, format_rate
 
 # A follower notes at least every 15 s that it has looked. To hand over between worker and triggerer, Airflow needs some
 # seconds more.
@@ -23,7 +23,7 @@ PACE_SHARE = 0.05  # of the plan's time: before that, a run's own pace says noth
 
 @dataclass(frozen=True, slots=True)
 class LiveWords:
-    """`rest` and `ends` are empty if the end is not known; `silence` is empty if somebody follows the run."""
+    """`rest`, `ends` and `basis` are empty if the end is not known; `silence` if somebody follows the run."""
 
     rest: str
     ends: str
@@ -38,9 +38,20 @@ class LiveWords:
     events: tuple[Happening, ...]  # newest first
 
 
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """`seconds` spans both: the plan's time for the rest, and the rest at the run's own pace, each if it is known."""
+
+    seconds: EtaRange
+    by_plan: EtaRange | None
+    at_pace: float | None
+    began_at: datetime | None
+
+
 def live_words(report: RunReport, now: datetime | None, *, is_active: bool = True) -> LiveWords:
     """`now` is None in the file, which nobody updates. A run that is not active has ended in Airflow."""
-    left = _rest(report) if is_active else None
+    rest = _rest(report) if is_active else None
+    left = rest.seconds if rest is not None else None
     is_in_place = is_active and _is_in_place(report)
     batches = report.execution.batches
     newest = {batch.number for batch in batches[-BATCHES_SHOWN:]}
@@ -48,7 +59,7 @@ def live_words(report: RunReport, now: datetime | None, *, is_active: bool = Tru
     return LiveWords(
         rest=format_range(left.low, left.high) if left else "",
         ends=_ends(report, left) if left else "",
-        basis=_basis(left) if left else "",
+        basis=_basis(rest) if rest is not None else "",
         silence=_ended(report) if not is_active else _silence(report, now) if now else "",
         is_in_place=is_in_place,
         window=window_now(report, left, now) if is_active and not is_in_place else None,
@@ -60,7 +71,7 @@ def live_words(report: RunReport, now: datetime | None, *, is_active: bool = Tru
     )
 
 
-def _rest(report: RunReport) -> EtaRange | None:
+def _rest(report: RunReport) -> _Rest | None:
     """By the plan's time for the rest, at the present throttle, and by the pace so far."""
     progress, focus, throttle = report.execution.progress, report.focus, report.execution.throttle
     if progress is None or progress.state not in MOVING or focus is None:
@@ -73,7 +84,11 @@ def _rest(report: RunReport) -> EtaRange | None:
     worked = report.execution.working_seconds(progress.updated_at)
     if worked is not None and 1 - share >= PACE_SHARE:
         at_pace = worked * share / (1 - share)
-    return rest_range(by_plan, at_pace, report.estimate.ratios if report.estimate else ())
+    ratios = report.estimate.ratios if report.estimate else ()
+    seconds = rest_range(by_plan, at_pace, ratios)
+    if seconds is None:
+        return None
+    return _Rest(seconds, None if by_plan is None else eta_range(by_plan, ratios), at_pace, report.execution.began_at)
 
 
 def _ends(report: RunReport, left: EtaRange) -> str:
@@ -85,11 +100,19 @@ def _ends(report: RunReport, left: EtaRange) -> str:
     return f"{first:%Y-%m-%d %H:%M}–{last:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}} UTC"
 
 
-def _basis(left: EtaRange) -> str:
-    if left.is_measured:
-        return f"by the plan, {left.runs} earlier runs here, and this run so far"
-    low, high = ASSUMED
-    return f"by this run so far, and {low}–{high} times the plan: too few earlier runs here for more"
+def _basis(rest: _Rest) -> str:
+    """`12 min at its pace since 14:41; 46 min–1 h 17 min by the plan and 7 earlier runs here`."""
+    said = []
+    if rest.at_pace is not None and rest.began_at is not None:
+        said.append(f"{format_duration(rest.at_pace)} at its pace since {rest.began_at.astimezone(UTC):%H:%M}")
+    by_plan = rest.by_plan
+    if by_plan is not None:
+        low, high = ASSUMED
+        by = f"{low}–{high} times the plan"  # assumed
+        if by_plan.is_measured:
+            by = f"the plan and {format_count(by_plan.runs)} earlier runs here"
+        said.append(f"{format_range(by_plan.low, by_plan.high)} by {by}")
+    return "; ".join(said)
 
 
 def _planned(report: RunReport) -> str:

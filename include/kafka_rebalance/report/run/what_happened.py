@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kafka_rebalance.documents.reassignment.progress import Happening
 from kafka_rebalance.report.run.run_report import RunReport
+from kafka_rebalance.report.run.what_failed import what_failed
 from kafka_rebalance.report.units import format_bytes, format_count, format_rate
 
 BATCHES_SHOWN, EVENTS_SHOWN, EVENTS_KEPT = 10, 8, 100
@@ -36,8 +37,7 @@ def history_of(report: RunReport) -> Iterator[Happening]:
         yield Happening(at, f"{format_count(count, 'approved move', 'approved moves')} left out")
     checks = report.verification
     if checks is not None and checks.verified_at is not None:
-        failed = sum(not check.passed for check in checks.checks)
-        said = "every check passed" if checks.passed else f"{format_count(failed, 'check', 'checks')} failed"
+        said = "every check passed" if checks.passed else next(iter(what_failed(checks)), "not passed")
         yield Happening(checks.verified_at, f"Verified: {said}")
 
 

@@ -16,7 +16,7 @@ from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, r
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError, SettingsError
 from kafka_rebalance.report.page import picture, render_drift, render_message, render_page
-from kafka_rebalance.report.run_state import ACTIVE_STATES, RunState
+from kafka_rebalance.report.run_state import ACTIVE_STATES, Action
 from kafka_rebalance.steps.freeze import VARIABLE, frozen_clusters
 from kafka_rebalance.steps.read_fleet import read_run_state
 from kafka_rebalance.steps.rebalance.plan_drift import PATIENCE_SECONDS, drift_now
@@ -24,13 +24,14 @@ from kafka_rebalance.steps.rebalance.plan_tables import begin_to_read
 from kafka_rebalance.steps.rebalance.read_report import read_reassignment, read_report
 from kafka_rebalance.steps.run_folder import RunFolder, check_shared, file_name, open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.urls import answer_url, base_path, run_page_url, static_url
+from kafka_rebalance.workflow.urls import answer_url, dag_url, run_page_url, run_url, static_url, task_url
 from kafka_rebalance.workflow.web import run_records
 
 log = logging.getLogger(__name__)
 
 MANY_MOVES = 10_000  # so many are read in advance: a search should not wait for them
-APPROVE_TASK, CANCEL_DAG = "approve", "kafka_rebalance_cancel"
+APPROVE_TASK, FIRST_WRITING_TASK, VERIFY_TASK = "approve", "hold_throttle", "verify"
+CANCEL_DAG = "kafka_rebalance_cancel"
 NEWER_READ = 30  # runs of the Dag after this one that are looked at
 
 
@@ -80,8 +81,7 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
         run_url=run_page_url(dag_id, run_id),
         is_live=is_active and (state.changes_by_itself or state.waits_for_people),
         drift_url=f"{run_page_url(dag_id, run_id)}/drift" if is_active and state.may_be_written else None,
-        answer_url=answer_url(dag_id, run_id, APPROVE_TASK) if state is RunState.WAITING and is_asked else "",
-        cancel_url=f"{base_path()}/dags/{CANCEL_DAG}" if is_active and state.is_unverified else "",
+        pages=_pages(dag_id, run_id, is_asked=is_asked),
         now=datetime.now(UTC),
         holds=holds(session, dag_id, report.connection_id) if is_active else (),
         superseded=superseded_by(session, dag_run, folder) if is_active and state.is_before_writes else "",
@@ -89,6 +89,18 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
     tag = f'"{sha256(html.encode()).hexdigest()}"'
     known = request.headers.get("if-none-match", "").removeprefix("W/")  # weak: a proxy has compressed it
     return Response(status_code=304) if known == tag else HTMLResponse(html, headers={"ETag": tag})
+
+
+def _pages(dag_id: str, run_id: str, *, is_asked: bool) -> dict[Action, str]:
+    """Airflow's pages on which people act on the run."""
+    asked = {Action.ANSWER: answer_url(dag_id, run_id, APPROVE_TASK)} if is_asked else {}
+    return asked | {
+        Action.FIND_CAUSE: run_url(dag_id, run_id),
+        Action.VERIFY_AGAIN: task_url(dag_id, run_id, VERIFY_TASK),
+        Action.GO_ON: task_url(dag_id, run_id, FIRST_WRITING_TASK),
+        Action.START_ANEW: dag_url(dag_id),
+        **dict.fromkeys((Action.STOP, Action.CANCEL, Action.ROLL_BACK), dag_url(CANCEL_DAG)),
+    }
 
 
 def holds(session: Session, dag_id: str, connection_id: str) -> tuple[str, ...]:

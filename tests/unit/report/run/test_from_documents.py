@@ -75,7 +75,9 @@ def test_a_run_that_did_not_note_more_of_the_controller_than_its_broker_has_no_v
 def test_failed_checks_come_first() -> None:
     checked = report(decision=samples.decision(), verification=samples.verification()).verification
     assert checked is not None
-    assert [check.passed for check in checked.checks] == [False, True, True]
+    failed = [not check.passed for check in checked.checks]
+    assert failed == sorted(failed, reverse=True)
+    assert 17 < sum(failed) < len(failed)
 
 
 def test_each_limit_says_how_much_of_it_the_candidate_uses() -> None:

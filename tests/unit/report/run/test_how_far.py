@@ -71,7 +71,16 @@ def test_the_time_left_holds_the_plans_time_and_the_pace_of_this_run() -> None:
     # 82 of 287 GiB are left: 0.9 to 1.5 times 51 min by the plan, 12 min as fast as it went so far.
     assert words.rest == "12 min–1 h 17 min"
     assert words.ends == "2026-05-03 15:22–16:27 UTC"
-    assert words.basis == ("by this run so far, and 0.9–1.5 times the plan: too few earlier runs here for more")
+    assert words.basis == "12 min at its pace since 14:41; 46 min–1 h 17 min by 0.9–1.5 times the plan"
+
+
+def test_the_time_left_says_what_it_rests_on() -> None:
+    earlier = {"ratios": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5], "last": [], "problems": []}
+    assert live_words(report(estimate=earlier), None).basis == (
+        "12 min at its pace since 14:41; 54 min–1 h 15 min by the plan and 6 earlier runs here"
+    )
+    just_begun = samples.progress(bytes_copied=samples.GIB, partitions_done=0)
+    assert live_words(report(progress=just_begun), None).basis == "2 h 42 min–4 h 29 min by 0.9–1.5 times the plan"
 
 
 def test_another_throttle_changes_the_time_left() -> None:
@@ -166,7 +175,7 @@ def test_what_happened_comes_newest_first_out_of_every_file() -> None:
     }  # fmt: skip
     told = [event.text for event in live_words(report(**documents), None).events]
     assert told == [
-        "Verified: 1 check failed",
+        "Verified: 17 of 34 moves are not in place",
         "Throttle taken off; the values from before it are back",
         "olive asked.",
         "olive asked for no further batch",
