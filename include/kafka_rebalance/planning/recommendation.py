@@ -23,6 +23,7 @@ from kafka_rebalance.model.settings import (
 )
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.shortfall import Shortfall
+from kafka_rebalance.planning.rules.goals import goal_of
 
 # Among equals this order decides. Kafka's own assignment is never recommended.
 _PREFERRED = (BALANCED, OPTIMAL, LIGHT, LEADERS_ONLY)
@@ -55,9 +56,28 @@ def recommend(settings: Settings, plans: Sequence[DescribedCandidate]) -> Recomm
     if within := [plan for plan in met if plan.shortfall_after.is_met_exactly] or met:
         return _recommended(settings, plans, min(within, key=_cost), Why.CHEAPEST)
     if at_work:
-        nearest = min(at_work, key=lambda plan: (plan.shortfall_after.distance, _cost(plan)))
-        return _recommended(settings, plans, nearest, Why.NEAREST)
+        return _recommended(settings, plans, _nearest(settings, at_work), Why.NEAREST)
     return Recommendation(None, _why_none(settings, ours), settings.tolerance)
+
+
+def _nearest(settings: Settings, at_work: Sequence[DescribedCandidate]) -> DescribedCandidate:
+    """The nearest one to the tolerance.
+
+    If the job does not ask for evenness, it is another one that does as much of the job, copies no more, and leaves its
+    worst broker nearer: the job alone does not pay for what further brokers gain.
+    """
+    nearest = min(at_work, key=lambda plan: (plan.shortfall_after.distance, _cost(plan)))
+    if goal_of(settings, LIGHT).balances:
+        return nearest
+    reached = nearest.shortfall_after
+    better = [
+        plan
+        for plan in at_work
+        if plan.copied_bytes <= nearest.copied_bytes
+        and plan.shortfall_after.distance[:2] <= reached.distance[:2]
+        and plan.shortfall_after.furthest < reached.furthest - _AS_EVEN
+    ]
+    return min(better, key=_cost, default=nearest)
 
 
 def _rank(reached: Shortfall) -> tuple[int, int, float, bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,35 @@ def test_where_none_is_within_the_tolerance_the_nearest_is_recommended() -> None
     assert recommend(Settings(), [like(far), left]).candidate == "light"
     nowhere = replace(balanced, shortfall_after=balanced.shortfall_before)
     assert recommend(Settings(), [nowhere]).why is Why.NOTHING_NEARER
+
+
+@pytest.mark.parametrize(("job", "chosen"), [("replication_factor", "light"), ("balance", "balanced")])
+def test_a_job_that_does_not_ask_for_evenness_is_not_answered_by_a_dearer_plan_whose_worst_broker_is_further_off(
+    job: str, chosen: str
+) -> None:
+    """`balanced` has more brokers within the tolerance. Only the job `balance` asks for that."""
+    plan = plan_of(FOUR, EMPTY_FOURTH)
+    balanced = replace(plan, shortfall_after=replace(plan.shortfall_after, excess=0.1, furthest=0.18))
+    light = like(replace(plan, shortfall_after=replace(plan.shortfall_after, excess=0.2, furthest=0.15)))
+    settings = Settings.from_mapping({"job": job} | ({"replication_factor": 3} if job == "replication_factor" else {}))
+    found = recommend(settings, [light, balanced])
+    assert (found.candidate, found.why) == (chosen, Why.NEAREST)
+    dearer = like(light, moved_bytes=light.copied_bytes + 1)
+    assert recommend(settings, [dearer, balanced]).candidate == "balanced"
+    undone = replace(light, shortfall_after=replace(light.shortfall_after, undone=1))
+    assert recommend(settings, [undone, balanced]).candidate == "balanced"
+
+
+def test_a_higher_factor_takes_the_candidate_that_copies_less_and_ends_nearer(tmp_path: Path) -> None:
+    """No candidate is within the tolerance: the partitions differ too much in size."""
+    drawn = random.Random(0)
+    lists = [[drawn.choice((1, 1, 2, 3, 3, 4))] for _ in range(30)]
+    sizes = [int(drawn.paretovariate(0.9) * 1000) for _ in lists]
+    rows = partition_rows(lists, size_bytes=sizes, bytes_in_per_second=[size / 100 for size in sizes])
+    found = proposed(tmp_path, FOUR, rows, job="replication_factor", replication_factor=4)
+    light, balanced = (candidate(found, name) for name in ("light", "balanced"))
+    assert (found["recommended"], found["recommendation"]["why"]) == ("light", Why.NEAREST)
+    assert light["moved_bytes"] <= balanced["moved_bytes"]
 
 
 def test_an_even_cluster_has_nothing_to_recommend(tmp_path: Path) -> None:
