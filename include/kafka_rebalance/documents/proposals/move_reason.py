@@ -25,6 +25,7 @@ class ReasonKind(Enum):
     SPREADS_RACKS = auto()
     EVENS = auto()  # `broker` gives to `other` in the `metric` in which they are furthest apart
     TAKES_OFF = auto()  # from a broker that the job should empty
+    DEMOTES = auto()  # from a broker that should lead nothing
     MAKES_ROOM = auto()
     MAKES_UP_FOR_LEADERS = auto()
     MAY_NOT_RECEIVE = auto()  # `other` has less than the broker that receives; `shares` are theirs, its own last
@@ -53,6 +54,7 @@ _TEXTS = {
     ReasonKind.SPREADS_RACKS: "spreads the replicas over more racks",
     ReasonKind.EVENS: "broker {broker} has {has} of its share of {noun}, broker {other} {other_has}: {amount}",
     ReasonKind.TAKES_OFF: "takes {noun} off broker {broker}, which is to be emptied",
+    ReasonKind.DEMOTES: "takes {noun} off broker {broker}, which is to lead nothing",
     ReasonKind.MAKES_ROOM: "makes room on broker {broker} for what other moves bring there",
     ReasonKind.MAKES_UP_FOR_LEADERS: "makes up for leaders that other moves give to broker {broker}",
     ReasonKind.MAY_NOT_RECEIVE: "broker {other} has less of its share of {noun} ({other_has}), but may not receive",

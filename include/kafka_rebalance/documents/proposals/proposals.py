@@ -103,11 +103,12 @@ class FirstFull:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """The brokers that the job should empty, and what they hold."""
+    """The brokers that the job should empty, and what they hold. A job of leaders alone only takes leadership away."""
 
     brokers: tuple[int, ...]
     replicas: int
     bytes: int
+    leaders: int | None = omitted()  # partitions that they lead
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from kafka_rebalance.documents.proposals.candidate_figures import MoveGroup
 from kafka_rebalance.documents.proposals.move_reason import MoveReason, ReasonKind, multiple_in_words
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.settings import LEADERS_ALONE
 from kafka_rebalance.planning.evenness.scores import ratios
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem, added
 from kafka_rebalance.planning.problem.loads import (
@@ -41,6 +42,8 @@ class Reasons:
         self._index = {broker: number for number, broker in enumerate(problem.brokers.tolist())}
         self._brokers = problem.brokers
         self._leaving: list[bool] = problem.leaving.tolist()
+        is_demoted = problem.settings.job in LEADERS_ALONE
+        self._takes = ReasonKind.DEMOTES if is_demoted else ReasonKind.TAKES_OFF  # from brokers that leave
         self._relative: list[list[float]] = relative.tolist()
         self._givers: list[int] = np.flatnonzero(problem.evened & ~problem.receivers).tolist()
         self._fair: list[list[float]] = ratios(loads_now(problem), shares(problem)).tolist() if self._givers else []
@@ -90,7 +93,7 @@ class Reasons:
                             tells, apart, chosen = off, high - low, (giver, taker, metric)
         giver, taker, metric = chosen
         if self._leaving[self._index[giver]]:
-            return (MoveReason(ReasonKind.TAKES_OFF, giver, metric=METRICS[metric]),)
+            return (MoveReason(self._takes, giver, metric=METRICS[metric]),)
         both = self._of(giver, metric), self._of(taker, metric)
         amount = float(self._weights[row, metric])
         evens = MoveReason(ReasonKind.EVENS, giver, taker, METRICS[metric], both, amount)

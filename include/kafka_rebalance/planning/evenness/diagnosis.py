@@ -10,7 +10,7 @@ from kafka_rebalance.documents.disks import FullestLogDir
 from kafka_rebalance.documents.proposals.proposals import BrokerShare, Diagnosis, FirstFull, FullestDisk, Leaving, Off
 from kafka_rebalance.planning.evenness.scores import ratios
 from kafka_rebalance.planning.problem.arrays import Floats, Problem
-from kafka_rebalance.planning.problem.loads import DISK, METRICS, known_metrics, loads_now, shares
+from kafka_rebalance.planning.problem.loads import DISK, LEADERS, METRICS, REPLICAS, known_metrics, loads_now, shares
 from kafka_rebalance.planning.rules.disk_limits import sized_disks, used_bytes
 from kafka_rebalance.planning.rules.rack_rule import broken_now
 
@@ -90,8 +90,9 @@ def first_full(problem: Problem) -> FirstFull | None:
 
 
 def _leaving(problem: Problem, loads: Floats) -> Leaving | None:
-    leaving = problem.leaving & (loads[:, 0] > 0)
+    leaving = problem.leaving & (loads[:, REPLICAS] > 0)
     if not leaving.any():
         return None
     brokers = tuple(problem.brokers[leaving].tolist())
-    return Leaving(brokers, int(loads[leaving, 0].sum()), int(loads[leaving, DISK].sum()))
+    replicas, size, leaders = (int(loads[leaving, metric].sum()) for metric in (REPLICAS, DISK, LEADERS))
+    return Leaving(brokers, replicas, size, leaders)

@@ -60,7 +60,7 @@ def brief(report: RunReport, named: Named = str) -> Brief:
     worst = focus.worst_case if focus is not None else None
     return Brief(
         why_words(outlook, report.settings.job) if outlook is not None else (),
-        otherwise_words(outlook, worst, named) if outlook is not None else (),
+        otherwise_words(outlook, report.settings.job, worst, named) if outlook is not None else (),
         _verdict(report, focus, named) if focus is not None else (),
         worst_case_words(worst, named) if worst is not None else (),
         _cost(report, focus) if focus is not None else (),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kafka_rebalance.documents.proposals.candidate_figures import WorstCase
-from kafka_rebalance.documents.proposals.proposals import Diagnosis, Off
+from kafka_rebalance.documents.proposals.proposals import Diagnosis, Leaving, Off
 from kafka_rebalance.model.metrics import Metric, noun_of
+from kafka_rebalance.model.settings import LEADERS_ALONE
 from kafka_rebalance.report.candidate.candidate_report import METRICS
 from kafka_rebalance.report.units import Named, format_bytes, format_count, format_factor, format_share
 
@@ -21,13 +22,8 @@ _SOON_DAYS = 365.0
 def why_words(outlook: Diagnosis, job: str) -> tuple[str, ...]:
     """What is uneven or wrong, in sentences. Of the loads, only those that the job evens out."""
     said = []
-    leaving = outlook.leaving
-    if leaving is not None:
-        is_are, holds = ("is", "holds") if len(leaving.brokers) == 1 else ("are", "hold")
-        said.append(
-            f"Broker {', '.join(map(str, leaving.brokers))} {is_are} to be emptied and {holds} "
-            f"{format_count(leaving.replicas, 'replica', 'replicas')}, {format_bytes(leaving.bytes)}."
-        )
+    if outlook.leaving is not None:
+        said.append(_leaving_words(outlook.leaving, job))
     if outlook.rack_violations:
         count = format_count(outlook.rack_violations, "partition has", "partitions have")
         said.append(f"{count} replicas on fewer racks than possible.")
@@ -48,6 +44,18 @@ def why_words(outlook: Diagnosis, job: str) -> tuple[str, ...]:
     return tuple(said)
 
 
+def _leaving_words(leaving: Leaving, job: str) -> str:
+    brokers, is_one = ", ".join(map(str, leaving.brokers)), len(leaving.brokers) == 1
+    said = f"Broker {brokers} {'is' if is_one else 'are'} to"
+    if job not in LEADERS_ALONE:
+        replicas = format_count(leaving.replicas, "replica", "replicas")
+        return f"{said} be emptied and {'holds' if is_one else 'hold'} {replicas}, {format_bytes(leaving.bytes)}."
+    led = ""
+    if leaving.leaders is not None:
+        led = f" and {'leads' if is_one else 'lead'} {format_count(leaving.leaders, 'partition', 'partitions')}"
+    return f"{said} lead nothing{led}. {'It keeps its' if is_one else 'They keep their'} replicas."
+
+
 def _off_words(off: Off, tolerance: float) -> str:
     high, low = off.highest, off.lowest
     carried = []
@@ -63,7 +71,7 @@ def _off_words(off: Off, tolerance: float) -> str:
     return f"{noun_of(off.metric).capitalize()}: {', '.join(carried)}; {', '.join(beyond)}."
 
 
-def otherwise_words(outlook: Diagnosis, worst: WorstCase | None, named: Named) -> tuple[str, ...]:
+def otherwise_words(outlook: Diagnosis, job: str, worst: WorstCase | None, named: Named) -> tuple[str, ...]:
     """What happens if nobody does anything, in sentences."""
     said = []
     first = outlook.first_full
@@ -78,7 +86,7 @@ def otherwise_words(outlook: Diagnosis, worst: WorstCase | None, named: Named) -
     if rack is not None and rack.today.partitions:
         lost = format_count(rack.today.partitions, "partition", "partitions")
         said.append(f"Losing rack {named(str(rack.today.lost))} takes the last replica in sync from {lost}.")
-    if outlook.leaving is not None:
+    if outlook.leaving is not None and job not in LEADERS_ALONE:
         brokers = ", ".join(map(str, outlook.leaving.brokers))
         said.append(f"Broker {brokers} cannot be switched off without losing replicas.")
     if not said:

@@ -39,7 +39,7 @@ def test_what_is_to_be_emptied_and_racks_that_share_a_fate_are_told() -> None:
     racks = {1: "a", 2: "a", 3: "b"}
     rows = broker_rows([1, 2, 3, 4], racks | {4: "b"})
     problem = problem_of(rows, partition_rows([[1, 2], [2, 3]]), job="drain", drain=[3])
-    assert in_json(outlook(problem))["leaving"] == {"brokers": [3], "replicas": 1, "bytes": 1_000}
+    assert in_json(outlook(problem))["leaving"] == {"brokers": [3], "replicas": 1, "bytes": 1_000, "leaders": 0}
     shared = problem_of(broker_rows([1, 2, 3], racks), partition_rows([[1, 2], [2, 3]]))
     assert in_json(outlook(shared))["rack_violations"] == 1
 

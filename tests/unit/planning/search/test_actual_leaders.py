@@ -125,6 +125,7 @@ def test_leaders_with_drain_takes_leadership_away_from_a_broker_and_copies_nothi
     moved = {str(move.topic_partition): move for move in plan.candidate.moves}
     assert moved["orders-1"].before == moved["orders-1"].after  # an election alone takes it away
     assert plan.loads_after[0, METRICS.index("replicas")] == 3  # the broker keeps what it holds
+    assert not any("emptied" in move.reason for move in plan.candidate.moves)
 
 
 def test_copies_come_from_who_leads_now() -> None:
