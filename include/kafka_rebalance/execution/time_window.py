@@ -57,22 +57,24 @@ class Window:
         return next((o for o in openings(self.recurring, now) if max(now, o.opens_at) + longest <= o.closes_at), None)
 
     def closed_for(self, seconds: float, now: datetime) -> str | None:
-        """Why a batch that takes so many seconds may not begin; None if it may."""
+        """Why a batch that takes up to so many seconds may not begin; None if it may."""
         if self.finish_by is None or now + timedelta(seconds=seconds) <= self.finish_by:
             return None
         return (
-            f"it is predicted to take {seconds:.0f} s from {now.isoformat(timespec='seconds')} on, so it would end "
-            f"after finish_by, {self.finish_by.isoformat(timespec='seconds')}"
+            f"it may take up to {duration_in_words(seconds)} from {now.isoformat(timespec='seconds')} on, so it may "
+            f"end after finish_by, {self.finish_by.isoformat(timespec='seconds')}"
         )
 
-    def not_begun(self, predicted: Sequence[float], now: datetime, pace: float) -> int:
-        """How many batches of these predicted seconds, one after the other, will not begin if each takes `pace` times
-        as long. The first that may not begin ends the run, so no later one begins.
+    def not_begun(self, slowest: Sequence[float], now: datetime, lasts: Sequence[float]) -> int:
+        """How many batches, one after the other from `now` on, will not begin if each takes the seconds of `lasts`.
+
+        `slowest`: what each may take, which is what holds it back. The first that may not begin ends the run, so no
+        later one begins.
         """
-        for at, seconds in enumerate(predicted):
-            if self.closed_for(seconds, now) is not None:
-                return len(predicted) - at
-            now += timedelta(seconds=seconds * pace)
+        for at, (most, seconds) in enumerate(zip(slowest, lasts, strict=True)):
+            if self.closed_for(most, now) is not None:
+                return len(slowest) - at
+            now += timedelta(seconds=seconds)
         return 0
 
 

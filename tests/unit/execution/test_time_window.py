@@ -29,7 +29,7 @@ def test_a_window_says_when_a_batch_may_begin() -> None:
     at = NOW + timedelta(hours=2)
     assert window.waits_until(at) is None
     assert window.closed_for(3600, at) is None
-    assert "would end after finish_by, 2026-11-22T02:00:00+01:00" in (window.closed_for(3601, at) or "")
+    assert "it may end after finish_by, 2026-11-22T02:00:00+01:00" in (window.closed_for(3601, at) or "")
     assert read_window(window.to_mapping()) == window
     assert read_window({}) == read_window({"not_before": "", "finish_by": None}) == Window()
 
@@ -50,8 +50,15 @@ def test_the_first_batch_that_could_not_end_in_time_holds_back_all_after_it(
 ) -> None:
     predicted = [600.0, 900.0, 300.0, 1800.0]
     window = Window(finish_by=NOW + timedelta(minutes=minutes))
-    assert window.not_begun(predicted, NOW, pace) == not_begun
-    assert Window().not_begun(predicted, NOW, 9.0) == 0
+    lasts = [seconds * pace for seconds in predicted]
+    assert window.not_begun(predicted, NOW, lasts) == not_begun
+    assert Window().not_begun(predicted, NOW, lasts) == 0
+
+
+def test_a_batch_is_held_back_by_what_it_may_take_and_not_by_what_it_takes() -> None:
+    window = Window(finish_by=NOW + timedelta(minutes=20))
+    assert window.not_begun([600.0, 900.0], NOW, [300.0, 300.0]) == 0
+    assert window.not_begun([600.0, 901.0], NOW, [300.0, 300.0]) == 1
 
 
 # Windows of every week

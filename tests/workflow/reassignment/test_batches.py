@@ -232,11 +232,10 @@ def test_a_run_waits_deferred_until_its_time(run: SimulatedRun, cluster: Simulat
 
 
 def test_no_batch_begins_that_could_not_finish_in_time(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    """By the plan it takes 6 s. Without earlier runs, half as long again is assumed."""
     first_batch_done(run, cluster)
-    give_window(run, finish_by=datetime.now(UTC) + timedelta(seconds=2))
-    with pytest.raises(
-        AirflowFailException, match=r"StoppedError: Batch 2 was not requested: it is predicted to take 6 s .*"
-    ):
+    give_window(run, finish_by=datetime.now(UTC) + timedelta(seconds=8))
+    with pytest.raises(AirflowFailException, match=r"StoppedError: Batch 2 was not requested: it may take up to 9 s "):
         run.request()
     assert len(cluster.requests) == 1
     run.release()
@@ -252,7 +251,7 @@ def test_a_pause_ends_with_the_time_window(run: SimulatedRun, cluster: Simulated
     assert waiting.look(time.time() + 3601, lambda _: None) == BatchSeen(BatchState.READY)
     waiting.close()
     give_window(run, finish_by=datetime.now(UTC) - timedelta(seconds=1))
-    with pytest.raises(AirflowFailException, match="would end after finish_by"):
+    with pytest.raises(AirflowFailException, match="may end after finish_by"):
         run.resume({"state": "ready"})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka_rebalance.execution.eta import MIN_SECONDS, EtaRange, eta_range
 from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, above_least_words, off_share
 from kafka_rebalance.report.run.recurring_windows import fit_planned
@@ -55,16 +54,6 @@ def key_figures(report: RunReport, candidate: CandidateReport) -> KeyFigures:
     )
 
 
-def takes(report: RunReport, candidate: CandidateReport) -> EtaRange | None:
-    """How long the plan takes here, by earlier runs; None if the plan has no time."""
-    seconds = candidate.planned_seconds
-    if seconds is None:
-        return None
-    if seconds < MIN_SECONDS:
-        return EtaRange(seconds, seconds, 0)
-    return eta_range(seconds, report.estimate.ratios if report.estimate is not None else ())
-
-
 def _copies(candidate: CandidateReport) -> KeyFigure:
     if not candidate.moved_bytes:
         return KeyFigure("Copies", "nothing", "least", Tone.GOOD, _moves(candidate))
@@ -82,7 +71,7 @@ def _moves(candidate: CandidateReport) -> str:
 
 
 def _takes(report: RunReport, candidate: CandidateReport) -> KeyFigure:
-    found = takes(report, candidate)
+    found = report.takes(candidate)
     if found is None:
         return KeyFigure("Takes", UNKNOWN, UNKNOWN, Tone.CALM, "no throttle is set yet")
     window = report.window
@@ -98,7 +87,7 @@ def _takes(report: RunReport, candidate: CandidateReport) -> KeyFigure:
         elif openings > 1:
             word, tone = f"takes {openings} windows", Tone.ATTENTION
     if window.finish_by is not None:
-        in_time = ends_in_time(window, report.observed_at, found.low, found.high)
+        in_time = ends_in_time(report, candidate)
         word, tone = ("fits", Tone.GOOD) if in_time else ("does not fit", Tone.BAD)
         if in_time is None:
             word, tone = "may not fit", Tone.ATTENTION

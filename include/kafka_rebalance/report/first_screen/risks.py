@@ -10,7 +10,6 @@ from kafka_rebalance.documents.segments import CandidateSegments
 from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
 from kafka_rebalance.execution.window_fit import NoRoom
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
-from kafka_rebalance.report.first_screen.key_figures import takes
 from kafka_rebalance.report.run.recurring_windows import fit_planned
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.time_window import ends_in_time
@@ -62,7 +61,7 @@ def _segments_of(report: RunReport, candidate: CandidateReport) -> CandidateSegm
 
 
 def _misses_window(report: RunReport, candidate: CandidateReport) -> Iterator[Risk]:
-    found, window = takes(report, candidate), report.window
+    found, window = report.takes(candidate), report.window
     planned = fit_planned(report, candidate) if window.recurring else None
     if planned is not None and planned.ends_at is None:
         batches = format_count(candidate.batches, "batch", "batches")
@@ -74,7 +73,7 @@ def _misses_window(report: RunReport, candidate: CandidateReport) -> Iterator[Ri
         )
     if found is None or window.finish_by is None:
         return
-    in_time = ends_in_time(window, report.observed_at, found.low, found.high)
+    in_time = ends_in_time(report, candidate)
     if in_time:
         return
     how = "may not end" if in_time is None else "cannot end"

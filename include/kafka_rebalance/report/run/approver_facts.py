@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from kafka_rebalance.documents.proposals.candidate_figures import Reason, StaysBehind
 from kafka_rebalance.documents.proposals.rates import CandidateRates
 from kafka_rebalance.documents.snapshot import AutomaticElections
-from kafka_rebalance.execution.eta import MIN_SECONDS, eta_range
 from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
 from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, above_least_words
@@ -82,7 +81,7 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
         finishes = report.finishes_in(focus)
         facts.append(("Takes", finishes or f"{about(focus.planned_seconds)} by the plan"))
         # From the first batch on, the page compares their progress with the window instead.
-        window = "" if report.execution.batches else _window(report, focus, focus.planned_seconds)
+        window = "" if report.execution.batches else _window(report, focus)
         facts += [(WINDOW, window)] if window else []
     if focus.peak_disk_fraction is not None:
         facts.append(("Fullest disk meanwhile", f"{format_share(focus.peak_disk_fraction)}{_of_unknown_size(focus)}"))
@@ -114,12 +113,8 @@ def _of_unknown_size(focus: CandidateReport) -> str:
     return f" of the disks whose size is known; it is not known for broker {named}"
 
 
-def _window(report: RunReport, focus: CandidateReport, seconds: float) -> str:
-    ratios = report.estimate.ratios if report.estimate is not None and seconds >= MIN_SECONDS else None
-    found = None if ratios is None else eta_range(seconds, ratios)
-    low, high = (seconds, seconds) if found is None else (found.low, found.high)
-    asked = window_words(report.window, report.observed_at, low, high)
-    return "; ".join(filter(None, (asked, policy_window_words(report, focus))))
+def _window(report: RunReport, focus: CandidateReport) -> str:
+    return "; ".join(filter(None, (window_words(report, focus), policy_window_words(report, focus))))
 
 
 def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], ...]:

@@ -19,7 +19,7 @@ from kafka_rebalance.documents.segments import SegmentReport
 from kafka_rebalance.documents.snapshot import AutomaticElections
 from kafka_rebalance.documents.verification import Verification
 from kafka_rebalance.execution.approval_rules import OFFERED, on_buttons
-from kafka_rebalance.execution.eta import ASSUMED, MIN_SECONDS, eta_range, with_controller
+from kafka_rebalance.execution.eta import ASSUMED, MIN_SECONDS, EtaRange, eta_range, with_controller
 from kafka_rebalance.execution.time_window import Window
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.finding import Finding
@@ -117,12 +117,20 @@ class RunReport:
             return candidate.makespan_seconds
         return candidate.makespan_seconds * planned / bytes_per_second
 
+    def takes(self, candidate: CandidateReport) -> EtaRange | None:
+        """How long the plan takes here, by earlier runs; None if the plan has no time."""
+        seconds = candidate.planned_seconds
+        if seconds is None:
+            return None
+        if seconds < MIN_SECONDS:  # too short for a range that says anything
+            return EtaRange(seconds, seconds, 0)
+        return eta_range(seconds, self.estimate.ratios if self.estimate is not None else ())
+
     def finishes_in(self, candidate: CandidateReport) -> str:
         """How long the plan takes here, by earlier runs: `38–52 min, from 12 runs here`; empty if nobody can say."""
-        seconds = candidate.planned_seconds
-        if self.estimate is None or seconds is None or seconds < MIN_SECONDS:
+        seconds, found = candidate.planned_seconds, self.takes(candidate)
+        if self.estimate is None or found is None or seconds is None or seconds < MIN_SECONDS:
             return ""
-        found = eta_range(seconds, self.estimate.ratios)
         between, runs = format_range(found.low, found.high), format_count(found.runs, "run", "runs")
         if found.is_measured:
             return f"{between}, from {runs} here"

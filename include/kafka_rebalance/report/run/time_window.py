@@ -9,28 +9,37 @@ from datetime import datetime, timedelta
 from kafka_rebalance.documents.reassignment.progress import Progress
 from kafka_rebalance.execution.eta import EtaRange, eta_range, with_controller
 from kafka_rebalance.execution.time_window import Window
+from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.run.recurring_windows import slowest, windows_now
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.units import format_count, format_time
 
 
-def ends_in_time(window: Window, observed_at: datetime, low: float, high: float) -> bool | None:
-    """Whether a plan that takes `low` to `high` seconds ends by `finish_by`; None: only at the quick estimate."""
-    assert window.finish_by is not None
-    left = (window.finish_by - max(observed_at, window.not_before or observed_at)).total_seconds()
-    return True if high <= left else None if low <= left else False
+def ends_in_time(report: RunReport, candidate: CandidateReport) -> bool | None:
+    """Whether the plan ends by `finish_by`; None: only at the quick estimate, or nobody knows how long it takes."""
+    window, found = report.window, report.takes(candidate)
+    if window.finish_by is None or found is None:
+        return None
+    left = (window.finish_by - max(report.observed_at, window.not_before or report.observed_at)).total_seconds()
+    return True if _slowest(report, candidate) <= left else None if found.low <= left else False
 
 
-def window_words(window: Window, observed_at: datetime, low: float, high: float) -> str:
-    """Whether a plan that takes `low` to `high` seconds fits its window; empty without a window."""
-    said = []
+def _slowest(report: RunReport, candidate: CandidateReport) -> float:
+    """The slow end of the plan's time: what the run holds a batch back by, of all batches together."""
+    return sum(slowest(report, (candidate.planned_seconds or 0.0,)))
+
+
+def window_words(report: RunReport, candidate: CandidateReport) -> str:
+    """Whether the plan fits the window that was asked for; empty without one."""
+    window, observed_at, said = report.window, report.observed_at, []
     if window.not_before is not None:
         said.append(f"starts at {format_time(window.not_before)} at the earliest, with lock and throttle")
         if window.not_before > observed_at:
             said.append("an earlier approval expires as if it was given then")
     if window.finish_by is not None:
-        end, slow, in_time = window.finish_by, timedelta(seconds=high), ends_in_time(window, observed_at, low, high)
+        end, in_time = window.finish_by, ends_in_time(report, candidate)
         if in_time:
+            slow = timedelta(seconds=_slowest(report, candidate))
             said.append(
                 f"if started by {format_time(end - slow)}, it ends by {format_time(end)} even at the slow estimate"
             )
@@ -83,7 +92,7 @@ def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -
     tone = "quiet"
     if window.finish_by is not None:
         until = f"until {format_time(window.finish_by)}"
-        words, tone = _held_against(window, window.finish_by, left) if left is not None else ("", tone)
+        words, tone = _held_against(report, window.finish_by, left) if left is not None else ("", tone)
         said.append(f"{until}: {words}" if words else until)
     return WindowWords(f"Window {' '.join(said)}.", tone) if said else None
 
@@ -99,10 +108,10 @@ def _recurring_now(report: RunReport, left: _Left | None, now: datetime | None) 
     return WindowWords(text, "quiet" if is_whole else "problem")
 
 
-def _held_against(window: Window, finish_by: datetime, left: _Left) -> tuple[str, str]:
+def _held_against(report: RunReport, finish_by: datetime, left: _Left) -> tuple[str, str]:
     """(words, tone)"""
     first, last = (left.at + timedelta(seconds=seconds) for seconds in (left.low, left.high))
-    few, many = (_not_begun(window, left, seconds) for seconds in (left.low, left.high))
+    few, many = (_not_begun(report, left, seconds) for seconds in (left.low, left.high))
     if last <= finish_by and not many:
         return f"the run will end in time, by {format_time(last)} at the latest", "quiet"
     is_sure = first > finish_by or bool(few)
@@ -110,12 +119,13 @@ def _held_against(window: Window, finish_by: datetime, left: _Left) -> tuple[str
     return f"the run {how}. {_fate(few, many, left.later)}", "problem" if is_sure else "ask"
 
 
-def _not_begun(window: Window, left: _Left, seconds: float) -> int:
+def _not_begun(report: RunReport, left: _Left, seconds: float) -> int:
     """How many later batches do not start if the rest takes `seconds`."""
     if not left.later:
         return 0
     pace = seconds / (left.this + sum(left.later))
-    return window.not_begun(left.later, left.at + timedelta(seconds=left.this * pace), pace)
+    lasts = [one * pace for one in left.later]
+    return report.window.not_begun(slowest(report, left.later), left.at + timedelta(seconds=left.this * pace), lasts)
 
 
 def _fate(few: int, many: int, later: Sequence[float] | None) -> str:

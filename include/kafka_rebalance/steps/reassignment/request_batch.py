@@ -51,7 +51,7 @@ from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.lease_files import rate_in_force
 from kafka_rebalance.steps.throttle.suspend_throttle import set_for_batch, suspend
 from kafka_rebalance.steps.throttle.throttle_in_force import check_throttle_in_force
-from kafka_rebalance.steps.throttle.wait_for_window import wait_for_window
+from kafka_rebalance.steps.throttle.wait_for_window import longest_seconds, wait_for_window
 
 log = logging.getLogger(__name__)
 
@@ -257,7 +257,7 @@ class Visit:
         wait = self._pause(plan, where, batch, at_once) or _wait(plan, view, where, now)
         if wait is not None:
             return wait
-        closed = plan.window.closed_for(predicted_seconds(at_once, rate_in_force(plan.folder)), now)
+        closed = plan.window.closed_for(longest_seconds(plan, at_once), now)
         if closed is not None:
             raise _stopped(plan, where, f"Batch {batch.number} was not requested: {closed}.")
         plan = check_before_write(self.deployment, cluster, self.connection, plan, view, where, requesting=batch)

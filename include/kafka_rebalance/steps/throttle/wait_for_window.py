@@ -1,4 +1,4 @@
-"""Whether a run's next moves wait until a recurring window opens."""
+"""How long a run's next moves may take, and whether they wait until a recurring window opens."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.throttle.lease_files import rate_in_force
 
 
+def longest_seconds(plan: ApprovedPlan, moves: Sequence[Move]) -> float:
+    """What these moves may take at once, at the slow end of the estimate. Every window holds them back by this."""
+    estimate = ESTIMATE_FILE.read_if_there(plan.folder)
+    ratios = estimate.ratios if estimate is not None else ()
+    return slowest_seconds(predicted_seconds(moves, rate_in_force(plan.folder)), ratios)
+
+
 def wait_for_window(
     deployment: Deployment, plan: ApprovedPlan, moves: Sequence[Move], *, is_paused: bool = False
 ) -> Wait | None:
@@ -27,9 +34,5 @@ def wait_for_window(
         return None
     policy = deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"])
     ends = approval_ends(plan.decision["approved_at"], policy.approval_expires_after_seconds, not_before=plan.begins_at)
-    estimate = ESTIMATE_FILE.read_if_there(plan.folder)
-    seconds = slowest_seconds(
-        predicted_seconds(moves, rate_in_force(plan.folder)), estimate.ratios if estimate is not None else ()
-    )
-    until = pause_until(plan.window, seconds, clock.utc_now(), ends, is_paused=is_paused)
+    until = pause_until(plan.window, longest_seconds(plan, moves), clock.utc_now(), ends, is_paused=is_paused)
     return None if until is None else Wait(plan.connection_id, str(plan.folder), not_before=until)

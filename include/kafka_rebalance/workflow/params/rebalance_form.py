@@ -34,7 +34,7 @@ REBALANCE_PARAMS: dict[str, Param] = {
     "finish_by": optional(
         "string",
         "Finish by",
-        "No batch begins whose predicted end is later. Give the zone.",
+        "No batch begins that may end later, by the slow end of its estimate. Give the zone.",
         _LIMITS,
         format="date-time",
     ),

@@ -107,6 +107,17 @@ def test_brokers_to_be_emptied_and_rack_violations_come_first() -> None:
     assert "Broker 7, 8 cannot be switched off without losing replicas." in said.otherwise
 
 
+def test_a_broker_that_only_stops_leading_is_not_said_to_be_emptied() -> None:
+    """Job `leaders` with `drain`. An earlier version has not counted what it leads."""
+    leaving = {"brokers": [7], "replicas": 120, "bytes": 3 * samples.GIB}
+    asked = samples.snapshot(settings=samples.snapshot()["settings"] | {"job": "leaders", "drain": [7]})
+    for more, led in (({"leaders": 41}, " and leads 41 partitions"), ({}, "")):
+        plan = samples.proposals(outlook=samples.outlook(leaving=leaving | more))
+        said = brief(build_report(asked, proposals=plan, moves=samples.all_moves()))
+        assert said.why[0] == f"Broker 7 is to lead nothing{led}. It keeps its replicas."
+        assert not any("switched off" in words for words in said.otherwise)
+
+
 def test_the_verdict_has_bytes_moves_leaders_time_disk_gain_and_the_distance_to_the_bound() -> None:
     assert dict(brief(report()).verdict) == {
         "Copies": "287 GiB in 34 moves, 3 batches; within 3 % of the least possible",
@@ -152,7 +163,14 @@ def test_disks_of_unknown_size_are_named_beside_the_fullest_that_is_known() -> N
     ],
 )
 def test_the_window_is_held_against_the_range_of_times(window: Window, words: str) -> None:
-    assert window_words(window, NOW, HOUR, 2 * HOUR) == words
+    """The plan takes an hour, and earlier runs took up to twice their plan's time."""
+    plan = samples.proposals()
+    plan["candidates"][2] |= {"batches": 0, "makespan_seconds": HOUR}
+    earlier = {"ratios": [1.0, 1.0, 2.0, 2.0, 2.0], "last": [], "problems": []}
+    at = samples.snapshot(window=window.to_mapping(), observed_at=NOW.isoformat())
+    found = report(at, proposals=plan, estimate=earlier, rates=None)
+    assert found.focus is not None
+    assert window_words(found, found.focus) == words
 
 
 def test_times_are_those_of_the_throttle_that_was_approved_or_found_not_of_the_one_planned_with() -> None:
@@ -174,7 +192,7 @@ def test_what_the_controller_needs_for_each_batch_is_part_of_every_time_whatever
     found = report(samples.snapshot(window=window), proposals=proposals)
     verdict = dict(brief(found).verdict)
     assert verdict["Takes"] == "about 10 min by the plan", "leaders alone, nothing is copied"
-    assert verdict["Window"].startswith("if started by 2026-05-03 17:50:00 UTC, it ends by 2026-05-03 18:00:00 UTC")
+    assert verdict["Window"].startswith("if started by 2026-05-03 17:45:00 UTC, it ends by 2026-05-03 18:00:00 UTC")
     body = approval_body(found)
     assert "**Ends** in 9–15 min" in body
     assert body.count("| 9–15 min |") == 3
@@ -189,7 +207,7 @@ def test_what_the_controller_needs_for_each_batch_is_part_of_every_time_whatever
 def test_the_window_of_the_request_is_in_the_verdict_and_in_the_body() -> None:
     window = {"not_before": None, "finish_by": "2026-05-03T18:00:00+00:00"}
     found = report(samples.snapshot(window=window))
-    words = "if started by 2026-05-03 16:29:45 UTC, it ends by 2026-05-03 18:00:00 UTC even at the slow estimate"
+    words = "if started by 2026-05-03 15:44:37 UTC, it ends by 2026-05-03 18:00:00 UTC even at the slow estimate"
     assert dict(brief(found).verdict)["Window"] == words
     assert "**Ends** in 1 h 21 min–2 h 15 min at 95.4 MiB/s a broker, fits" in approval_body(found)
     running = report(samples.snapshot(window=window), decision=samples.decision(), batches=samples.batches())

@@ -42,12 +42,8 @@ def noted(**changes: Any) -> dict[str, Any]:
     ("finish_by", "tone", "words"),
     [
         ("16:29:00", "quiet", "the run will end in time, by 2026-05-03 16:28:09 UTC at the latest"),
-        (
-            "16:26:00",
-            "ask",
-            "may not end in time. The window stops no batch: the batch under way runs to its end",
-        ),
-        ("16:10:00", "ask", "may not end in time. Of the 3 later batches, up to 1 will not start"),
+        ("16:26:00", "ask", "may not end in time. Of the 3 later batches, up to 1 will not start"),
+        ("16:10:00", "ask", "may not end in time. Of the 3 later batches, up to 2 will not start"),
         ("15:50:00", "ask", "may not end in time. Of the 3 later batches, up to 2 will not start"),
         ("15:30:00", "problem", "cannot end in time. Of the 3 later batches, 2 to 3 will not start"),
         ("15:12:00", "problem", "cannot end in time. None of the 3 later batches will start, and their partitions"),
@@ -94,17 +90,23 @@ def test_between_two_batches_what_is_left_counts_from_now() -> None:
     found = window("15:45:00", progress=waits)
     assert found is not None
     assert found.tone == "problem"
-    assert "cannot end in time. Of the 3 later batches, 1 to 2 will not start" in found.text
+    assert "cannot end in time. Of the 3 later batches, 2 will not start" in found.text
 
 
 @pytest.mark.parametrize(
     ("finish_by", "words"),
-    [("15:59:00", "The last batch may not start"), ("15:12:00", "The last batch will not start")],
+    [("16:15:00", "The last batch may not start"), ("15:12:00", "The last batch will not start")],
 )
 def test_a_single_batch_is_not_counted(finish_by: str, words: str) -> None:
     found = window(finish_by, progress=noted(later_busiest_bytes=[35 * MINUTE]))
     assert found is not None
     assert words in found.text
+
+
+def test_the_batch_under_way_runs_to_its_end_whatever_the_window() -> None:
+    found = window("15:30:00", progress=noted(later_busiest_bytes=[]))
+    assert found is not None
+    assert "The window stops no batch: the batch under way runs to its end" in found.text
 
 
 def test_nothing_is_said_without_a_window_or_when_no_batch_will_be_begun() -> None:
