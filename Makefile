@@ -112,6 +112,11 @@ bench-controller: setup  ## measure how long a batch keeps the controller busy, 
 bench-reading: setup  ## measure how long the parts of a snapshot take without ZooKeeper, with 10,000 partitions
 	$(BIN)/python bench/reading.py
 
+.PHONY: bench-first-look
+bench-first-look: setup  ## measure kafka-rebalance check on three real brokers with 20,000 partitions, without and with ZooKeeper
+	$(BIN)/python -m bench.first_look
+	$(BIN)/python -m bench.first_look --zookeeper
+
 .PHONY: bench-size
 bench-size: setup  ## measure the snapshot of 300 brokers and 150,000 partitions, and another client beside it, into docs/
 	$(BIN)/python -m bench.size

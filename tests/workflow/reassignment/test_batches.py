@@ -232,10 +232,10 @@ def test_a_run_waits_deferred_until_its_time(run: SimulatedRun, cluster: Simulat
 
 
 def test_no_batch_begins_that_could_not_finish_in_time(run: SimulatedRun, cluster: SimulatedCluster) -> None:
-    """By the plan it takes 6 s. Without earlier runs, half as long again is assumed."""
+    """By the plan it takes 5.6 s. Without earlier runs, half as long again is assumed."""
     first_batch_done(run, cluster)
-    give_window(run, finish_by=datetime.now(UTC) + timedelta(seconds=8))
-    with pytest.raises(AirflowFailException, match=r"StoppedError: Batch 2 was not requested: it may take up to 9 s "):
+    give_window(run, finish_by=datetime.now(UTC) + timedelta(seconds=7))
+    with pytest.raises(AirflowFailException, match=r"StoppedError: Batch 2 was not requested: it may take up to 8 s "):
         run.request()
     assert len(cluster.requests) == 1
     run.release()
