@@ -139,7 +139,8 @@ def twelve(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     _well("eu-clicks", 0.14, disks=disks(11, 0.88, 3.4))
     run_at("paused", RUNS / "eu-orders" / uuid4().hex / "1")
     _well("eu-orders", 0.29)
-    _well("eu-payments", 0.18, disks=disks(7, 0.79, 24.0))
+    log_dir = {"broker": 7, "path": "/data2", "used_bytes": 86, "total_bytes": 100}
+    _well("eu-payments", 0.18, disks=disks(7, 0.79, 24.0) | {"fullest_log_dir": log_dir}, has_policy=False)
     _well("us-billing", 0.38)
     waiting(run_at("waiting", RUNS / "us-billing" / uuid4().hex / "1"), "Rebalance of us-billing: 412 GiB, about 3 h")
     _well("us-clicks", 0.33)

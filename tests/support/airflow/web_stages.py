@@ -32,11 +32,14 @@ WAITS = samples.progress(
     state="waiting",
     waiting_for=["Broker 4 is not registered. Start it. The run requests the next batch when it is back."],
 )
-ENDED = {
+_FIRST, _SECOND = samples.batches()["batches"]
+_LAST = {"number": 3, "partitions": 10, "bytes": 31 * samples.GIB, "created_at": "2026-05-03T15:35:09+00:00"}
+ENDED = {  # all 34 partitions
     "format_version": 1,
     "batches": [
-        batch | {"state": "done", "finished_at": "2026-05-03T15:35:00+00:00", "measured_bytes": measured}
-        for batch, measured in zip(samples.batches()["batches"], (166 * samples.GIB, None), strict=True)
+        _FIRST | {"measured_bytes": 166 * samples.GIB},
+        _SECOND | {"state": "done", "finished_at": "2026-05-03T15:35:00+00:00", "measured_bytes": 97 * samples.GIB},
+        _LAST | {"state": "done", "finished_at": "2026-05-03T15:38:20+00:00", "measured_bytes": None},
     ],
 }
 STAGES: dict[str, dict[str, Any]] = {

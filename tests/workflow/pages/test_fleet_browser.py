@@ -63,6 +63,8 @@ def test_the_first_screen_says_of_twelve_clusters_which_one_needs_somebody_why_a
     assert by_name["eu-billing"][:2] == ["act\nVerification failed", "Open the run"]
     assert by_name["eu-clicks"][0] == "act\nThe disk of broker 11 is full in 3 d"
     assert by_name["eu-clicks"][4] == "88 %, broker 11\nfull in 3 d"
+    assert by_name["eu-payments"][1] == "Make a plan\nread-only"
+    assert by_name["eu-payments"][4] == "86 %, /data2 of broker 7\nfull in 24 d"
     assert by_name["us-billing"][1].startswith("Answer\nasked ")
     assert by_name["us-clicks"][2] == "71 %\n12 min–2 h 35 min left"
     assert by_name["us-ledger"][6] == "frozen"

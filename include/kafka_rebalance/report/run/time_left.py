@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -27,7 +28,7 @@ class LiveWords:
 
     rest: str
     ends: str
-    basis: str
+    basis: tuple[tuple[str, str], ...]  # what the time left rests on: (seconds in words, by what)
     silence: str
     is_in_place: bool  # every batch is in place, and the verification follows
     window: WindowWords | None
@@ -59,7 +60,7 @@ def live_words(report: RunReport, now: datetime | None, *, is_active: bool = Tru
     return LiveWords(
         rest=format_range(left.low, left.high) if left else "",
         ends=_ends(report, left) if left else "",
-        basis=_basis(rest) if rest is not None else "",
+        basis=tuple(_basis(rest)) if rest is not None else (),
         silence=_ended(report) if not is_active else _silence(report, now) if now else "",
         is_in_place=is_in_place,
         window=window_now(report, left, now) if is_active and not is_in_place else None,
@@ -100,19 +101,17 @@ def _ends(report: RunReport, left: EtaRange) -> str:
     return f"{first:%Y-%m-%d %H:%M}–{last:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}} UTC"
 
 
-def _basis(rest: _Rest) -> str:
-    """`12 min at its pace since 14:41; 46 min–1 h 17 min by the plan and 7 earlier runs here`."""
-    said = []
+def _basis(rest: _Rest) -> Iterator[tuple[str, str]]:
+    """`12 min`, at its pace since 14:41; `46 min–1 h 17 min`, by the plan and 7 earlier runs here."""
     if rest.at_pace is not None and rest.began_at is not None:
-        said.append(f"{format_duration(rest.at_pace)} at its pace since {rest.began_at.astimezone(UTC):%H:%M}")
+        yield format_duration(rest.at_pace), f"at its pace since {rest.began_at.astimezone(UTC):%H:%M}"
     by_plan = rest.by_plan
     if by_plan is not None:
         low, high = ASSUMED
-        by = f"{low}–{high} times the plan"  # assumed
+        by = f"by {low}–{high} times the plan"  # assumed
         if by_plan.is_measured:
-            by = f"the plan and {format_count(by_plan.runs)} earlier runs here"
-        said.append(f"{format_range(by_plan.low, by_plan.high)} by {by}")
-    return "; ".join(said)
+            by = f"by the plan and {format_count(by_plan.runs)} earlier runs here"
+        yield format_range(by_plan.low, by_plan.high), by
 
 
 def _planned(report: RunReport) -> str:
