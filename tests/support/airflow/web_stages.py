@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,36 @@ ENDED = {  # all 34 partitions
         _LAST | {"state": "done", "finished_at": "2026-05-03T15:38:20+00:00", "measured_bytes": None},
     ],
 }
+# The second batch ended with the night's window, and the third waits for the next one.
+BETWEEN = {
+    json_files.DECISION: samples.decision(),
+    json_files.THROTTLE: samples.throttle(suspended_at="2026-05-03T15:08:00+00:00"),
+    json_files.BATCHES: {
+        **ENDED,
+        "batches": [_FIRST, _SECOND | {"state": "done", "finished_at": "2026-05-03T15:07:00+00:00"}],
+        "pauses": [{"at": "2026-05-03T15:07:30+00:00", "until": "2026-05-03T23:00:00+00:00"}],
+    },
+    json_files.PROGRESS: samples.progress(
+        state="waiting",
+        waiting_for=["No batch begins before the window opens."],
+        waiting_until="2026-05-03T23:00:00+00:00",
+        later_busiest_bytes=[20 * samples.GIB],
+        partitions_done=24,
+        bytes_copied=256 * samples.GIB,
+        bytes_per_second=None,
+        phases={"queued": 10, "done": 24},
+        anomalies=[],
+        this_batch=None,
+        brokers=[],
+        brokers_total=0,
+        partitions=[],
+    ),
+}
 STAGES: dict[str, dict[str, Any]] = {
     "waiting": {},
     "executing": UNDER_WAY,
     "paused": UNDER_WAY | {json_files.PROGRESS: WAITS, json_files.LEFT_OUT: samples.left_out()},
+    "between_windows": BETWEEN,
     "ended": UNDER_WAY,
     "verified": UNDER_WAY | {json_files.BATCHES: ENDED, json_files.VERIFICATION: samples.verification(passed=True)},
     "failed": UNDER_WAY | {json_files.VERIFICATION: samples.verification()},
@@ -60,7 +86,12 @@ def run_at(stage: str, folder: Path | None = None) -> Run:
     for name, content in STAGES[stage].items():
         json_files.write_json(run.folder, name, of_today(content))
     snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
-    json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot | {"window": of_today(WINDOW)})
+    window = of_today(WINDOW)
+    if stage == "between_windows":
+        opens = datetime.fromisoformat(of_today(BETWEEN)[json_files.BATCHES]["pauses"][0]["until"])
+        nightly = f"Mon-Sun {opens:%H:%M}-{opens + timedelta(hours=6):%H:%M} UTC"
+        window = {"not_before": None, "finish_by": None, "recurring": [nightly]}
+    json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot | {"window": window})
     return run
 
 

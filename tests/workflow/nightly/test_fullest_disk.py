@@ -12,6 +12,7 @@ import pytest
 
 from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.report.fleet.nightly_check import read_check
 from kafka_rebalance.steps.clusters import VERDICT
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.nightly import check_cluster
@@ -79,6 +80,20 @@ def test_a_check_keeps_the_fullest_disk_and_the_one_that_is_full_first(
     assert disks["first_full"] == {"broker": 2, "days": 15.0, "growth_bytes_per_day": SIZE_BYTES // 5}
     assert disks["growth_is_known"] is True
     assert [row[name] for name in COLUMNS] == [1, 0.75, 2, 15.0]
+
+
+def test_the_fleets_page_reads_what_a_check_has_written(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    grown(cluster, 0)
+    checked(run, tmp_path)
+    folder = max((tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir())
+    found = read_check(json_files.read_json(folder, VERDICT))
+    assert (found.fullest_words, found.until_full_words, found.read_only_words) == (
+        "75 %, broker 1",
+        "no disk fills up",
+        "",
+    )
 
 
 def test_where_nothing_grows_no_disk_is_full_first(

@@ -100,12 +100,13 @@ def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -
 def _recurring_now(report: RunReport, left: _Left | None, now: datetime | None) -> WindowWords:
     """The batch under way runs to its end, so only the later ones are held against the windows."""
     at = now or report.observed_at
+    tone = "quiet" if report.execution.pause is None else "ask"
     if left is None:
-        return WindowWords(windows_now(report, (), at)[0])
+        return WindowWords(windows_now(report, (), at)[0], tone)
     at = max(at, left.at) + timedelta(seconds=sum(slowest(report, (left.this,))))
     by_plan = report.focus.batch_seconds if report.focus is not None else ()
     text, is_whole = windows_now(report, by_plan if left.later is None else left.later, at)
-    return WindowWords(text, "quiet" if is_whole else "problem")
+    return WindowWords(text, tone if is_whole else "problem")
 
 
 def _held_against(report: RunReport, finish_by: datetime, left: _Left) -> tuple[str, str]:

@@ -152,6 +152,7 @@ def test_the_page_of_a_run_that_pauses_says_until_when_and_what_it_keeps() -> No
         "The run pauses until 2026-05-03 20:00:00 UTC, when its window opens. It keeps the cluster's lock, and its "
         "throttle is put back. To give the cluster to other runs, stop it with kafka_rebalance_cancel."
     )
+    assert found.tone == "ask"
     over = [{**pauses[0], "ended_at": "2026-05-03T15:10:00+00:00"}]
     assert live(NIGHTS, batches={**samples.batches(), "pauses": over}).text.startswith("Window daily")
     page = render_file(report(NIGHTS, decision=samples.decision(), batches={**samples.batches(), "pauses": pauses}))
