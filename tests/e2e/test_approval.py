@@ -189,11 +189,11 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     ).click()
     drawn = "return document.querySelector('img[alt^=\"Bytes on disk\"]')?.naturalWidth > 0"
     WebDriverWait(browser, PATIENCE_SECONDS).until(lambda seen: seen.execute_script(drawn), "the picture is not shown")
-    for width in (390, 1280):
-        look_as(browser, width)
+    for width, height, dark in (*VIEWS[2:], *VIEWS[:2]):
+        look_as(browser, width, height=height, dark=dark)
         button = wait_for(browser, f'[data-testid="hitl-option-{options[0]}"]')
         assert button.text == options[0]
-        keep_picture(browser, f"approval-{width}")
+        keep_picture(browser, f"approval-{width}{'-dark' if dark else ''}")
     throttle = browser.find_element(By.CSS_SELECTOR, 'input[name="element_throttle_bytes_per_second"]')
     throttle.send_keys(Keys.CONTROL, "a")
     throttle.send_keys(str(SLOW))
@@ -227,13 +227,16 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     assert "/kafka_rebalance/run" not in tree
 
 
+VIEWS = ((390, 844, False), (1280, 844, False), (1440, 900, False), (1440, 900, True))  # width, height, dark
+
+
 def check_page(browser: Chrome, name: str) -> None:
-    """Of our page in Airflow's frame, at both widths. Leaves the frame as it was."""
+    """Of our page in Airflow's frame, in all views. Leaves the frame as it was."""
     try:
-        for width in (390, 1280):
-            look_as(browser, width)
+        for width, height, dark in VIEWS:
+            look_as(browser, width, height=height, dark=dark)
             assert overflow(browser) <= 0, (name, width)
-            keep_picture(browser, f"{name}-{width}")
+            keep_picture(browser, f"{name}-{width}{'-dark' if dark else ''}")
     finally:
         look_as(browser, 1280)
     assert grave_findings(browser) == []
