@@ -73,7 +73,7 @@ test-topologies: setup test-tools  ## run whole rebalances in other Airflows: Po
 test-pythons: setup  ## run the unit tests with other Pythons (PYTHONS="python3.12 python3.13 …")
 	@for python in $(or $(PYTHONS),python3.12 python3.13); do echo "$$python" && \
 		$(BIN)/uv venv --quiet --clear --no-python-downloads --python $$python build/python && \
-		$(BIN)/uv pip install --quiet --python build/python --require-hashes -r requirements.txt -r requirements-dev.txt && \
+		$(BIN)/uv pip install --quiet --python build/python --no-deps --require-hashes -r requirements.txt -r requirements-dev.txt && \
 		$(BIN)/uv pip install --quiet --python build/python --no-deps --no-build-isolation -e . && \
 		build/python/bin/pytest -q --numprocesses=2 tests/unit || exit 1; done; rm -rf build/python
 

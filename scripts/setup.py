@@ -121,7 +121,7 @@ def uv_environment():
 def install_with_uv_or_pip(environment):
     # Compiled now. Otherwise every process compiles again if Python may not write, as in many containers.
     command = [str(VENV / "bin" / "uv"), "pip", "install", "--quiet", "--compile-bytecode", "--python", str(PYTHON)]
-    command.append("--require-hashes")
+    command += ["--no-deps", "--require-hashes"]  # the files pin all that is wanted, and leave one package out
     for name in REQUIREMENTS:
         command += ["-r", name]
     if subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False).returncode != 0:
@@ -131,7 +131,7 @@ def install_with_uv_or_pip(environment):
 
 
 def pip_install(*files):
-    command = [str(PYTHON), "-m", "pip", "install", "-q", "--no-cache-dir", "--require-hashes"]
+    command = [str(PYTHON), "-m", "pip", "install", "-q", "--no-cache-dir", "--no-deps", "--require-hashes"]
     for name in files:
         command += ["-r", name]
     return command
