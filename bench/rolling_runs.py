@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kafka_rebalance.execution.eta import busiest_bytes
-from kafka_rebalance.execution.rolling import Limits, busiest_ends, fitting, in_order, is_due
-from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.execution.rolling import Limits, RestOfPlan, in_order
+from kafka_rebalance.model.candidate import Move, brokers_touched
 
 COALESCED = 20  # parts of a pause between two looks, of which each counts as one moment
 
@@ -36,11 +37,50 @@ class RollingRun:
         return self.seconds / self.bound
 
 
-@dataclass
-class _Copy:
-    move: Move
-    target: int
-    left: float
+class _Copies:
+    """What is being copied, and how much of it is left."""
+
+    def __init__(self, moves: Sequence[Move]) -> None:
+        self._index = {broker: at for at, broker in enumerate(sorted(brokers_touched(moves)))}
+        self._moves: list[Move] = []  # of each copy
+        self._left, self._rates = np.zeros(0), np.zeros(0)  # [copy]
+        self._ends = np.zeros((2, 0), dtype=np.int64)  # [sends or receives, copy]
+        self._open: Counter[Move] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._moves)
+
+    @property
+    def most_of_an_end(self) -> int:
+        return int(np.bincount(self._ends.ravel()).max(initial=0))
+
+    def begin(self, moves: Sequence[Move]) -> None:
+        new = [(move, target) for move in moves for target in move.added]
+        self._moves += [move for move, _ in new]
+        self._open.update(move for move, _ in new)
+        self._left = np.append(self._left, [move.size_bytes for move, _ in new])
+        sends = [self._index[move.source] for move, _ in new]
+        receives = [self._index[target] + len(self._index) for _, target in new]
+        self._ends = np.append(self._ends, np.array([sends, receives], dtype=np.int64), axis=1)
+        self._rates = _shared(*self._ends, 2 * len(self._index))
+
+    def first_end(self) -> float:
+        """The time until one of them ends."""
+        return float((self._left / self._rates).min())
+
+    def pass_time(self, step: float) -> list[Move]:
+        """The moves of which the last copy ends in this time."""
+        self._left -= self._rates * step
+        sizes = np.array([move.size_bytes for move in self._moves])
+        going = self._left > 1e-6 * sizes
+        if going.all():
+            return []
+        complete = Counter(self._moves[at] for at in np.flatnonzero(~going).tolist())
+        self._open -= complete
+        self._moves = [self._moves[at] for at in np.flatnonzero(going).tolist()]
+        self._left, self._ends = self._left[going], self._ends[:, going]
+        self._rates = _shared(*self._ends, 2 * len(self._index))
+        return [move for move in complete if not self._open[move]]
 
 
 def roll(
@@ -50,75 +90,57 @@ def roll(
     seen at once.
     """
     bound = busiest_bytes(moves)
-    pause, next_look = bound / looks if looks else 0.0, 0.0
+    pause, next_look, now = bound / looks if looks else 0.0, 0.0, 0.0
     held = Counter(used or {})
-    peak, waiting, now = dict(held), in_order(moves), 0.0
-    copies: list[_Copy] = []
-    rates: np.ndarray | None = None
-    open_moves: dict[Move, int] = {}
-    over: list[Move] = []
+    peak = dict(held)
+    rest, copies = RestOfPlan(in_order(moves), (), limits, ()), _Copies(moves)
     most, partitions, leaders, requests = 0, 0, 0, 0
-    while waiting or open_moves:
-        is_look = bool(waiting) and now >= next_look
+    while rest.waiting or rest.in_flight:
+        is_look = bool(rest.waiting) and now >= next_look
         next_look = now + pause if is_look else next_look
-        asked = fitting(waiting, tuple(open_moves), limits, over) if is_look or not open_moves else ()
-        assert asked or open_moves, "nothing runs, and nothing that waits fits"
-        busiest = busiest_ends((*open_moves, *waiting)) if asked else frozenset()
-        if asked and (not open_moves or is_due(asked, tuple(open_moves), limits, busiest)):
+        asked = rest.fitting() if is_look or not rest.in_flight else ()
+        assert asked or rest.in_flight, "nothing runs, and nothing that waits fits"
+        ended = []
+        if asked and (not rest.in_flight or rest.is_due(asked, rest.busiest_ends())):
             requests += 1
-            chosen = set(asked)
-            waiting = [move for move in waiting if move not in chosen]
+            rest.started(asked)
+            copies.begin(asked)
             for move in asked:
-                rates, open_moves[move] = None, len(move.added)
-                copies += [_Copy(move, target, float(move.size_bytes)) for target in move.added]
                 for target in move.added:
                     held[target] += move.size_bytes
                     peak[target] = max(peak.get(target, 0), held[target])
-            ends = Counter((end, way) for one in copies for end, way in ((one.move.source, 0), (one.target, 1)))
-            most = max([most, *ends.values()])
-            partitions = max(partitions, len(open_moves))
-            leaders = max(leaders, sum(move.changes_leader for move in open_moves))
-        ended = [move for move, count in open_moves.items() if not count]
-        if not ended and copies:
-            if rates is None or len(rates) != len(copies):
-                rates = _shared(copies)
-            step = min(one.left / rate for one, rate in zip(copies, rates, strict=True) if rate > 0)
+            most = max(most, copies.most_of_an_end)
+            partitions = max(partitions, len(rest.in_flight))
+            leaders = max(leaders, sum(move.changes_leader for move in rest.in_flight))
+            ended = [move for move in asked if not move.added]
+        if not ended:
+            step = copies.first_end()
             if pause:  # ends that lie close together are one
                 step = max(step, pause / COALESCED)
-                step = min(step, next_look - now) if waiting and next_look > now else step
+                step = min(step, next_look - now) if rest.waiting and next_look > now else step
             now += step
-            for one, rate in zip(copies, rates, strict=True):
-                one.left -= rate * step
-            complete = [one for one in copies if one.left <= 1e-6 * one.move.size_bytes]
-            copies = [one for one in copies if one.left > 1e-6 * one.move.size_bytes]
-            for one in complete:
-                open_moves[one.move] -= 1
-            ended = [move for move, count in open_moves.items() if not count]
-        over += ended
+            ended = copies.pass_time(step)
+        rest.ended(ended)
         for move in ended:
-            del open_moves[move]
             for broker in move.removed:
                 held[broker] -= move.size_bytes
     return RollingRun(now, peak, most, partitions, leaders, requests, bound)
 
 
-def _shared(copies: Sequence[_Copy]) -> np.ndarray:
-    """Each copy's share of 1 a broker and direction: the tightest end is divided first (max-min fairness)."""
-    ends = {end: at for at, end in enumerate({e for one in copies for e in ((one.move.source, 0), (one.target, 1))})}
-    sends = np.array([ends[one.move.source, 0] for one in copies])
-    receives = np.array([ends[one.target, 1] for one in copies])
-    rate, fixed, room = np.zeros(len(copies)), np.zeros(len(copies), dtype=bool), np.ones(len(ends))
-    while not fixed.all():
-        count = np.bincount(sends[~fixed], minlength=len(ends)) + np.bincount(receives[~fixed], minlength=len(ends))
-        share = np.divide(room, count, out=np.full(len(ends), np.inf), where=count > 0)
-        least = share.min()
-        tight = share <= least * (1 + 1e-9)
-        now = ~fixed & (tight[sends] | tight[receives])
-        rate[now] = least
-        room -= (
-            np.bincount(sends[now], minlength=len(ends)) * least
-            + np.bincount(receives[now], minlength=len(ends)) * least
-        )
+def _shared(sends: NDArray[np.int64], receives: NDArray[np.int64], ends: int) -> NDArray[np.float64]:
+    """Each copy's share of 1 an end: the tightest ends are divided first (max-min fairness)."""
+    rate, room, waiting = np.zeros(len(sends)), np.ones(ends), np.arange(len(sends))
+    while len(waiting):
+        count = np.bincount(sends, minlength=ends) + np.bincount(receives, minlength=ends)
+        share = np.divide(room, count, out=np.full(ends, np.inf), where=count > 0)
+        tightest, least = np.minimum(share[sends], share[receives]), np.full(ends, np.inf)
+        np.minimum.at(least, sends, tightest)
+        np.minimum.at(least, receives, tightest)
+        # An end decides on its copies if no other end of theirs is tighter.
+        decides = share <= least * (1 + 1e-9)
+        now = decides[sends] | decides[receives]
+        rate[waiting[now]] = tightest[now]
+        room -= np.bincount(sends[now], tightest[now], ends) + np.bincount(receives[now], tightest[now], ends)
         room = np.maximum(room, 0)
-        fixed |= now
+        waiting, sends, receives = waiting[~now], sends[~now], receives[~now]
     return rate

@@ -6,8 +6,10 @@ read. Moves out of that order may not go beyond it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from math import inf
 
 from kafka_rebalance.model.candidate import Move
 
@@ -24,6 +26,7 @@ class DiskRises:
     def __init__(self, ended: Collection[Move], in_flight: Collection[Move], waiting: Collection[Move]) -> None:
         self._arrivals, self._removals = _bytes(waiting)  # that are still to be requested, and to end
         self._level: Counter[int] = Counter()
+        self._rooms: dict[int, tuple[Sequence[int], Sequence[int]]] = {}  # see `_room`; of brokers since they changed
         flying_arrivals, flying_removals = _bytes(in_flight)
         ended_arrivals, ended_removals = _bytes(ended)
         brokers = {broker for by_broker in (ended_arrivals, flying_arrivals, self._arrivals) for broker in by_broker}
@@ -40,25 +43,51 @@ class DiskRises:
         """The brokers whose disks this move would take too far now; none: it is allowed."""
         if not move.size_bytes:
             return ()
-        return tuple(broker for broker in move.added if self._is_too_much(broker, move))
+        return tuple(broker for broker in move.added if move.size_bytes > self._room(broker, move.batch))
 
     def start(self, move: Move) -> None:
         """The move is in flight from now on."""
-        for broker in move.added:
-            self._level[broker] += move.size_bytes
-            self._arrivals[broker][move.batch] -= move.size_bytes
+        self._arrive(move, move.size_bytes)
 
-    def _is_too_much(self, broker: int, move: Move) -> bool:
-        arrivals, removals = self._arrivals[broker], self._removals[broker]
+    def take_back(self, move: Move) -> None:
+        """It waits again, as if it had never started."""
+        self._arrive(move, -move.size_bytes)
+
+    def end(self, move: Move) -> None:
+        """The move was in flight, and its old replicas are gone."""
+        for broker in move.removed:
+            self._level[broker] -= move.size_bytes
+            self._removals[broker][move.batch] -= move.size_bytes
+            self._rooms.pop(broker, None)
+
+    def _arrive(self, move: Move, size_bytes: int) -> None:
+        for broker in move.added:
+            self._level[broker] += size_bytes
+            self._arrivals[broker][move.batch] -= size_bytes
+            self._rooms.pop(broker, None)
+
+    def _room(self, broker: int, batch: int) -> float:
+        """Bytes that may come to the broker now with a move of this batch."""
+        if broker not in self._rooms:
+            self._rooms[broker] = self._rooms_now(broker)
+        batches, rooms = self._rooms[broker]
+        earlier = bisect_left(batches, batch)
         # Behind the last of the earlier removals, the level is what the plan itself would have.
-        last = max((batch for batch, size in removals.items() if size and batch < move.batch), default=0)
-        level = self._level[broker] + move.size_bytes
-        for batch in sorted(batch for batch in arrivals.keys() | removals.keys() if batch <= last):
+        return rooms[earlier - 1] if earlier else inf
+
+    def _rooms_now(self, broker: int) -> tuple[Sequence[int], Sequence[int]]:
+        """(batches with removals to come; bytes that may come ahead of each of them, with a move of a later batch)."""
+        arrivals, removals = self._arrivals[broker], self._removals[broker]
+        batches = sorted(batch for batch, size in removals.items() if size)
+        level = top = self._level[broker]
+        rooms = []
+        for batch in sorted(arrivals.keys() | batches) if batches else ():
             level += arrivals[batch]
-            if level > self._highest[broker]:
-                return True
-            level -= removals[batch]
-        return False
+            top = max(top, level)
+            if removals[batch]:
+                rooms.append(self._highest[broker] - top)
+                level -= removals[batch]
+        return batches, rooms
 
 
 def _bytes(moves: Collection[Move]) -> tuple[_ByBatch, _ByBatch]:

@@ -8,8 +8,8 @@ whatever is in flight at once, and no disk gets fuller than the batches one by o
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.execution.disk_rises import DiskRises
@@ -47,81 +47,176 @@ def in_order(moves: Collection[Move]) -> list[Move]:
     return sorted(moves, key=lambda move: (move.batch, -busiest(move), -move.bytes_to_copy, move.topic_partition))
 
 
-def fitting(
-    waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits, ended: Collection[Move] | None = None
-) -> tuple[Move, ...]:
-    """The moves that may be requested now, of those that wait, in their order.
+class RestOfPlan:
+    """The moves of a plan that wait and that are in flight, and which of them may be requested now.
 
-    `waiting`: every move that is still to be requested, `in_order`. `in_flight`: what was requested and has not ended.
-    `ended`: all other moves of the plan; without them disks are not looked at.
-
-    The next one is a move of the broker that has most left to copy for each copy that it has in flight; of its moves,
-    the first in the order. So the broker on which the plan's end depends is never idle, even where places are few.
+    It is told what has started and ended. So a look costs what has changed since the last one, not the whole plan.
     """
-    disks = None if ended is None else DiskRises(ended, in_flight, waiting)
-    used, left = _copies(in_flight, limits), _bytes_left((*in_flight, *waiting))
-    places, leaders = limits.partitions - len(in_flight), limits.leader_changes - _leader_changes(in_flight)
-    of_end: defaultdict[End, deque[Move]] = defaultdict(deque)
-    for move in waiting if places > 0 else ():
-        for end in _ends(move) if move.size_bytes else ():
-            of_end[end].append(move)
-    chosen: set[TopicPartition] = set()
 
-    def take(move: Move) -> bool:
-        nonlocal places, leaders
-        needed = _copies([move], limits)
-        if (
-            move.topic_partition in chosen
-            or (move.changes_leader and leaders < 1)
-            or any(used[end] + count > limits.copies_per_broker for end, count in needed.items())
-            or (disks is not None and disks.blocking(move))
-        ):
-            return False  # and so it stays: whatever is taken leaves less room
-        if disks is not None:
-            disks.start(move)
-        used.update(needed)
-        chosen.add(move.topic_partition)
-        places, leaders = places - 1, leaders - move.changes_leader
-        return True
+    def __init__(
+        self,
+        waiting: Collection[Move],
+        in_flight: Collection[Move],
+        limits: Limits,
+        ended: Collection[Move] | None = None,
+    ) -> None:
+        """`waiting`: every move that is still to be requested, `in_order`. `in_flight`: what was requested and has not
+        ended. `ended`: all other moves of the plan; without them disks are not looked at.
+        """
+        self._limits = limits
+        self._waiting = {move.topic_partition: move for move in waiting}
+        self._in_flight = {move.topic_partition: move for move in in_flight}
+        self._disks = None if ended is None else DiskRises(ended, in_flight, waiting)
+        self._left = _bytes_by_end((*in_flight, *waiting))
+        self._places = {move.topic_partition: _places(move, limits) for move in (*in_flight, *waiting)}
+        self._order = {partition: at for at, partition in enumerate(self._waiting)}
+        self._of_end: defaultdict[End, dict[TopicPartition, Move]] = defaultdict(dict)  # that copies its bytes
+        self._without_bytes: dict[TopicPartition, Move] = {}
+        for partition, move in self._waiting.items():
+            for queue in self._queues(move):
+                queue[partition] = move
+        self._used: Counter[End] = Counter()  # copies that it sends or receives
+        self._leader_changes = 0
+        for move in in_flight:
+            self._occupy(move)
 
-    most_first = [(-left[end] / (used[end] + 1), end) for end in of_end]
-    heapq.heapify(most_first)
-    while most_first and places > 0:
-        seen, end = heapq.heappop(most_first)
-        now = -left[end] / (used[end] + 1)
-        if seen == now:  # else it has got copies from the other end of moves
-            while of_end[end] and not take(of_end[end].popleft()):
-                pass
-            now = -left[end] / (used[end] + 1)
-        if of_end[end]:
+    @property
+    def waiting(self) -> Collection[Move]:
+        return self._waiting.values()
+
+    @property
+    def in_flight(self) -> Collection[Move]:
+        return self._in_flight.values()
+
+    def started(self, moves: Collection[Move]) -> None:
+        """These moves were requested."""
+        for move in moves:
+            self._occupy(move)
+            if self._disks is not None:
+                self._disks.start(move)
+            for queue in self._queues(move):
+                del queue[move.topic_partition]
+            self._in_flight[move.topic_partition] = self._waiting.pop(move.topic_partition)
+
+    def ended(self, moves: Collection[Move]) -> None:
+        """These moves were in flight and are in place."""
+        for move in moves:
+            self._occupy(move, -1)
+            if self._disks is not None:
+                self._disks.end(move)
+            del self._in_flight[move.topic_partition]
+        self._left.subtract(_bytes_by_end(moves))
+
+    def fitting(self) -> tuple[Move, ...]:
+        """The moves that may be requested now, of those that wait, in their order.
+
+        The next one is a move of the broker that has most left to copy for each copy that it has in flight; of its
+        moves, the first in the order. So the broker on which the plan's end depends is never idle, even where places
+        are few.
+        """
+        places, chosen = self._limits.partitions - len(self._in_flight), dict[TopicPartition, Move]()
+
+        def take_first(moves: Iterator[Move]) -> bool:
+            """Whether one fits. What does not fit now does not fit later: whatever is taken leaves less room."""
+            for move in moves:
+                if move.topic_partition not in chosen and self._fits(move):
+                    chosen[move.topic_partition] = move
+                    self._occupy(move)
+                    if self._disks is not None:
+                        self._disks.start(move)
+                    return True
+            return False
+
+        untried = {end: iter(queue.values()) for end, queue in self._of_end.items()}
+        most_first = [(-self._left_for_each_copy(end), end) for end in untried]
+        heapq.heapify(most_first)
+        while most_first and len(chosen) < places:
+            seen, end = heapq.heappop(most_first)
+            now = -self._left_for_each_copy(end)
+            if seen == now:  # else it has got copies from the other end of moves
+                if self._used[end] >= self._limits.copies_per_broker or not take_first(untried[end]):
+                    continue
+                now = -self._left_for_each_copy(end)
             heapq.heappush(most_first, (now, end))
-    for move in waiting:
-        if places < 1:
-            break
-        if not (move.size_bytes and move.added):
-            take(move)
-    return tuple(move for move in waiting if move.topic_partition in chosen)
+        without_bytes = iter(self._without_bytes.values())
+        while len(chosen) < places and take_first(without_bytes):
+            pass
+        for move in chosen.values():  # nobody has requested them yet
+            self._occupy(move, -1)
+            if self._disks is not None:
+                self._disks.take_back(move)
+        return tuple(sorted(chosen.values(), key=lambda move: self._order[move.topic_partition]))
 
+    def is_due(self, fits: Sequence[Move], busiest: Collection[End]) -> bool:
+        """Whether a request is due: some moves fit, and half of the places that they need are free.
 
-def is_due(fits: Sequence[Move], in_flight: Collection[Move], limits: Limits, busiest: Collection[End]) -> bool:
-    """Whether a request is due: some moves fit, and half of the places that they need are free.
+        To ask for each move as soon as it fits would take about a request a move, and a broker with half of its places
+        taken is busy all the same. But the plan ends no earlier than the broker that has most left to copy: for a move
+        of such a broker one free place is enough. `busiest`: see `busiest_ends`.
+        """
+        limits = self._limits
+        if any(end in busiest for move in fits for end in self._places[move.topic_partition]):
+            return True
+        if 2 * len(self._in_flight) > limits.partitions:
+            return False
+        leaders_are_free = 2 * self._leader_changes <= limits.leader_changes
+        return any(
+            all(2 * self._used[end] <= limits.copies_per_broker for end in self._places[move.topic_partition])
+            for move in fits
+            if leaders_are_free or not move.changes_leader
+        )
 
-    To ask for each move as soon as it fits would take about a request a move, and a broker with half of its places
-    taken is busy all the same. But the plan ends no earlier than the broker that has most left to copy: for a move of
-    such a broker one free place is enough. `busiest`: see `busiest_ends`.
-    """
-    if not fits:
-        return False
-    if any(end in busiest for move in fits for end in _ends(move)):
-        return True
-    if 2 * len(in_flight) > limits.partitions:
-        return False
-    used, leaders_are_free = _copies(in_flight, limits), 2 * _leader_changes(in_flight) <= limits.leader_changes
-    return any(
-        all(2 * used[end] <= limits.copies_per_broker for end in _ends(move))
-        for move in fits
-        if leaders_are_free or not move.changes_leader
-    )
+    def busiest_ends(self) -> frozenset[End]:
+        """The ends that have about as much to copy as any; none: there are no bytes."""
+        most = max(self._left.values(), default=0)
+        return frozenset(end for end, size in self._left.items() if size >= NEARLY * most) if most else frozenset()
+
+    def beside(self) -> Beside:
+        """What a follower watches of what waits."""
+        busiest = self.busiest_ends()
+        ready: list[Move] = []
+        full: set[int] = set()
+        for move in sorted(self.waiting, key=lambda one: busiest.isdisjoint(self._places[one.topic_partition])):
+            if len(ready) == self._limits.partitions:
+                break
+            blocking = self._blocking(move)
+            full.update(blocking)
+            if not blocking:
+                ready.append(move)
+        freeing = (move for move in self.in_flight if move.size_bytes and not full.isdisjoint(move.removed))
+        return Beside(
+            self._limits,
+            tuple(ready),
+            frozenset(self._in_flight),
+            frozenset(move.topic_partition for move in freeing),
+            busiest,
+        )
+
+    def _queues(self, move: Move) -> list[dict[TopicPartition, Move]]:
+        """In which it waits."""
+        ends = self._places[move.topic_partition]
+        return [self._of_end[end] for end in ends] if move.size_bytes and ends else [self._without_bytes]
+
+    def _fits(self, move: Move) -> bool:
+        used, most = self._used, self._limits.copies_per_broker
+        for end, count in self._places[move.topic_partition].items():  # `all` takes twice as long
+            if used[end] + count > most:
+                return False
+        if move.changes_leader and self._leader_changes >= self._limits.leader_changes:
+            return False
+        return not self._blocking(move)
+
+    def _blocking(self, move: Move) -> tuple[int, ...]:
+        return () if self._disks is None else self._disks.blocking(move)
+
+    def _occupy(self, move: Move, sign: int = 1) -> None:
+        """The move takes its places; with -1 it gives them back."""
+        for end, count in self._places[move.topic_partition].items():
+            self._used[end] += sign * count
+        self._leader_changes += sign * move.changes_leader
+
+    def _left_for_each_copy(self, end: End) -> float:
+        return self._left[end] / (self._used[end] + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,60 +239,18 @@ class Beside:
             return False
         if self.freeing and 2 * len(self.freeing & left) <= len(self.freeing):
             return True
-        return is_due(fitting(self.ready, in_flight, self.limits), in_flight, self.limits, self.busiest)
+        rest = RestOfPlan(self.ready, in_flight, self.limits)
+        return rest.is_due(rest.fitting(), self.busiest)
 
 
-def beside(waiting: Sequence[Move], in_flight: Collection[Move], limits: Limits, ended: Collection[Move]) -> Beside:
-    """Arguments as for `fitting`."""
-    disks, busiest = DiskRises(ended, in_flight, waiting), busiest_ends((*in_flight, *waiting))
-    ready: list[Move] = []
-    full: set[int] = set()
-    for move in sorted(waiting, key=lambda one: busiest.isdisjoint(_ends(one))):
-        if len(ready) == limits.partitions:
-            break
-        blocking = disks.blocking(move)
-        full.update(blocking)
-        if not blocking:
-            ready.append(move)
-    freeing = (move for move in in_flight if move.size_bytes and not full.isdisjoint(move.removed))
-    return Beside(
-        limits,
-        tuple(ready),
-        frozenset(move.topic_partition for move in in_flight),
-        frozenset(move.topic_partition for move in freeing),
-        busiest,
-    )
-
-
-def _ends(move: Move) -> list[End]:
-    """The brokers that copy something for this move."""
-    found = [(broker, "receives") for broker in move.added]
-    return [*found, (move.source, "sends")] if found else []
-
-
-def busiest_ends(left: Collection[Move]) -> frozenset[End]:
-    """The ends that have about as much to copy as any; none: there are no bytes."""
-    by_end = _bytes_left(left)
-    most = max(by_end.values(), default=0)
-    return frozenset(end for end, size in by_end.items() if size >= NEARLY * most) if most else frozenset()
-
-
-def _bytes_left(moves: Collection[Move]) -> Mapping[End, int]:
+def _bytes_by_end(moves: Collection[Move]) -> Counter[End]:
     received, sent = received_and_sent(moves)
     ways = (("receives", received), ("sends", sent))
     return Counter({(broker, way): size for way, by_broker in ways for broker, size in by_broker.items()})
 
 
-def _copies(moves: Iterable[Move], limits: Limits) -> Counter[End]:
-    """Copies that each broker sends and receives. A move alone may take more than all places."""
-    found: Counter[End] = Counter()
-    for move in moves:
-        for broker in move.added:
-            found[broker, "receives"] += 1
-        if move.added:
-            found[move.source, "sends"] += min(len(move.added), limits.copies_per_broker)
-    return found
-
-
-def _leader_changes(moves: Iterable[Move]) -> int:
-    return sum(move.changes_leader for move in moves)
+def _places(move: Move, limits: Limits) -> Mapping[End, int]:
+    """Copies that each broker sends or receives for it. A move alone may take more than all places."""
+    added = move.added
+    found = {(broker, "receives"): 1 for broker in added}
+    return found | {(move.source, "sends"): min(len(added), limits.copies_per_broker)} if added else found

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, headed_for, stage_in
-from kafka_rebalance.execution.rolling import Beside, Limits, beside, busiest_ends, fitting, in_order, is_due
+from kafka_rebalance.execution.rolling import Beside, Limits, RestOfPlan, in_order
 from kafka_rebalance.execution.stuck_request import request_of_what_is_gone
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -120,18 +120,18 @@ def _rolling(
     if flying:
         to_come = {tp for tp in to_come - set(asked) if stages[tp] is Stage.UNTOUCHED}
     waiting = [move for move in in_order(all_moves) if move.topic_partition in to_come]
-    fits = fitting(waiting, flying, limits, ended)
+    rest = RestOfPlan(waiting, flying, limits, ended)
+    fits = rest.fitting()
     # Once something was refused, what is in flight comes to its end first.
-    if flying and (refused or not is_due(fits, flying, limits, busiest_ends((*flying, *waiting)))):
+    if flying and (refused or not rest.is_due(fits, rest.busiest_ends())):
         fits = ()
-    chosen = {move.topic_partition for move in fits}
-    rest = tuple(move for move in waiting if move.topic_partition not in chosen)
+    rest.started(fits)
     digest = batches[0].candidate_digest
     return dataclasses.replace(
         found,
         in_flight=Batch(min(move.batch for move in flying), found.asked, digest) if flying else None,
         next=Batch(min(move.batch for move in fits), fits, digest) if fits else None,
-        beside=beside(rest, (*flying, *fits), limits, ended),
+        beside=rest.beside(),
     )
 
 

@@ -10,16 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.rolling_runs import roll
-from kafka_rebalance.execution.rolling import Limits, beside, busiest_ends, fitting, in_order, is_due
+from kafka_rebalance.execution.rolling import Limits, RestOfPlan, in_order
 from kafka_rebalance.model.candidate import Move
 from support.kafka.small_clusters import move
+from support.plans import plain_rolling
 from support.plans.batch_runs import run_batches
 
 LIMITS = Limits(copies_per_broker=2, partitions=10, leader_changes=10)
 
 
+def fitting(waiting: Any, in_flight: Any, limits: Limits, ended: Any = None) -> tuple[Move, ...]:
+    return RestOfPlan(waiting, in_flight, limits, ended).fitting()
+
+
 def has_room(waiting: Any, in_flight: Any, limits: Limits) -> bool:
-    return is_due(fitting(waiting, in_flight, limits), in_flight, limits, busiest_ends((*in_flight, *waiting)))
+    rest = RestOfPlan(waiting, in_flight, limits)
+    return rest.is_due(rest.fitting(), rest.busiest_ends())
 
 
 def names(moves: Any) -> list[str]:
@@ -77,10 +83,10 @@ def test_a_copy_waits_for_what_an_earlier_batch_takes_off_a_disk_that_it_would_f
 def test_a_follower_watches_what_no_disk_holds_up_and_what_makes_room_on_disks() -> None:
     off, onto = move("t-0", [1, 3], [1, 4], batch=1), move("t-1", [2, 5], [2, 3], batch=2)
     free = move("t-2", [6, 7], [6, 8], batch=2)
-    found = beside([onto, free], [off], LIMITS, [])
+    found = RestOfPlan([onto, free], [off], LIMITS, []).beside()
     assert found.ready == (free,)
     assert found.freeing == {off.topic_partition}
-    assert beside([onto, free], [], LIMITS, [off]).freeing == frozenset()
+    assert RestOfPlan([onto, free], [], LIMITS, [off]).beside().freeing == frozenset()
 
 
 def test_no_request_is_due_before_a_move_has_ended_that_was_in_flight_when_the_worker_looked() -> None:
@@ -88,7 +94,7 @@ def test_no_request_is_due_before_a_move_has_ended_that_was_in_flight_when_the_w
     off, onto = move("t-0", [3, 1], [4, 1], size=100, batch=1), move("t-1", [1, 2], [3, 2], size=1000, batch=2)
     small = [move(f"s-{n}", [5, 2], [6, 2], size=10, batch=1) for n in range(10)]
     flying = [off, *small[:9]]
-    found = beside([*small[9:], onto], flying, Limits(10, 250, 1000), [])
+    found = RestOfPlan([*small[9:], onto], flying, Limits(10, 250, 1000), []).beside()
     assert not found.is_due(flying)
     assert not found.is_due(flying[:-1]), "one of ten places of a broker that has little to copy"
     assert found.is_due(flying[1:]), "the disk of the busiest broker has room"
@@ -128,14 +134,37 @@ def test_for_the_busiest_broker_a_request_is_due_when_one_place_is_free() -> Non
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> list[Move]:
+def plans(draw: st.DrawFn, least_bytes: int = 1) -> list[Move]:
     found = []
     for number in range(draw(st.integers(1, 25))):
         before = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True))
         after = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True))
-        size, batch = draw(st.integers(1, 1000)), draw(st.integers(1, 6))
+        size, batch = draw(st.integers(least_bytes, 1000)), draw(st.integers(1, 6))
         found.append(move(f"t-{number}", before, after, size=size, batch=batch))
     return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(plans(least_bytes=0), st.builds(Limits, st.integers(1, 4), st.integers(1, 8), st.integers(1, 6)), st.data())
+def test_what_it_is_told_leaves_the_same_as_the_plain_rule_and_as_facts_read_anew(
+    moves: list[Move], limits: Limits, data: st.DataObject
+) -> None:
+    """After a crash the worker knows what waits, is in flight and has ended, and nothing else."""
+    waiting, flying, ended = in_order(moves), list[Move](), list[Move]()
+    told = RestOfPlan(waiting, flying, limits, ended)
+    while waiting or flying:
+        anew = RestOfPlan(waiting, flying, limits, ended)
+        fits = told.fitting()
+        assert fits == anew.fitting() == plain_rolling.fitting(waiting, flying, limits, ended)
+        assert told.busiest_ends() == anew.busiest_ends()
+        assert told.is_due(fits, told.busiest_ends()) == anew.is_due(fits, anew.busiest_ends())
+        assert told.beside() == anew.beside()
+        started = data.draw(st.sampled_from([fits, fits[:1]])) if fits else ()
+        told.started(started)
+        waiting, flying = [move for move in waiting if move not in started], [*flying, *started]
+        over = data.draw(st.lists(st.sampled_from(flying), min_size=1, unique=True))
+        told.ended(over)
+        flying, ended = [move for move in flying if move not in over], [*ended, *over]
 
 
 @settings(max_examples=150, deadline=None)
