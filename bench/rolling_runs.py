@@ -62,7 +62,7 @@ class _Copies:
         sends = [self._index[move.source] for move, _ in new]
         receives = [self._index[target] + len(self._index) for _, target in new]
         self._ends = np.append(self._ends, np.array([sends, receives], dtype=np.int64), axis=1)
-        self._rates = _shared(*self._ends, 2 * len(self._index))
+        self._rates = _shared(self._ends, 2 * len(self._index))
 
     def first_end(self) -> float:
         """The time until one of them ends."""
@@ -79,7 +79,7 @@ class _Copies:
         self._open -= complete
         self._moves = [self._moves[at] for at in np.flatnonzero(going).tolist()]
         self._left, self._ends = self._left[going], self._ends[:, going]
-        self._rates = _shared(*self._ends, 2 * len(self._index))
+        self._rates = _shared(self._ends, 2 * len(self._index))
         return [move for move in complete if not self._open[move]]
 
 
@@ -127,8 +127,9 @@ def roll(
     return RollingRun(now, peak, most, partitions, leaders, requests, bound)
 
 
-def _shared(sends: NDArray[np.int64], receives: NDArray[np.int64], ends: int) -> NDArray[np.float64]:
+def _shared(ends_of: NDArray[np.int64], ends: int) -> NDArray[np.float64]:
     """Each copy's share of 1 an end: the tightest ends are divided first (max-min fairness)."""
+    sends, receives = ends_of
     rate, room, waiting = np.zeros(len(sends)), np.ones(ends), np.arange(len(sends))
     while len(waiting):
         count = np.bincount(sends, minlength=ends) + np.bincount(receives, minlength=ends)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from kafka_rebalance.execution.disk_rises import DiskRises
 from kafka_rebalance.execution.eta import received_and_sent
@@ -110,36 +111,43 @@ class RestOfPlan:
     def fitting(self) -> tuple[Move, ...]:
         """The moves that may be requested now, of those that wait, in their order.
 
-        The next one is a move of the broker that has most left to copy for each copy that it has in flight; of its
-        moves, the first in the order. So the broker on which the plan's end depends is never idle, even where places
-        are few.
+        The next one is a move of the broker that has most left to copy for each copy that it has in flight. So the
+        broker on which the plan's end depends is never idle, even where places are few. Of its moves, it is the one
+        whose other brokers have fewest copies in flight, because these share their rate; of several the first in the
+        order.
         """
         places, chosen = self._limits.partitions - len(self._in_flight), dict[TopicPartition, Move]()
 
-        def take_first(moves: Iterator[Move]) -> bool:
-            """Whether one fits. What does not fit now does not fit later: whatever is taken leaves less room."""
+        def take_one(moves: Iterable[Move], end: End | None = None) -> bool:
+            """Whether one fits."""
+            found, fewest = None, inf
             for move in moves:
-                if move.topic_partition not in chosen and self._fits(move):
-                    chosen[move.topic_partition] = move
-                    self._occupy(move)
-                    if self._disks is not None:
-                        self._disks.start(move)
-                    return True
-            return False
+                others = [self._used[other] for other in self._places[move.topic_partition] if other != end]
+                copies = max(others, default=0) if end else 0
+                if copies < fewest and move.topic_partition not in chosen and self._fits(move):
+                    found, fewest = move, copies
+                    if not copies:
+                        break
+            if found is not None:
+                chosen[found.topic_partition] = found
+                self._occupy(found)
+                if self._disks is not None:
+                    self._disks.start(found)
+            return found is not None
 
-        untried = {end: iter(queue.values()) for end, queue in self._of_end.items()}
-        most_first = [(-self._left_for_each_copy(end), end) for end in untried]
+        most_first = [(-self._left_for_each_copy(end), end) for end, queue in self._of_end.items() if queue]
         heapq.heapify(most_first)
         while most_first and len(chosen) < places:
             seen, end = heapq.heappop(most_first)
             now = -self._left_for_each_copy(end)
             if seen == now:  # else it has got copies from the other end of moves
-                if self._used[end] >= self._limits.copies_per_broker or not take_first(untried[end]):
+                # An end of which nothing fits is done with: whatever is taken leaves less room.
+                if self._used[end] >= self._limits.copies_per_broker or not take_one(self._of_end[end].values(), end):
                     continue
                 now = -self._left_for_each_copy(end)
             heapq.heappush(most_first, (now, end))
         without_bytes = iter(self._without_bytes.values())
-        while len(chosen) < places and take_first(without_bytes):
+        while len(chosen) < places and take_one(without_bytes):
             pass
         for move in chosen.values():  # nobody has requested them yet
             self._occupy(move, -1)

@@ -18,7 +18,10 @@ def fitting(
         sized = [move for move in left if move.size_bytes and move.added]
         ends = {end for move in sized for end in _copies(move, limits)}
         most_first = sorted(ends, key=lambda end: (-_bytes_left(end, [*in_flight, *waiting], flying, limits), end))
-        tried = [move for end in most_first for move in sized if end in _copies(move, limits)]
+        tried = []
+        for end in most_first:
+            of_it = [move for move in sized if end in _copies(move, limits)]
+            tried += sorted(of_it, key=lambda move: _most_of_others(move, end, flying, limits))
         tried += [move for move in left if not (move.size_bytes and move.added)]
         found = next((move for move in tried if _fits(move, flying, left, limits, ended)), None)
         if found is None:
@@ -34,6 +37,10 @@ def _copies(move: Move, limits: Limits) -> dict[tuple[int, str], int]:
 
 def _used(end: tuple[int, str], flying: Collection[Move], limits: Limits) -> int:
     return sum(_copies(move, limits).get(end, 0) for move in flying)
+
+
+def _most_of_others(move: Move, end: tuple[int, str], flying: Collection[Move], limits: Limits) -> int:
+    return max((_used(other, flying, limits) for other in _copies(move, limits) if other != end), default=0)
 
 
 def _bytes_left(end: tuple[int, str], moves: Collection[Move], flying: Collection[Move], limits: Limits) -> float:

@@ -111,6 +111,14 @@ def test_where_places_are_few_the_broker_with_most_left_to_copy_is_never_idle() 
     assert names(fitting([*many, *even], [], Limits(10, 4, 10), [])) == ["a-0", "a-1", "c-0", "c-1"]
 
 
+def test_of_a_brokers_moves_that_one_is_next_whose_other_brokers_have_fewest_copies_in_flight() -> None:
+    """Broker 1 sends already, so a second copy of it would be slow, and broker 3 not quite busy."""
+    sends = move("f-0", [1, 9], [1, 8])
+    shared, alone = move("t-0", [1, 2], [1, 3]), move("t-1", [4, 2], [4, 3])
+    assert fitting([shared, alone], [sends], Limits(10, 2, 10)) == (alone,)
+    assert fitting([shared, alone], [], Limits(10, 1, 10)) == (shared,), "of several the first"
+
+
 def test_a_request_is_due_when_half_of_the_places_are_free() -> None:
     busiest = [move(f"b-{n}", [11, 2], [11, 12], size=10000) for n in range(4)]
     flying = [move(f"t-{n}", [1, 2], [1, 3]) for n in range(3)]
@@ -179,6 +187,16 @@ def test_no_plan_stops_half_way_or_fills_a_disk_more_than_its_batches(
         assert peak <= max(used[broker], *(batch.peak[broker] for batch in batches))
     assert run.most_copies <= max(copies, *(len(one.added) for one in moves))
     assert run.most_partitions <= partitions
+
+
+def test_where_places_are_few_new_brokers_are_filled_at_their_full_rate() -> None:
+    """Thirty brokers fill ten new ones, with two places for each of these. The plan has the moves of a sender together,
+    which would share its rate if they were in flight together.
+    """
+    moves = [
+        move(f"t-{n}", [1 + n // 20, 99], [31 + n % 10, 99], size=90 + n % 21, batch=1 + n // 60) for n in range(600)
+    ]
+    assert roll(moves, Limits(10, 20, 1000)).over_bound <= 1.02
 
 
 def test_a_plan_takes_hardly_longer_than_its_busiest_broker_must_copy() -> None:

@@ -200,10 +200,10 @@ def rolling(states: dict[str, Any], asked: Any, limits: Any = None) -> Any:
 
 
 def test_moves_of_later_batches_are_requested_with_the_first_as_far_as_they_fit() -> None:
-    """Broker 1 sends two copies at once. t-3 waits for room there; t-4 is sent by broker 3."""
+    """Broker 1 sends two copies at once. t-1 waits for room there: its receiver is busy with t-0, that of t-2 is not."""
     now = rolling({}, ())
     assert now.in_flight is None
-    assert moves_of(now.next) == ["t-0", "t-1", "t-3", "t-4"]
+    assert moves_of(now.next) == ["t-0", "t-2", "t-3", "t-4"]
     assert now.next.number == 1
 
 
