@@ -138,8 +138,8 @@ bench-execution-kraft: setup  ## measure the same without ZooKeeper
 	$(BIN)/python -m bench.execution_kraft
 
 .PHONY: bench-rolling
-bench-rolling: setup  ## compute how long plans take with batches and without, on paper, into docs/
-	$(BIN)/python -m bench.rolling S M
+bench-rolling: setup  ## compute how long plans take with batches and without, on paper; ten minutes, into docs/
+	$(BIN)/python -m bench.rolling S M L
 
 .PHONY: bench-web
 bench-web: setup  ## measure the run's page and its searches at 1,000 brokers and 150,000 moves, in a browser, into docs/

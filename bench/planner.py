@@ -51,12 +51,13 @@ class Case:
 
 
 def cases(sizes: Sequence[str], seeds: Sequence[int] | None, folder: Path) -> Iterator[Case]:
-    """The cases, smallest first. Writes each cluster before its first case, and keeps it for the others."""
+    """The cases, smallest first. Writes each cluster that is not there before its first case."""
     for size in sizes:
         for scenario in SCENARIOS:
             for seed in seeds or SEEDS[size]:
                 snapshot = folder / f"{size}-{scenario}-{seed}"
-                write_cluster(snapshot, size, scenario, seed)
+                if not snapshot.exists():
+                    write_cluster(snapshot, size, scenario, seed)
                 yield from (Case(size, scenario, seed, tolerance, snapshot) for tolerance in TOLERANCES)
 
 

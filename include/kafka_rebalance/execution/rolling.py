@@ -122,8 +122,8 @@ class RestOfPlan:
             """Whether one fits."""
             found, fewest = None, inf
             for move in moves:
-                others = [self._used[other] for other in self._places[move.topic_partition] if other != end]
-                copies = max(others, default=0) if end else 0
+                ends = self._places[move.topic_partition]
+                copies = max([self._used[other] for other in ends if other != end]) if end else 0
                 if copies < fewest and move.topic_partition not in chosen and self._fits(move):
                     found, fewest = move, copies
                     if not copies:

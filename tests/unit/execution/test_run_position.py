@@ -200,7 +200,7 @@ def rolling(states: dict[str, Any], asked: Any, limits: Any = None) -> Any:
 
 
 def test_moves_of_later_batches_are_requested_with_the_first_as_far_as_they_fit() -> None:
-    """Broker 1 sends two copies at once. t-1 waits for room there: its receiver is busy with t-0, that of t-2 is not."""
+    """Broker 1 sends two copies at once. t-1 waits for room there: t-0 keeps its receiver busy."""
     now = rolling({}, ())
     assert now.in_flight is None
     assert moves_of(now.next) == ["t-0", "t-2", "t-3", "t-4"]
