@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             )
             print(f"{time.monotonic() - began:4.0f} s  {lines[-1]}", flush=True)
     if not (asked.print_only or asked.only):
-        write_section(f"{SECTION}-xl" if asked.sizes == ["XL"] else SECTION, lines)
+        write_section(SECTION, lines)
 
 
 if __name__ == "__main__":
