@@ -1,6 +1,6 @@
 """Candidates: which moves each job asks for, searched, scored and described.
 
-Spark calls `searched` and `described` in its tasks, so both are pure functions.
+Spark calls `searched` and `described` in its tasks, so both are pure functions. The driver calls `chosen` in between.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from kafka_rebalance.model.amounts_in_words import share_in_words
-from kafka_rebalance.model.settings import OPTIMAL, SEARCHED
+from kafka_rebalance.model.settings import BALANCED, OPTIMAL, SEARCHED
 from kafka_rebalance.planning import given_plan
 from kafka_rebalance.planning.bounds.bands import band
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate, described_candidate, infeasible
@@ -20,6 +20,7 @@ from kafka_rebalance.planning.problem.arrays import Problem, among, lagging, rep
 from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.search import drain_and_replace, replication_factor
+from kafka_rebalance.planning.search.cheaper_lists import can_be_cheaper, cheaper_lists
 from kafka_rebalance.planning.search.efforts import best_of_trials
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, placement_of, search_bands
 from kafka_rebalance.planning.search.leader_balance import with_leaders
@@ -29,7 +30,7 @@ from kafka_rebalance.planning.search.placement import Budget, Placement, budget_
 
 def propose(problem: Problem, name: str) -> DescribedCandidate:
     """The candidate of that name, searched once and described. Raises PlanningError where the job is impossible."""
-    return described(problem, name, searched(problem, name))
+    return described(problem, name, chosen(problem, name, [searched(problem, name)]))
 
 
 def described(problem: Problem, name: str, found: FoundLists | DescribedCandidate) -> DescribedCandidate:
@@ -44,7 +45,7 @@ def searched(problem: Problem, name: str, trial: int = 0) -> FoundLists | Descri
     goal = goal_of(problem.settings, name)
     wanted = replication_factor.wanted_factor(problem) if goal.moves_replicas else replication(problem.replicas)
     frame = frame_of(problem, goal, wanted)
-    seed = (problem.settings.seed, SEARCHED.index(name), trial)
+    seed = _seed(problem, name, trial)
     if name == OPTIMAL:
         return _optimal(frame, seed)
     if not goal.moves_replicas:
@@ -60,12 +61,34 @@ def searched(problem: Problem, name: str, trial: int = 0) -> FoundLists | Descri
     return replace(with_leaders(frame, placement.replicas, placement.budget, seed), off=off)
 
 
-def best_of(trials: Sequence[FoundLists | DescribedCandidate]) -> FoundLists | DescribedCandidate:
+def chosen(
+    problem: Problem, name: str, trials: Sequence[FoundLists | DescribedCandidate]
+) -> FoundLists | DescribedCandidate:
+    """The best trial; of candidate `balanced` cheaper lists near it, where the solver finds some.
+
+    Only the driver has the solver, so the driver calls this.
+    """
+    best = _best_of(trials)
+    if name != BALANCED or not isinstance(best, FoundLists) or not can_be_cheaper(problem, best):
+        return best
+    frame = frame_of(problem, best.goal, best.wanted)
+    seed = _seed(problem, name, 0)
+    lists = cheaper_lists(frame, best.unordered, seed)
+    if lists is None:
+        return best
+    return replace(with_leaders(frame, lists, spent(problem, lists), seed), off=best.off)
+
+
+def _best_of(trials: Sequence[FoundLists | DescribedCandidate]) -> FoundLists | DescribedCandidate:
     """The trial nearest to balance; among equals the one with the fewest bytes, then with the fewest new leaders."""
     found = [trial for trial in trials if isinstance(trial, FoundLists)]
     if not found:
         return trials[0]
     return min(found, key=lambda trial: (trial.off, trial.budget.bytes, trial.budget.leader_changes))
+
+
+def _seed(problem: Problem, name: str, trial: int) -> tuple[int, int, int]:
+    return problem.settings.seed, SEARCHED.index(name), trial
 
 
 def _optimal(frame: Frame, seed: tuple[int, int, int]) -> FoundLists | DescribedCandidate:

@@ -12,7 +12,7 @@ from kafka_rebalance.documents.json_files import TIMINGS, write_json
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.settings import BALANCED, LIGHT, OPTIMAL, Settings
-from kafka_rebalance.planning.candidates import best_of, described, searched
+from kafka_rebalance.planning.candidates import chosen, described, searched
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
 from kafka_rebalance.planning.given_plan import check_plan
@@ -82,9 +82,9 @@ def run(
     watch.lap("read")
     plans = []
     for name in offered(problem):
-        found = [searched(problem, name, trial) for trial in range(trials_of(problem, name))]
+        found = chosen(problem, name, [searched(problem, name, trial) for trial in range(trials_of(problem, name))])
         searching = watch.lap(name)
-        plans.append(described(problem, name, best_of(found)))
+        plans.append(described(problem, name, found))
         watch.seconds[name] = {"search": searching, "outcome": watch.lap(name)}
         progress(describe_plan(plans[-1]))
     return finish(out_folder, problem, plans, watch)

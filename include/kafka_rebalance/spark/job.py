@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model.settings import OPTIMAL
-from kafka_rebalance.planning.candidates import best_of, described, propose, searched
+from kafka_rebalance.planning.candidates import chosen, described, propose, searched
 from kafka_rebalance.planning.command_line import argument_parser, folder_at, read_file, read_settings, say
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import (
@@ -99,6 +99,8 @@ def propose_on(
 ) -> tuple[DescribedCandidate, ...]:
     """The candidates, in the order of `names`: a task for each search, then one to describe the best.
 
+    In between the driver chooses the best, because only the driver has the solver (`chosen`).
+
     Raises the error of the first candidate that has one, as planning without Spark does.
     """
     if not names:
@@ -127,7 +129,12 @@ def propose_on(
             raise found
         trials[name].append(found)
         spent[name] += seconds
-    plans = _each(context, describe_best, [(name, best_of(trials[name])) for name in names])
+    best: list[tuple[str, FoundLists | DescribedCandidate]] = []
+    for name in names:
+        clock = Stopwatch()
+        best.append((name, chosen(problem, name, trials[name])))
+        spent[name] += clock.lap("search")
+    plans = _each(context, describe_best, best)
     for name, (_, seconds) in zip(names, plans, strict=True):
         watch.seconds[name] = {"search": round(spent[name], 3), "outcome": seconds}
     return tuple(plan for plan, _ in plans)

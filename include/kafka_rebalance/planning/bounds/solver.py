@@ -7,7 +7,7 @@ Iterations and nodes limit the effort, never seconds, so that the same program h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -34,6 +34,32 @@ class Program:
     values: Floats
     integral: Bools | None = None  # [column] whether it must be whole
 
+    def breach(self, x: Floats) -> float:
+        """By how much x breaks the row that it breaks most; 0 if it keeps all."""
+        row = np.bincount(self.rows, self.values * x[self.columns], minlength=len(self.low))
+        return float(max(0.0, (self.low - row).max(initial=0.0), (row - self.high).max(initial=0.0)))
+
+    def part(self, free: Bools, x: Floats) -> Program:
+        """The program over the `free` columns alone, while the others keep the values of x."""
+        mine, number = free[self.columns], np.cumsum(free) - 1
+        rest = np.bincount(self.rows[~mine], self.values[~mine] * x[self.columns[~mine]], minlength=len(self.low))
+        kept, rows = np.unique(self.rows[mine], return_inverse=True)
+        return Program(
+            self.cost[free],
+            self.upper[free],
+            (self.low - rest)[kept],
+            (self.high - rest)[kept],
+            rows,
+            number[self.columns[mine]],
+            self.values[mine],
+            None if self.integral is None else self.integral[free],
+        )
+
+
+def relaxed(program: Program) -> Program:
+    """The program, whose columns need not be whole."""
+    return replace(program, integral=None)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution:
@@ -47,8 +73,8 @@ class Solution:
     prices: Floats  # [row] dual values; only of a linear program
 
 
-def solve(program: Program, options: Options) -> Solution:
-    """Solves with one thread and a fixed seed."""
+def solve(program: Program, options: Options, start: Floats | None = None) -> Solution:
+    """Solves with one thread and a fixed seed. `start` is a solution to better, of an integral program."""
     import highspy
 
     solver = highspy.Highs()
@@ -69,6 +95,11 @@ def solve(program: Program, options: Options) -> Solution:
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
         lp.integrality_ = [kinds[int(whole)] for whole in program.integral]
     solver.passModel(lp)
+    if start is not None:
+        known = highspy.HighsSolution()
+        known.col_value = start.tolist()
+        known.value_valid = True
+        solver.setSolution(known)
     solver.run()
     status, info, found = solver.getModelStatus(), solver.getInfo(), solver.getSolution()
     return Solution(

@@ -16,6 +16,7 @@ from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 from kafka_rebalance.planning.problem.loads import BYTES_IN, DISK, replica_loads
+from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.rack_rule import domains_of, in_racks, rack_rule
 from kafka_rebalance.planning.search.frame import Frame
 
@@ -33,7 +34,7 @@ NOT_SOLVED = (
     f"The exact optimum exists for the jobs {', '.join(_JOBS)} without max_leader_changes. It needs highspy, and at "
     f"most {_VARIABLES:,} partitions times brokers."
 )
-_EFFORT: solver.Options = {
+EFFORT: solver.Options = {
     "mip_rel_gap": _GAP,
     "mip_detect_symmetry": False,
     "mip_allow_restart": False,  # a restart repeats the costly root, and seldom pays in so few nodes
@@ -74,11 +75,16 @@ class Optimum:
 
 def applies(problem: Problem) -> bool:
     """Whether the program covers what is asked for, is small enough, and can be solved here."""
+    return is_covered(problem, _VARIABLES)
+
+
+def is_covered(problem: Problem, most: int) -> bool:
+    """Whether the program covers what is asked for, has at most so many variables, and can be solved here."""
     settings = problem.settings
     covered = settings.job in _JOBS and settings.replication_factor is None and settings.max_leader_changes is None
     confined = bool(problem.rack_pinned.any()) and not rack_rule(problem).known
     variables = int(problem.relocatable.sum()) * int(problem.evened.sum())
-    return covered and not confined and 0 < variables <= _VARIABLES and solver.available()
+    return covered and not confined and 0 < variables <= most and solver.available()
 
 
 def fewest_bytes(frame: Frame) -> Optimum:
@@ -87,7 +93,8 @@ def fewest_bytes(frame: Frame) -> Optimum:
     If there are none, the lists that are least beyond it, by one replica at most, and each broker by no more than it
     must. If bytes in rule these out as well, only disks and replicas count, because disks outrank bytes in.
     """
-    program = _Program(frame)
+    program = ListProgram(frame)
+    program.add_limits()
     tolerance = frame.goal.tolerance
     asked = band(frame.targets, tolerance)
     heaviest = np.minimum(frame.weights.max(axis=0), frame.targets.max(axis=0))
@@ -114,48 +121,59 @@ def fewest_bytes(frame: Frame) -> Optimum:
     return Optimum(None, Proof.NONE_EXISTS if impossible else Proof.NONE_FOUND)
 
 
-class _Program:
+class ListProgram:
     """The rows over y[partition, broker]; the columns are numbered partition by partition."""
 
     def __init__(self, frame: Frame) -> None:
         problem = frame.problem
         self._frame = frame
-        self._partitions = np.flatnonzero(problem.relocatable)
-        self._brokers = np.flatnonzero(problem.evened)
-        self._lists = problem.replicas[self._partitions]
+        self.partitions = np.flatnonzero(problem.relocatable)
+        self.brokers = np.flatnonzero(problem.evened)
+        self._lists = problem.replicas[self.partitions]
         held = (self._lists >= 0) & (problem.evened | problem.leaving)[np.maximum(self._lists, 0)]
         self._stays = (self._lists >= 0) & ~held  # on brokers that keep what they have
-        self._has: Bools = (self._lists[:, :, None] == self._brokers).any(axis=1)  # [partition, broker]
+        self.has: Bools = (self._lists[:, :, None] == self.brokers).any(axis=1)  # [partition, broker]
         loads = replica_loads(problem.replicas, frame.weights, len(frame.targets))[:, DISK]
-        self.full: Bools = (loads > frame.disk_limit)[self._brokers]  # disks that are beyond their limit already
-        self._unit = max(1.0, float(problem.size_bytes[self._partitions].mean()))
-        self._sizes = problem.size_bytes[self._partitions] / self._unit
-        self._columns = np.arange(self._has.size).reshape(self._has.shape)
+        self.full: Bools = (loads > frame.disk_limit)[self.brokers]  # disks that are beyond their limit already
+        self._unit = max(1.0, float(problem.size_bytes[self.partitions].mean()))
+        self._sizes = problem.size_bytes[self.partitions] / self._unit
+        self._columns = np.arange(self.has.size).reshape(self.has.shape)
         self._entries: list[tuple[Ints, Ints, Floats]] = []
         self._limits: list[tuple[Floats, Floats]] = []
         self._rows = 0
+        # Columns of crowded replicas, after those of the replicas; none unless `crowd_no_more_than` adds some.
+        self.crowd_topic, self.crowd_broker = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        self._crowd_of, self._crowd_rows = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        self._crowd_room = np.zeros(0)
         self._add_lists()
-        self._add_limits()
 
     def solved(self, bands: Bands) -> solver.Solution:
         """`bands` are [broker, resource] in the frame's units."""
-        return self._solve(self._program(bands))
+        return self._solve(self.program(bands))
 
     def _solve(self, program: solver.Program) -> solver.Solution:
-        nodes = min(2_000, max(1, _WORK // self._has.size**2))
-        return solver.solve(program, {**_EFFORT, "mip_max_nodes": nodes})
+        nodes = min(2_000, max(1, _WORK // self.has.size**2))
+        return solver.solve(program, {**EFFORT, "mip_max_nodes": nodes})
 
-    def _program(self, bands: Bands) -> solver.Program:
+    def program(self, bands: Bands) -> solver.Program:
         """The fewest bytes within the bands."""
         kept, rows = len(self._entries), self._rows
         self._add_bands(bands)
-        cost = np.where(self._has, 0.0, self._sizes[:, None] + _TIE).ravel()
+        cost = np.where(self.has, 0.0, self._sizes[:, None] + _TIE).ravel()
         row, column, value = (np.concatenate(parts) for parts in zip(*self._entries, strict=True))
         low, high = (np.concatenate(parts) for parts in zip(*self._limits, strict=True))
         del self._entries[kept:], self._limits[kept:]
         self._rows = rows
+        crowds = len(self._crowd_room)
         return solver.Program(
-            cost, self._takes().ravel(), low, high, row, column, value, np.ones(len(cost), dtype=bool)
+            np.concatenate([cost, np.zeros(crowds)]),
+            np.concatenate([self._takes().ravel(), np.full(crowds, np.inf)]),
+            low,
+            high,
+            row,
+            column,
+            value,
+            np.arange(len(cost) + crowds) < len(cost),
         )
 
     def least_beyond(self, asked: Bands, most: Bands) -> Bands | None:
@@ -164,8 +182,8 @@ class _Program:
         The sum of what brokers are outside is the least possible, and disks and replicas come before bytes in. On mixed
         hardware, a cluster may not reach both.
         """
-        program = self._program(most)
-        count, brokers = len(program.cost), self._brokers
+        program = self.program(most)
+        count, brokers = len(program.cost), self.brokers
         low, high = (values[brokers] for values in (asked.low, asked.high))
         beyond = np.stack([np.maximum(0.0, low - most.low[brokers]), np.maximum(0.0, most.high[brokers] - high)])
         # The price rises with the distance, so that the brokers share what must be outside.
@@ -179,7 +197,7 @@ class _Program:
         limits = [(program.low, program.high)]
         here, endless = len(program.low), np.full(len(brokers), np.inf)
         for k in range(low.shape[1]):
-            weights, fixed = self._frame.weights[self._partitions, k], self._fixed()[:, k]
+            weights, fixed = self._frame.weights[self.partitions, k], self._fixed()[:, k]
             for side, sign in ((0, 1.0), (1, -1.0)):
                 row = here + np.arange(len(brokers))
                 extra = np.full(len(_PARTS) * len(brokers), sign)
@@ -205,20 +223,60 @@ class _Program:
     def lists(self, chosen: Bools) -> Ints:
         """[partition row, position] The lists of a solution. New replicas take the positions of those that leave."""
         result = self._frame.problem.replicas.copy()
-        for number, (row, now) in enumerate(zip(self._partitions, chosen.reshape(self._has.shape), strict=True)):
-            there = self._brokers[now]
+        for number, (row, now) in enumerate(zip(self.partitions, chosen.reshape(self.has.shape), strict=True)):
+            there = self.brokers[now]
             leaves = (result[row] >= 0) & ~self._stays[number] & ~np.isin(result[row], there)
-            result[row, leaves] = self._brokers[now & ~self._has[number]]
+            result[row, leaves] = self.brokers[now & ~self.has[number]]
         return result
+
+    def values(self, lists: Ints) -> Floats:
+        """The values of the columns for these lists: 1 where the partition has a replica on the broker, else 0."""
+        there: Bools = (lists[self.partitions][:, :, None] == self.brokers).any(axis=1)
+        return self.with_crowds(there.ravel().astype(np.float64))
+
+    def with_crowds(self, held: Floats) -> Floats:
+        """The values of all columns, given those of the replicas."""
+        beyond = np.bincount(self._crowd_rows, held[self._crowd_of], minlength=len(self._crowd_room)) - self._crowd_room
+        return np.concatenate([held[: self.has.size], np.maximum(0.0, beyond)])
+
+    def crowd_no_more_than(self, lists: Ints) -> None:
+        """Topics crowd brokers with no more replicas in total than now, or than in these lists.
+
+        A further column for each topic and broker that it may crowd has the replicas beyond an even share and one.
+        """
+        problem, shares = self._frame.problem, self._frame.topic_shares
+        before, found = (Crowding(those, problem.topic, shares) for those in (problem.replicas, lists))
+        topic = problem.topic[self.partitions]
+        now = self.values(lists).reshape(self.has.shape)
+        fits = found.room[:, self.brokers].copy()  # [topic, broker] of the replicas that are variables
+        np.add.at(fits, topic, now.astype(fits.dtype))
+        may = np.bincount(topic, minlength=len(fits))[:, None] > fits
+        self.crowd_topic, self.crowd_broker = np.nonzero(may)
+        self._crowd_room = np.maximum(0.0, fits[may])
+        number = np.full(may.shape, -1)
+        number[may] = np.arange(len(self._crowd_room))
+        rows = number[topic]  # [partition, broker]
+        self._crowd_of, self._crowd_rows = self._columns[rows >= 0], rows[rows >= 0]
+        columns = self.has.size + np.arange(len(self._crowd_room))
+        count = len(columns)
+        self._entries += [
+            (self._rows + self._crowd_rows, self._crowd_of, np.ones(len(self._crowd_of))),
+            (self._rows + np.arange(count), columns, np.full(count, -1.0)),
+        ]
+        self._limits.append((np.full(count, -np.inf), self._crowd_room))
+        self._rows += count
+        # What crowds elsewhere, by replicas that are no variables, is not in the columns.
+        kept = np.maximum(0, -found.room).sum() - self.with_crowds(now.ravel())[self.has.size :].sum()
+        self._add(columns[None], 1.0, -np.inf, max(before.replicas, found.replicas) - kept)
 
     def _takes(self) -> Floats:
         """[partition, broker] 1 where the replica may be. A new one needs a receiver, room on disk and in log dirs."""
-        receives = self._frame.problem.receivers[self._brokers]
-        fits = np.repeat((receives & ~self.full)[None], len(self._partitions), axis=0)
+        receives = self._frame.problem.receivers[self.brokers]
+        fits = np.repeat((receives & ~self.full)[None], len(self.partitions), axis=0)
         largest = self._frame.rule.largest
         if largest is not None:
-            fits &= self._frame.problem.size_bytes[self._partitions][:, None] <= largest[self._brokers]
-        return (self._has | fits).astype(np.float64)
+            fits &= self._frame.problem.size_bytes[self.partitions][:, None] <= largest[self.brokers]
+        return (self.has | fits).astype(np.float64)
 
     def _add(self, columns: Ints, values: Floats | float, low: Floats | float, high: Floats | float) -> None:
         """One row for each row of `columns`."""
@@ -241,16 +299,16 @@ class _Program:
         if not rule.known:
             return
         domains = domains_of(rule, self._lists)
-        confined = problem.rack_pinned[self._partitions]
+        confined = problem.rack_pinned[self.partitions]
         rackless = ((domains < 0) & (self._lists >= 0)).any(axis=1)  # on dead brokers: these may go to any rack
         stuck = self._broken_for_good(domains)
-        for rack in np.unique(rule.domain[self._brokers]):
+        for rack in np.unique(rule.domain[self.brokers]):
             here, kept = ((those & (domains == rack)).sum(axis=1) for those in (self._lists >= 0, self._stays))
             receives = problem.receivers[rule.domain == rack].any()
             at_least, at_most = rule.least(counts, rack), rule.most(counts, rack)
             least = np.where(confined, here, at_least if receives else np.minimum(at_least, here))
             most = np.where(confined & ~rackless, here, np.where(confined | stuck, np.maximum(at_most, here), at_most))
-            columns = self._columns[:, rule.domain[self._brokers] == rack]
+            columns = self._columns[:, rule.domain[self.brokers] == rack]
             self._add(columns, 1.0, np.maximum(0, least - kept), np.maximum(0, most - kept))
 
     def _broken_for_good(self, domains: Ints) -> Bools:
@@ -263,10 +321,11 @@ class _Program:
         broken: Bools = rule.spread_of(held, counts) < rule.wanted(counts)
         return broken
 
-    def _add_limits(self) -> None:
-        settings, new = self._frame.problem.settings, np.flatnonzero(~self._has.ravel())[None]
+    def add_limits(self) -> None:
+        """Adds the limits of the settings on bytes and replicas."""
+        settings, new = self._frame.problem.settings, np.flatnonzero(~self.has.ravel())[None]
         if settings.max_bytes is not None:
-            self._add(new, np.repeat(self._sizes, len(self._brokers))[new], -np.inf, settings.max_bytes / self._unit)
+            self._add(new, np.repeat(self._sizes, len(self.brokers))[new], -np.inf, settings.max_bytes / self._unit)
         if settings.max_replicas is not None:
             self._add(new, 1.0, -np.inf, float(settings.max_replicas))
 
@@ -274,8 +333,8 @@ class _Program:
         """[evened broker, resource] The load there of replicas that are no variables."""
         frame, brokers = self._frame, len(self._frame.targets)
         now = replica_loads(frame.problem.replicas, frame.weights, brokers)
-        mine = replica_loads(np.where(self._stays, -1, self._lists), frame.weights[self._partitions], brokers)
-        return (now - mine)[self._brokers]
+        mine = replica_loads(np.where(self._stays, -1, self._lists), frame.weights[self.partitions], brokers)
+        return (now - mine)[self.brokers]
 
     def _add_bands(self, bands: Bands) -> None:
         frame = self._frame
@@ -284,7 +343,7 @@ class _Program:
         # A disk that is too full already may stay so, and receives nothing (`_takes`).
         high[:, DISK] = np.minimum(high[:, DISK], np.maximum(frame.disk_limit, now[:, DISK]))
         for k in range(high.shape[1]):
-            weights = frame.weights[self._partitions, k]
+            weights = frame.weights[self.partitions, k]
             if weights.any():
-                least, most = (values[self._brokers, k] - fixed[:, k] for values in (bands.low, high))
+                least, most = (values[self.brokers, k] - fixed[:, k] for values in (bands.low, high))
                 self._add(self._columns.T, weights, least, most)

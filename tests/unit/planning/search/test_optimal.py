@@ -194,7 +194,7 @@ def test_what_the_solver_ran_out_of_nodes_for_is_not_called_proven(monkeypatch: 
         row["size_bytes"] = int(size)
     problem = problem_of(broker_rows([1, 2, 3, 4]), rows, tolerance=0.005)
     monkeypatch.setattr(optimal, "_GAP", 0.0)
-    monkeypatch.setattr(optimal, "_EFFORT", {**optimal._EFFORT, "mip_rel_gap": 0.0})
+    monkeypatch.setattr(optimal, "EFFORT", {**optimal.EFFORT, "mip_rel_gap": 0.0})
     monkeypatch.setattr(optimal, "_WORK", 0)
     plan = propose(problem, "optimal")
     assert "not proven" in plan.candidate.note
