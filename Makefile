@@ -93,8 +93,8 @@ demo: setup  ## run one rebalance on this machine, from trigger to verification 
 	@APPROVE="$(APPROVE)" VERSION="$(VERSION)" KRAFT="$(KRAFT)" KEEP="$(KEEP)" $(BIN)/python -m demo
 
 .PHONY: bench
-bench: setup  ## measure the planner on clusters of three sizes: bytes over the bound, balance, time and memory, into docs/
-	$(BIN)/python -m bench.planner S M L
+bench: setup  ## measure the planner on clusters of four sizes, drawn anew: bytes over the bound, balance, time and memory, into docs/
+	$(BIN)/python -m bench.planner S 12x1200 M L
 
 .PHONY: bench-xl
 bench-xl: setup  ## measure the same with 1,000 brokers and a million replicas

@@ -47,6 +47,7 @@ class Size:
 SIZES = {
     # If S is drained, one broker takes all replicas of its rack, and needs room for them.
     "S": Size(6, 3, 500, 12, factor_two=0.1, disk_filled=0.4),
+    "12x1200": Size(12, 3, 1_200, 12, factor_two=0.1, disk_filled=0.4),
     "M": Size(60, 3, 20_000, 40),
     "L": Size(300, 6, 150_000, 60),
     "XL": Size(1000, 10, 333_334, 70),
