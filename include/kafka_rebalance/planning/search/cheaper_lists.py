@@ -89,7 +89,7 @@ def _searched(
             break
         now = best[:size].reshape(shape)
         brokers = narrow[step] if step < len(narrow) else _brokers_of(step - len(narrow), by_rack)
-        rows = _rows_of(now, near, prices, upper, program.has, brokers, rng, step)
+        rows = _rows_of(now, near, prices, upper, program.has, brokers, _FREE >> idle, rng)
         free = np.zeros(shape, dtype=bool)
         free[np.ix_(rows, brokers)] = True
         crowds = np.isin(program.crowd_topic, topic[rows]) & np.isin(program.crowd_broker, brokers)
@@ -134,17 +134,16 @@ def _rows_of(
     upper: Floats,
     has: Bools,
     brokers: Ints,
+    variables: int,
     rng: np.random.Generator,
-    step: int,
 ) -> Ints:
     """The partitions that a step frees: where lists and relaxation differ, then those that cost least to move."""
-    count = _FREE // len(brokers)
+    count = variables // len(brokers)
     mine, held = prices[:, brokers], now[:, brokers] > 0.5
     comes = np.where(~held & (upper[:, brokers] > 0.5), mine, np.inf).min(axis=1)
     cost = comes + np.where(held, -mine, np.inf).min(axis=1)
     leads = _differs(near, now, has)[:, brokers].any(axis=1) & np.isfinite(cost)
-    if step:
-        cost *= rng.uniform(*_NOISE, len(cost))
+    cost *= rng.uniform(*_NOISE, len(cost))
     if leads.sum() > _LED * count:
         leads &= rng.random(len(leads)) < _LED * count / leads.sum()
     cost[leads] = -np.inf
