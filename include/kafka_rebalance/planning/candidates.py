@@ -96,7 +96,7 @@ def _optimal(frame: Frame, seed: tuple[int, int, int]) -> FoundLists | Described
     if not applies(problem):
         return infeasible(problem, OPTIMAL, NOT_SOLVED)
     found = fewest_bytes(frame)
-    note = optimum_words(found, frame.goal.tolerance)
+    note = optimum_words(found, frame.goal.tolerance, keeps_away=frame.rule.left is not None)
     if found.replicas is None:
         return infeasible(problem, OPTIMAL, note)
     budget = spent(problem, found.replicas)

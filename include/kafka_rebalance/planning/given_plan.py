@@ -202,6 +202,14 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
         if len(shut):
             limit = problem.settings.receivers_setting
             found.append(f"{_ids(problem, shut)} would receive replicas, but {limit} allows only others to")
+    left = rack_rule(problem).left
+    if left is not None:
+        back = ((left >= 0)[:, None, :] & (replicas[:, :, None] == left[:, None, :])).any(axis=(1, 2))
+        if back.any():
+            found.append(
+                f"{int(back.sum())} partitions would go back to brokers that an earlier plan has lately taken them "
+                f"from, first {_first(problem, back)}"
+            )
     return found
 
 

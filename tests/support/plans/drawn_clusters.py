@@ -54,6 +54,9 @@ def clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
             in_sync = [broker for broker in replicas if not row["isr"] or broker in row["isr"]]  # as a leader always is
             row["leader"] = draw(st.sampled_from([None, -1, 99, *in_sync[:1] * 4, *in_sync]))
             row["excluded"] = draw(st.sampled_from([None, False, False, False, True]))
+            row["left_brokers"] = draw(
+                st.one_of(st.none(), st.none(), st.lists(st.sampled_from([*ids, 99]), max_size=2, unique=True))
+            )
             partitions.append(row)
     return brokers, partitions
 

@@ -89,6 +89,8 @@ def _verify_lists(
         assert move.after[0] not in kept or move.before[0] in kept or set(move.after) <= kept, where
         assert not kept & set(move.added), where
         assert set(move.added) <= receiving, f"{where}: only {receiving} may receive"
+        if settings.job == "balance" and not leaving and rack_rule_problem(move.before, racks, share=stay) is None:
+            assert not set(move.added) & set(row.get("left_brokers") or ()), f"{where}: {row['left_brokers']}"
 
 
 def receivers_of(partitions: Collection[Mapping[str, Any]], brokers: Rows, settings: Settings) -> set[int]:

@@ -86,10 +86,11 @@ def test_the_masks_allow_exactly_what_the_rules_do(
     with tempfile.TemporaryDirectory() as folder:
         write_snapshot(Path(folder), brokers, partitions)
         problem = read_problem(Path(folder), Settings(rack_pinned_topics=pinned, more_replicas_than_racks=share))
+    assume(not share or problem.replicas.shape[1] <= problem.staying.sum())  # else the request is refused
     width = problem.replicas.shape[1] + 1
     replicas, ids = widened(problem.replicas, width), problem.brokers.tolist()
     rule = rack_rule(problem, width if add else None)
-    rules = Rules(problem, brokers, pinned, share)
+    rules = Rules(problem, cluster, pinned, share)
     domains, broken = domains_of(rule, replicas), violations(rule, replicas)
     places = [(row, column) for row, column in np.ndindex(replicas.shape) if add or replicas[row, column] >= 0]
     places = [(row, column) for row, column in places if column == 0 or replicas[row, column - 1] >= 0]
@@ -126,9 +127,12 @@ def test_the_masks_allow_exactly_what_the_rules_do(
 class Rules:
     """The rules over one cluster, as broker ids."""
 
-    def __init__(self, problem: Problem, brokers: Rows, pinned: tuple[str, ...], share: bool) -> None:
+    def __init__(self, problem: Problem, cluster: tuple[Rows, Rows], pinned: tuple[str, ...], share: bool) -> None:
         self.problem, self.pinned = problem, pinned
+        brokers, partitions = cluster
         leaving = set(problem.brokers[problem.leaving].tolist())
+        left = {(row["topic"], row["partition"]): row["left_brokers"] or () for row in partitions}
+        self.left = {} if leaving else left
         self.racks = racks_that_count(brokers, leaving, share=share)
         self.stay = [row["broker"] for row in brokers if row["broker"] not in leaving] if share else None
         self.known = any(self.racks.values())
@@ -165,6 +169,9 @@ class Rules:
             problem = rack_pin_problem(held[column], target, self.racks)
             if problem is not None:
                 return problem
+        name = self.problem.name_of(row)
+        if target in self.left.get(name, ()) and not self.breaks(held):
+            return f"{name} has left broker {target}"
         rooms = [max(0.0, room) for room in self.rooms.get(target, ())]
         return log_dir_problem(int(self.problem.size_bytes[row]), rooms)
 

@@ -137,19 +137,23 @@ def too_large_words(partition: TopicPartition, now: int, moving: int) -> str:
     )
 
 
-def optimum_words(found: Optimum, tolerance: float) -> str:
-    """What is proven about the cheapest lists, or that there are none."""
+def optimum_words(found: Optimum, tolerance: float, *, keeps_away: bool = False) -> str:
+    """What is proven about the cheapest lists, or that there are none.
+
+    `keeps_away`: of the lists that bring no replica back to a broker that it left lately.
+    """
+    aside = "; plans that send replicas back to brokers that they left lately do not count" if keeps_away else ""
     within = f"within {share_in_words(tolerance)}"
     if found.within is None:
         certain = "exists" if found.proof is Proof.NONE_EXISTS else "was found"
-        return f"No plan {within} or one replica of every share {certain}."
+        return f"No plan {within} or one replica of every share {certain}{aside}."
     words = {
         Within.TOLERANCE: within,
         Within.ONE_REPLICA: f"{within} or one replica",
         Within.ONE_REPLICA_BUT_BYTES_IN: f"{within} or one replica in disks and replicas, and in bytes in as near to "
         "it as these allow,",
     }[found.within]
-    later = "; leaders are placed afterwards"
+    later = f"; leaders are placed afterwards{aside}"
     if found.proof is Proof.PROVEN:
         full = ", without moves to disks beyond disk_headroom," if found.keeps_headroom else ""
         return f"proven: no plan {words} in all but leaders{full} saves more than {PROVEN_TO} of these bytes{later}"

@@ -9,7 +9,7 @@ masks with the rule for one list, written out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,6 +59,7 @@ class RackRule:
     largest: Floats | None  # [broker] bytes of the largest replica that it takes; None: no limit
     confined: Bools | None  # [partition row] whether its replicas stay in their domains; None: in no partition
     receives: Bools | None  # [broker] whether it may receive replicas, if only some of the `evened` may; None: all may
+    left: Ints | None = None  # [partition row, n] brokers to which it may not go back; -1: none
 
     def least(self, counts: Ints, rack: int) -> Ints:
         """[row] How many of so many replicas the rack must hold."""
@@ -116,7 +117,13 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
     receives = None if problem.only_receivers is None else problem.receivers
     strict = most <= racks
     even = _even_racks(domain, problem.staying, racks) if shares and known and not strict else None
-    return RackRule(domain, racks, known, strict, even, problem.size_bytes, largest, confined, receives)
+    rule = RackRule(domain, racks, known, strict, even, problem.size_bytes, largest, confined, receives)
+    return rule if problem.left is None else replace(rule, left=_left(rule, problem.replicas, problem.left))
+
+
+def _left(rule: RackRule, replicas: Ints, left: Ints) -> Ints:
+    """The brokers to which each partition may not go back: none for a list that breaks the rack rule now."""
+    return np.where(violations(rule, replicas)[:, None], -1, left)
 
 
 def rackless(problem: Problem) -> Bools:
@@ -167,8 +174,9 @@ def allowed(
     """[move, target] Whether the replica at (row, column) may go to the target; an empty place may be filled.
 
     A replica from no rack (an empty place, a dead broker) should add one, if there is one that the list lacks. A
-    confined replica stays in its domain. The target must be one that receives, and its log dirs must have room.
-    `targets` is [target], or [move, 1]. With `repair` a move must spread the list better.
+    confined replica stays in its domain. The target must be one that receives, and none that the partition has left
+    lately. Its log dirs must have room. `targets` is [target], or [move, 1]. With `repair` a move must spread the list
+    better.
     """
     spread = np.broadcast_to(targets, (len(rows), targets.shape[-1]))
     from_domain, to_domain = domains[rows, columns], np.broadcast_to(rule.domain[targets], spread.shape)
@@ -195,6 +203,9 @@ def allowed(
         legal &= free[:, None] | (to_domain == from_domain[:, None])
     if rule.receives is not None:
         legal &= rule.receives[targets]
+    if rule.left is not None:
+        for position in range(rule.left.shape[1]):
+            legal &= rule.left[rows, position][:, None] != spread
     if rule.largest is not None:
         legal &= rule.sizes[rows][:, None] <= rule.largest[targets]
     return legal

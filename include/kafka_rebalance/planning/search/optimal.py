@@ -270,12 +270,15 @@ class ListProgram:
         self._add(columns[None], 1.0, -np.inf, max(before.replicas, found.replicas) - kept)
 
     def _takes(self) -> Floats:
-        """[partition, broker] 1 where the replica may be. A new one needs a receiver, room on disk and in log dirs."""
+        """[partition, broker] 1 where the replica may be. A new one needs a receiver that it has not left, and room."""
         receives = self._frame.problem.receivers[self.brokers]
         fits = np.repeat((receives & ~self.full)[None], len(self.partitions), axis=0)
         largest = self._frame.rule.largest
         if largest is not None:
             fits &= self._frame.problem.size_bytes[self.partitions][:, None] <= largest[self.brokers]
+        left = self._frame.rule.left
+        if left is not None:
+            fits &= ~(left[self.partitions][:, :, None] == self.brokers).any(axis=1)
         return (self.has | fits).astype(np.float64)
 
     def _add(self, columns: Ints, values: Floats | float, low: Floats | float, high: Floats | float) -> None:

@@ -96,6 +96,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         dir_contents=_dir_contents(dirs, partitions, order, replicas, size[order]),
         networks=np.stack([stated("nic_in_bytes_per_second"), stated("nic_out_bytes_per_second")], axis=1),
         only_receivers=_only_receivers(settings, named, replicas),
+        left=_left(settings, named, replicas, leaving, partitions.optional_lists("left_brokers")[order]),
     )
 
 
@@ -106,6 +107,19 @@ def _only_receivers(settings: Settings, ids: Ints, replicas: Ints) -> Bools | No
     if settings.new_brokers_only:
         return ~np.isin(np.arange(len(ids)), replicas)
     return np.isin(ids, list(settings.brokers_in))
+
+
+def _left(settings: Settings, ids: Ints, replicas: Ints, leaving: Bools, brokers: Ints) -> Ints | None:
+    """[row, n] The brokers that each partition has left lately and may not go back to; None if there are none.
+
+    They count for job `balance` alone, and not while a broker is to be emptied: other jobs need every broker that there
+    is. A broker that holds the partition again is none of them.
+    """
+    if settings.job != "balance" or leaving.any():
+        return None
+    at = np.minimum(np.searchsorted(ids, brokers), len(ids) - 1)
+    away = (brokers >= 0) & (ids[at] == brokers) & ~(replicas[:, None, :] == at[:, :, None]).any(axis=2)
+    return np.where(away, at, -1) if away.any() else None
 
 
 def _leaders(lists: Ints, replicas: Ints, led_by: Ints) -> Ints:

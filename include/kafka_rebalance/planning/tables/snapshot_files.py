@@ -59,15 +59,20 @@ SNAPSHOT_SCHEMAS = {
             pa.field("cleanup_policy", pa.string()),
             pa.field("retention_ms", pa.int64()),
             pa.field("segment_bytes", pa.int64()),
+            pa.field("left_brokers", pa.list_(pa.int32())),  # an earlier plan has lately taken a replica from these
         ]
     ),
 }
+_LEFT_OUT_WHEN_EMPTY = ("left_brokers",)  # of the file; earlier versions have no such column
 
 
 def write_snapshot(
     folder: Folder, broker_rows: Sequence[Mapping[str, Any]], partition_rows: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Writes both tables, rows sorted by their keys. Returns the digest of the two files."""
+    """Writes both tables, rows sorted by their keys. Returns the digest of the two files.
+
+    A later column in which no row has a value is not written, so that it changes no digest of a snapshot without it.
+    """
     brokers = sorted(broker_rows, key=lambda row: row["broker"])
     partitions = sorted(partition_rows, key=lambda row: (row["topic"], row["partition"]))
     written = []
@@ -76,6 +81,12 @@ def write_snapshot(
         unknown = sorted({column for row in rows for column in row} - set(schema.names))
         if unknown:
             raise ArtifactError(f"{name} has no column {', '.join(unknown)}. Nothing was written.")
-        written.append(parquet_bytes(pa.Table.from_pylist([dict(row) for row in rows], schema=schema)))
+        written.append(parquet_bytes(_table(rows, schema)))
         write_whole(folder / name, written[-1])
     return digest_of_bytes(*written)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    table = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+    empty = [name for name in _LEFT_OUT_WHEN_EMPTY if name in schema.names and not any(row.get(name) for row in rows)]
+    return table.drop_columns(empty) if empty else table
