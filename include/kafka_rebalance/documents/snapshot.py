@@ -26,6 +26,14 @@ class AutomaticElections:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptAway:
+    """So many replicas do not go back to the brokers from which plans of so many days have taken them."""
+
+    replicas: int
+    days: int
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotTaken:
     """Older versions lack the keys that have a default."""
 
@@ -45,6 +53,7 @@ class SnapshotTaken:
     controller: Mapping[str, Any] | None = None  # see `documents.controller`
     window: AskedWindow | None = None
     automatic_elections: AutomaticElections | None = None
+    kept_away: KeptAway | None = None  # None: every broker that may receive may get every replica
 
 
 SNAPSHOT_FILE = JsonFile(SNAPSHOT, SnapshotTaken)

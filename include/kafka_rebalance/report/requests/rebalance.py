@@ -12,7 +12,7 @@ from kafka_rebalance.report.candidate.risk import way_back_words
 from kafka_rebalance.report.first_screen.key_figures import KeyFigures, key_figures
 from kafka_rebalance.report.first_screen.risks import RISKS_SHOWN, Risk, risks
 from kafka_rebalance.report.requests.markdown import asked_by, code, format_ids, one_line, sentence, table
-from kafka_rebalance.report.run.approver_facts import WINDOW, Brief, brief
+from kafka_rebalance.report.run.approver_facts import WINDOW, Brief, brief, kept_away_words
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.why_recommended import recommendation_words
 from kafka_rebalance.report.units import (
@@ -102,6 +102,7 @@ def _does(report: RunReport, focus: CandidateReport, figures: KeyFigures) -> lis
     copies = f"copies {figures.copies.value} ({figures.copies.note})" if focus.moved_bytes else "copies nothing"
     leaders = format_count(focus.leader_changes, "leader change", "leader changes")
     does = f"**Does** {copies}, {leaders}. Highest broker {figures.evenness.value} {figures.evenness.note}"
+    does += f". {kept_away_words(report.kept_away)}" if report.kept_away is not None else ""
     throttle = report.throttle_of(focus)
     rate = f" at {format_rate(throttle)} a broker" if throttle is not None and focus.moved_bytes else ""
     ends = f"**Ends** in {figures.takes.value}{rate}, {figures.takes.word} ({figures.takes.note})"

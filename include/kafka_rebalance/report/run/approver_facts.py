@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kafka_rebalance.documents.proposals.candidate_figures import Reason, StaysBehind
 from kafka_rebalance.documents.proposals.rates import CandidateRates
-from kafka_rebalance.documents.snapshot import AutomaticElections
+from kafka_rebalance.documents.snapshot import AutomaticElections, KeptAway
 from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
 from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, above_least_words
@@ -77,6 +77,8 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
     elections = report.automatic_elections
     if elections is not None and elections.brokers:
         facts.append((KAFKA_ELECTS, _kafka_elects(elections)))
+    if report.kept_away is not None:
+        facts.append(("Stays away", kept_away_words(report.kept_away)))
     if focus.planned_seconds is not None:
         finishes = report.finishes_in(focus)
         facts.append(("Takes", finishes or f"{about(focus.planned_seconds)} by the plan"))
@@ -92,6 +94,11 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
         change = f"{format_factor(before)} → {format_factor(after)}"
         facts.append(("Gain", f"{noun_of(metric)} of the highest broker {change} of its share"))
     return tuple(facts)
+
+
+def kept_away_words(kept_away: KeptAway) -> str:
+    replicas = format_count(kept_away.replicas, "replica does", "replicas do")
+    return f"{replicas} not go back to where plans of the last {kept_away.days} days took them from"
 
 
 def _kafka_elects(elections: AutomaticElections) -> str:

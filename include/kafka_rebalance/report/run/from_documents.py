@@ -111,6 +111,7 @@ def build_report(
         costs=found.candidates if found else {},
         rejection=rejected.rejected if rejected else None,
         automatic_elections=taken.automatic_elections,
+        kept_away=taken.kept_away,
     )
     return _at_its_throttle(report)
 

@@ -12,6 +12,7 @@ from typing import Any
 import kafka_rebalance
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.controller import controller_document
+from kafka_rebalance.documents.snapshot import KeptAway
 from kafka_rebalance.execution.check.automatic_elections import automatic_elections
 from kafka_rebalance.execution.check.cluster_ready import refuse
 from kafka_rebalance.execution.check.cruise_control import cruise_control
@@ -24,9 +25,16 @@ from kafka_rebalance.spark import package_zip
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.rebalance import pasted_plan
+from kafka_rebalance.steps.rebalance.left_brokers import REST_DAYS, Left, left_lately, with_left
 from kafka_rebalance.steps.run import running_rebalance
-from kafka_rebalance.steps.run.cluster_snapshot import metric_rows, read_snapshot
-from kafka_rebalance.steps.run.requester import ASKED_IN, REQUESTER, is_way_back, read_requester
+from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, metric_rows, read_snapshot
+from kafka_rebalance.steps.run.requester import (
+    ASKED_IN,
+    REQUESTER,
+    is_nightly_proposal,
+    is_way_back,
+    read_requester,
+)
 from kafka_rebalance.steps.run_folder import create_run_folder
 from kafka_rebalance.steps.throttle import run_rates
 
@@ -90,10 +98,12 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
         settings = replace(settings, less_even_plan=OFFER)
     observed_at = datetime.now(UTC)
     snapshot = folder / json_files.SNAPSHOT_FOLDER
-    tables_digest = write_snapshot(snapshot, taken.brokers, taken.partitions)
+    left = _left(inputs, connection_id, settings, taken, observed_at)
+    tables_digest = write_snapshot(snapshot, taken.brokers, with_left(taken.partitions, left))
     json_files.write_json(snapshot, json_files.CONFIGS, taken.configs, source_digest=tables_digest)
     prepare(snapshot, settings)  # fails here, before Spark, if no plan can satisfy the settings
     json_files.write_json(folder, json_files.SETTINGS, settings.to_mapping())
+    kept_away = KeptAway(sum(map(len, left.values())), REST_DAYS)
     found = {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
     json_files.write_json(
         folder,
@@ -116,6 +126,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
             "policy": policy.to_mapping() if policy else None,
             "policy_digest": policy.digest if policy else None,
             **({"missing_rights": list(map(asdict, taken.missing_rights))} if taken.missing_rights else {}),
+            **({"kept_away": asdict(kept_away)} if left else {}),
             "snapshot_digest": tables_digest,
             "versions": {"kafka_rebalance": kafka_rebalance.__version__, "python": platform.python_version()},
             "nonce": nonce,
@@ -126,3 +137,10 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     ledger_rows.append(deployment, "metrics", connection_id, inputs.run.run_id, observed_at, metric_rows(taken))
     inputs.tell("metrics", str(ledger_rows.folder_of(deployment, "metrics", connection_id)))
     return found
+
+
+def _left(inputs: StepInputs, connection_id: str, settings: Settings, taken: Snapshot, now: datetime) -> Left:
+    """The brokers that a proposal of the nightly check gives no replica back to. A person's run may do so."""
+    if settings.job != "balance" or not is_nightly_proposal(inputs.run):
+        return {}
+    return left_lately(inputs.deployment, connection_id, inputs.run.run_id, taken.brokers, taken.partitions, now)

@@ -14,7 +14,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner, read_folder_owner
 from kafka_rebalance.errors import ArtifactError, SettingsError, StorageError
 from kafka_rebalance.execution.approval_rules import Requester
-from kafka_rebalance.steps.clusters import CANCEL_DAG
+from kafka_rebalance.steps.clusters import CANCEL_DAG, CHECK_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StartedRun
 from kafka_rebalance.steps.run_folder import RunFolder, folder_of_run, open_own_folder
@@ -80,5 +80,15 @@ def is_way_back(started: StartedRun) -> bool:
 
     Call it after `read_requester`, which checks the conf.
     """
+    return _asked_in(started) == CANCEL_DAG
+
+
+def is_nightly_proposal(started: StartedRun) -> bool:
+    """Whether the nightly check passed its conf on. Call it after `read_requester`, which checks the conf."""
+    return _asked_in(started) == CHECK_DAG
+
+
+def _asked_in(started: StartedRun) -> str | None:
+    """The Dag whose run has passed this run's conf on; None if a person started the run."""
     origin = started.conf.get(ASKED_IN)
-    return isinstance(origin, Mapping) and origin.get("dag_id") == CANCEL_DAG
+    return origin.get("dag_id") if isinstance(origin, Mapping) else None

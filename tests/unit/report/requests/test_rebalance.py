@@ -54,6 +54,16 @@ def test_the_body_has_what_a_decision_needs_in_twelve_lines() -> None:
     assert body.count("| `orders.payments.authorised-") == 5
 
 
+def test_the_body_says_how_many_replicas_do_not_go_back_where_plans_took_them_from() -> None:
+    body = approval_body(report(samples.snapshot(kept_away={"replicas": 1, "days": 7})))
+    assert (
+        "- **Does** copies 287 GiB (34 moves, within 3 % of the least possible), 6 leader changes. Highest broker "
+        "1.62 → 1.04 of its share of bytes on disk. 1 replica does not go back to where plans of the last 7 days took "
+        "them from\n"
+    ) in body
+    assert "go back to where" not in approval_body(report())
+
+
 def test_with_everything_to_say_it_is_still_twelve_lines_and_the_rest_is_counted() -> None:
     plan = samples.proposals()
     for candidate in plan["candidates"]:

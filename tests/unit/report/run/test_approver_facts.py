@@ -88,6 +88,14 @@ def test_it_is_said_where_kafka_elects_preferred_leaders_by_itself() -> None:
     assert "Kafka also elects preferred leaders by itself" in render_file(with_it)
 
 
+def test_it_is_said_how_many_replicas_do_not_go_back_where_plans_took_them_from() -> None:
+    found = report(samples.snapshot(kept_away={"replicas": 1200, "days": 7}))
+    words = "1,200 replicas do not go back to where plans of the last 7 days took them from"
+    assert dict(brief(found).verdict)["Stays away"] == words
+    assert words in render_file(found)
+    assert "Stays away" not in dict(brief(report()).verdict)
+
+
 def test_days_until_full_are_said_only_where_growth_is_known() -> None:
     off = samples.outlook()["off"]
     found = planned(samples.outlook(first_full=None, off=[off[1], off[0]]), rack=None)
