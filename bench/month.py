@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,12 +34,12 @@ from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.steps.nightly.how_uneven import verdict
 from kafka_rebalance.steps.nightly.why_not_propose import cannot_help
+from kafka_rebalance.steps.rebalance.left_brokers import REST_DAYS
 
-SECTION = "bench-month"
+SECTION, PRICE_SECTION = "bench-month", "bench-month-price"
 SIZE = Size(brokers=24, racks=3, partitions=4_000, partitions_per_topic=40)
 NIGHTS, LOST_ON, NEW_ON = 30, 10, 18
 PATIENCE = Policy(approvers=()).broker_away_after_seconds // 86_400  # nights
-WEEK = 7
 SPREAD_A_DAY, TREND_A_DAY = 0.03, 0.01  # log-normal: of every topic's bytes, and of how fast each topic grows
 ARRIVALS_A_DAY, FILLED_IN_DAYS = 2.0, 7  # topics; a topic is as large as it gets after so many days
 BALANCE = {"job": "balance"}
@@ -58,7 +59,7 @@ class Night:
     moves: int = 0
     moved_bytes: int = 0
     leader_changes: int = 0
-    moved_back: int = 0  # replicas that came to a broker which a plan of the last week took them from
+    moved_back: int = 0  # replicas that came to a broker which a plan of the seven nights before took them from
 
 
 @dataclass(slots=True)
@@ -70,6 +71,7 @@ class Month:
     partitions: list[dict[str, Any]]
     trend: dict[str, float] = field(default_factory=dict)  # {topic: growth of its logarithm a day}
     filling: dict[str, int] = field(default_factory=dict)  # {topic: days until it is full}
+    keeps_away: bool = True  # as a run of the product that the nightly check has asked for
     taken_on: dict[Place, int] = field(default_factory=dict)
     lost: int | None = None
     lost_on: int = 0
@@ -125,7 +127,16 @@ class Month:
     def _live(self) -> list[dict[str, Any]]:
         return [row for row in self.brokers if row["broker"] != self.lost]
 
-    def write(self, folder: Path) -> None:
+    def write_for_plan(self, folder: Path, number: int, settings: Mapping[str, Any]) -> None:
+        """The snapshot of the run that a check asks for, with what `steps.rebalance.left_brokers` adds to it."""
+        left: dict[tuple[str, int], list[int]] = {}
+        if self.keeps_away and settings == BALANCE:
+            for (key, broker), taken_on in self.taken_on.items():
+                if number - taken_on <= REST_DAYS:
+                    left.setdefault(key, []).append(broker)
+        self.write(folder, left)
+
+    def write(self, folder: Path, left: Mapping[tuple[str, int], list[int]] = MappingProxyType({})) -> None:
         used = dict.fromkeys((row["broker"] for row in self.brokers), 0)
         for row in self.partitions:
             for broker in row["replicas"]:
@@ -140,7 +151,10 @@ class Month:
             }
             for row in self._live()
         ]
-        write_snapshot(folder, rows, self.partitions)
+        keys = ((row, left.get((row["topic"], row["partition"]))) for row in self.partitions)
+        write_snapshot(
+            folder, rows, [row if brokers is None else {**row, "left_brokers": brokers} for row, brokers in keys]
+        )
 
     def job(self, number: int, past_limit: bool) -> dict[str, Any] | None:
         """Settings of the rebalance that the nightly check proposes, as `steps.nightly.which_job`; None: none."""
@@ -157,7 +171,8 @@ class Month:
             added, removed = set(after) - set(before), set(before) - set(after)
             night.moved_bytes += row["size_bytes"] * len(added)
             night.leader_changes += before[0] != after[0]
-            night.moved_back += sum(night.number - self.taken_on.get((key, broker), -WEEK) < WEEK for broker in added)
+            taken_on = [self.taken_on.get((key, broker), -REST_DAYS) for broker in added]
+            night.moved_back += sum(night.number - one <= REST_DAYS for one in taken_on)
             self.taken_on.update(dict.fromkeys(((key, broker) for broker in removed), night.number))
         night.moves = len(moves.keys)
 
@@ -180,19 +195,22 @@ def recommended(snapshot: Path, out: Path, settings: Mapping[str, Any]) -> str |
     return name
 
 
-def nights(seed: int, scratch: Path, limit: int) -> Iterator[Night]:
+def nights(seed: int, scratch: Path, limit: int, *, keeps_away: bool = True) -> Iterator[Night]:
     made = make_cluster(SIZE, "skew", seed)
-    month = Month(np.random.default_rng([seed, NIGHTS]), made.brokers, made.partitions)
+    month = Month(np.random.default_rng([seed, NIGHTS]), made.brokers, made.partitions, keeps_away=keeps_away)
     for number in range(1, limit + 1):
         night = Night(number, month.day(number))
-        before, after, out = (scratch / f"{number}-{kind}" for kind in ("before", "after", "plan"))
+        before, asked, after, out = (scratch / f"{number}-{kind}" for kind in ("before", "asked", "after", "plan"))
         month.write(before)
         found = skew(before)
         night.skew = night.skew_after = found["imbalance"]
         settings = month.job(number, found["past_limit"])
         if settings == BALANCE and cannot_help(read_problem(before, Settings()), found):
             settings, night.job = None, "none would help"
-        name = recommended(before, out, settings) if settings else None
+        name = None
+        if settings:
+            month.write_for_plan(asked, number, settings)
+            name = recommended(asked, out, settings)
         if settings and name:
             night.job, night.candidate = settings["job"], name
             month.carry_out(night, read_moves(out, name))
@@ -220,15 +238,40 @@ def lines(all_nights: Sequence[Night]) -> Iterator[str]:
     )
 
 
+def price(seeds: Sequence[int], scratch: Path, limit: int) -> Iterator[str]:
+    heads = ("seed", "rule", "runs", "of balance", "TB", "leader changes", "moved back", "by drains", "worst skew left")
+    yield f"| {' | '.join(heads)} |"
+    yield "|---:|---|---:|---:|---:|---:|---:|---:|---:|"
+    for seed in seeds:
+        for rule, keeps_away in (("without", False), ("with", True)):
+            found = list(nights(seed, scratch / f"{seed}-{rule}", limit, keeps_away=keeps_away))
+            runs = [one for one in found if one.candidate]
+            balances = [one for one in runs if one.job == BALANCE["job"]]
+            back = [sum(one.moved_back for one in runs if (one in balances) is kind) for kind in (True, False)]
+            yield (
+                f"| {seed} | {rule} | {len(runs)} | {len(balances)} | "
+                f"{sum(one.moved_bytes for one in runs) / 1e12:.2f} | {sum(one.leader_changes for one in runs):,} | "
+                f"{back[0]:,} | {back[1]:,} | {max(one.skew_after for one in found):.1%} |"
+            )
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.month", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, help="of the cluster and of all that happens (default: a new one)")
     parser.add_argument("--nights", type=int, default=NIGHTS)
+    parser.add_argument("--both", type=int, metavar="MONTHS", help="so many seeds in a row, with and without the rule")
     parser.add_argument("--print-only", action="store_true", help="leave docs/ as it is")
     asked = parser.parse_args(arguments)
     seed = int(np.random.default_rng().integers(10_000)) if asked.seed is None else asked.seed
-    done = []
+    done, found = [], []
     with tempfile.TemporaryDirectory() as scratch:
+        if asked.both:
+            for line in price(range(seed, seed + asked.both), Path(scratch), asked.nights):
+                found.append(line)
+                print(line, flush=True)
+            if not asked.print_only:
+                write_section(PRICE_SECTION, ["", *found])
+            return
         for night in nights(seed, Path(scratch), asked.nights):
             done.append(night)
             print(f"seed {seed}: {night}", flush=True)
