@@ -178,6 +178,17 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_to
     3,
     10**8,
 )
+@example(  # the only rack has none but brokers that are emptied
+    (
+        [{"broker": b, "state": None} for b in (0, 2, 4)]
+        + [{"broker": b, "rack": "a", "state": "drain"} for b in (1, 3)],
+        [{"topic": "orders", "partition": 0, "replicas": [0], "size_bytes": None}],
+    ),
+    "orders",
+    1,
+    2,
+    10**6,
+)
 def test_every_placement_keeps_every_promise(
     cluster: tuple[Rows, Rows], topic: str, count: int, factor: int, size: int
 ) -> None:
@@ -197,8 +208,8 @@ def test_every_placement_keeps_every_promise(
         assert "Nothing was planned" in refused
         return
     assert placed == place_partitions(problem, topic, list(reversed(new)), factor, size_bytes=size)
-    racks = {row["broker"]: row.get("rack") for row in brokers if row["state"] != "drain" or row.get("rack")}
-    open_brokers = [row["broker"] for row in brokers if row["state"] != "drain"]
+    racks = {row["broker"]: row.get("rack") for row in brokers if row["state"] != "drain"}  # others take nothing
+    open_brokers = list(racks)
     assert sorted(placed) == list(new)
     for replicas in placed.values():
         assert len(replicas) == factor
