@@ -33,6 +33,20 @@ def test_what_is_written_is_read_listed_and_removed(folder: Any) -> None:
     assert not storage.is_there(folder / "a.json")
 
 
+def test_a_folder_is_listed_and_removed_with_all_that_is_below_it(folder: Any) -> None:
+    storage.make_folder(folder / "1" / "snapshot")
+    for name in ("a.json", "b.json"):
+        storage.write_whole(folder / "1" / "snapshot" / name, b"1")
+    assert [name.rpartition("/")[2] for name in sorted(storage.files_below(folder))] == ["a.json", "b.json"]
+    storage.remove_folder(folder / "1")
+    storage.remove_folder(folder / "1")
+    storage.write_whole(folder / "d.json", b"1")
+    assert storage.files_below(folder) == ["d.json"]
+    storage.write_whole(folder / "c.json", b"1")
+    storage.remove_folder(folder / "c.json")
+    assert storage.read_if_there(folder / "c.json") is None
+
+
 def test_the_file_that_came_first_stays(tmp_path: Path) -> None:
     for data in (b"1", b"2"):
         storage.write_whole(tmp_path / "a.json", data, first_stays=True)
