@@ -35,9 +35,9 @@ def multi_read(client: KazooClient, paths: Sequence[str], seconds: float) -> dic
             client._call(_MultiRead([client.chroot + path for path in part]), answer)
         for part, answer in asked:
             for path, one in zip(part, answer.get(timeout=seconds), strict=True):
-                if isinstance(one, KazooException) and not isinstance(one, NoNodeError):
+                if isinstance(one, KazooException):
                     raise one
-                found[path] = None if isinstance(one, NoNodeError) else one
+                found[path] = one
     return found
 
 
@@ -55,12 +55,13 @@ class _MultiRead:
         return b"".join(reads) + multiheader_struct.pack(-1, True, -1)
 
     @staticmethod
-    def deserialize(answer: bytes, offset: int) -> list[Znode | KazooException]:
-        found: list[Znode | KazooException] = []
+    def deserialize(answer: bytes, offset: int) -> list[Znode | KazooException | None]:
+        found: list[Znode | KazooException | None] = []
         header, offset = MultiHeader.deserialize(answer, offset)
         while not header.done:
             if header.type == ERROR:
-                found.append(EXCEPTIONS[int_struct.unpack_from(answer, offset)[0]]())
+                error = EXCEPTIONS[int_struct.unpack_from(answer, offset)[0]]
+                found.append(None if error is NoNodeError else error())
                 offset += int_struct.size
             else:
                 content, offset = read_buffer(answer, offset)
