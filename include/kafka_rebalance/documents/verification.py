@@ -23,14 +23,22 @@ class CheckResult:
 
 
 @dataclass(frozen=True, slots=True)
+class NotMoved:
+    """Approved partitions that the run did not move because it was stopped, and why."""
+
+    why: str = ""
+    partitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Verification:
-    """The checks: failed ones first, then those that warn. A run that was cancelled has `ends` and `not_moved`."""
+    """The checks: failed ones first, then those that warn. Of a cancel it has `ends`."""
 
     passed: bool
     checks: tuple[CheckResult, ...]
     verified_at: Time | None = omitted()
     again: bool | None = omitted()  # it failed only because a replica is out of sync now; the next try may pass
-    not_moved: str | None = omitted("")
+    not_moved: NotMoved | None = omitted(NotMoved())  # None: the run was not stopped
     ends: Mapping[str, tuple[str, ...]] | None = omitted()  # partitions by their end
 
 

@@ -12,8 +12,11 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.verification import VERIFICATION_FILE
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.report.run_state import RunState
+from kafka_rebalance.steps.read_fleet import read_run_state
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.run import stop_requests
@@ -281,10 +284,12 @@ def test_a_run_that_is_asked_to_stop_ends_the_batch_and_says_what_is_not_moved(
     assert cluster.leftovers() == []
     with pytest.raises(AirflowFailException, match="2 approved partitions were not moved: No further batch"):
         run_step(verify, run.dag_run, run.decision)
-    found = json_files.read_json(run.folder, json_files.VERIFICATION)
-    left = sorted(str(move.topic_partition) for move in run.candidate.batches[1].moves)
-    assert found["not_moved"]["partitions"] == left
-    assert "olive" in found["not_moved"]["why"]
+    found = VERIFICATION_FILE.read(run.folder).not_moved
+    assert found is not None
+    assert found.partitions == tuple(sorted(str(move.topic_partition) for move in run.candidate.batches[1].moves))
+    assert "olive" in found.why
+    state = read_run_state(run.folder, is_active=False, has_open_request=False)
+    assert state is RunState.NOT_AS_APPROVED, "the run's page and the clusters' page can read it"
 
 
 def test_a_run_that_is_asked_to_stop_while_it_waits_stops(run: SimulatedRun, cluster: SimulatedCluster) -> None:
