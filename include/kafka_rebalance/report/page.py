@@ -32,6 +32,7 @@ from kafka_rebalance.report.candidate.kafka_json_files import plan_file, rollbac
 from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES
 from kafka_rebalance.report.candidate.risk import way_back_words
 from kafka_rebalance.report.candidate.search_query import MOST_TEXT, SORTS, MovesPage
+from kafka_rebalance.report.first_screen.headline import headline
 from kafka_rebalance.report.first_screen.looks import limits_sum, looks_of, moves_sum
 from kafka_rebalance.report.first_screen.next_steps import next_steps
 from kafka_rebalance.report.first_screen.risks import RISKS_SHOWN
@@ -177,6 +178,7 @@ def render_page(
         findings_shown=FINDINGS_SHOWN,
         topics_shown=TOPICS_SHOWN,
         state=report.state,
+        headline=headline(report),
         is_live=is_live,
         drift_url=drift_url,
         press=next_steps(report.state, pages or {}),

@@ -105,12 +105,12 @@ class RunState(Enum):
         self.no_decision = no_decision  # why there is no decision; empty if there is one
 
     PLANNING = "being planned", "The plan is being made", Tone.CALM, (), "There is no plan to decide on yet."
-    PLANNED = "planned, no request is open", "Planned; no approval request is open now", Tone.CALM, (), _ASKED
+    PLANNED = "planned, no request is open", "Planned; the request for approval is not open yet", Tone.CALM, (), _ASKED
     READ_ONLY = (
         "read-only",
-        "Read-only: this cluster has no policy file, so nothing can be approved or executed",
+        "Read-only: this cluster has no policy file, so nothing can be approved, see Limits",
         Tone.CALM,
-        (),
+        (Action.START_ANEW,),
         "Nobody can decide: this cluster is read-only.",
     )
     RIGHTS_MISSING = (

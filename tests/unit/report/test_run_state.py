@@ -77,6 +77,19 @@ def test_why_there_is_no_decision_is_said_of_a_run_that_goes_on_and_of_one_that_
     assert ended in text(is_active=False, **documents)
 
 
+def test_of_a_run_that_ended_before_its_plan_nothing_is_announced() -> None:
+    assert "There is no plan yet. The task plan writes it" in " ".join(text(proposals=None).split())
+    ended = text(is_active=False, proposals=None)
+    assert "The run has made no plan." in ended
+    assert "There is no plan yet" not in ended
+    assert "none yet" not in ended
+
+
+def test_a_cluster_without_a_policy_says_where_to_read_on_and_offers_a_new_plan() -> None:
+    assert RunState.READ_ONLY.sentence.endswith("see Limits")
+    assert RunState.READ_ONLY.actions == (Action.START_ANEW,)
+
+
 def test_what_follows_the_last_batch_is_said() -> None:
     done = samples.progress(state="done", partitions_done=34)
     said = "All batches are in place. The run now removes the throttle, elects leaders and verifies the end."

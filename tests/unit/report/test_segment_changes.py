@@ -15,31 +15,17 @@ from kafka_rebalance.report.requests.rebalance import approval_body
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run_state import RunState
 from kafka_rebalance.verification.segments.next_roll import expected_rolls
-from kafka_rebalance.verification.segments.open_files import files_now
-from kafka_rebalance.verification.segments.settings_audit import audit_cluster, audit_moves
 from support.documents import report_samples as samples
 from support.documents.as_in_a_file import in_json
 from support.documents.built_report import build_report
 from support.documents.segment_configs import DAY, configs, placed, reported
+from support.documents.segment_samples import SMALL_SEGMENTS, TOPIC, segments
 
-TOPIC = "orders.payments.authorised"
 PLAN: dict[str, Any] = {"proposals": samples.proposals(), "loads": samples.loads(), "moves": samples.all_moves()}
 TABLE_ROW = re.compile(r"<tr>(.*?)</tr>", re.DOTALL)
 
 
-def segments(topics: dict[str, dict[str, Any]], brokers: Any = None) -> dict[str, Any]:
-    """segments.json of the sample's moves, audited for real."""
-    others = {broker: reported() for broker in (5, 6)}
-    known = configs({TOPIC: dict[str, Any]()} | topics, others | (brokers or {}))
-    partitions = [placed(f"{topic}-0", (1, 2, 3)) for topic in topics if topic != TOPIC]
-    partitions += [placed(str(m.topic_partition), m.before, m.size_bytes) for m in samples.all_moves()["balanced"]]
-    now = files_now(partitions, known)
-    candidates = {name: in_json(audit_moves(moves, now, known, 100)) for name, moves in samples.all_moves().items()}
-    return {"format_version": 1, **in_json(audit_cluster(partitions, known)), "candidates": candidates}
-
-
 SOUND = segments({})
-SMALL_SEGMENTS = {"segment.bytes": 100_000, "max.message.bytes": 50_000, "retention.ms": -1}
 
 
 def report(document: dict[str, Any], **others: Any) -> RunReport:
@@ -113,9 +99,11 @@ def test_a_plan_of_which_nothing_is_left_to_approve_does_not_wait() -> None:
     assert found.state is RunState.COPIES_WOULD_STOP
     assert found.state.waits_for_people
     assert RunState.COPIES_WOULD_STOP.sentence in text_of(render_file(found))
-    assert "The run does not ask for approval: with today's segment settings, no copy could end" in text_of(
-        render_file(found)
-    )
+    page = render_file(found)
+    assert "The run does not ask for approval: with today's segment settings, no copy could end" in text_of(page)
+    switch = page.partition('<nav class="switch"')[2].partition("</nav>")[0]
+    assert switch.count("not offered") == 3
+    assert "recommended" not in switch
     assert report(stopped, decision=samples.decision()).state is RunState.APPROVED
 
 

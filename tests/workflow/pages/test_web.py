@@ -15,7 +15,16 @@ from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 
-from kafka_rebalance.documents.json_files import CANCELLED, CONTROL, DECISION, PROGRESS, VERIFICATION, write_json
+from kafka_rebalance.documents.json_files import (
+    CANCELLED,
+    CONTROL,
+    DECISION,
+    PROGRESS,
+    PROPOSALS,
+    VERIFICATION,
+    write_json,
+)
+from kafka_rebalance.report.run_state import RunState
 from kafka_rebalance.workflow.web import app, run_records
 from support.airflow.airflow_home import RUNS
 from support.airflow.web_run import NONCE_VALUE, SECRET, Run, waiting
@@ -28,7 +37,7 @@ def test_a_viewer_sees_the_report_of_a_run(get: Any) -> None:
     run = Run().ready()
     answer = get(run.url)
     assert answer.status_code == 200, answer.text
-    assert "no approval request is open now" in answer.text
+    assert RunState.PLANNED.sentence in answer.text
     waiting(run)
     answer = get(run.url)
     assert "Waits for approval" in answer.text
@@ -187,6 +196,12 @@ def test_the_page_asks_for_news_while_something_runs_or_somebody_is_to_answer(ge
     assert "refresh.js" in get(run.url).text
     write_json(run.folder, VERIFICATION, samples.verification(passed=True))
     assert "refresh.js" not in get(run.url).text
+    nothing = Run().ready()
+    plan = samples.proposals()
+    for candidate in plan["candidates"]:
+        candidate["status"] = "infeasible"
+    write_json(nothing.folder, PROPOSALS, plan)
+    assert 'data-note="Updates by itself when the run ends."' in get(nothing.url).text, "nobody is asked"
     over = Run(state="failed").ready()
     assert "refresh.js" not in get(over.url).text
     write_json(over.folder, DECISION, samples.decision())

@@ -71,6 +71,8 @@ def _moves(candidate: CandidateReport) -> str:
 
 
 def _takes(report: RunReport, candidate: CandidateReport) -> KeyFigure:
+    if not candidate.partitions:
+        return KeyFigure("Takes", "no time", "nothing moves", Tone.CALM)
     found = report.takes(candidate)
     if found is None:
         return KeyFigure("Takes", UNKNOWN, UNKNOWN, Tone.CALM, "no throttle is set yet")
@@ -130,6 +132,8 @@ def _evenness(report: RunReport, candidate: CandidateReport) -> KeyFigure:
 
 def _worst_loss(candidate: CandidateReport) -> KeyFigure:
     name, worst = "If a broker fails", candidate.worst_case
+    if not candidate.partitions:
+        return KeyFigure(name, "as now", "unchanged", Tone.CALM)
     course = worst.broker if worst is not None else None
     if course is None:
         return KeyFigure(name, UNKNOWN, UNKNOWN, Tone.CALM, "no min.insync.replicas is known")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafka_rebalance.model.candidate import Status
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.first_screen.key_figures import KeyFigures, key_figures
 from kafka_rebalance.report.first_screen.risks import Risk, risks
@@ -25,6 +26,11 @@ class Look:
     is_default: bool  # shown until the reader chooses another one
     is_recommended: bool
     is_stopped: bool  # not offered: its copies could not end
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it does the job within the limits, in full or in part."""
+        return self.candidate.status != Status.INFEASIBLE
 
     @property
     def has_capacities(self) -> bool:

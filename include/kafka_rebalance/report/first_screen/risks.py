@@ -9,6 +9,7 @@ from kafka_rebalance.documents.proposals.candidate_figures import WorstCase
 from kafka_rebalance.documents.segments import CandidateSegments
 from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
 from kafka_rebalance.execution.window_fit import NoRoom
+from kafka_rebalance.model.candidate import Status
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.run.recurring_windows import fit_planned
 from kafka_rebalance.report.run.run_report import RunReport
@@ -41,6 +42,8 @@ def risks(report: RunReport, candidate: CandidateReport, named: Named = str) -> 
 
 
 def _cannot_end(report: RunReport, candidate: CandidateReport, named: Named) -> Iterator[Risk]:
+    if candidate.status == Status.INFEASIBLE and candidate.note:
+        yield Risk(f"Not possible: {named(candidate.note.removesuffix('.'))}.", "Then plan again.")
     if candidate.name in report.stopped:
         own = _segments_of(report, candidate)
         first = own.stops[0] if own is not None and own.stops else None

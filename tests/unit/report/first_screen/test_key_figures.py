@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from kafka_rebalance.report.first_screen.key_figures import KeyFigure, key_figures
 from kafka_rebalance.report.first_screen.looks import limits_sum, looks_of, moves_sum
+from kafka_rebalance.report.page import render_file
 from kafka_rebalance.report.run_state import Tone
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
@@ -16,12 +18,14 @@ from support.documents.report_samples import GIB
 COPIES, TAKES, DISK, EVEN, LOSS = range(5)
 
 
-def figures(*, snapshot: dict[str, Any] | None = None, **changes: Any) -> tuple[KeyFigure, ...]:
+def figures(
+    *, snapshot: dict[str, Any] | None = None, moves: dict[str, Any] | None = None, **changes: Any
+) -> tuple[KeyFigure, ...]:
     """Of `balanced`, with these values of the plan changed."""
     plan = samples.proposals()
     for candidate in plan["candidates"]:
         candidate.update(changes)
-    tables: dict[str, Any] = {"loads": samples.loads(), "moves": samples.all_moves(), "disks": samples.disks()}
+    tables: dict[str, Any] = {"loads": samples.loads(), "moves": moves or samples.all_moves(), "disks": samples.disks()}
     report = build_report(snapshot or samples.snapshot(), proposals=plan, **tables)
     assert report.focus is not None
     return key_figures(report, report.focus)
@@ -34,6 +38,22 @@ def test_each_figure_has_a_unit_a_word_and_what_it_is_measured_against() -> None
         ("Fullest disk meanwhile", "71 %", "has room", "broker 1, 90 % allowed"),
         ("Highest broker", "1.62 → 1.04", "even", "of its share of bytes on disk"),
         ("If a broker fails", "37 partitions", "worse", "refuse acks=all; today 35"),
+    ]
+
+
+def test_a_candidate_that_moves_nothing_takes_no_time_and_leaves_everything_as_it_is() -> None:
+    """One that is not possible has no time and no worst case either. Nothing of this is unknown."""
+    nothing: dict[str, Any] = {
+        "moved_bytes": 0,
+        "moved_bytes_bound": 0,
+        "batches": 0,
+        "makespan_seconds": None,
+        "worst_case": None,
+    }
+    found = figures(moves=dict.fromkeys(samples.DIGESTS, ()), **nothing)
+    assert [(one.value, one.word) for one in found if one.name in ("Takes", "If a broker fails")] == [
+        ("no time", "nothing moves"),
+        ("as now", "unchanged"),
     ]
 
 
@@ -112,3 +132,12 @@ def test_headings_sum_up_what_is_closed_and_one_look_is_shown_first() -> None:
     assert moves_sum(looks[2].candidate) == "34 moves of 2 topics, 287 GiB"
     assert moves_sum(looks[0].candidate).endswith("no copies")
     assert limits_sum(report) == "at most 100 % used, copies at once on one broker"
+
+
+def test_the_switch_says_of_each_candidate_that_is_not_possible_that_it_is_not() -> None:
+    plan = samples.proposals()
+    plan["candidates"][1]["status"] = "infeasible"
+    html = render_file(build_report(samples.snapshot(), proposals=plan, moves=samples.all_moves()))
+    switch = html.partition('<nav class="switch"')[2].partition("</nav>")[0]
+    tags = re.findall(r">(\w[\w ]*) <span class=\"tag[^>]*>([^<]+)<", switch)
+    assert tags == [("Light", "not possible"), ("Balanced", "recommended")]

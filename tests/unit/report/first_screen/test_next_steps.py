@@ -34,6 +34,12 @@ def test_a_button_leads_to_each_thing_that_a_person_may_do(state: RunState) -> N
         assert all(step.how for step in steps if step.url != PAGES[Action.ANSWER]), "the page alone does not say it"
 
 
+@pytest.mark.parametrize("state", RunState)
+def test_a_button_that_stops_or_undoes_a_run_is_never_the_expected_one(state: RunState) -> None:
+    undoes = {"Stop, cancel or throttle", "Move the replicas back", "Cancel the copies"}
+    assert all(step.is_expected == (step.words not in undoes) for step in next_steps(state, PAGES))
+
+
 def test_a_step_without_a_page_in_airflow_has_no_button() -> None:
     assert next_steps(RunState.WAITING, {}) == ()
 

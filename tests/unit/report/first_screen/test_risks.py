@@ -71,3 +71,11 @@ def test_of_a_rack_only_a_loss_that_is_worse_than_todays_is_a_risk() -> None:
     ]
     same = worse | {"during": samples.loss("b", 4, 1)}
     assert said(report(plan={"worst_case": HARMLESS | {"rack": same}})) == []
+
+
+def test_why_a_candidate_is_not_possible_is_said_first() -> None:
+    plan = {"status": "infeasible", "note": "The job copies 287 GiB at least. Raise the limit, or ask for less."}
+    (first,) = said(report(plan=plan))
+    assert (
+        first == "Not possible: <The job copies 287 GiB at least. Raise the limit, or ask for less>. Then plan again."
+    )
