@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC
 
 from kafka_rebalance.documents.json_files import CANCELLED, CONTROL, JsonFile, Time
 
@@ -13,7 +14,7 @@ class StopRequest:
     at: Time
 
     def __str__(self) -> str:
-        return f"{self.by} at {self.at.isoformat()}"
+        return f"{self.by} at {self.at.astimezone(UTC):%Y-%m-%d %H:%M:%S UTC}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Wait:
     @property
     def words(self) -> str:
         if self.not_before is not None:
-            return f"The run writes nothing before {self.not_before.isoformat()}"
+            return f"The run writes nothing before {self.not_before:%Y-%m-%d %H:%M %Z}"
         return " ".join(self.pause.reasons)
 
     def to_arguments(self) -> dict[str, Any]:
