@@ -37,6 +37,7 @@ POLICIES = {
     "kafka_local": APPROVERS,
     "kafka_nightly": APPROVERS,
     "kafka_slow": APPROVERS + "min_throttle_bytes_per_second: 100000\n",
+    "kafka_windows": APPROVERS + "min_throttle_bytes_per_second: 1000\npartitions_per_batch: 1\n",
     "kafka_brief": APPROVERS + "approval_expires_after_seconds: 5\n",
 }
 FLEET = ["kafka_nightly"]  # of its own: the check proposes nothing while another run of its cluster is open

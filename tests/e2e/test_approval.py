@@ -18,13 +18,12 @@ from demo.runs import DagRun, trigger
 from kafka_rebalance.local_cluster import LocalCluster
 from support.airflow.browser import (
     PATIENCE_SECONDS,
-    console_errors,
+    VIEWS,
+    check_page,
     enter_frame,
-    grave_findings,
     keep_picture,
     log_in,
     look_as,
-    overflow,
     wait_for,
     wait_for_text,
 )
@@ -225,22 +224,6 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     assert not [path for path, (content, _) in tree.items() if b"throttled" in content]
     assert "/admin/reassign_partitions" not in tree
     assert "/kafka_rebalance/run" not in tree
-
-
-VIEWS = ((390, 844, False), (1280, 844, False), (1440, 900, False), (1440, 900, True))  # width, height, dark
-
-
-def check_page(browser: Chrome, name: str) -> None:
-    """Of our page in Airflow's frame, in all views. Leaves the frame as it was."""
-    try:
-        for width, height, dark in VIEWS:
-            look_as(browser, width, height=height, dark=dark)
-            assert overflow(browser) <= 0, (name, width)
-            keep_picture(browser, f"{name}-{width}{'-dark' if dark else ''}")
-    finally:
-        look_as(browser, 1280)
-    assert grave_findings(browser) == []
-    assert console_errors(browser, of="/kafka-rebalance/") == []
 
 
 def test_from_the_menu_to_the_fleet_and_from_a_cluster_to_its_run(

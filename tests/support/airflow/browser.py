@@ -20,6 +20,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from selenium_axe_python import Axe
 
 PATIENCE_SECONDS, DEADLINE_SECONDS = 60, 30
+VIEWS = ((390, 844, False), (1280, 844, False), (1440, 900, False), (1440, 900, True))  # width, height, dark
 MISSING = (
     "NO BROWSER: chromium and chromedriver are not on this machine, so nobody clicked through the approval. "
     "Install Debian's chromium and chromium-driver."
@@ -149,6 +150,19 @@ def keep_picture(browser: Chrome, name: str, *, whole: bool = False) -> None:
         return
     taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
     (folder / f"{name}.png").write_bytes(base64.b64decode(taken["data"]))
+
+
+def check_page(browser: Chrome, name: str) -> None:
+    """Of our page in Airflow's frame, in all views. Leaves the frame as it was."""
+    try:
+        for width, height, dark in VIEWS:
+            look_as(browser, width, height=height, dark=dark)
+            assert overflow(browser) <= 0, (name, width)
+            keep_picture(browser, f"{name}-{width}{'-dark' if dark else ''}")
+    finally:
+        look_as(browser, 1280)
+    assert grave_findings(browser) == []
+    assert console_errors(browser, of="/kafka-rebalance/") == []
 
 
 def seen(browser: Chrome) -> str:
