@@ -69,13 +69,14 @@ def cases(sizes: Sequence[str], seeds: Sequence[int], folder: Path) -> Iterator[
                 yield from (Case(size, scenario, seed, tolerance, snapshot) for tolerance in TOLERANCES)
 
 
-def planned(case: Case, out: Path) -> dict[str, Any]:
+def planned(case: Case, out: Path, **asked: Any) -> dict[str, Any]:
     """Plans in a process of its own; returns its time and memory, `search_seconds` of the search, and `status`.
+    `asked` are further settings.
 
     Raises SystemExit with the planner's error if it makes no plan.
     """
     out.mkdir(parents=True)
-    settings = {"job": "balance", "tolerance": case.tolerance, "candidates": [CANDIDATE]}
+    settings = {"job": "balance", "tolerance": case.tolerance, "candidates": [CANDIDATE]} | asked
     (out / "asked.json").write_text(json.dumps(settings))
     planning = [sys.executable, "-m", "kafka_rebalance.planning", "--snapshot", str(case.snapshot), "--out", str(out)]
     done = subprocess.run(

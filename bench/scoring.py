@@ -253,3 +253,44 @@ def makespan_ratio(cluster: Cluster, moves: Moves) -> float:
             traffic[batch, brokers + cluster.brokers[before[0]]] += size
     bound = float(traffic.sum(axis=0).max())
     return float(traffic.max(axis=1).sum()) / bound if bound else 1.0
+
+
+def least_makespan_ratio(cluster: Cluster, moves: Moves, partitions: int) -> float:
+    """What no batches of so many partitions can stay below, over the least time of any order; 1 without copies.
+
+    Partitions in order of the bytes that their busiest broker copies: the longest n batches last at least as long as
+    number 1, 1 + `partitions`, … of them together, and bring a group of brokers at most its n x `partitions` largest
+    parts. The rest takes the group at least its mean. That holds for every n and every group; here it is each share of
+    the busiest receivers and of the busiest senders.
+    """
+    brokers, parts = len(cluster.racks), _copied(cluster, moves)
+    move, end, size = (np.array(column) for column in zip(*parts, strict=True)) if parts else (np.zeros(0, int),) * 3
+    total = np.bincount(end, size, 2 * brokers)
+    bound = float(total.max())
+    if not bound:
+        return 1.0
+    longest = np.zeros(len(moves.keys))
+    np.maximum.at(longest, move, size)
+    longest = np.sort(longest)[::-1]
+    lasts = np.concatenate([[0.0], np.cumsum(longest[::partitions])])
+    taken = np.minimum(np.arange(len(lasts)) * partitions, len(longest))
+    least = bound
+    for way in (np.arange(brokers), np.arange(brokers, 2 * brokers)):
+        busiest = way[np.argsort(-total[way], kind="stable")]
+        for count in sorted({max(1, round(brokers * 0.9**step)) for step in range(70)}):
+            theirs = np.isin(end, busiest[:count])
+            of_moves = np.sort(np.bincount(move[theirs], size[theirs], len(longest)))[::-1]
+            brought = np.concatenate([[0.0], np.cumsum(of_moves)])[taken]
+            least = max(least, float((lasts + (of_moves.sum() - brought) / count).max()))
+    return least / bound
+
+
+def _copied(cluster: Cluster, moves: Moves) -> list[tuple[int, int, float]]:
+    """(move, receiver, bytes) of each copy, and (move, sender + brokers, bytes) of each move that copies."""
+    found = []
+    for number, (key, before, after) in enumerate(zip(moves.keys, moves.before, moves.after, strict=True)):
+        size, added = float(cluster.size_bytes[cluster.rows[key]]), sorted(set(after) - set(before))
+        found += [(number, cluster.brokers[one], size) for one in added]
+        if added:
+            found.append((number, len(cluster.racks) + cluster.brokers[before[0]], size * len(added)))
+    return found

@@ -54,7 +54,7 @@ class Policy:
     max_bytes_share: float = 0.10  # that one run may copy, of the bytes that the cluster holds
     max_bytes: int = 2 * TIB  # that one run may copy; the smaller limit counts
     leader_changes_per_batch: int = 1000  # at most
-    partitions_per_batch: int = 250  # at most; on average two fifths of it
+    partitions_per_batch: int = 250  # at most
     copies_per_broker: int = 10  # replicas that one broker sends or receives at once, at most
     partitions_per_topic: int = 1000  # `kafka_topics` creates no larger topic
     replicas_per_broker: int = 4000  # `kafka_topics` adds no replica to a broker with this many

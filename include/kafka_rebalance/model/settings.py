@@ -62,7 +62,7 @@ class Settings:
     less_even_plan: str = OFFER  # offer or refuse a given plan that ends less even than the cluster is
     plan: str | None = None  # in kafka-reassign-partitions' JSON; it is scored beside our own candidates
     copies_per_broker: int = 10  # replicas that one broker sends or receives at once
-    partitions_per_batch: int = 250  # at most; on average two fifths of it
+    partitions_per_batch: int = 250  # at most
     leader_changes_per_batch: int = 1000  # at most
     throttle_bytes_per_second: int | None = None  # of each broker; None in a run: the most that the policy allows
     disk_headroom: float = 0.10  # share of a disk that stays free while both copies exist

@@ -13,6 +13,7 @@ import pytest
 from bench.scoring import (
     Cluster,
     Moves,
+    least_makespan_ratio,
     makespan_ratio,
     moved,
     reachable,
@@ -130,6 +131,18 @@ def test_batches_last_as_long_as_their_busiest_broker(tmp_path: Path) -> None:
     apart = [(0, [1], [3], 1), (1, [2], [4], 2)]
     assert makespan_ratio(cluster, moves(*apart)) == 2
     assert makespan_ratio(cluster, moves()) == 1
+
+
+def test_few_places_keep_every_plan_from_the_bound(tmp_path: Path) -> None:
+    """Broker 5 receives 1,000 bytes at once, and broker 6 ten times 100. With two places that takes 1,500."""
+    partitions = rows([[1]], size=1000) + [row | {"partition": 1 + n} for n, row in enumerate(rows([[2]] * 10))]
+    cluster = written(tmp_path, partitions, dict.fromkeys(range(1, 7), "a"))
+    given = moves((0, [1], [5], 1), *((1 + n, [2], [6], 1 + n) for n in range(10)))
+    assert makespan_ratio(cluster, given) == pytest.approx(1.9)
+    assert least_makespan_ratio(cluster, given, 2) == pytest.approx(1.5)  # six batches, the first with the large one
+    assert least_makespan_ratio(cluster, given, 8) == pytest.approx(1.15)
+    assert least_makespan_ratio(cluster, given, 11) == 1
+    assert least_makespan_ratio(cluster, moves(), 2) == 1
 
 
 def test_the_planner_s_own_figures_are_those_of_the_judge(tmp_path: Path) -> None:

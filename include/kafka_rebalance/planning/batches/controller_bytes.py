@@ -156,7 +156,7 @@ class Work:
         """[batch] (the bytes that the move adds, the size of its topic's znode then)"""
         count, longer = self._of_topic(move)
         growth, entry = self.sizes.growth[move], self.sizes.request[move]
-        topic_bytes = self.sizes.alone[move] + longer
+        topic_bytes = self.sizes.topic_bytes[move] + growth + longer
         # The topic once more, and each time longer by the growth; the same for the request.
         return topic_bytes + count * growth + self._request + entry + self._partitions * entry, topic_bytes
 
@@ -169,6 +169,35 @@ class Work:
                 wider[:, : found.shape[1]] = found
             found = self._topics[topic] = wider
         return found
+
+
+class OneBatch:
+    """The cost of one batch for the controller, while it is filled."""
+
+    def __init__(self, sizes: Rewrites) -> None:
+        self.sizes = sizes
+        self._bytes, self._partitions, self._request = 0, 0, _REQUEST_FRAME
+        self._topics: dict[int, tuple[int, int]] = {}  # {topic: (its partitions, extra bytes of its znode)}
+
+    def may_fit(self, moves: Ints) -> Bools:
+        """[move] False if the batch has no room for it, even if nothing else of its topic moves."""
+        more = self.sizes.topic_bytes[moves] + self.sizes.growth[moves] + self._request
+        more += (self._partitions + 1) * self.sizes.request[moves]
+        may: Bools = self._bytes + more <= CONTROLLER_BYTES_PER_BATCH
+        return may
+
+    def added(self, move: int) -> bool:
+        """Whether the batch takes the move. An empty batch takes any."""
+        topic, growth, entry = (int(part[move]) for part in (self.sizes.topic, self.sizes.growth, self.sizes.request))
+        count, longer = self._topics.get(topic, (0, 0))
+        topic_bytes = int(self.sizes.topic_bytes[move]) + growth + longer
+        # The topic once more, and each time longer by the growth; the same for the request.
+        rewritten = self._bytes + topic_bytes + count * growth + self._request + entry + self._partitions * entry
+        if self._partitions and (rewritten > CONTROLLER_BYTES_PER_BATCH or topic_bytes > ZNODE_BYTES):
+            return False
+        self._bytes, self._partitions, self._request = rewritten, self._partitions + 1, self._request + entry
+        self._topics[topic] = count + 1, longer + growth
+        return True
 
 
 def partitions_per_batch(sizes: Rewrites, moves: Sequence[int]) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from kafka_rebalance.planning.batches.batch_order import (
 )
 from kafka_rebalance.planning.batches.controller_bytes import Rewrites, Work, bytes_by_batch, partitions_per_batch
 from kafka_rebalance.planning.batches.largest_first import FillOrder, filled_batches, pieces
+from kafka_rebalance.planning.batches.one_after_another import one_after_another
 from kafka_rebalance.planning.batches.shorter_batches import levelled
 from kafka_rebalance.planning.batches.timetable import timetable
 from kafka_rebalance.planning.batches.transfers import Transfers
@@ -33,8 +35,7 @@ from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_meanwhile
 
 _WAYS = (FillOrder(True, True, 0.5, 0.5), FillOrder(True, False, 1.0, 1.0), FillOrder(True, False, 0.25, 0.0))
-_WAYS_OF_MANY = (FillOrder(True, False, 1.0, 0.25),)  # one way, because each takes as long to compute as the others
-_MANY = 20_000  # moves
+_MANY = 20_000  # moves; for more, only the way whose cost is linear
 _EARLY_SPREAD = FillOrder(False, False, 1.0, 0.25)
 _EARLY_WORTH = 1.03  # how much longer all batches may last together so that early moves come first
 _NEAR = 1.02  # of the bound; near enough to stop trying
@@ -99,26 +100,37 @@ def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, 
         return moves
     aim = _batches_aimed_at(settings, transfers, moves, sizes)
     bound = float(np.concatenate(transfers.totals()).max())
-    found = pieces(settings, transfers, moves, ranks)
 
-    def in_way(way: FillOrder) -> tuple[Ints, float]:
-        """([move] batch, bytes of the busiest broker in or out, summed over the batches)"""
+    def all_at_once(way: FillOrder) -> Ints:
         work = Work(sizes, settings.partitions_per_batch)
-        batch = filled_batches(settings, transfers, found, ranks, work, way, aim)
-        return batch, float(np.maximum(*transfers.traffic(batch)).max(axis=1).sum())
+        return filled_batches(settings, transfers, found, ranks, work, way, aim)
 
+    def in_turn(early_first: bool) -> Ints:
+        return one_after_another(settings, transfers, moves, ranks, sizes, early_first=early_first)
+
+    few = len(moves) <= _MANY
+    found = pieces(settings, transfers, moves, ranks) if few else []
+    ways = [partial(all_at_once, way) for way in _WAYS] if few else []
     best, least = moves, math.inf
-    for way in _WAYS if len(moves) <= _MANY else _WAYS_OF_MANY:
-        batch, lasts = in_way(way)
+    for way in (*ways, partial(in_turn, True)):
+        batch = way()
+        lasts = _busiest_bytes(transfers, batch)
         if lasts < least:
             best, least = batch, lasts
         if least <= _NEAR * bound:
             return best[moves]
     if least > _EARLY_WORTH * bound and (ranks[moves] < ORDINARY).any():
-        batch, lasts = in_way(_EARLY_SPREAD)
-        if lasts * _EARLY_WORTH < least:
-            best = batch
+        for way in ([partial(all_at_once, _EARLY_SPREAD)] if few else []) + [partial(in_turn, False)]:
+            batch = way()
+            lasts = _busiest_bytes(transfers, batch)
+            if lasts * _EARLY_WORTH < least:
+                best, least = batch, lasts * _EARLY_WORTH
     return levelled(settings, transfers, moves, best, ranks, sizes)[moves]
+
+
+def _busiest_bytes(transfers: Transfers, batch: Ints) -> float:
+    """The bytes of the busiest broker in or out, summed over the batches."""
+    return float(np.maximum(*transfers.traffic(batch)).max(axis=1).sum())
 
 
 def _batches_aimed_at(settings: Settings, transfers: Transfers, moves: Ints, sizes: Rewrites) -> int:
