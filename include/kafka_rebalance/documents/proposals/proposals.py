@@ -102,6 +102,16 @@ class FirstFull:
 
 
 @dataclass(frozen=True, slots=True)
+class FurtherBrokers:
+    """How many brokers have to be added, so that no evenly used disk is fuller than this share after so many days."""
+
+    capacity_bytes: int  # the disk of each
+    share: float
+    days: tuple[int, ...]
+    brokers: tuple[int, ...]  # for each of the days
+
+
+@dataclass(frozen=True, slots=True)
 class Leaving:
     """The brokers that the job should empty, and what they hold. A job of leaders alone only takes leadership away."""
 
@@ -121,6 +131,7 @@ class Diagnosis:
     fullest_disk: FullestDisk | None
     first_full: FirstFull | None
     leaving: Leaving | None
+    further_brokers: FurtherBrokers | None = omitted()
 
 
 @dataclass(frozen=True, slots=True)

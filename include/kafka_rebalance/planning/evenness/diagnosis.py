@@ -8,6 +8,7 @@ import numpy as np
 
 from kafka_rebalance.documents.disks import FullestLogDir
 from kafka_rebalance.documents.proposals.proposals import BrokerShare, Diagnosis, FirstFull, FullestDisk, Leaving, Off
+from kafka_rebalance.planning.evenness.further_brokers import further_brokers
 from kafka_rebalance.planning.evenness.scores import ratios
 from kafka_rebalance.planning.problem.arrays import Floats, Problem
 from kafka_rebalance.planning.problem.loads import DISK, LEADERS, METRICS, REPLICAS, known_metrics, loads_now, shares
@@ -27,6 +28,7 @@ def outlook(problem: Problem) -> Diagnosis:
         fullest_disk(problem),
         first_full(problem),
         _leaving(problem, loads),
+        further_brokers(problem),
     )
 
 

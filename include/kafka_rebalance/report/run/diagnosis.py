@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_rebalance.documents.proposals.candidate_figures import WorstCase
-from kafka_rebalance.documents.proposals.proposals import Diagnosis, Leaving, Off
+from kafka_rebalance.documents.proposals.proposals import Diagnosis, FurtherBrokers, Leaving, Off
 from kafka_rebalance.model.metrics import Metric, noun_of
 from kafka_rebalance.model.settings import LEADERS_ALONE
 from kafka_rebalance.report.candidate.candidate_report import METRICS
@@ -82,6 +82,8 @@ def otherwise_words(outlook: Diagnosis, job: str, worst: WorstCase | None, named
             said.append(f"The disk of broker {first.broker} is full in about {days}: {grows}.")
         else:
             said.append(f"No disk is full within a year; that of broker {first.broker} is first, {grows}.")
+    if outlook.further_brokers is not None and any(outlook.further_brokers.brokers):
+        said.append(_further_words(outlook.further_brokers))
     rack = worst.rack if worst is not None else None
     if rack is not None and rack.today.partitions:
         lost = format_count(rack.today.partitions, "partition", "partitions")
@@ -100,3 +102,15 @@ def otherwise_words(outlook: Diagnosis, job: str, worst: WorstCase | None, named
         else:
             said.append("By what is known of this cluster, nothing gets worse.")
     return tuple(said)
+
+
+def _further_words(further: FurtherBrokers) -> str:
+    """How many brokers to add, by days."""
+    needed = [
+        f"{format_count(count)} for {days} days" if count else f"none for {days} days"
+        for days, count in zip(further.days, further.brokers, strict=True)
+    ]
+    return (
+        f"To keep evenly used disks below {format_share(further.share)}, the cluster needs further brokers of "
+        f"{format_bytes(further.capacity_bytes)}: {', '.join(needed)}."
+    )
