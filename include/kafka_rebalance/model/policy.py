@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -79,6 +80,9 @@ class Policy:
     long_pause_seconds: int = LONG_PAUSE_SECONDS  # if a batch waits longer, the run alerts and puts the throttle back
     imbalance_limit: float = 0.20  # above this share of the mean, the nightly check proposes a rebalance
     windows: tuple[str, ...] | None = None  # in which a run that asks for no other time moves partitions; None: always
+    price_per_gb_between_racks: float | None = (
+        None  # of 10⁹ bytes copied to another rack, in your currency; None: unsaid
+    )
     keep_runs_days: int | None = None  # `kafka_ledger` removes the files of older runs; None: of none
     keep_ledger_days: int | None = None  # and older rows of the ledger; None: no row
 
@@ -223,6 +227,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "beside_cruise_control": flag,
     "prefer": one_of(PREFERENCES),
     "less_even_plan": one_of(LESS_EVEN_PLANS),
+    "price_per_gb_between_racks": number_reader("of at least 0", lambda price: 0 <= price < math.inf),
     "imbalance_limit": _fraction,
     "windows": _windows,
     "keep_runs_days": integer(1),

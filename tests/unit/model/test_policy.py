@@ -75,6 +75,7 @@ def test_a_file_that_is_no_mapping_is_refused(given_: Any) -> None:
         ("internal_topics", None, "true or false"),
         ("more_replicas_than_racks", "spread", "true or false"),
         ("imbalance_limit", 0, "above 0 and at most 1"),
+        *[("price_per_gb_between_racks", value, "of at least 0") for value in (-0.01, "2 cents", float("inf"))],
         *[
             ("windows", value, "must be a list of 1 to 50 windows, as in")
             for value in ([], None, "daily", {}, [""] * 51)
@@ -132,6 +133,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> N
         "approval_expires_after_seconds": 5,
         "long_pause_seconds": 60,
         "imbalance_limit": 0.5,
+        "price_per_gb_between_racks": 0.02,
         "keep_runs_days": 400,
         "keep_ledger_days": 800,
         "broker_away_after_seconds": 3600,

@@ -92,6 +92,13 @@ class RunReport:
         tolerance = self.settings.tolerance if is_even else None
         return bound_in_words(candidate.moved_bytes, candidate.moved_bytes_bound, tolerance)
 
+    def price_between_racks(self, candidate: CandidateReport) -> str | None:
+        """What its copies between racks cost, in the currency of the policy; None if a figure is unknown."""
+        price = None if self.policy is None else self.policy.price_per_gb_between_racks
+        if price is None or candidate.cross_rack_bytes is None:
+            return None
+        return f"{candidate.cross_rack_bytes / 1e9 * price:,.2f}"
+
     def throttle_of(self, candidate: CandidateReport) -> float | None:
         """Bytes per second and broker: as approved, else as found for this candidate, else as requested."""
         if self.decision is not None and self.decision.throttle_bytes_per_second is not None:

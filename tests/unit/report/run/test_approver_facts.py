@@ -105,17 +105,6 @@ def test_days_until_full_are_said_only_where_growth_is_known() -> None:
     assert brief(even).otherwise == ("By what is known of this cluster, nothing gets worse.",)
 
 
-def test_it_is_said_how_many_brokers_the_growth_asks_for() -> None:
-    needed = {"capacity_bytes": 4 * 1024 * samples.GIB, "share": 0.9, "days": [30, 90, 180], "brokers": [0, 2, 1200]}
-    said = brief(planned(samples.outlook(further_brokers=needed))).otherwise
-    assert said[1] == (
-        "To keep evenly used disks below 90 %, the cluster needs further brokers of 4.00 TiB: "
-        "none for 30 days, 2 for 90 days, 1,200 for 180 days."
-    )
-    enough = brief(planned(samples.outlook(further_brokers=needed | {"brokers": [0, 0, 0]}))).otherwise
-    assert not any("further brokers" in words for words in enough)
-
-
 def test_brokers_to_be_emptied_and_rack_violations_come_first() -> None:
     leaving = {"brokers": [7, 8], "replicas": 120, "bytes": 3 * samples.GIB}
     said = brief(planned(samples.outlook(leaving=leaving, rack_violations=1)))
