@@ -121,15 +121,21 @@ class Work:
 
     def __init__(self, sizes: Rewrites, most: int) -> None:
         """One empty batch; `most` is the limit of partitions in a batch."""
-        self.sizes = sizes
         self._bytes = np.zeros(1, dtype=np.int64)  # rewritten in all
         self._partitions = np.zeros(1, dtype=np.int64)
         self._request = np.full(1, _REQUEST_FRAME, dtype=np.int64)
-        self._topics: dict[int, Ints] = {}  # {topic: [its partitions | extra bytes of its znode, batch]}
         largest = int((sizes.topic_bytes + most * sizes.growth).max(initial=0))
         request = _REQUEST_FRAME + most * int(sizes.request.max(initial=0))
         # In most clusters, topics are so small that no batch comes near a limit. Then there is nothing to add up.
         self.matters = largest > ZNODE_BYTES or most * (largest + request) > CONTROLLER_BYTES_PER_BATCH
+        self._sizes = list(
+            zip(*(values.tolist() for values in (sizes.topic, sizes.alone, sizes.growth, sizes.request)), strict=True)
+        )
+        # Each topic in each batch that has it. A topic has a part of these, as long as its moves.
+        self._in_batch = np.zeros((3, len(sizes.topic)), dtype=np.int64)  # batch, its partitions there, their growth
+        self._ends = (np.cumsum(np.bincount(sizes.topic)) - np.bincount(sizes.topic)).tolist()  # of what is used
+        self._starts = tuple(self._ends)
+        self._places: dict[tuple[int, int], int] = {}  # {(topic, batch): its place}
 
     def append(self) -> None:
         self._bytes = np.append(self._bytes, 0)
@@ -140,35 +146,29 @@ class Work:
         """[batch] Whether the move is too much for the batch. An empty batch takes any."""
         if not self.matters:
             return np.zeros(len(self._bytes), dtype=bool)
-        more, topic_bytes = self._more(move)
-        over: Bools = (self._bytes + more > CONTROLLER_BYTES_PER_BATCH) | (topic_bytes > ZNODE_BYTES)
+        topic, alone, growth, entry = self._sizes[move]
+        # The topic once more, and each time longer by the growth; the same for the request.
+        after = self._bytes + self._request + self._partitions * entry + (alone + entry)
+        batches, count, longer = self._in_batch[:, self._starts[topic] : self._ends[topic]]
+        after[batches] += longer + count * growth
+        over: Bools = after > CONTROLLER_BYTES_PER_BATCH
+        over[batches] |= longer > ZNODE_BYTES - alone
         return over & (self._partitions > 0)
 
     def add(self, move: int, batch: int) -> None:
         if not self.matters:
             return
-        self._bytes[batch] += self._more(move)[0][batch]
+        topic, alone, growth, entry = self._sizes[move]
+        place = self._places.setdefault((topic, batch), self._ends[topic])
+        if place == self._ends[topic]:
+            self._in_batch[0, place] = batch
+            self._ends[topic] += 1
+        _, count, longer = self._in_batch[:, place].tolist()
+        request = int(self._request[batch]) + (int(self._partitions[batch]) + 1) * entry
+        self._bytes[batch] += alone + longer + count * growth + request
         self._partitions[batch] += 1
-        self._request[batch] += self.sizes.request[move]
-        self._of_topic(move)[:, batch] += (1, self.sizes.growth[move])
-
-    def _more(self, move: int) -> tuple[Ints, Ints]:
-        """[batch] (the bytes that the move adds, the size of its topic's znode then)"""
-        count, longer = self._of_topic(move)
-        growth, entry = self.sizes.growth[move], self.sizes.request[move]
-        topic_bytes = self.sizes.topic_bytes[move] + growth + longer
-        # The topic once more, and each time longer by the growth; the same for the request.
-        return topic_bytes + count * growth + self._request + entry + self._partitions * entry, topic_bytes
-
-    def _of_topic(self, move: int) -> Ints:
-        topic = int(self.sizes.topic[move])
-        found = self._topics.get(topic)
-        if found is None or found.shape[1] < len(self._bytes):
-            wider = np.zeros((2, len(self._bytes)), dtype=np.int64)
-            if found is not None:
-                wider[:, : found.shape[1]] = found
-            found = self._topics[topic] = wider
-        return found
+        self._request[batch] += entry
+        self._in_batch[1:, place] += (1, growth)
 
 
 class OneBatch:
