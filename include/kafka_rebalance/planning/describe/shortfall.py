@@ -7,9 +7,7 @@ searches with a wider band, or that other candidates promise no band.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
@@ -154,7 +152,10 @@ def _could_be_finer(problem: Problem, held: Held, replicas: Ints, loads: Floats,
         return outside
     rule = rack_rule(problem, problem.settings.replication_factor)
     looked_at = Outside(free_placement(problem, rule, replicas), bands, asked)
-    return _where_helped(outside, looked_at.is_helped)
+    found = np.zeros_like(outside)
+    for broker, resource in np.argwhere(outside).tolist():
+        found[broker, resource] = looked_at.is_helped(broker, resource)
+    return found
 
 
 def _could_be_led_finer(problem: Problem, held: Held, replicas: Ints, loads: Floats, excused: Bools) -> Bools:
@@ -176,20 +177,12 @@ def _could_be_led_finer(problem: Problem, held: Held, replicas: Ints, loads: Flo
         (replicas >= 0) & problem.evened[listed] & (~lagging(problem, replicas) | (replicas == before)),
         problem.movable & (problem.evened | problem.leaving)[replicas[:, 0]],
     )
-    return _where_helped(outside, led.helped)
+    return led.helped(outside)
 
 
 def _outside(bands: Bands, targets: Floats, loads: Floats) -> Bools:
     outside: Bools = (loads < bands.low - _ROUNDING * targets) | (loads > bands.high + _ROUNDING * targets)
     return outside
-
-
-def _where_helped(outside: Bools, is_helped: Callable[[int, int], bool]) -> Bools:
-    """[broker, metric] Which of these loads a move would bring nearer to its band."""
-    found = np.zeros_like(outside)
-    for broker, resource in np.argwhere(outside).tolist():
-        found[broker, resource] = is_helped(broker, resource)
-    return found
 
 
 def free_placement(problem: Problem, rule: RackRule, replicas: Ints) -> Placement:
@@ -262,18 +255,23 @@ def stays_behind(problem: Problem, replicas: Ints, *, moves_replicas: bool) -> t
     """The replicas on brokers to be emptied, by broker and reason; `replicas` are the lists after."""
     if problem.settings.job in LEADERS_ALONE:
         return ()
-    selected = np.array([problem.settings.selects(topic) for topic in problem.topics], dtype=bool)[problem.topic]
-    last = Reason.NOT_MOVED if moves_replicas else Reason.ONLY_REORDERED
+    rows, positions = np.nonzero((replicas >= 0) & problem.leaving[replicas])
+    if not len(rows):
+        return ()
+    brokers = replicas[rows, positions]
+    selected = np.array([problem.settings.selects(topic) for topic in problem.topics], dtype=bool)[problem.topic[rows]]
+    kinds, last = tuple(Reason), Reason.NOT_MOVED if moves_replicas else Reason.ONLY_REORDERED
     reasons = np.select(
-        [~selected, ~problem.movable, problem.pinned],
-        [Reason.NOT_SELECTED.value, Reason.INTERNAL.value, Reason.PINNED.value],
-        last.value,
+        [~selected, ~problem.movable[rows], problem.pinned[rows]],
+        [kinds.index(Reason.NOT_SELECTED), kinds.index(Reason.INTERNAL), kinds.index(Reason.PINNED)],
+        kinds.index(last),
     )
+    order = np.lexsort((reasons, brokers))
+    edges = np.flatnonzero(np.diff(brokers[order] * len(kinds) + reasons[order])) + 1
     found = []
-    for broker, reason in product(np.flatnonzero(problem.leaving), Reason):
-        rows = np.flatnonzero((replicas == broker).any(axis=1) & (reasons == reason.value))
-        if len(rows):
-            topics = sorted({problem.topics[number] for number in np.unique(problem.topic[rows])})
-            size, named = int(problem.size_bytes[rows].sum()), tuple(topics[:TOPICS_NAMED])
-            found.append(StaysBehind(int(problem.brokers[broker]), reason, len(rows), size, named, len(topics)))
+    for some in np.split(order, edges):
+        own, broker, reason = rows[some], int(problem.brokers[brokers[some[0]]]), kinds[reasons[some[0]]]
+        topics = sorted({problem.topics[number] for number in np.unique(problem.topic[own])})
+        size, named = int(problem.size_bytes[own].sum()), tuple(topics[:TOPICS_NAMED])
+        found.append(StaysBehind(broker, reason, len(own), size, named, len(topics)))
     return tuple(found)

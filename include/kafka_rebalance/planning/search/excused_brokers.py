@@ -190,17 +190,20 @@ class Led:
     may_lead: Bools  # [partition row, position]
     may_lose: Bools  # [partition row]
 
-    def helped(self, broker: int, resource: int) -> bool:
-        """Whether one list, led by another of its replicas, would bring the broker nearer to its band."""
-        first = self.replicas[:, 0]
-        above = self.loads[broker, resource] > self.bands.high[broker, resource]
-        rows = np.flatnonzero(self.may_lose & ((first == broker) if above else (self.replicas == broker).any(axis=1)))
-        for position in range(1, self.replicas.shape[1]):
-            targets = self.replicas[rows, position]
-            some = self.may_lead[rows, position] & (above | (targets == broker))
-            if self._helps(first[rows[some]], targets[some], self.weights[rows[some]], resource).any():
-                return True
-        return False
+    def helped(self, outside: Bools) -> Bools:
+        """[broker, resource] Which of these loads one list, led by another of its replicas, would bring nearer."""
+        above = outside & (self.loads > self.bands.high)
+        below = outside & ~above
+        helped = np.zeros_like(outside)
+        rows, positions = np.nonzero(self.may_lead[:, 1:] & self.may_lose[:, None])
+        sources, targets = self.replicas[rows, 0], self.replicas[rows, positions + 1]
+        for k in np.flatnonzero(outside.any(axis=0)).tolist():
+            gives, takes = above[sources, k], below[targets, k]
+            some = np.flatnonzero(gives | takes)
+            some = some[self._helps(sources[some], targets[some], self.weights[rows[some]], k)]
+            helped[sources[some[gives[some]]], k] = True
+            helped[targets[some[takes[some]]], k] = True
+        return helped
 
     def _helps(self, sources: Ints, targets: Ints, weights: Floats, resource: int) -> Bools:
         both = np.stack([sources, targets])
