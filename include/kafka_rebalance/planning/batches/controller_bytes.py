@@ -121,39 +121,45 @@ class Work:
 
     def __init__(self, sizes: Rewrites, most: int) -> None:
         """One empty batch; `most` is the limit of partitions in a batch."""
-        self._bytes = np.zeros(1, dtype=np.int64)  # rewritten in all
-        self._partitions = np.zeros(1, dtype=np.int64)
+        # [batch] bytes that the controller rewrites, and those of the request once more, for the next partition
+        self._rewritten = np.full(1, _REQUEST_FRAME, dtype=np.int64)
         self._request = np.full(1, _REQUEST_FRAME, dtype=np.int64)
+        self._partitions = np.zeros(1, dtype=np.int64)
         largest = int((sizes.topic_bytes + most * sizes.growth).max(initial=0))
         request = _REQUEST_FRAME + most * int(sizes.request.max(initial=0))
         # In most clusters, topics are so small that no batch comes near a limit. Then there is nothing to add up.
         self.matters = largest > ZNODE_BYTES or most * (largest + request) > CONTROLLER_BYTES_PER_BATCH
-        self._sizes = list(
-            zip(*(values.tolist() for values in (sizes.topic, sizes.alone, sizes.growth, sizes.request)), strict=True)
-        )
-        # Each topic in each batch that has it. A topic has a part of these, as long as its moves.
+        columns = sizes.topic, sizes.alone, sizes.growth, sizes.request
+        self._sizes = list(zip(*(column.tolist() for column in columns), strict=True))
+        # Each topic in each batch that has it. A topic has as many of these columns as it has moves.
         self._in_batch = np.zeros((3, len(sizes.topic)), dtype=np.int64)  # batch, its partitions there, their growth
-        self._ends = (np.cumsum(np.bincount(sizes.topic)) - np.bincount(sizes.topic)).tolist()  # of what is used
-        self._starts = tuple(self._ends)
-        self._places: dict[tuple[int, int], int] = {}  # {(topic, batch): its place}
+        counts = np.bincount(sizes.topic)
+        self._starts: list[int] = (np.cumsum(counts) - counts).tolist()  # [topic]
+        self._ends = self._starts.copy()  # [topic] of the columns in use
+        self._longest = [0] * len(counts)  # [topic] the most growth in one batch
+        self._places: dict[tuple[int, int], int] = {}  # {(topic, batch): its column}
 
     def append(self) -> None:
-        self._bytes = np.append(self._bytes, 0)
-        self._partitions = np.append(self._partitions, 0)
+        self._rewritten = np.append(self._rewritten, _REQUEST_FRAME)
         self._request = np.append(self._request, _REQUEST_FRAME)
+        self._partitions = np.append(self._partitions, 0)
 
     def full(self, move: int) -> Bools:
         """[batch] Whether the move is too much for the batch. An empty batch takes any."""
         if not self.matters:
-            return np.zeros(len(self._bytes), dtype=bool)
+            return np.zeros(len(self._partitions), dtype=bool)
         topic, alone, growth, entry = self._sizes[move]
         # The topic once more, and each time longer by the growth; the same for the request.
-        after = self._bytes + self._request + self._partitions * entry + (alone + entry)
+        after = self._partitions * entry
+        after += self._rewritten
         batches, count, longer = self._in_batch[:, self._starts[topic] : self._ends[topic]]
-        after[batches] += longer + count * growth
-        over: Bools = after > CONTROLLER_BYTES_PER_BATCH
-        over[batches] |= longer > ZNODE_BYTES - alone
-        return over & (self._partitions > 0)
+        after[batches] += count * growth + longer
+        over: Bools = after > CONTROLLER_BYTES_PER_BATCH - alone - entry
+        if self._longest[topic] > ZNODE_BYTES - alone:
+            over[batches] |= longer > ZNODE_BYTES - alone
+        if not self._partitions[-1]:
+            over[-1] = False
+        return over
 
     def add(self, move: int, batch: int) -> None:
         if not self.matters:
@@ -164,11 +170,12 @@ class Work:
             self._in_batch[0, place] = batch
             self._ends[topic] += 1
         _, count, longer = self._in_batch[:, place].tolist()
-        request = int(self._request[batch]) + (int(self._partitions[batch]) + 1) * entry
-        self._bytes[batch] += alone + longer + count * growth + request
         self._partitions[batch] += 1
         self._request[batch] += entry
+        self._rewritten[batch] += alone + longer + count * growth
+        self._rewritten[batch] += self._request[batch] + self._partitions[batch] * entry
         self._in_batch[1:, place] += (1, growth)
+        self._longest[topic] = max(self._longest[topic], longer + growth)
 
 
 class OneBatch:

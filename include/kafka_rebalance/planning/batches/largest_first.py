@@ -22,6 +22,7 @@ from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
 _OPENING = 8  # a new batch may cost this many times the bytes by which an open one would grow
 _EARLY = 1 / 8  # share of early partitions in a batch; with more it would be long and idle
 _GROWTH = 1.005  # length of a batch over that of the partition that opened it, so that tiny ones use free places
+_NEVER = 1e300  # bytes by which a batch would have to grow that may not take a piece; finite, so that 0 of it is 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +56,12 @@ class Piece:
 
 def pieces(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints) -> list[Piece]:
     """The pieces of these moves, which all copy something."""
-    ends, loads, places = (table[moves].tolist() for table in transfers.ends(settings.copies_per_broker))
-    found = []
-    for row, move in enumerate(moves.tolist()):
-        own = slice(int(transfers.copies[move]) + 1)
-        of_ends = tuple(ends[row][own]), tuple(loads[row][own]), tuple(places[row][own])
-        found.append(Piece(move, *of_ends, bool(transfers.changes_leader[move]), int(ranks[move])))
-    return found
+    tables = (*transfers.ends(settings.copies_per_broker), transfers.copies + 1, transfers.changes_leader, ranks)
+    columns = (table[moves].tolist() for table in tables)
+    return [
+        Piece(move, tuple(ends[:count]), tuple(loads[:count]), tuple(places[:count]), leads, rank)
+        for move, ends, loads, places, count, leads, rank in zip(moves.tolist(), *columns, strict=True)
+    ]
 
 
 def filled_batches(
@@ -94,15 +94,18 @@ class _Filling:
     ) -> None:
         """`tightness` is [end], the weight of its room."""
         self.settings, self.work, self.way, self.early_per_batch = settings, work, way, early_per_batch
-        self.tightness = tightness.tolist()
+        self.tightness = tightness
         self.aim = aim
         self.opened = 0
-        self.room = np.zeros((len(tightness), 64))  # [end, batch] bytes
-        self.places = np.zeros((len(tightness), 64))  # [end, batch] copies
+        self.room = np.zeros((len(tightness), 64))  # [end, batch] bytes; -_NEVER where no copy may follow
+        self.places = np.zeros((len(tightness), 64), dtype=np.int64)  # [end, batch] copies
+        self.spare = np.zeros((len(tightness), 64))  # [end, batch] weighted bytes for each copy that the end has left
         self.partitions = np.zeros(64, dtype=np.int64)  # [batch]
         self.leader_changes = np.zeros(64, dtype=np.int64)
         self.early = np.zeros(64, dtype=np.int64)
         self.rank = np.full(64, LAST)  # of the earliest partition there
+        # [batch, whether a piece changes its leader, whether it is early] 0, or _NEVER: the batch has enough of these
+        self.closed = np.zeros((2, 2, 64))
         self._first = 0  # the first batch that is not full of partitions
 
     def put(self, piece: Piece) -> int:
@@ -114,22 +117,35 @@ class _Filling:
             batch, growth = self._open(), _GROWTH * longest
         if growth > 0:
             self.room[:, batch] += growth
+            self.spare[:, batch] = self.tightness * self.room[:, batch] / np.maximum(self.places[:, batch], 1)
         for end, load, places in zip(piece.ends, piece.load, piece.places, strict=True):
-            self.room[end, batch] -= load
             self.places[end, batch] -= places
+            left = int(self.places[end, batch])
+            self.room[end, batch] = self.room[end, batch] - load if left else -_NEVER
+            self.spare[end, batch] = self.tightness[end] * self.room[end, batch] / max(left, 1)
         self.partitions[batch] += 1
         self.leader_changes[batch] += piece.changes_leader
         self.early[batch] += piece.is_early
         self.rank[batch] = min(self.rank[batch], piece.rank)
+        self._close(batch)
         self.work.add(piece.number, batch)
         while self._first < self.opened and self.partitions[self._first] >= self.settings.partitions_per_batch:
             self._first += 1
         return batch
 
+    def _close(self, batch: int) -> None:
+        """Keeps pieces out of which the batch has enough."""
+        if self.partitions[batch] >= self.settings.partitions_per_batch:
+            self.closed[:, :, batch] = _NEVER
+        if self.leader_changes[batch] >= self.settings.leader_changes_per_batch:
+            self.closed[1, :, batch] = _NEVER
+        if self.way.early_first and self.early[batch] >= self.early_per_batch:
+            self.closed[:, 1, batch] = _NEVER
+
     def _open(self) -> int:
         """Opens a batch of length 0. Returns its number."""
         if self.opened == len(self.partitions):
-            for name in ("room", "places", "partitions", "leader_changes", "early", "rank"):
+            for name in ("room", "places", "spare", "partitions", "leader_changes", "early", "rank", "closed"):
                 values = getattr(self, name)
                 setattr(self, name, np.concatenate([values, np.full_like(values, LAST * (name == "rank"))], axis=-1))
         if self.opened:
@@ -140,30 +156,27 @@ class _Filling:
 
     def _best(self, piece: Piece) -> tuple[int | None, float]:
         """(the best open batch, or None if the piece fits none; the bytes by which the batch grows)"""
+        if not self.opened:
+            return None, 0.0
         some = slice(self._first, self.opened)
-        fits: Bools = self.partitions[some] < self.settings.partitions_per_batch
-        growth = np.zeros(len(fits))
+        growth = self.closed[int(piece.changes_leader), int(piece.is_early), some]
         # Row by row takes half the time of all rows at once.
         for end, load, places in zip(piece.ends, piece.load, piece.places, strict=True):
-            fits &= self.places[end, some] >= places
-            np.maximum(growth, load - self.room[end, some], out=growth)
-        if piece.changes_leader:
-            fits &= self.leader_changes[some] < self.settings.leader_changes_per_batch
-        if piece.is_early and self.way.early_first:
-            fits &= self.early[some] < self.early_per_batch
+            growth = np.maximum(growth, load - self.room[end, some])
+            if places > 1:
+                growth[self.places[end, some] < places] = _NEVER
         if self.work.matters:
-            fits &= ~self.work.full(piece.number)[some]
-        growth[~fits] = np.inf
-        least = float(growth.min(initial=np.inf))
-        if least == np.inf:
+            growth[self.work.full(piece.number)[some]] = _NEVER
+        least = float(growth.min(initial=_NEVER))
+        if least == _NEVER:
             return None, 0.0
         if least > 0:
             emptiest = np.where(growth == least, self.partitions[some], self.settings.partitions_per_batch).argmin()
             return self._first + int(emptiest), least
         # Most bytes for each copy that its brokers have left, so that both run out evenly.
-        wanted = np.zeros(len(fits))
+        wanted = np.zeros(len(growth))
         for end in piece.ends:
-            wanted += self.tightness[end] * self.room[end, some] / np.maximum(self.places[end, some], 1)
+            wanted += self.spare[end, some]
         wanted[~self._free(piece, some, growth)] = -np.inf
         return self._first + int(wanted.argmax()), 0.0
 
