@@ -18,6 +18,7 @@ import numpy as np
 from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH, JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem
+from kafka_rebalance.planning.problem.moved_lists import moved_lists
 
 # Less the path and headers of the request, and the check of the controller epoch since 2.1.
 ZNODE_BYTES = JUTE_MAXBUFFER_BYTES - 1024
@@ -47,41 +48,58 @@ class Rewrites:
 def rewrites(problem: Problem, moves: Sequence[Move]) -> Rewrites:
     index = {topic: number for number, topic in enumerate(problem.topics)}
     topic = np.array([index[move.topic_partition.topic] for move in moves], dtype=np.int64)
-    growth = np.zeros(len(moves), dtype=np.int64)
-    request = np.zeros(len(moves), dtype=np.int64)
-    longer = np.zeros(len(problem.topics), dtype=np.int64)
-    elects = np.array([move.is_election for move in moves], dtype=bool)  # elections rewrite none of these znodes
-    for number, move in enumerate(moves):
-        if elects[number]:
-            continue
-        name, key = move.topic_partition.topic, len(str(move.topic_partition.partition))
-        before, after = _list_bytes(move.before), _list_bytes(move.after)
-        removed = [broker for broker in move.before if broker not in move.after]
-        longer[topic[number]] += max(0, after - before)
-        request[number] = _REQUEST_ENTRY + len(name) + key + after
-        if move.added or removed:
-            growth[number] = _list_bytes([*move.after, *removed]) - max(before, after)
-            growth[number] += sum(_entry_bytes(key, _list_bytes(part)) for part in (move.added, removed) if part)
-    return Rewrites(topic, np.where(elects, 0, (_topic_bytes(problem) + longer)[topic]), growth, request)
+    key = _digits(np.array([move.topic_partition.partition for move in moves], dtype=np.int64))
+    name = np.array([len(topic) for topic in problem.topics], dtype=np.int64)
+    lists, widths = moved_lists(problem, moves), _digits(problem.brokers) + 1
+    new, gone = lists.new, lists.gone
+    before, after, added, removed = (
+        _list_bytes(np.where(chosen, brokers, -1), widths)
+        for brokers, chosen in (
+            (lists.before, lists.before >= 0),
+            (lists.after, lists.after >= 0),
+            (lists.after, new),
+            (lists.before, gone),
+        )
+    )
+    elects = lists.is_election  # elections rewrite none of these znodes
+    longer = np.where(elects, 0, np.maximum(0, after - before))
+    union = after + np.where(removed > 0, removed + 1, 0)
+    growth = union - np.maximum(before, after)
+    for part in (added, removed):
+        growth += np.where(part > 0, _entry_bytes(key, part), 0)
+    return Rewrites(
+        topic,
+        np.where(elects, 0, (_topic_bytes(problem) + _summed(topic, longer, len(problem.topics)))[topic]),
+        np.where((new | gone).any(axis=1), growth, 0),
+        np.where(elects, 0, _REQUEST_ENTRY + name[topic] + key + after),
+    )
 
 
-def _list_bytes(brokers: Sequence[int]) -> int:
-    """`1,12,3`"""
-    return sum(len(str(broker)) + 1 for broker in brokers) - 1 if brokers else 0
+def _digits(numbers: Ints) -> Ints:
+    digits: Ints = np.searchsorted(10 ** np.arange(1, 10), numbers, side="right") + 1
+    return digits
 
 
-def _entry_bytes(key: int, listed: int) -> int:
+def _list_bytes(brokers: Ints, widths: Ints) -> Ints:
+    """[row] `1,12,3`; 0 for an empty list. `widths` is [broker], with a comma; -1 in `brokers` is nothing."""
+    found: Ints = np.maximum(0, np.where(brokers >= 0, widths[brokers], 0).sum(axis=1) - 1)
+    return found
+
+
+def _entry_bytes(key: Ints, listed: Ints) -> Ints:
     """`"7":[1,12,3],` for a key of `key` digits and a list of `listed` bytes."""
     return key + listed + len('"":[],')
 
 
 def _topic_bytes(problem: Problem) -> Ints:
     """[topic] Its znode now."""
-    digits = np.array([len(str(broker)) + 1 for broker in problem.brokers.tolist()], dtype=np.int64)
-    lists = np.where(problem.replicas >= 0, digits[np.maximum(problem.replicas, 0)], 0).sum(axis=1) - 1
-    keys = np.searchsorted(10 ** np.arange(1, 10), problem.partition, side="right") + 1
-    found = np.bincount(problem.topic, keys + lists + len('"":[],'), len(problem.topics))
-    return found.astype(np.int64) + _TOPIC_FRAME
+    lists = _list_bytes(problem.replicas, _digits(problem.brokers) + 1)
+    return _summed(problem.topic, _entry_bytes(_digits(problem.partition), lists), len(problem.topics)) + _TOPIC_FRAME
+
+
+def _summed(topic: Ints, amounts: Ints, topics: int) -> Ints:
+    """[topic] The sum of its amounts."""
+    return np.bincount(topic, amounts, topics).astype(np.int64)
 
 
 def too_large(sizes: Rewrites) -> int | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
+from kafka_rebalance.planning.problem.moved_lists import moved_lists
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,18 +28,18 @@ class Transfers:
 
     @classmethod
     def of(cls, problem: Problem, moves: Sequence[Move]) -> Self:
-        index = {broker: number for number, broker in enumerate(problem.brokers.tolist())}
-        added = _pairs([[index[broker] for broker in move.added] for move in moves])
-        removed = _pairs([[index[broker] for broker in move.removed] for move in moves])
-        copies = np.bincount(added[0], minlength=len(moves))
+        lists = moved_lists(problem, moves)
+        move, position = np.nonzero(lists.new)
+        gone, place = np.nonzero(lists.gone)
+        copies = np.bincount(move, minlength=len(moves))
         return cls(
-            len(index),
-            np.array([move.size_bytes for move in moves], dtype=np.float64),
+            len(problem.brokers),
+            lists.size_bytes.astype(np.float64),
             copies,
-            np.array([index[move.source] for move in moves], dtype=np.int64),
-            np.array([move.changes_leader for move in moves], dtype=bool),
-            added,
-            removed,
+            lists.source,
+            lists.changes_leader,
+            (move, lists.after[move, position]),
+            (gone, lists.before[gone, place]),
             np.concatenate([[0], np.cumsum(copies)]),
         )
 
@@ -92,10 +93,3 @@ class Transfers:
 def summed(places: Ints, amounts: Floats, length: int) -> Floats:
     """[place] The sum of its amounts."""
     return np.bincount(places, amounts, length).astype(np.float64)  # without any amount numpy returns integers
-
-
-def _pairs(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """(the number of its list, the entry) of each entry"""
-    pairs = [(number, entry) for number, entries in enumerate(lists) for entry in entries]
-    numbers, entries = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    return numbers, entries
