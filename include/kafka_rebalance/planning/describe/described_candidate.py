@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from kafka_rebalance.documents.proposals.candidate_figures import FurtherRuns, LessEven, MoveGroup, Range, Score
-from kafka_rebalance.documents.proposals.move_reason import encode_reasons
+from kafka_rebalance.documents.proposals.move_reason import MoveReason, encode_reasons
 from kafka_rebalance.model.candidate import Candidate, Move, Status, candidate_digest
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.batches.batch_order import DiskUse, ranks_of
 from kafka_rebalance.planning.batches.controller_bytes import rewrites, too_large
 from kafka_rebalance.planning.batches.schedule import schedule
@@ -41,6 +43,7 @@ from kafka_rebalance.planning.describe.worst_case import worst_case
 from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, led_first, replication, widened
 from kafka_rebalance.planning.problem.loads import DISK, LEADERS, REPLICAS, all_loads, bytes_out, loads_now, shares
+from kafka_rebalance.planning.problem.moved_lists import MovedLists, moved_lists
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.disk_limits import used_bytes
 from kafka_rebalance.planning.rules.rack_rule import broken_now, violations
@@ -138,12 +141,13 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
     planned = schedule(problem, moves, ranks, used, sizes)
     throttle = problem.settings.throttle_bytes_per_second
     shortest = makespan_bound(planned.received, planned.sent, throttle) if throttle else None
+    lists = moved_lists(problem, planned.moves)
     summary: dict[str, float | int | None] = {
-        "moved_bytes": sum(move.bytes_to_copy for move in planned.moves),
+        "moved_bytes": int(lists.copied_bytes.sum()),
         "moved_bytes_bound": _bytes_bound(problem, found, before[:, DISK], after[:, DISK]),
-        "cross_rack_bytes": _cross_rack_bytes(problem, planned.moves),
-        "moved_replicas": sum(len(move.added) for move in planned.moves),
-        "leader_changes": sum(move.changes_leader for move in planned.moves),
+        "cross_rack_bytes": _cross_rack_bytes(problem, lists),
+        "moved_replicas": int(lists.new.sum()),
+        "leader_changes": int(lists.changes_leader.sum()),
         "rack_violations": int(is_broken.sum()),
         "crowded_replicas_before": _crowded(problem, problem.replicas),
         "crowded_replicas": _crowded(problem, found.replicas),
@@ -173,7 +177,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         shortfall_now(problem, found),
         reached,
         planned.disks,
-        tuple(move_groups(problem, planned.moves, before, after, reachable)),
+        tuple(move_groups(problem, lists, before, after, reachable)),
         rack_limits(problem, found.rule, reachable),
         consequences(problem, found.replicas, planned.moves)
         | {"timetable": planned.timetable, "further_runs": _further_runs(problem, found, asked, reached, after)}
@@ -206,13 +210,15 @@ def _crowded(problem: Problem, replicas: Ints) -> int:
     return Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS]).replicas
 
 
-def _cross_rack_bytes(problem: Problem, moves: Sequence[Move]) -> int | None:
+def _cross_rack_bytes(problem: Problem, lists: MovedLists) -> int | None:
     """Bytes that leaders send to brokers in another rack; None if a rack is unknown."""
-    racks = dict(zip(problem.brokers.tolist(), problem.racks, strict=True))
-    pairs = [(racks[move.source], racks[broker], move.size_bytes) for move in moves for broker in move.added]
-    if any(source is None or target is None for source, target, _ in pairs):
+    number = {rack: index for index, rack in enumerate(dict.fromkeys(problem.racks))}
+    racks = np.array([-1 if rack is None else number[rack] for rack in problem.racks], dtype=np.int64)
+    move, position = np.nonzero(lists.new)
+    sent, received = racks[lists.source[move]], racks[lists.after[move, position]]
+    if (sent < 0).any() or (received < 0).any():
         return None
-    return sum(size for source, target, size in pairs if source != target)
+    return int(lists.size_bytes[move][sent != received].sum())
 
 
 def _moves(
@@ -222,20 +228,27 @@ def _moves(
     width = max(found.replicas.shape[1], problem.replicas.shape[1])
     now, was = (widened(lists, width) for lists in (found.replicas, problem.replicas))
     now = np.where(end.changed[:, None], now, was)  # a list that stays keeps its order
-    changed = np.flatnonzero(end.changed | end.elected)
-    reasons = Reasons(problem, relative, found.goal.tolerance, now)
-    moves = []
-    for row in changed:
-        move = Move(
-            problem.name_of(row),
-            tuple(problem.brokers[was[row][was[row] >= 0]].tolist()),
-            tuple(problem.brokers[now[row][now[row] >= 0]].tolist()),
-            int(problem.size_bytes[row]),
-            leader=int(problem.brokers[problem.leader[row]]),
+    rows = np.flatnonzero(end.changed | end.elected)
+    lists = MovedLists(was[rows], now[rows], problem.leader[rows], problem.size_bytes[rows])
+    if found.reasons:
+        reasons: Iterable[Sequence[MoveReason]] = repeat(found.reasons, len(rows))
+    else:
+        reasons = Reasons(problem, relative, found.goal.tolerance, now).of(rows, lists, repaired[rows])
+    before, after = (_ids(problem, brokers) for brokers in (lists.before, lists.after))
+    columns = (problem.topic[rows], problem.partition[rows], lists.size_bytes, problem.brokers[lists.source])
+    moves = [
+        Move(TopicPartition(problem.topics[topic], number), old, new, size, reason=encode_reasons(why), leader=leader)
+        for topic, number, size, leader, old, new, why in zip(
+            *(column.tolist() for column in columns), before, after, reasons, strict=True
         )
-        why = found.reasons or reasons.of(int(row), move, repairs_rack=bool(repaired[row]))
-        moves.append(replace(move, reason=encode_reasons(why)))
-    return moves, ranks_of(problem, was, now, repaired, used)[changed]
+    ]
+    return moves, ranks_of(problem, was, now, repaired, used)[rows]
+
+
+def _ids(problem: Problem, lists: Ints) -> list[tuple[int, ...]]:
+    """[row] The ids of the brokers of each list."""
+    rows = problem.brokers[lists].tolist()
+    return [tuple(ids[:count]) for ids, count in zip(rows, replication(lists).tolist(), strict=True)]
 
 
 def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dict[str, Any]:

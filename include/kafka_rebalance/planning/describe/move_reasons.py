@@ -5,17 +5,16 @@ A share is the reachable share: the load of a broker if all brokers were as even
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from kafka_rebalance.documents.proposals.candidate_figures import MoveGroup
 from kafka_rebalance.documents.proposals.move_reason import MoveReason, ReasonKind, multiple_in_words
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
-from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.settings import LEADERS_ALONE
 from kafka_rebalance.planning.evenness.scores import ratios
-from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem, added
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, added, replication
 from kafka_rebalance.planning.problem.loads import (
     DISK,
     LEADERS,
@@ -26,11 +25,23 @@ from kafka_rebalance.planning.problem.loads import (
     replica_weights,
     shares,
 )
+from kafka_rebalance.planning.problem.moved_lists import MovedLists
 from kafka_rebalance.planning.rules.rack_rule import RackRule
 
 GROUPS = 10  # of a candidate, at most
 RACKS = 5  # named as racks that cannot be even, at most
+_AT_ONCE = 20_000  # moves whose pairs of brokers are in one array
 _EDGE = 1e-3  # of a share: a load this near to the band counts as inside
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Evened:
+    """What each of some moves makes more even: the giver and the taker with the largest gap in a metric."""
+
+    giver: Ints
+    taker: Ints
+    metric: Ints
+    tells: Bools  # one of the two is outside its band
 
 
 class Reasons:
@@ -38,15 +49,19 @@ class Reasons:
         """`relative` is [broker, METRICS], load before over share; `after` are the lists after, as wide as before."""
         known = known_metrics(problem)
         self._metrics = [k for k, metric in enumerate(METRICS) if metric in known]
-        self._replace = problem.settings.replace
-        self._index = {broker: number for number, broker in enumerate(problem.brokers.tolist())}
-        self._brokers = problem.brokers
+        self._problem, self._relative = problem, relative
+        self._ids: list[int] = problem.brokers.tolist()
         self._leaving: list[bool] = problem.leaving.tolist()
         is_demoted = problem.settings.job in LEADERS_ALONE
         self._takes = ReasonKind.DEMOTES if is_demoted else ReasonKind.TAKES_OFF  # from brokers that leave
-        self._relative: list[list[float]] = relative.tolist()
+        self._shares: list[list[float]] = relative.tolist()
         self._givers: list[int] = np.flatnonzero(problem.evened & ~problem.receivers).tolist()
         self._fair: list[list[float]] = ratios(loads_now(problem), shares(problem)).tolist() if self._givers else []
+        # [metric] the broker of these with the least of its fair share
+        self._poorest = [
+            min(self._givers, key=lambda giver: self._fair[giver][k]) if self._givers else -1
+            for k in range(len(METRICS))
+        ]
         self._low, self._high = 1 - tolerance - _EDGE, 1 + tolerance + _EDGE
         self._weights = np.hstack([replica_weights(problem), leader_weights(problem, after)])
         new, leads = added(after, problem.replicas), after[:, 0] != problem.replicas[:, 0]
@@ -55,87 +70,132 @@ class Reasons:
             (np.bincount(held, minlength=len(problem.brokers)) > 0).tolist() for held in (after[new], after[leads, 0])
         ]
 
-    def of(self, row: int, move: Move, *, repairs_rack: bool) -> list[MoveReason]:
-        """The reasons of the move of a partition row: the request, or the two brokers that it makes more even."""
-        found: list[MoveReason] = []
-        for broker in move.removed:
-            if self._leaving[self._index[broker]]:
-                by = self._replace.get(broker)
-                if by is not None and by in move.added:
-                    found.append(MoveReason(ReasonKind.REPLACES, broker, by))
-                else:
-                    found.append(MoveReason(ReasonKind.EMPTIES, broker))
-        if len(move.before) != len(move.after):
-            found.append(MoveReason(ReasonKind.FACTOR, factors=(len(move.before), len(move.after))))
-        if repairs_rack:
-            found.append(MoveReason(ReasonKind.SPREADS_RACKS))
-        if not found and move.added and move.removed:
-            found += self._evens(row, move.removed, move.added, leading=False)
-        first, preferred = move.before[0], move.after[0]
-        if move.is_election:
-            found.append(MoveReason(ReasonKind.ELECTS, preferred, move.source))
-        elif first != preferred and not move.added and not move.removed:
-            found += self._evens(row, move.before[:1], move.after[:1], leading=True)
+    def of(self, rows: Ints, lists: MovedLists, repaired: Bools) -> list[list[MoveReason]]:
+        """The reasons of each move: the request, or the two brokers that it makes more even.
+
+        `rows` and `repaired` are [move]: its partition row, and whether the move repairs its racks.
+        """
+        new, gone = lists.new, lists.gone
+        found = self._asked_for(lists, new, gone, repaired)
+        copies, drops = new.any(axis=1), gone.any(axis=1)
+        evens = np.flatnonzero(copies & drops & np.array([not reasons for reasons in found], dtype=bool))
+        self._add_evens(found, evens, rows, (lists.before, gone), (lists.after, new), leading=False)
+        elects = lists.is_election
+        for move in np.flatnonzero(elects).tolist():
+            preferred, source = self._ids[lists.after[move, 0]], self._ids[lists.source[move]]
+            found[move].append(MoveReason(ReasonKind.ELECTS, preferred, source))
+        leads = np.flatnonzero(~elects & (lists.before[:, 0] != lists.after[:, 0]) & ~copies & ~drops)
+        first = np.zeros_like(new)
+        first[:, 0] = True
+        self._add_evens(found, leads, rows, (lists.before, first), (lists.after, first), leading=True)
         return found
 
+    def _asked_for(self, lists: MovedLists, new: Bools, gone: Bools, repaired: Bools) -> list[list[MoveReason]]:
+        """What the job asks for: brokers to be emptied, the replication factor, the racks."""
+        problem = self._problem
+        found: list[list[MoveReason]] = [[] for _ in repaired]
+        moves, positions = np.nonzero(gone & problem.leaving[lists.before])
+        for move, index in zip(moves.tolist(), lists.before[moves, positions].tolist(), strict=True):
+            broker = self._ids[index]
+            by = problem.settings.replace.get(broker)
+            if by is not None and by in problem.brokers[lists.after[move][new[move]]]:
+                found[move].append(MoveReason(ReasonKind.REPLACES, broker, by))
+            else:
+                found[move].append(MoveReason(ReasonKind.EMPTIES, broker))
+        counts = replication(lists.before), replication(lists.after)
+        for move in np.flatnonzero(counts[0] != counts[1]).tolist():
+            found[move].append(MoveReason(ReasonKind.FACTOR, factors=(int(counts[0][move]), int(counts[1][move]))))
+        for move in np.flatnonzero(repaired).tolist():
+            found[move].append(MoveReason(ReasonKind.SPREADS_RACKS))
+        return found
+
+    def _add_evens(
+        self,
+        found: list[list[MoveReason]],
+        moves: Ints,
+        rows: Ints,
+        givers: tuple[Ints, Bools],
+        takers: tuple[Ints, Bools],
+        *,
+        leading: bool,
+    ) -> None:
+        """Adds to the reasons of these moves what they make more even.
+
+        `givers` and `takers` are lists, and which of their entries are meant; at least one of each.
+        """
+        metrics = np.array([k for k in self._metrics if (k >= LEADERS) == leading], dtype=np.int64)
+        for start in range(0, len(moves), _AT_ONCE):
+            some = moves[start : start + _AT_ONCE]
+            ours, theirs = ((lists[some], which[some]) for lists, which in (givers, takers))
+            one = self._furthest_apart(ours, theirs, metrics)
+            amounts = self._weights[rows[some], one.metric]
+            columns = (some, one.giver, one.taker, one.metric, one.tells, amounts)
+            for move, giver, taker, metric, tells, amount in zip(*(c.tolist() for c in columns), strict=True):
+                found[move] += self._evens(giver, taker, metric, tells, amount, leading=leading)
+
+    def _furthest_apart(self, givers: tuple[Ints, Bools], takers: tuple[Ints, Bools], metrics: Ints) -> _Evened:
+        """Pairs with a broker outside its band come first, then the first of those with the largest gap."""
+        high = self._relative[givers[0]][:, :, None, metrics]
+        low = self._relative[takers[0]][:, None, :, metrics]
+        with np.errstate(invalid="ignore"):  # between two loads without a share there is no gap
+            gap = high - low
+        pairs = (givers[1][:, :, None] & takers[1][:, None, :])[..., None] & ~np.isnan(gap)
+        off: Bools = np.where(pairs, (high > low) & ((high > self._high) | (low < self._low)), False)
+        tells: Bools = np.logical_or.reduce(off.reshape(len(off), -1), axis=1)
+        gap = np.where(np.where(tells[:, None, None, None], off, pairs), gap, -np.inf).reshape(len(off), -1)
+        best, every = gap.argmax(axis=1), np.arange(len(gap))
+        giver, taker, metric = np.unravel_index(best, off.shape[1:])
+        unknown = gap[every, best] == -np.inf
+        giver = np.where(unknown, givers[1].argmax(axis=1), giver)
+        taker = np.where(unknown, takers[1].argmax(axis=1), taker)
+        chosen = np.where(unknown, self._metrics[0], metrics[metric])
+        return _Evened(givers[0][every, giver], takers[0][every, taker], chosen, tells)
+
     def _evens(
-        self, row: int, givers: Sequence[int], takers: Sequence[int], *, leading: bool
+        self, giver: int, taker: int, metric: int, tells: bool, amount: float, *, leading: bool
     ) -> tuple[MoveReason, ...]:
-        """For the giver and taker with the largest gap in a metric. Pairs with a broker outside its band come first."""
-        tells, apart, chosen = False, -np.inf, (givers[0], takers[0], self._metrics[0])
-        for giver in givers:
-            for taker in takers:
-                for metric in self._metrics:
-                    if (metric >= LEADERS) == leading:
-                        high, low = self._of(giver, metric), self._of(taker, metric)
-                        off = high > low and (high > self._high or low < self._low)
-                        if (off, high - low) > (tells, apart):
-                            tells, apart, chosen = off, high - low, (giver, taker, metric)
-        giver, taker, metric = chosen
-        if self._leaving[self._index[giver]]:
-            return (MoveReason(self._takes, giver, metric=METRICS[metric]),)
-        both = self._of(giver, metric), self._of(taker, metric)
-        amount = float(self._weights[row, metric])
-        evens = MoveReason(ReasonKind.EVENS, giver, taker, METRICS[metric], both, amount)
-        if tells or not self._receives[int(leading)][self._index[giver]]:
+        """That it makes giver and taker, broker indices, more even in the metric."""
+        if self._leaving[giver]:
+            return (MoveReason(self._takes, self._ids[giver], metric=METRICS[metric]),)
+        both = self._shares[giver][metric], self._shares[taker][metric]
+        evens = MoveReason(ReasonKind.EVENS, self._ids[giver], self._ids[taker], METRICS[metric], both, amount)
+        if tells or not self._receives[int(leading)][giver]:
             passed_over = () if leading or not self._givers else self._passed_over(taker, metric)
             return (evens, *passed_over)
         # Both are inside their band before the plan. Other moves would push the giver out of it.
         why = ReasonKind.MAKES_UP_FOR_LEADERS if leading else ReasonKind.MAKES_ROOM
-        return MoveReason(why, giver), evens
+        return MoveReason(why, self._ids[giver]), evens
 
     def _passed_over(self, taker: int, metric: int) -> tuple[MoveReason, ...]:
         """The broker with the least of its fair share, if it has less than the taker and may not receive."""
-        own = self._fair[self._index[taker]][metric]
-        least = min(self._givers, key=lambda giver: self._fair[giver][metric])
+        own = self._fair[taker][metric]
+        least = self._poorest[metric]
         if self._fair[least][metric] >= own - _EDGE:
             return ()
         both = own, self._fair[least][metric]
-        other = int(self._brokers[least])
-        return (MoveReason(ReasonKind.MAY_NOT_RECEIVE, taker, other, METRICS[metric], both),)
-
-    def _of(self, broker: int, metric: int) -> float:
-        return self._relative[self._index[broker]][metric]
+        return (MoveReason(ReasonKind.MAY_NOT_RECEIVE, self._ids[taker], self._ids[least], METRICS[metric], both),)
 
 
-def move_groups(
-    problem: Problem, moves: Sequence[Move], before: Floats, after: Floats, share: Floats
-) -> list[MoveGroup]:
+def move_groups(problem: Problem, lists: MovedLists, before: Floats, after: Floats, share: Floats) -> list[MoveGroup]:
     """The plan's moves grouped by broker: in turn those that lose most and those that gain most; GROUPS at most.
 
     The metric is bytes on disk, or leaders if nothing is copied. `before` and `after` are [broker, METRICS], the loads;
     `share` is what each broker should carry.
     """
-    copies = any(move.added or move.removed for move in moves)
+    copies = bool(lists.new.any() or lists.gone.any())
     metric = DISK if copies else LEADERS
-    index = {broker: number for number, broker in enumerate(problem.brokers.tolist())}
-    counts, weights = np.zeros((2, 2, len(index)), dtype=np.int64)  # [lost or gained, broker]
-    for move in moves if copies else [one for one in moves if one.changes_leader]:
-        lost, gained = (move.removed, move.added) if copies else ((move.source,), move.after[:1])
-        for way, brokers in enumerate((lost, gained)):
-            for broker in brokers:
-                counts[way, index[broker]] += 1
-                weights[way, index[broker]] += move.size_bytes if copies else 0
+    if copies:
+        ways = [
+            (moves, brokers[moves, at])
+            for brokers, (moves, at) in ((lists.before, np.nonzero(lists.gone)), (lists.after, np.nonzero(lists.new)))
+        ]
+    else:
+        leads = np.flatnonzero(lists.changes_leader)
+        ways = [(leads, lists.source[leads]), (leads, lists.after[leads, 0])]
+    counts, weights = np.zeros((2, 2, len(problem.brokers)), dtype=np.int64)  # [lost or gained, broker]
+    for way, (moves, brokers) in enumerate(ways):
+        np.add.at(counts[way], brokers, 1)
+        np.add.at(weights[way], brokers, lists.size_bytes[moves] if copies else 0)
     change = after[:, metric] - before[:, metric]
     ranked = []
     for way, sign in enumerate((-1, 1)):
