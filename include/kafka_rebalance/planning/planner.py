@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from kafka_rebalance.documents.json_files import TIMINGS, write_json
 from kafka_rebalance.documents.storage import Folder
@@ -48,18 +49,33 @@ def trials_of(problem: Problem, name: str) -> int:
     return problem.settings.trials if name in (LIGHT, BALANCED) else 1
 
 
+class Lap(NamedTuple):
+    seconds: float
+    cpu_seconds: float
+
+
 class Stopwatch:
-    """Seconds of each step, for timings.json."""
+    """Seconds of each step, and CPU seconds of this process, for timings.json."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float | dict[str, float]] = {}
-        self._began = time.perf_counter()
+        self.cpu_seconds: dict[str, float | dict[str, float]] = {}
+        self._began = time.perf_counter(), time.process_time()
 
-    def lap(self, step: str) -> float:
-        """Ends the step that began with the last lap. Returns its seconds."""
-        began, self._began = self._began, time.perf_counter()
-        seconds = self.seconds[step] = round(self._began - began, 3)
-        return seconds
+    def lap(self, step: str) -> Lap:
+        """Ends the step that began with the last lap. Returns what it took."""
+        began, self._began = self._began, (time.perf_counter(), time.process_time())
+        lap = Lap(*(round(now - then, 3) for now, then in zip(self._began, began, strict=True)))
+        self.note(step, lap)
+        return lap
+
+    def note(self, step: str, lap: Lap, outcome: Lap | None = None) -> None:
+        """What a step took; with `outcome` that of a candidate's search, and of what comes after."""
+        if outcome is None:
+            self.seconds[step], self.cpu_seconds[step] = lap
+        else:
+            self.seconds[step] = {"search": lap.seconds, "outcome": outcome.seconds}
+            self.cpu_seconds[step] = {"search": lap.cpu_seconds, "outcome": outcome.cpu_seconds}
 
 
 def run(
@@ -85,7 +101,7 @@ def run(
         found = chosen(problem, name, [searched(problem, name, trial) for trial in range(trials_of(problem, name))])
         searching = watch.lap(name)
         plans.append(described(problem, name, found))
-        watch.seconds[name] = {"search": searching, "outcome": watch.lap(name)}
+        watch.note(name, searching, watch.lap(name))
         progress(describe_plan(plans[-1]))
     return finish(out_folder, problem, plans, watch)
 
@@ -98,7 +114,8 @@ def finish(
     watch.lap("bounds")
     write_results(out_folder, problem, plans)
     watch.lap("write")
-    write_json(out_folder, TIMINGS, {"seconds": watch.seconds})  # outside every digest
+    # Outside every digest.
+    write_json(out_folder, TIMINGS, {"seconds": watch.seconds, "cpu_seconds": watch.cpu_seconds})
     return plans
 
 

@@ -28,6 +28,7 @@ from kafka_rebalance.planning.candidates import chosen, described, propose, sear
 from kafka_rebalance.planning.command_line import argument_parser, folder_at, read_file, read_settings, say
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import (
+    Lap,
     Stopwatch,
     describe_plan,
     finish,
@@ -99,7 +100,8 @@ def propose_on(
 ) -> tuple[DescribedCandidate, ...]:
     """The candidates, in the order of `names`: a task for each search, then one to describe the best.
 
-    In between the driver chooses the best, because only the driver has the solver (`chosen`).
+    In between the driver chooses the best, because only the driver has the solver (`chosen`). No candidate waits for
+    another: one is described while the next is searched.
 
     Raises the error of the first candidate that has one, as planning without Spark does.
     """
@@ -108,7 +110,7 @@ def propose_on(
     context = spark.sparkContext
     shared = context.broadcast(problem)
 
-    def attempt(task: tuple[str, int]) -> tuple[FoundLists | DescribedCandidate | RebalanceError, float]:
+    def attempt(task: tuple[str, int]) -> tuple[FoundLists | DescribedCandidate | RebalanceError, Lap]:
         # Returned, because a raised exception would come back as a Java error with a stack.
         clock = Stopwatch()
         try:
@@ -117,31 +119,32 @@ def propose_on(
             found = wrong
         return found, clock.lap("search")
 
-    def describe_best(task: tuple[str, FoundLists | DescribedCandidate]) -> tuple[DescribedCandidate, float]:
+    def describe_best(task: tuple[str, FoundLists | DescribedCandidate]) -> tuple[DescribedCandidate, Lap]:
         clock = Stopwatch()
         return described(shared.value, *task), clock.lap("outcome")
 
-    tasks = [(name, trial) for name in names for trial in range(trials_of(problem, name))]
-    trials: dict[str, list[FoundLists | DescribedCandidate]] = {name: [] for name in names}
-    spent = dict.fromkeys(names, 0.0)
-    for (name, _), (found, seconds) in zip(tasks, _each(context, attempt, tasks), strict=True):
-        if isinstance(found, RebalanceError):
-            raise found
-        trials[name].append(found)
-        spent[name] += seconds
-    best: list[tuple[str, FoundLists | DescribedCandidate]] = []
-    for name in names:
+    def proposed(name: str) -> DescribedCandidate:
+        trials, laps = [], []
+        for found, lap in _each(context, attempt, [(name, trial) for trial in range(trials_of(problem, name))]):
+            if isinstance(found, RebalanceError):
+                raise found
+            trials.append(found)
+            laps.append(lap)
         clock = Stopwatch()
-        best.append((name, chosen(problem, name, trials[name])))
-        spent[name] += clock.lap("search")
-    plans = _each(context, describe_best, best)
-    for name, (_, seconds) in zip(names, plans, strict=True):
-        watch.seconds[name] = {"search": round(spent[name], 3), "outcome": seconds}
-    return tuple(plan for plan, _ in plans)
+        best = chosen(problem, name, trials)
+        laps.append(clock.lap("search"))
+        ((plan, outcome),) = _each(context, describe_best, [(name, best)])
+        watch.note(name, Lap(*(round(sum(column), 3) for column in zip(*laps, strict=True))), outcome)
+        return plan
+
+    with ThreadPoolExecutor(len(names)) as driver:
+        # The last candidate usually has the longest search. Spark starts tasks in the order in which they come.
+        running = {name: driver.submit(proposed, name) for name in reversed(names)}
+        return tuple(running[name].result() for name in names)
 
 
 def _each(context: SparkContext, work: Callable[[T], R], inputs: Sequence[T]) -> list[R]:
-    """The result of `work` for each input, each in its own task."""
+    """The result of `work` for each input, each in its own task. Several threads may call it at once."""
     results: list[R] = context.parallelize(list(inputs), len(inputs)).map(work).collect()
     return results
 
