@@ -21,18 +21,16 @@ from kafka_rebalance.planning.tables.parquet_files import write_rows, write_tabl
 from kafka_rebalance.planning.tables.result_tables import (
     CANDIDATES_SCHEMA,
     LOADS_SCHEMA,
-    MOVES_SCHEMA,
     SCORES_SCHEMA,
     disk_table,
-    move_row,
+    moves_of,
 )
 
 
 def write_results(folder: Folder, problem: Problem, plans: Sequence[DescribedCandidate]) -> None:
     """Writes all files of planning except its timings. The same plans give the same bytes."""
     best = recommend(problem.settings, plans)
-    moves = [move_row(plan.candidate.name, move) for plan in plans for move in plan.candidate.moves]
-    write_rows(folder / "moves", moves, MOVES_SCHEMA)
+    write_table(folder / "moves", moves_of((plan.candidate.name, plan.candidate.moves) for plan in plans))
     write_rows(folder / "scores", [row for plan in plans for row in _score_rows(plan)], SCORES_SCHEMA)
     write_rows(folder / "candidates", [_candidate_row(problem, plan.candidate) for plan in plans], CANDIDATES_SCHEMA)
     write_rows(folder / "loads", [row for plan in plans for row in _load_rows(problem, plan)], LOADS_SCHEMA)

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.tables.move_columns import COLUMNS
-from kafka_rebalance.planning.tables.result_tables import move_row
+from kafka_rebalance.planning.tables.result_tables import moves_of
 
 
 def move_table(moves: Sequence[Move]) -> pa.Table:
-    return pa.Table.from_pylist([move_row("", move) for move in moves], schema=COLUMNS)  # without the candidate
+    return moves_of([("", moves)]).select(COLUMNS.names)  # without the candidate

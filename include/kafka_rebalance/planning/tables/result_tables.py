@@ -122,19 +122,24 @@ def move_of(row: Mapping[str, Any]) -> Move:
     )
 
 
-def move_row(candidate: str, move: Move) -> dict[str, Any]:
-    return {
-        "candidate": candidate,
-        "topic": move.topic_partition.topic,
-        "partition": move.topic_partition.partition,
-        "before": list(move.before),
-        "after": list(move.after),
-        "bytes": move.bytes_to_copy,
-        "size_bytes": move.size_bytes,
-        "batch": move.batch,
-        "reason": move.reason,
-        "leader": move.leader if move.leader >= 0 else None,
-    }
+def moves_of(parts: Iterable[tuple[str, Sequence[Move]]]) -> pa.Table:
+    """The table `moves`. `parts` has each candidate's name, and its moves."""
+    tables = []
+    for name, moves in parts:
+        columns = {
+            "candidate": [name] * len(moves),
+            "topic": [move.topic_partition.topic for move in moves],
+            "partition": [move.topic_partition.partition for move in moves],
+            "before": [move.before for move in moves],
+            "after": [move.after for move in moves],
+            "bytes": [move.bytes_to_copy for move in moves],
+            "size_bytes": [move.size_bytes for move in moves],
+            "batch": [move.batch for move in moves],
+            "reason": [move.reason for move in moves],
+            "leader": [move.leader if move.leader >= 0 else None for move in moves],
+        }
+        tables.append(pa.table(columns, schema=MOVES_SCHEMA))
+    return pa.concat_tables([MOVES_SCHEMA.empty_table(), *tables]).combine_chunks()
 
 
 def read_candidate(run_folder: Folder, name: str) -> Candidate:
