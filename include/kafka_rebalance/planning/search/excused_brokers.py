@@ -15,13 +15,13 @@ import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
-from kafka_rebalance.planning.problem.loads import BYTES_IN, DISK
+from kafka_rebalance.planning.problem.loads import BYTES_IN, DISK, REPLICAS
 from kafka_rebalance.planning.rules.rack_rule import allowed
 from kafka_rebalance.planning.search.placement import Placement
 
 Exchange = tuple[Ints, Ints]  # slots, and the brokers they go to: one of each, or two
 
-_CHUNK = 50_000  # pairs in one array
+_FIRST, _CHUNK = 1_000, 50_000  # pairs in the first array, and at most: most brokers are helped by an early pair
 _PAIRS = 200_000  # swaps to try at most, with the heaviest replicas of a broker
 _FAR_WORSE = 2.5  # times as far outside
 _STEPS = 100
@@ -36,6 +36,27 @@ class Outside:
         self.placement, self.bands, self.asked = placement, bands, asked
         middle = (bands.low + bands.high) / 2
         self._fine = _ROUNDING * np.where(np.isfinite(middle), middle, 0.0).max(axis=0, initial=0.0)
+        one = float(placement.weights[:, REPLICAS].max(initial=0.0))
+        self._may_gain, self._may_lose = self._no_further(one), self._no_further(-one)
+        self._slots: dict[bool, Ints] = {}  # {whether only of brokers that may lose a replica: the movable ones}
+
+    def _no_further(self, one: float) -> Bools:
+        """[broker] Whether it is no further outside in its number of replicas with `one` more.
+
+        Most pairs do not help because of that. So these are left out before anything else is computed of them.
+        """
+        low, high = self.bands.low[:, REPLICAS], self.bands.high[:, REPLICAS]
+        now = self.placement.loads[:, REPLICAS]
+        before, after = (np.maximum(np.maximum(low - load, load - high), 0.0) for load in (now, now + one))
+        allowed: Bools = ~self.asked[:, REPLICAS] | (after <= before + self._fine[REPLICAS])
+        return allowed
+
+    def _movable(self, *, may_lose: bool = False) -> Ints:
+        """The slots that may move. The placement stays the same as long as this object is used."""
+        if may_lose not in self._slots:
+            slots = self.placement.movable_slots()
+            self._slots[may_lose] = slots[self._may_lose[self.placement.replicas.ravel()[slots]]] if may_lose else slots
+        return self._slots[may_lose]
 
     def excess(self) -> Floats:
         """[broker, resource] How far each load is outside its band; 0 where the load does not count."""
@@ -50,13 +71,16 @@ class Outside:
 
     def move(self, broker: int, resource: int) -> Exchange | None:
         """A move that brings the broker nearer to its band; None if there is none."""
-        placement = self.placement
-        receivers = np.flatnonzero(placement.receivers)
-        if placement.loads[broker, resource] > self.bands.high[broker, resource]:
+        placement, counts = self.placement, resource == REPLICAS
+        above = placement.loads[broker, resource] > self.bands.high[broker, resource]
+        if not counts and not (self._may_lose if above else self._may_gain)[broker]:
+            return None
+        if above:
+            receivers = np.flatnonzero(placement.receivers & (self._may_gain | counts))
             own = np.sort(placement.held[broker, : placement.count[broker]])
             slots, targets = np.repeat(own, len(receivers)), np.tile(receivers, len(own))
         else:
-            slots = placement.movable_slots()
+            slots = self._movable(may_lose=not counts)
             targets = np.full(len(slots), broker)
         for part in _chunks(len(slots)):
             some, to = slots[part], targets[part]
@@ -72,7 +96,7 @@ class Outside:
     def _swap(self, broker: int, resource: int, excess: float) -> Exchange | None:
         placement = self.placement
         held = placement.replicas.ravel()
-        others = placement.movable_slots()
+        others = self._movable()
         others = others[(held[others] != broker) & placement.receivers[held[others]]]
         own = np.sort(placement.held[broker, : placement.count[broker]])
         if not len(others) or not len(own) or not placement.receivers[broker]:
@@ -175,8 +199,10 @@ def _before_and_after(bands: Bands, loads: Floats, resource: int, both: Ints, we
 
 
 def _chunks(count: int) -> Iterator[Ints]:
-    for start in range(0, count, _CHUNK):
-        yield np.arange(start, min(count, start + _CHUNK))
+    start, size = 0, _FIRST
+    while start < count:
+        yield np.arange(start, min(count, start + size))
+        start, size = start + size, min(4 * size, _CHUNK)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,99 @@
+"""The planner's whole job in one process: `python -m bench.whole_steps SNAPSHOT OUT` prints CPU seconds of each step.
+
+`bench.whole_job` runs it in a process of its own. What comes after a search is split by the functions that compute it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.batches import schedule as batches
+from kafka_rebalance.planning.candidates import chosen, described, searched
+from kafka_rebalance.planning.describe import described_candidate as description
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
+from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
+from kafka_rebalance.planning.planner import offered, prepare, trials_of
+from kafka_rebalance.planning.write_results import write_results
+
+# The part of the description, the module that calls, and the functions that it calls for that part alone.
+PARTS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+    ("reasons and lists", description, ("_moves",)),
+    ("znodes", description, ("rewrites",)),
+    ("batches: filled", batches, ("pieces", "filled_batches")),
+    ("batches: made shorter", batches, ("levelled",)),
+    ("batches: order, disks, times", batches, ("in_safe_order", "disk_use", "timetable", "bytes_by_batch")),
+    ("shortfall, before and after", description, ("off_words", "shortfall", "shortfall_now")),
+    ("worst case, way back, log dirs", description, ("consequences",)),
+    ("digest", description, ("candidate_digest",)),
+)
+REST = "loads, scores, groups and the rest"
+
+
+class Clock:
+    """CPU seconds of this process by step. The parts within a step count for themselves alone."""
+
+    def __init__(self) -> None:
+        self.spent: Counter[str] = Counter()
+        self._inner = [0.0]
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        began = time.process_time()
+        self._inner.append(0.0)
+        try:
+            yield
+        finally:
+            whole = time.process_time() - began
+            self.spent[name] += whole - self._inner.pop()
+            self._inner[-1] += whole
+
+    def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any, **named: Any) -> Any:
+            with self.step(name):
+                return function(*arguments, **named)
+
+        return run
+
+
+def steps_of(snapshot: Path, out: Path, settings: Settings) -> dict[str, Any]:
+    """The CPU seconds by step, of all candidates together, and the number of moves and batches of the last one."""
+    clock = Clock()
+    with clock.step("read"):
+        problem = prepare(snapshot, settings)
+    plans: list[DescribedCandidate] = []
+    for part, module, names in PARTS:
+        for name in names:
+            mock.patch.object(module, name, clock.timed(part, getattr(module, name))).start()
+    for name in offered(problem):
+        with clock.step(f"search of {name}"):
+            trials = [searched(problem, name, trial) for trial in range(trials_of(problem, name))]
+            found = chosen(problem, name, trials)
+        with clock.step(REST):
+            plans.append(described(problem, name, found))
+    with clock.step("bounds"):
+        plans = [with_sharper_bound(problem, plan) for plan in plans]
+    with clock.step("write"):
+        write_results(out, problem, plans)
+    last = plans[-1].candidate
+    return {"steps": dict(clock.spent), "moves": len(last.moves), "batches": last.summary["batches"]}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.whole_steps", description=__doc__.splitlines()[0])
+    parser.add_argument("snapshot", type=Path)
+    parser.add_argument("out", type=Path)
+    asked = parser.parse_args(arguments)
+    (asked.out / "steps.json").write_text(json.dumps(steps_of(asked.snapshot, asked.out, Settings())))
+
+
+if __name__ == "__main__":
+    main()
