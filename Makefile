@@ -141,6 +141,10 @@ bench-execution-kraft: setup  ## measure the same without ZooKeeper
 bench-rolling: setup  ## compute how long plans take with batches and without, on paper; ten minutes, into docs/
 	$(BIN)/python -m bench.rolling S M L
 
+.PHONY: bench-whole-job
+bench-whole-job: setup  ## measure the planner from snapshot to written plans, by step, up to 2,000 brokers; ten minutes, into docs/
+	$(BIN)/python -m bench.whole_job S M L XL 2xXL
+
 .PHONY: bench-web
 bench-web: setup  ## measure the run's page and its searches at 1,000 brokers and 150,000 moves, in a browser, into docs/
 	@sh scripts/install-chromium.sh

@@ -10,7 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -70,15 +70,17 @@ def steps_of(snapshot: Path, out: Path, settings: Settings) -> dict[str, Any]:
     with clock.step("read"):
         problem = prepare(snapshot, settings)
     plans: list[DescribedCandidate] = []
-    for part, module, names in PARTS:
-        for name in names:
-            mock.patch.object(module, name, clock.timed(part, getattr(module, name))).start()
-    for name in offered(problem):
-        with clock.step(f"search of {name}"):
-            trials = [searched(problem, name, trial) for trial in range(trials_of(problem, name))]
-            found = chosen(problem, name, trials)
-        with clock.step(REST):
-            plans.append(described(problem, name, found))
+    with ExitStack() as patches:
+        for part, module, names in PARTS:
+            for name in names:
+                timed = clock.timed(part, getattr(module, name))
+                patches.enter_context(mock.patch.object(module, name, timed))
+        for name in offered(problem):
+            with clock.step(f"search of {name}"):
+                trials = [searched(problem, name, trial) for trial in range(trials_of(problem, name))]
+                found = chosen(problem, name, trials)
+            with clock.step(REST):
+                plans.append(described(problem, name, found))
     with clock.step("bounds"):
         plans = [with_sharper_bound(problem, plan) for plan in plans]
     with clock.step("write"):
