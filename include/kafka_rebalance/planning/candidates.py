@@ -11,31 +11,44 @@ from dataclasses import replace
 import numpy as np
 
 from kafka_rebalance.model.amounts_in_words import share_in_words
-from kafka_rebalance.model.settings import BALANCED, OPTIMAL, SEARCHED
+from kafka_rebalance.model.settings import BALANCED, LIGHT, OPTIMAL, SEARCHED
 from kafka_rebalance.planning import given_plan
+from kafka_rebalance.planning.as_good_as_fresh import is_as_good, is_nearer
 from kafka_rebalance.planning.bounds.bands import band
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate, described_candidate, infeasible
 from kafka_rebalance.planning.describe.status_and_note import optimum_words
-from kafka_rebalance.planning.problem.arrays import Problem, among, lagging, replication
+from kafka_rebalance.planning.problem.arrays import Ints, Problem, among, lagging, replication
 from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.goals import goal_of
+from kafka_rebalance.planning.rules.proposed_lists import in_proposed_order
 from kafka_rebalance.planning.search import drain_and_replace, replication_factor
 from kafka_rebalance.planning.search.cheaper_lists import can_be_cheaper, cheaper_lists
-from kafka_rebalance.planning.search.efforts import best_of_trials
+from kafka_rebalance.planning.search.efforts import best_of_trials, near_trial
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, placement_of, search_bands
 from kafka_rebalance.planning.search.leader_balance import with_leaders
 from kafka_rebalance.planning.search.optimal import NOT_SOLVED, Proof, applies, fewest_bytes
 from kafka_rebalance.planning.search.placement import Budget, Placement, budget_of, spent
 
+NEAR = -1  # the trial that starts from the lists of the last proposal
+
 
 def propose(problem: Problem, name: str) -> DescribedCandidate:
     """The candidate of that name, searched once and described. Raises PlanningError where the job is impossible."""
-    return described(problem, name, chosen(problem, name, [searched(problem, name)]))
+    return described(
+        problem, name, chosen(problem, name, [searched(problem, name, trial) for trial in trials_of(problem, name)])
+    )
 
 
 def described(problem: Problem, name: str, found: FoundLists | DescribedCandidate) -> DescribedCandidate:
     """The lists with moves, reasons, batches and scores. An infeasible candidate comes back as it is."""
     return found if isinstance(found, DescribedCandidate) else described_candidate(problem, name, found)
+
+
+def trials_of(problem: Problem, name: str) -> Sequence[int]:
+    """The searches of a candidate: as many as the settings say if they are random, and one near the last proposal."""
+    is_random = name in (LIGHT, BALANCED)
+    near = [NEAR] if is_random and name in problem.proposed else []
+    return [*range(problem.settings.trials if is_random else 1), *near]
 
 
 def searched(problem: Problem, name: str, trial: int = 0) -> FoundLists | DescribedCandidate:
@@ -45,20 +58,34 @@ def searched(problem: Problem, name: str, trial: int = 0) -> FoundLists | Descri
     goal = goal_of(problem.settings, name)
     wanted = replication_factor.wanted_factor(problem) if goal.moves_replicas else replication(problem.replicas)
     frame = frame_of(problem, goal, wanted)
-    seed = _seed(problem, name, trial)
+    seed = _seed(problem, name, max(0, trial))
     if name == OPTIMAL:
         return _optimal(frame, seed)
     if not goal.moves_replicas:
-        return with_leaders(frame, problem.replicas, budget_of(problem), seed)
+        return _led(frame, name, problem.replicas, budget_of(problem), seed)
     placement, stranded = _forced(frame)
     if stranded:
         return infeasible(problem, name, _stranded(frame, placement, stranded))
     if placement.budget.exceeded():
         return infeasible(problem, name, _beyond(placement.budget))
     off = 0.0
-    if goal.repairs_racks or goal.balances:
+    if trial == NEAR:
+        placement, off = near_trial(frame, placement, problem.proposed[name], seed)
+    elif goal.repairs_racks or goal.balances:
         placement, off = best_of_trials(frame, placement, seed)
-    return replace(with_leaders(frame, placement.replicas, placement.budget, seed), off=off)
+    return replace(_led(frame, name, placement.replicas, placement.budget, seed), off=off, is_near=trial == NEAR)
+
+
+def _led(frame: Frame, name: str, lists: Ints, budget: Budget, seed: tuple[int, int, int]) -> FoundLists:
+    """The lists with their leaders. Lists of the brokers that were proposed last start in the order proposed."""
+    problem = frame.problem
+    if name in problem.proposed:
+        ordered = in_proposed_order(problem, lists, problem.proposed[name], frame.goal)
+        led = spent(problem, ordered).leader_changes - spent(problem, lists).leader_changes
+        again = replace(budget, leader_changes=budget.leader_changes + led, reached=set(budget.reached))
+        if not again.exceeded():
+            return replace(with_leaders(frame, ordered, again, seed), unordered=lists)
+    return with_leaders(frame, lists, budget, seed)
 
 
 def chosen(
@@ -66,24 +93,32 @@ def chosen(
 ) -> FoundLists | DescribedCandidate:
     """The best trial; of candidate `balanced` cheaper lists near it, where the solver finds some.
 
-    Only the driver has the solver, so the driver calls this.
+    The trial near the last proposal wins if it is as good. The driver alone has the solver, so the driver calls this.
     """
-    best = _best_of(trials)
-    if name != BALANCED or not isinstance(best, FoundLists) or not can_be_cheaper(problem, best):
+    found = [trial for trial in trials if isinstance(trial, FoundLists)]
+    fresh = [trial for trial in found if not trial.is_near]
+    if not fresh:
+        return trials[0]
+    best = _cheaper(problem, name, _best_of(fresh))
+    near = next((trial for trial in found if trial.is_near), None)
+    if near is None or not is_nearer(problem.proposed[name], near, best) or not is_as_good(problem, near, best):
+        return best
+    return near
+
+
+def _cheaper(problem: Problem, name: str, best: FoundLists) -> FoundLists:
+    if name != BALANCED or not can_be_cheaper(problem, best):
         return best
     frame = frame_of(problem, best.goal, best.wanted)
     seed = _seed(problem, name, 0)
     lists = cheaper_lists(frame, best.unordered, seed)
     if lists is None:
         return best
-    return replace(with_leaders(frame, lists, spent(problem, lists), seed), off=best.off)
+    return replace(_led(frame, name, lists, spent(problem, lists), seed), off=best.off)
 
 
-def _best_of(trials: Sequence[FoundLists | DescribedCandidate]) -> FoundLists | DescribedCandidate:
+def _best_of(found: Sequence[FoundLists]) -> FoundLists:
     """The trial nearest to balance; among equals the one with the fewest bytes, then with the fewest new leaders."""
-    found = [trial for trial in trials if isinstance(trial, FoundLists)]
-    if not found:
-        return trials[0]
     return min(found, key=lambda trial: (trial.off, trial.budget.bytes, trial.budget.leader_changes))
 
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from kafka_rebalance.documents.json_files import TIMINGS, write_json
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.amounts_in_words import bound_in_words
-from kafka_rebalance.model.settings import BALANCED, LIGHT, OPTIMAL, Settings
-from kafka_rebalance.planning.candidates import chosen, described, searched
+from kafka_rebalance.model.settings import OPTIMAL, Settings
+from kafka_rebalance.planning.candidates import chosen, described, searched, trials_of
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
 from kafka_rebalance.planning.given_plan import check_plan
@@ -42,11 +42,6 @@ def offered(problem: Problem) -> tuple[str, ...]:
     """The candidates to compute for this cluster: `optimal` only if it applies, or if the settings ask for no other."""
     names = candidate_names(problem.settings)
     return names if names == (OPTIMAL,) or applies(problem) else tuple(name for name in names if name != OPTIMAL)
-
-
-def trials_of(problem: Problem, name: str) -> int:
-    """How often to search the candidate: as the settings say, if the search is random."""
-    return problem.settings.trials if name in (LIGHT, BALANCED) else 1
 
 
 class Lap(NamedTuple):
@@ -98,7 +93,7 @@ def run(
     watch.lap("read")
     plans = []
     for name in offered(problem):
-        found = chosen(problem, name, [searched(problem, name, trial) for trial in range(trials_of(problem, name))])
+        found = chosen(problem, name, [searched(problem, name, trial) for trial in trials_of(problem, name)])
         searching = watch.lap(name)
         plans.append(described(problem, name, found))
         watch.note(name, searching, watch.lap(name))

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model.settings import OPTIMAL
-from kafka_rebalance.planning.candidates import chosen, described, propose, searched
+from kafka_rebalance.planning.candidates import chosen, described, propose, searched, trials_of
 from kafka_rebalance.planning.command_line import argument_parser, folder_at, read_file, read_settings, say
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import (
@@ -35,7 +35,6 @@ from kafka_rebalance.planning.planner import (
     offered,
     prepare,
     problem_in_words,
-    trials_of,
 )
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.bytes_in_history import describe_history
@@ -125,7 +124,7 @@ def propose_on(
 
     def proposed(name: str) -> DescribedCandidate:
         trials, laps = [], []
-        for found, lap in _each(context, attempt, [(name, trial) for trial in range(trials_of(problem, name))]):
+        for found, lap in _each(context, attempt, [(name, trial) for trial in trials_of(problem, name)]):
             if isinstance(found, RebalanceError):
                 raise found
             trials.append(found)

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kafka_rebalance.model.settings import LEADERS_ALONE
+from kafka_rebalance.planning.tables.snapshot_files import PROPOSED
 
 Rows = list[dict[str, Any]]
 
@@ -58,6 +59,11 @@ def clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
                 st.one_of(st.none(), st.none(), st.lists(st.sampled_from([*ids, 99]), max_size=2, unique=True))
             )
             partitions.append(row)
+    if draw(st.sampled_from([False, False, True])):  # what was proposed last, however odd
+        odd = st.lists(st.sampled_from([*ids, 99]), max_size=factor)
+        for row in partitions:
+            lists = st.one_of(st.none(), odd, st.permutations(row["replicas"]))
+            row |= {column: draw(lists) for column in PROPOSED.values()}
     return brokers, partitions
 
 

@@ -5,7 +5,8 @@ Brokers and topics are indices. -1 in `replicas` is past the end of a shorter li
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,8 @@ class Problem:
     left: Ints | None = (
         None  # [partition row, n] brokers to which it may not go back, -1 past the end; None: no such limit
     )
+    # {candidate: [partition row, position] the list that the last proposal gave the partition, -1: none}
+    proposed: Mapping[str, Ints] = field(default_factory=dict)
 
     @property
     def relocatable(self) -> Bools:

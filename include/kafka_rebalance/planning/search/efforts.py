@@ -11,15 +11,17 @@ from dataclasses import replace
 import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, band
-from kafka_rebalance.planning.problem.arrays import Floats
+from kafka_rebalance.planning.problem.arrays import Floats, Ints, among
 from kafka_rebalance.planning.problem.loads import DISK
+from kafka_rebalance.planning.rules.proposed_lists import lists_near
+from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.search.excused_brokers import settle
 from kafka_rebalance.planning.search.frame import Frame, placement_of, search_bands
 from kafka_rebalance.planning.search.greedy import Effort, greedy
 from kafka_rebalance.planning.search.limited_bytes import spend_on_the_worst
 from kafka_rebalance.planning.search.placement import Placement, spent
 from kafka_rebalance.planning.search.polish import polish
-from kafka_rebalance.planning.search.rebuild import nearness, rebuilt, take_back
+from kafka_rebalance.planning.search.rebuild import give_back, nearness, rebuilt, take_back
 from kafka_rebalance.planning.search.repair_racks import repair_racks
 
 # A small cluster is searched with several trade-offs, because there one replica too many is a per cent.
@@ -31,6 +33,8 @@ _SMALL_EFFORTS = (
     replace(_SMALL, costs=(1.0, 1.0), cost_power=0.8, slack=0.04),
 )
 _MIDDLE_REPLICAS = 200_000
+# Few brokers are off by little, so whatever costs least of everything else changes the fewest lists.
+_NEAR = Effort(costs=(1.0, 1.0))
 _ENOUGH = 1.01  # of the bytes that disks alone ask for; a search for less is in vain
 
 
@@ -39,7 +43,7 @@ def best_of_trials(frame: Frame, start: Placement, seed: tuple[int, int, int]) -
 
     The second value is its squared distance to the bands.
     """
-    full = search_bands(frame, start, 0.0) if frame.relief is not None else band(frame.targets, frame.goal.tolerance)
+    full = _asked(frame, start)
     at_first = nearness(start, full)
     best, best_key = start, (np.inf, 0)
     for number, effort in enumerate(_efforts(start)):
@@ -50,6 +54,28 @@ def best_of_trials(frame: Frame, start: Placement, seed: tuple[int, int, int]) -
         if not frame.goal.balances or (at_first[0] == 0 and key == at_first):
             break  # there is nothing to search or to better
     return best, best_key[0]
+
+
+def near_trial(frame: Frame, start: Placement, proposed: Ints, seed: tuple[int, int, int]) -> tuple[Placement, float]:
+    """The trial that starts from the lists of the last proposal, as far as they are still allowed.
+
+    It repairs and balances what the cluster has become since, takes back what gains nothing, and searches nothing anew.
+    The second value is as of `best_of_trials`, or infinite if the end breaks a limit that the start keeps.
+    """
+    problem, goal = frame.problem, frame.goal
+    givers = problem.evened if frame.relief is None else problem.evened & frame.relief.givers
+    lists = lists_near(problem, frame.rule, proposed, start.replicas, start.origin, start.free, givers)
+    if not goal.balances:  # then only what has to leave moves
+        has_to = (start.replicas != start.origin) | violations(frame.rule, start.replicas)[:, None]
+        lists = np.where(((lists == start.origin) | has_to).all(axis=1)[:, None], lists, start.replicas)
+    full = _asked(frame, start)
+    found = _trial(frame, start, full, _NEAR, np.random.default_rng([*seed, 3_000]), lists)
+    fits = not found.budget.exceeded() and (start.too_full or not found.too_full)
+    return found, nearness(found, full)[0] if fits else np.inf
+
+
+def _asked(frame: Frame, start: Placement) -> Bands:
+    return search_bands(frame, start, 0.0) if frame.relief is not None else band(frame.targets, frame.goal.tolerance)
 
 
 def _efforts(start: Placement) -> Sequence[Effort]:
@@ -65,14 +91,21 @@ def _efforts(start: Placement) -> Sequence[Effort]:
     return (Effort() if large else Effort(replicas=400, rebuilds=6),)
 
 
-def _trial(frame: Frame, start: Placement, full: Bands, effort: Effort, rng: np.random.Generator) -> Placement:
+def _trial(
+    frame: Frame, start: Placement, full: Bands, effort: Effort, rng: np.random.Generator, near: Ints | None = None
+) -> Placement:
+    """One search. With `near` it begins with these lists, and only brings brokers into the `full` bands."""
     problem, goal = frame.problem, frame.goal
+    lists, origin = start.replicas, start.origin
+    if near is not None:
+        lists, origin = near, np.where(among(near, problem.replicas), near, origin)
     pinned = (start.replicas >= 0) & ~start.free
-    placement = placement_of(frame, start.replicas, start.origin, pinned, spent(problem, start.replicas))
-    placement.crowding.spare = start.crowding.spare
+    placement = placement_of(frame, lists, origin, pinned, spent(problem, lists))
+    placement.crowding.spare = start.crowding.spare if near is None else 0
     if effort.crowds:
         placement.crowding.in_total = effort.givers * effort.several
-    bands = search_bands(frame, placement, effort.slack)
+    give_back(placement, full)
+    bands = search_bands(frame, placement, effort.slack) if near is None else full
     if goal.repairs_racks:
         repair_racks(placement, bands)
     if not goal.balances:
@@ -81,7 +114,7 @@ def _trial(frame: Frame, start: Placement, full: Bands, effort: Effort, rng: np.
     if frame.relief is not None:
         givers &= frame.relief.givers & (start.loads > full.high).any(axis=1)
     is_short = spend_on_the_worst(frame, placement, givers, effort, rng)
-    if is_short:
+    if is_short and near is None:
         bands = search_bands(frame, placement, effort.slack)
     enough = placement.budget.bytes + int(_ENOUGH * _asked_of_disks(placement, full) * frame.scale[DISK])
     greedy(placement, bands, givers, effort, rng)

@@ -8,7 +8,7 @@ from kafka_rebalance.planning.bounds.bands import Bands, distance
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, firsts
 from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.search.greedy import Effort, greedy
-from kafka_rebalance.planning.search.placement import GAIN, Placement
+from kafka_rebalance.planning.search.placement import GAIN, Limit, Placement
 from kafka_rebalance.planning.search.polish import polish
 
 
@@ -27,6 +27,27 @@ def take_back(placement: Placement, bands: Bands) -> None:
             idle = placement.changes(slots, homes[:, None], bands, home=True)[:, 0] <= -GAIN
             slots = _move_firsts(placement, slots[idle], placement.origin)
             returned |= bool(idle.any())
+
+
+def give_back(placement: Placement, bands: Bands) -> None:
+    """Returns replicas until the limits hold, those first that the balance misses least for their bytes.
+
+    It ends with a limit exceeded if no replica may go home.
+    """
+    while over := placement.budget.exceeded():
+        placement.budget.reached |= {name for name, _, _ in over}
+        slots = np.flatnonzero((placement.replicas != placement.origin).ravel() & placement.free.ravel())
+        homes = placement.origin.ravel()[slots]
+        slots = slots[placement.evened[np.maximum(homes, 0)] & (homes >= 0)]
+        missed = placement.changes(slots, placement.origin.ravel()[slots][:, None], bands, home=True)[:, 0]
+        slots, missed = slots[np.isfinite(missed)], missed[np.isfinite(missed)]
+        if not len(slots):
+            return
+        price = missed / np.maximum(1, placement.sizes[slots // placement.width])
+        slots = slots[np.argsort(price, kind="stable")]
+        excess = next((spent - limit for name, spent, limit in over if name is Limit.BYTES), 0)
+        enough = int(np.searchsorted(np.cumsum(placement.sizes[slots // placement.width]), excess)) + 1
+        _move_firsts(placement, slots[:enough], placement.origin)
 
 
 def rebuilt(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -14,10 +14,19 @@ from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.model.settings import Settings, matches
-from kafka_rebalance.planning.problem.arrays import Bools, DirContents, Floats, Ints, LogDirs, Problem, widened
+from kafka_rebalance.planning.problem.arrays import (
+    Bools,
+    DirContents,
+    Floats,
+    Ints,
+    LogDirs,
+    Problem,
+    changed_lists,
+    widened,
+)
 from kafka_rebalance.planning.tables.checked_columns import Columns, LogDirRow
 from kafka_rebalance.planning.tables.parquet_files import parquet_table, read_parquet
-from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, BrokerState
+from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, PROPOSED, BrokerState
 
 _LARGEST_TOTAL = 2.0**60  # an exbibyte
 
@@ -97,6 +106,9 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         networks=np.stack([stated("nic_in_bytes_per_second"), stated("nic_out_bytes_per_second")], axis=1),
         only_receivers=_only_receivers(settings, named, replicas),
         left=_left(settings, named, replicas, leaving, partitions.optional_lists("left_brokers")[order]),
+        proposed=_proposed(
+            named, replicas, {name: partitions.optional_lists(c)[order] for name, c in PROPOSED.items()}
+        ),
     )
 
 
@@ -120,6 +132,21 @@ def _left(settings: Settings, ids: Ints, replicas: Ints, leaving: Bools, brokers
     at = np.minimum(np.searchsorted(ids, brokers), len(ids) - 1)
     away = (brokers >= 0) & (ids[at] == brokers) & ~(replicas[:, None, :] == at[:, :, None]).any(axis=2)
     return np.where(away, at, -1) if away.any() else None
+
+
+def _proposed(ids: Ints, replicas: Ints, columns: Mapping[str, Ints]) -> Mapping[str, Ints]:
+    """{candidate: [row, position] the list proposed last, as broker indices; -1 past the end, and where there is none}
+
+    A list that names a broker which is gone counts for nothing, and neither does one that the partition has already.
+    """
+    found = {}
+    for name, lists in columns.items():
+        at = np.minimum(np.searchsorted(ids, lists), len(ids) - 1)
+        proposed = np.where(lists >= 0, at, -1)
+        counts = ((lists < 0) | (ids[at] == lists)).all(axis=1) & changed_lists(replicas, proposed)
+        if (lists[counts] >= 0).any():
+            found[name] = np.where(counts[:, None], proposed, -1)
+    return found
 
 
 def _leaders(lists: Ints, replicas: Ints, led_by: Ints) -> Ints:

@@ -11,9 +11,12 @@ import pyarrow as pa
 from kafka_rebalance.documents.storage import Folder, write_whole
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.digests import digest_of_bytes
+from kafka_rebalance.model.settings import SEARCHED
 from kafka_rebalance.planning.tables.parquet_files import parquet_bytes
 
 BROKERS, PARTITIONS = "brokers.parquet", "partitions.parquet"
+# The columns with the lists that the last proposal gave these candidates, as far as they have not been made since.
+PROPOSED = {name: f"proposed_{name}" for name in SEARCHED}
 
 
 class BrokerState(StrEnum):
@@ -60,10 +63,11 @@ SNAPSHOT_SCHEMAS = {
             pa.field("retention_ms", pa.int64()),
             pa.field("segment_bytes", pa.int64()),
             pa.field("left_brokers", pa.list_(pa.int32())),  # an earlier plan has lately taken a replica from these
+            *(pa.field(column, pa.list_(pa.int32())) for column in PROPOSED.values()),
         ]
     ),
 }
-_LEFT_OUT_WHEN_EMPTY = ("left_brokers",)  # of the file; earlier versions have no such column
+_LEFT_OUT_WHEN_EMPTY = ("left_brokers", *PROPOSED.values())  # of the file; earlier versions have no such column
 
 
 def write_snapshot(
