@@ -6,12 +6,13 @@ import json
 import random
 import subprocess
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from kafka_rebalance.documents.json_files import write_json
+from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE
 from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
@@ -42,20 +43,24 @@ def submit(start_submit: Callable[..., subprocess.Popen[str]]) -> Submit:
     return run_job
 
 
-@pytest.fixture(scope="module")
-def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """120 partitions of uneven size on five of six brokers in three racks."""
-    folder = tmp_path_factory.mktemp("run") / "snapshot"
+def written(folder: Path, proposed: Mapping[TopicPartition, list[int]], growth: float = 1.0) -> Path:
+    """120 partitions of uneven size on five of six brokers in three racks, and the lists proposed for `balanced`."""
     folder.mkdir()
     draw = random.Random(5)
     racks = {broker: "abc"[broker % 3] for broker in range(1, 7)}
     lists = [draw.sample(range(1, 6), 2) for _ in range(120)]
-    sizes = [draw.randrange(10**9) for _ in lists]
+    sizes = [int(draw.randrange(10**9) * draw.uniform(1, growth)) for _ in lists]
     rates = [draw.random() * 1e6 for _ in lists]
-    write_snapshot(
-        folder, broker_rows(racks, racks), partition_rows(lists, size_bytes=sizes, bytes_in_per_second=rates)
-    )
+    rows = partition_rows(lists, size_bytes=sizes, bytes_in_per_second=rates)
+    for row in rows:
+        row["proposed_balanced"] = proposed.get(TopicPartition(row["topic"], row["partition"]))
+    write_snapshot(folder, broker_rows(racks, racks), rows)
     return folder
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("run") / "snapshot", {})
 
 
 def test_the_job_leaves_the_same_bytes_as_the_command(snapshot: Path, tmp_path: Path, submit: Submit) -> None:
@@ -78,6 +83,25 @@ def test_the_job_leaves_the_same_bytes_as_the_command(snapshot: Path, tmp_path: 
         if line.startswith(("job balance", "leaders_only", "light", "balanced", "optimal"))
     ]
     assert len(said) == 5
+
+
+def test_near_the_last_proposal_too_the_job_leaves_the_same_bytes_as_the_command(
+    snapshot: Path, tmp_path: Path, submit: Submit
+) -> None:
+    run(snapshot, tmp_path / "first", Settings())
+    first = {move.topic_partition: list(move.after) for move in read_candidate(tmp_path / "first", "balanced").moves}
+    later = written(tmp_path / "later", first, growth=1.01)
+    run(later, tmp_path / "here", Settings(trials=2))
+    write_json(tmp_path, "settings.json", {"trials": 2})
+    done = submit(
+        "--snapshot", str(later), "--out", str(tmp_path / "there"), "--settings", str(tmp_path / "settings.json")
+    )
+    assert done.returncode == 0, done.stderr
+    for name in RESULTS:
+        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+    (balanced,) = [one for one in PROPOSALS_FILE.read(tmp_path / "there").candidates if one.name == "balanced"]
+    assert balanced.since_last is not None
+    assert balanced.since_last.same > 0.8 * len(first)
     assert " INFO DAGScheduler" not in done.stderr + done.stdout
 
 

@@ -34,6 +34,18 @@ class KeptAway:
 
 
 @dataclass(frozen=True, slots=True)
+class LastProposal:
+    """The cluster's proposal before this one, of the same job, whose moves are not all made yet.
+
+    `unread` says why its lists could not be read, and so do not count.
+    """
+
+    run_id: str | None  # None: the ledger cannot be read
+    observed_at: Time | None  # its snapshot
+    unread: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotTaken:
     """Older versions lack the keys that have a default."""
 
@@ -54,6 +66,7 @@ class SnapshotTaken:
     window: AskedWindow | None = None
     automatic_elections: AutomaticElections | None = None
     kept_away: KeptAway | None = None  # None: every broker that may receive may get every replica
+    last_proposal: LastProposal | None = None  # None: there is none
 
 
 SNAPSHOT_FILE = JsonFile(SNAPSHOT, SnapshotTaken)

@@ -50,5 +50,6 @@ def _leaders_off(problem: Problem, found: FoundLists) -> float:
     """The squared distance of the leader metrics to the tolerance, as shares of each broker's target."""
     held = leader_loads(found.replicas[:, 0], leader_weights(problem, found.replicas), len(problem.brokers))
     relative = np.divide(held, found.leader_targets, out=np.ones_like(held), where=found.leader_targets > 0)
-    outside = np.maximum(0, np.abs(relative - 1) - found.goal.tolerance)[problem.evened]
+    beyond = relative - 1 if found.goal.one_sided else np.abs(relative - 1)
+    outside = np.maximum(0, beyond - found.goal.tolerance)[problem.evened]
     return round(float((outside * outside).sum()), 8)

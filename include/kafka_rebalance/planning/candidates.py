@@ -15,10 +15,11 @@ from kafka_rebalance.model.settings import BALANCED, LIGHT, OPTIMAL, SEARCHED
 from kafka_rebalance.planning import given_plan
 from kafka_rebalance.planning.as_good_as_fresh import is_as_good, is_nearer
 from kafka_rebalance.planning.bounds.bands import band
+from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate, described_candidate, infeasible
 from kafka_rebalance.planning.describe.status_and_note import optimum_words
-from kafka_rebalance.planning.problem.arrays import Ints, Problem, among, lagging, replication
-from kafka_rebalance.planning.problem.loads import DISK
+from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, among, lagging, replication
+from kafka_rebalance.planning.problem.loads import DISK, leader_loads, leader_weights
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.proposed_lists import in_proposed_order
 from kafka_rebalance.planning.search import drain_and_replace, replication_factor
@@ -80,12 +81,22 @@ def _led(frame: Frame, name: str, lists: Ints, budget: Budget, seed: tuple[int, 
     """The lists with their leaders. Lists of the brokers that were proposed last start in the order proposed."""
     problem = frame.problem
     if name in problem.proposed:
-        ordered = in_proposed_order(problem, lists, problem.proposed[name], frame.goal)
+        givers, all_leaders = _givers_of_leaders(frame, lists), frame.goal.all_leaders
+        ordered = in_proposed_order(problem, lists, problem.proposed[name], givers, all_leaders=all_leaders)
         led = spent(problem, ordered).leader_changes - spent(problem, lists).leader_changes
         again = replace(budget, leader_changes=budget.leader_changes + led, reached=set(budget.reached))
         if not again.exceeded():
             return replace(with_leaders(frame, ordered, again, seed), unordered=lists)
     return with_leaders(frame, lists, budget, seed)
+
+
+def _givers_of_leaders(frame: Frame, lists: Ints) -> Bools:
+    """[broker] Whose leaders may go elsewhere: if only brokers above the band give, those that lead too much."""
+    problem, goal = frame.problem, frame.goal
+    if not goal.one_sided:
+        return problem.evened
+    held = leader_loads(lists[:, 0], leader_weights(problem, lists), len(problem.brokers))
+    return problem.evened & (held > leader_targets(problem, lists) * (1 + goal.tolerance)).any(axis=1)
 
 
 def chosen(

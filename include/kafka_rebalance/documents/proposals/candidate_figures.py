@@ -49,6 +49,19 @@ class FurtherRuns:
 
 
 @dataclass(frozen=True, slots=True)
+class SinceLast:
+    """How many lists are as the last proposal had them, or changed, new, and dropped since. Elections do not count.
+
+    What has been made since, or is no longer possible as the partition lies elsewhere now, counts for neither.
+    """
+
+    same: int
+    changed: int
+    new: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
 class MoveGroup:
     """Moves that take from one broker or bring to it, in a sentence."""
 

@@ -16,6 +16,7 @@ from kafka_rebalance.documents.proposals.candidate_figures import (
     LessEven,
     MoveGroup,
     Scores,
+    SinceLast,
     StaysBehind,
     Timetable,
     WayBack,
@@ -59,6 +60,7 @@ class ProposedCandidate:
     timetable: Timetable | None = omitted()
     further_runs: FurtherRuns | None = omitted(NOT_ESTIMATED)  # None: no limit on bytes keeps it outside the tolerance
     stays_behind: tuple[StaysBehind, ...] | None = omitted()
+    since_last: SinceLast | None = omitted()  # None: the last proposal did not have this candidate, or there was none
     is_proven: bool = omitted(False)  # that no plan of its kind copies 0.1 % fewer bytes
 
 

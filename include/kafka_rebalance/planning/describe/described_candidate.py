@@ -33,6 +33,7 @@ from kafka_rebalance.planning.describe.shortfall import (
     shortfall,
     stays_behind,
 )
+from kafka_rebalance.planning.describe.since_last import since_last
 from kafka_rebalance.planning.describe.status_and_note import (
     off_words,
     status_and_note,
@@ -182,6 +183,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         consequences(problem, found.replicas, planned.moves)
         | {"timetable": planned.timetable, "further_runs": _further_runs(problem, found, asked, reached, after)}
         | {"stays_behind": staying}
+        | ({"since_last": since_last(problem.proposed[name], end)} if name in problem.proposed else {})
         | ({"is_proven": True} if found.is_proven else {}),
     )
 

@@ -19,7 +19,6 @@ from kafka_rebalance.planning.problem.arrays import (
     replication,
     widened,
 )
-from kafka_rebalance.planning.rules.goals import Goal
 from kafka_rebalance.planning.rules.rack_rule import RackRule, domains_of, violations
 
 
@@ -77,18 +76,18 @@ def _in_columns(lists: Ints, forced: Ints, origin: Ints) -> Ints:
     return filled
 
 
-def in_proposed_order(problem: Problem, lists: Ints, proposed: Ints, goal: Goal) -> Ints:
+def in_proposed_order(problem: Problem, lists: Ints, proposed: Ints, givers: Bools, *, all_leaders: bool) -> Ints:
     """[row, column] The lists, where those of the same brokers as the proposed ones have the proposed order.
 
-    Not where the first replica proposed may not lead now, and not where the candidate changes no leader.
+    Not where the first replica proposed may not lead now, where today's first is none of the `givers` of leaders, or
+    where the candidate changes no leader of a list that stays (unless `all_leaders`).
     """
     width = max(lists.shape[1], proposed.shape[1])
     now, wanted = widened(lists, width), widened(proposed, width)
     first, before = np.maximum(wanted[:, 0], 0), problem.replicas[:, 0]
     may_lead = (first == before) | (problem.evened[first] & ~lagging(problem, wanted)[:, 0] & ~problem.closed[before])
-    if goal.one_sided:  # only brokers above the band lose leaders, and the search of leaders knows which
-        may_lead &= (first == now[:, 0]) | ~(now == before[:, None]).any(axis=1)
+    may_lead &= (first == now[:, 0]) | ~(now == before[:, None]).any(axis=1) | givers[now[:, 0]]
     alike = (np.sort(now, axis=1) == np.sort(wanted, axis=1)).all(axis=1)
-    movable = problem.movable & (goal.all_leaders | changed_lists(problem.replicas, lists))
+    movable = problem.movable & (all_leaders | changed_lists(problem.replicas, lists))
     ordered: Ints = np.where((alike & may_lead & movable)[:, None], wanted, now)[:, : lists.shape[1]]
     return ordered

@@ -21,7 +21,7 @@ from kafka_rebalance.planning.search.greedy import Effort, greedy
 from kafka_rebalance.planning.search.limited_bytes import spend_on_the_worst
 from kafka_rebalance.planning.search.placement import Placement, spent
 from kafka_rebalance.planning.search.polish import polish
-from kafka_rebalance.planning.search.rebuild import give_back, nearness, rebuilt, take_back
+from kafka_rebalance.planning.search.rebuild import give_back, nearness, rebuilt, return_arrivals, take_back
 from kafka_rebalance.planning.search.repair_racks import repair_racks
 
 # A small cluster is searched with several trade-offs, because there one replica too many is a per cent.
@@ -113,6 +113,8 @@ def _trial(
     givers = problem.evened.copy()
     if frame.relief is not None:
         givers &= frame.relief.givers & (start.loads > full.high).any(axis=1)
+    if near is not None:
+        return_arrivals(placement, full, givers)
     is_short = spend_on_the_worst(frame, placement, givers, effort, rng)
     if is_short and near is None:
         bands = search_bands(frame, placement, effort.slack)

@@ -6,6 +6,7 @@ import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, distance
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, firsts
+from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.search.greedy import Effort, greedy
 from kafka_rebalance.planning.search.placement import GAIN, Limit, Placement
@@ -48,6 +49,26 @@ def give_back(placement: Placement, bands: Bands) -> None:
         excess = next((spent - limit for name, spent, limit in over if name is Limit.BYTES), 0)
         enough = int(np.searchsorted(np.cumsum(placement.sizes[slots // placement.width]), excess)) + 1
         _move_firsts(placement, slots[:enough], placement.origin)
+
+
+def return_arrivals(placement: Placement, bands: Bands, givers: Bools) -> None:
+    """Returns arrivals from full disks, and from brokers above their band that give nothing else.
+
+    Each time the smallest replica that suffices goes home.
+    """
+    high = np.where(givers[:, None], np.inf, bands.high)
+    high[:, DISK] = np.minimum(high[:, DISK], placement.home_limit)
+    for broker in np.flatnonzero(placement.receivers & (placement.loads > high).any(axis=1)):
+        while (placement.loads[broker] > high[broker]).any():
+            slots = np.sort(placement.held[broker, : placement.count[broker]])
+            slots = slots[placement.away(slots) & (placement.origin.ravel()[slots] >= 0)]
+            slots = slots[placement.legal(slots, placement.origin.ravel()[slots][:, None], home=True)[:, 0]]
+            if not len(slots):
+                break
+            left = placement.loads[broker] - placement.weights[slots // placement.width] - high[broker]
+            excess = np.maximum(0, left).sum(axis=1)
+            one = slots[np.lexsort((placement.sizes[slots // placement.width], excess))[:1]]
+            placement.move(one, placement.origin.ravel()[one])
 
 
 def rebuilt(

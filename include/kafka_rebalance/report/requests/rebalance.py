@@ -12,10 +12,11 @@ from kafka_rebalance.report.candidate.risk import way_back_words
 from kafka_rebalance.report.first_screen.key_figures import KeyFigures, key_figures
 from kafka_rebalance.report.first_screen.risks import RISKS_SHOWN, Risk, risks
 from kafka_rebalance.report.requests.markdown import asked_by, code, format_ids, one_line, sentence, table
-from kafka_rebalance.report.run.approver_facts import WINDOW, Brief, brief, kept_away_words
+from kafka_rebalance.report.run.approver_facts import WINDOW, Brief, brief, kept_away_words, since_last_words
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.why_recommended import recommendation_words
 from kafka_rebalance.report.units import (
+    Named,
     format_bytes,
     format_count,
     format_job,
@@ -77,7 +78,7 @@ def _body(report: RunReport, moves_shown: int, picture: str) -> str:
     said = brief(report, lambda name: code(name, 60))
     lines += _why(said)
     lines += [sentence(said, 320) for said in recommendation_words(report)[:1]]
-    lines += _does(report, focus, figures)
+    lines += _does(report, focus, figures, lambda name: code(name, 60))
     window = [f"**Window** {text}" for name, text in said.verdict if name == WINDOW]
     lines += [*window, *_may_go_wrong(known, RISKS_SHOWN - len(window))]
     lines += [f"**Way back** {way_back_words(focus)}, by the Dag {code('kafka_rebalance_cancel', 40)}"]
@@ -98,11 +99,13 @@ def _why(said: Brief) -> list[str]:
     return [*lines, f"**If nothing is done** {said.otherwise[0]}"] if said.otherwise else lines
 
 
-def _does(report: RunReport, focus: CandidateReport, figures: KeyFigures) -> list[str]:
+def _does(report: RunReport, focus: CandidateReport, figures: KeyFigures, named: Named) -> list[str]:
     copies = f"copies {figures.copies.value} ({figures.copies.note})" if focus.moved_bytes else "copies nothing"
     leaders = format_count(focus.leader_changes, "leader change", "leader changes")
     does = f"**Does** {copies}, {leaders}. Highest broker {figures.evenness.value} {figures.evenness.note}"
     does += f". {kept_away_words(report.kept_away)}" if report.kept_away is not None else ""
+    since = since_last_words(report.last_proposal, focus, named)
+    does += f". {since[0].upper()}{since[1:]}" if since else ""
     throttle = report.throttle_of(focus)
     rate = f" at {format_rate(throttle)} a broker" if throttle is not None and focus.moved_bytes else ""
     ends = f"**Ends** in {figures.takes.value}{rate}, {figures.takes.word} ({figures.takes.note})"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kafka_rebalance.documents.proposals.candidate_figures import Reason, StaysBehind
 from kafka_rebalance.documents.proposals.rates import CandidateRates
-from kafka_rebalance.documents.snapshot import AutomaticElections, KeptAway
+from kafka_rebalance.documents.snapshot import AutomaticElections, KeptAway, LastProposal
 from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
 from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, above_least_words
@@ -25,6 +25,7 @@ from kafka_rebalance.report.units import (
     format_factor,
     format_rate,
     format_share,
+    format_time,
 )
 
 KAFKA_ELECTS = "Kafka's own elections"
@@ -79,6 +80,8 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
         facts.append((KAFKA_ELECTS, _kafka_elects(elections)))
     if report.kept_away is not None:
         facts.append(("Stays away", kept_away_words(report.kept_away)))
+    since = since_last_words(report.last_proposal, focus, named)
+    facts += [("Last plan", since)] if since else []
     if focus.planned_seconds is not None:
         finishes = report.finishes_in(focus)
         facts.append(("Takes", finishes or f"{about(focus.planned_seconds)} by the plan"))
@@ -99,6 +102,20 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
 def kept_away_words(kept_away: KeptAway) -> str:
     replicas = format_count(kept_away.replicas, "replica does", "replicas do")
     return f"{replicas} not go back to where plans of the last {kept_away.days} days took them from"
+
+
+def since_last_words(last: LastProposal | None, focus: CandidateReport, named: Named) -> str:
+    """How the plan differs from the last one; empty if there was none with this candidate."""
+    if last is not None and last.unread is not None:
+        whose = "whether there was a plan before" if last.run_id is None else f"the plan of run {named(last.run_id)}"
+        return f"{whose} cannot be read, so this one was searched without it"
+    found = focus.since_last
+    if last is None or found is None:
+        return ""
+    moves = format_count(found.same + found.changed + found.new, "move is", "moves are")
+    further = ((found.changed, "changed"), (found.new, "new"), (found.dropped, "dropped"))
+    differs = "".join(f", {format_count(count)} {how}" for count, how in further if count)
+    return f"since the plan of {format_time(last.observed_at)}, {format_count(found.same)} of {moves} the same{differs}"
 
 
 def _kafka_elects(elections: AutomaticElections) -> str:

@@ -112,6 +112,7 @@ def build_report(
         rejection=rejected.rejected if rejected else None,
         automatic_elections=taken.automatic_elections,
         kept_away=taken.kept_away,
+        last_proposal=taken.last_proposal,
     )
     return _at_its_throttle(report)
 

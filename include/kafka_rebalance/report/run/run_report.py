@@ -16,7 +16,7 @@ from kafka_rebalance.documents.proposals.rates import CandidateRates
 from kafka_rebalance.documents.proposals.recommendation import Recommendation
 from kafka_rebalance.documents.rejection import Rejection
 from kafka_rebalance.documents.segments import SegmentReport
-from kafka_rebalance.documents.snapshot import AutomaticElections, KeptAway
+from kafka_rebalance.documents.snapshot import AutomaticElections, KeptAway, LastProposal
 from kafka_rebalance.documents.verification import Verification
 from kafka_rebalance.execution.approval_rules import OFFERED, on_buttons
 from kafka_rebalance.execution.eta import ASSUMED, MIN_SECONDS, EtaRange, eta_range, with_controller
@@ -72,6 +72,7 @@ class RunReport:
     missing_rights: tuple[Finding, ...] = ()
     automatic_elections: AutomaticElections | None = None
     kept_away: KeptAway | None = None
+    last_proposal: LastProposal | None = None
 
     @property
     def focus(self) -> CandidateReport | None:

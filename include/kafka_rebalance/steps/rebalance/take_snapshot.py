@@ -25,6 +25,7 @@ from kafka_rebalance.spark import package_zip
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.rebalance import pasted_plan
+from kafka_rebalance.steps.rebalance.last_proposal import last_proposal, with_lists
 from kafka_rebalance.steps.rebalance.left_brokers import REST_DAYS, Left, left_lately, with_left
 from kafka_rebalance.steps.run import running_rebalance
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, metric_rows, read_snapshot
@@ -99,7 +100,8 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     observed_at = datetime.now(UTC)
     snapshot = folder / json_files.SNAPSHOT_FOLDER
     left = _left(inputs, connection_id, settings, taken, observed_at)
-    tables_digest = write_snapshot(snapshot, taken.brokers, with_left(taken.partitions, left))
+    last = last_proposal(deployment, connection_id, folder, settings.job, taken.brokers, taken.partitions, observed_at)
+    tables_digest = write_snapshot(snapshot, taken.brokers, with_lists(with_left(taken.partitions, left), last.lists))
     json_files.write_json(snapshot, json_files.CONFIGS, taken.configs, source_digest=tables_digest)
     prepare(snapshot, settings)  # fails here, before Spark, if no plan can satisfy the settings
     json_files.write_json(folder, json_files.SETTINGS, settings.to_mapping())
@@ -127,6 +129,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
             "policy_digest": policy.digest if policy else None,
             **({"missing_rights": list(map(asdict, taken.missing_rights))} if taken.missing_rights else {}),
             **({"kept_away": asdict(kept_away)} if left else {}),
+            **({"last_proposal": last.proposal} if last.proposal is not None else {}),
             "snapshot_digest": tables_digest,
             "versions": {"kafka_rebalance": kafka_rebalance.__version__, "python": platform.python_version()},
             "nonce": nonce,

@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from bench import scoring
 from bench.clusters import SIZES, Cluster, make_cluster
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.candidates import NEAR, propose, searched, trials_of
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
+from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS, write_snapshot
 from support.plans.plan_verifier import verify
@@ -52,26 +54,53 @@ def drawn(scenario: str, seed: int) -> Cluster:
     return Cluster([{**row, "disk_used_bytes": None} for row in cluster.brokers], cluster.partitions)
 
 
-@pytest.mark.parametrize(("scenario", "most"), [("add", 0.95), ("drain", 0.95), ("skew", 0.8)])
+@pytest.mark.parametrize(
+    ("scenario", "job", "most"),
+    [("add", "balance", 0.95), ("drain", "balance", 0.95), ("skew", "balance", 0.8), ("add", "relieve", 0.9)],
+)
 @pytest.mark.parametrize("name", NAMES)
-def test_sizes_that_change_by_a_hundredth_leave_nearly_all_lists(name: str, scenario: str, most: float) -> None:
+def test_sizes_that_change_by_a_hundredth_leave_nearly_all_lists(
+    name: str, scenario: str, job: str, most: float
+) -> None:
     """A skew of so few brokers moves ten lists or thirty."""
     kept = afresh = moves = 0
     for seed in range(1, 4):
         cluster = drawn(scenario, seed)
-        proposed = lists_of(plan_of(cluster.brokers, cluster.partitions, name))
+        proposed = lists_of(plan_of(cluster.brokers, cluster.partitions, name, job=job))
         rows = drifted(cluster.partitions, seed)
-        fresh = plan_of(cluster.brokers, rows, name)
+        fresh = plan_of(cluster.brokers, rows, name, job=job)
         rows = [{"isr": None, "leader": None, **row} for row in with_proposed(rows, name, proposed)]
-        problem = problem_of(cluster.brokers, rows)
+        problem = problem_of(cluster.brokers, rows, job=job)
         plan = propose(problem, name)
         assert plan.candidate == propose(problem, name).candidate
         assert plan.copied_bytes <= 1.005 * fresh.copied_bytes
-        assert plan.candidate.status == fresh.candidate.status
-        verify(plan, problem.snapshot_digest, cluster.brokers, rows, Settings())
+        assert plan.candidate.status in ("ok", fresh.candidate.status)
+        verify(plan, problem.snapshot_digest, cluster.brokers, rows, Settings(job=job))
         kept, afresh, moves = kept + alike(plan, proposed), afresh + alike(fresh, proposed), moves + len(lists_of(plan))
     assert kept >= most * moves
     assert kept > afresh or scenario == "drain"  # most of its moves have one place to go
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("scenario", "tolerance", "most"),
+    [("add", 0.1, 0.99), ("add", 0.02, 0.99), ("drain", 0.1, 0.95), ("drain", 0.02, 0.9), ("skew", 0.1, 0.95)],
+)
+def test_the_same_holds_of_sixty_brokers_by_a_scorer_without_the_planners_code(
+    scenario: str, tolerance: float, most: float, tmp_path: Path
+) -> None:
+    cluster = make_cluster(SIZES["M"], scenario, 1)
+    first = plan_of(cluster.brokers, cluster.partitions, tolerance=tolerance)
+    rows = drifted(cluster.partitions, 1)
+    fresh = plan_of(cluster.brokers, rows, tolerance=tolerance)
+    write_snapshot(tmp_path, cluster.brokers, with_proposed(rows, "balanced", lists_of(first)))
+    (plan,) = run(tmp_path, tmp_path, Settings(tolerance=tolerance, candidates=("balanced",)))
+    assert alike(plan, lists_of(first)) >= most * len(lists_of(plan))
+    found = scoring.read_cluster(tmp_path)
+    scored = scoring.score(found, scoring.moved(found, scoring.read_moves(tmp_path, "balanced")))
+    assert scored.violations == 0
+    assert scored.moved_bytes == plan.copied_bytes <= 1.005 * fresh.copied_bytes
+    assert plan.shortfall_after.is_met
 
 
 def test_a_fresh_plan_is_chosen_where_the_one_near_the_last_proposal_copies_more() -> None:

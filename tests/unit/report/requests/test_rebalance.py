@@ -64,6 +64,21 @@ def test_the_body_says_how_many_replicas_do_not_go_back_where_plans_took_them_fr
     assert "go back to where" not in approval_body(report())
 
 
+def test_the_body_says_how_the_plan_differs_from_the_last_one() -> None:
+    plan = samples.proposals()
+    for candidate in plan["candidates"]:
+        candidate["since_last"] = {"same": 4100, "changed": 40, "new": 26, "dropped": 12}
+    last = {"run_id": "manual__one", "observed_at": "2026-05-02T10:00:00+00:00", "unread": None}
+    body = approval_body(report(samples.snapshot(last_proposal=last), proposals=plan))
+    assert (
+        "1.62 → 1.04 of its share of bytes on disk. Since the plan of 2026-05-02 10:00:00 UTC, 4,100 of 4,166 moves "
+        "are the same, 40 changed, 26 new, 12 dropped\n"
+    ) in body
+    unread = approval_body(report(samples.snapshot(last_proposal={**last, "unread": "moves: no parquet"})))
+    assert "disk. The plan of run `manual__one` cannot be read, so this one was searched without it\n" in unread
+    assert "ince the plan" not in approval_body(report(proposals=plan))
+
+
 def test_with_everything_to_say_it_is_still_twelve_lines_and_the_rest_is_counted() -> None:
     plan = samples.proposals()
     for candidate in plan["candidates"]:
