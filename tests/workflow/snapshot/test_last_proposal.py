@@ -114,17 +114,19 @@ def test_what_lies_elsewhere_by_now_or_has_been_made_is_not_proposed(
     assert proposed(later) == {key: after for key, after in wanted.items() if key not in (made, elsewhere)}
 
 
-def test_a_proposal_that_has_run_to_its_end_is_nothing_to_be_near_to(
+def test_after_an_approval_the_other_candidates_are_over(
     tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, first: SimulatedRun
 ) -> None:
+    first.approve("light", 10_000_000)
+    later = planned(tmp_path, cluster, monkeypatch, "second")
+    assert proposed(later, "light") == moves(first, "light")
+    assert proposed(later) == {}
     topics = {topic: {number: tuple(lists) for number, lists in held.items()} for topic, held in UNEVEN.items()}
-    for name in ("leaders_only", "light"):
-        for (topic, number), after in moves(first, name).items():
-            topics[topic][number] = tuple(after)
-    for (topic, number), after in moves(first).items():
+    for (topic, number), after in moves(first, "light").items():
         topics[topic][number] = tuple(after)
-    later = planned(tmp_path, SimulatedCluster(monkeypatch, topics), monkeypatch, "second")
-    assert not proposed(later)
+    shutil.rmtree(later.folder.parent)
+    after_it = planned(tmp_path, SimulatedCluster(monkeypatch, topics), monkeypatch, "third")
+    assert last(after_it) is None, "it has run to its end"
 
 
 @pytest.mark.parametrize("broken", ["parquet", "digest", "texts", "snapshot", "proposals"])

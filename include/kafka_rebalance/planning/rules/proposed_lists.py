@@ -35,7 +35,7 @@ def lists_near(
     before = widened(problem.replicas, width)
     kept, new = among(widened(forced, width), lists), added(lists, before)
     at = np.maximum(lists, 0)
-    allowed = (proposed >= 0).any(axis=1) & problem.relocatable
+    allowed = (proposed >= 0).any(axis=1)
     allowed &= replication(lists) == replication(forced)
     allowed &= ~(problem.leaving[at] & (lists >= 0)).any(axis=1) & ~_twice(lists)
     allowed &= (~new | problem.receivers[at]).all(axis=1)

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.decision import DECISION_FILE, REJECT
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, LastProposal
 from kafka_rebalance.documents.storage import names_in
 from kafka_rebalance.errors import RebalanceError
@@ -45,6 +46,8 @@ def last_proposal(
     now: datetime,
 ) -> Found:
     """The newest proposal of that job, and its lists of partitions that still lie as they did then.
+
+    Once a candidate was approved, only its lists count.
 
     `brokers` and `partitions` are rows of the snapshot of the run in `folder`, which itself does not count.
     """
@@ -88,7 +91,10 @@ def _read(run_id: str, earlier: RunFolder, job: str, brokers: Rows, partitions: 
             return None
         proposals = json_files.read_json(earlier, json_files.PROPOSALS)
         names = [one["name"] for one in proposals["candidates"] if one["name"] in PROPOSED and one["status"] in OFFERED]
-        lists = _lists(earlier, proposals, names, brokers, partitions)
+        decision = DECISION_FILE.read_if_there(earlier)
+        # Of an approved plan, what a run has not made; the other candidates are over with the approval.
+        open_names = [name for name in names if decision is None or decision.choice in (None, REJECT, name)]
+        lists = _lists(earlier, proposals, open_names, brokers, partitions)
     except (RebalanceError, OSError, KeyError, TypeError, ValueError) as unreadable:
         log.warning("Run %s made the last proposal, which cannot be read and does not count: %s", run_id, unreadable)
         return Found(LastProposal(run_id, observed_at, str(unreadable) or type(unreadable).__name__), {})
