@@ -42,13 +42,10 @@ class Whole:
 
     size: str
     steps: Mapping[str, float]  # CPU seconds
-    moves: int  # of `balanced`
+    replicas: int
+    moves: int  # of the last candidate, `balanced`
     batches: int
     peak_bytes: int
-
-    @property
-    def replicas(self) -> int:
-        return 3 * SIZES[self.size].partitions
 
 
 def in_one_process(size: str, folder: Path) -> Whole:
@@ -60,7 +57,7 @@ def in_one_process(size: str, folder: Path) -> Whole:
     if done.returncode:
         raise SystemExit(f"{size} was not planned:\n{done.stderr}")
     found = json.loads((out / "steps.json").read_bytes())
-    return Whole(size, found["steps"], found["moves"], found["batches"], json.loads(done.stdout)["peak_bytes"])
+    return Whole(size, **found, peak_bytes=json.loads(done.stdout)["peak_bytes"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +137,7 @@ def by_step(rows: Sequence[Whole]) -> Iterator[str]:
     yield f"|---|{'---:|' * (len(rows) + 1)}"
     for step in STEPS:
         if any(step in row.steps for row in rows):
-            yield _line(step, rows, [row.steps.get(step, 0.0) for row in rows])
+            yield _line(step, rows, [row.steps.get(step) for row in rows])
     yield _line("**all**", rows, [sum(row.steps.values()) for row in rows])
     for name, values in (
         ("replicas", [row.replicas for row in rows]),
@@ -151,11 +148,12 @@ def by_step(rows: Sequence[Whole]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(f'{value:,}' for value in values)} | |"
 
 
-def _line(name: str, rows: Sequence[Whole], spent: Sequence[float]) -> str:
+def _line(name: str, rows: Sequence[Whole], spent: Sequence[float | None]) -> str:
+    before, after = [0.0, *(one or 0.0 for one in spent)][-2:]
     grows = ""
-    if len(rows) > 1 and min(spent[-2:]) >= LEAST:
-        grows = f"{math.log(spent[-1] / spent[-2]) / math.log(rows[-1].replicas / rows[-2].replicas):.2f}"
-    return f"| {name} | {' | '.join(f'{one:,.2f}' for one in spent)} | {grows} |"
+    if min(before, after) >= LEAST:
+        grows = f"{math.log(after / before) / math.log(rows[-1].replicas / rows[-2].replicas):.2f}"
+    return f"| {name} | {' | '.join('–' if one is None else f'{one:,.2f}' for one in spent)} | {grows} |"
 
 
 def by_process(rows: Sequence[Submitted]) -> Iterator[str]:

@@ -65,7 +65,7 @@ class Clock:
 
 
 def steps_of(snapshot: Path, out: Path, settings: Settings) -> dict[str, Any]:
-    """The CPU seconds by step, of all candidates together, and the number of moves and batches of the last one."""
+    """The CPU seconds by step, of all candidates together; the replicas, and the moves and batches of the last one."""
     clock = Clock()
     with clock.step("read"):
         problem = prepare(snapshot, settings)
@@ -86,7 +86,12 @@ def steps_of(snapshot: Path, out: Path, settings: Settings) -> dict[str, Any]:
     with clock.step("write"):
         write_results(out, problem, plans)
     last = plans[-1].candidate
-    return {"steps": dict(clock.spent), "moves": len(last.moves), "batches": last.summary["batches"]}
+    return {
+        "steps": dict(clock.spent),
+        "replicas": int((problem.replicas >= 0).sum()),
+        "moves": len(last.moves),
+        "batches": last.summary["batches"],
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -48,12 +48,14 @@ def test_every_step_of_a_plan_has_a_line(tmp_path: Path) -> None:
 def test_the_exponent_compares_the_two_largest_sizes() -> None:
     assert SIZES["2xXL"].partitions == 2 * SIZES["XL"].partitions
     rows = [
-        Whole(size, {"read": read, "write": 0.01}, 10, 2, 2**20)
-        for size, read in (("L", 9.0), ("XL", 3.0), ("2xXL", 12.0))
+        Whole(size, {"read": read, "write": 0.01}, replicas, 10, 2, 2**20)
+        for size, read, replicas in (("L", 9.0, 450_000), ("XL", 3.0, 1_000_000), ("2xXL", 12.0, 2_000_000))
     ]
     lines = list(by_step(rows))
     assert "| read | 9.00 | 3.00 | 12.00 | 2.00 |" in lines
     assert "| write | 0.01 | 0.01 | 0.01 |  |" in lines
+    small = Whole("S", {"read": 1.0, "search of optimal": 1.0}, 1_500, 10, 2, 2**20)
+    assert "| search of optimal | 1.00 | – |  |" in list(by_step([small, rows[0]]))
 
 
 def test_the_critical_path_is_the_driver_and_the_longest_candidate() -> None:
