@@ -75,7 +75,8 @@ class Submitted:
     def critical_seconds(self) -> float:
         """CPU seconds of Python from the first step to the last: the driver's, and the longest candidate's."""
         candidates = [sum(one.values()) for one in self.cpu_seconds.values() if isinstance(one, dict)]
-        return sum(one for one in self.cpu_seconds.values() if not isinstance(one, dict)) + max(candidates)
+        own: float = sum(one for one in self.cpu_seconds.values() if not isinstance(one, dict))
+        return own + max(candidates)
 
     @property
     def executor_seconds(self) -> float:

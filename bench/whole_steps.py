@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,11 +17,11 @@ from unittest import mock
 
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.batches import schedule as batches
-from kafka_rebalance.planning.candidates import chosen, described, searched
+from kafka_rebalance.planning.candidates import chosen, described, searched, searches_of
 from kafka_rebalance.planning.describe import described_candidate as description
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
-from kafka_rebalance.planning.planner import offered, prepare, trials_of
+from kafka_rebalance.planning.planner import offered, prepare
 from kafka_rebalance.planning.write_results import write_results
 
 # The part of the description, the module that calls, and the functions that it calls for that part alone.
@@ -42,7 +42,7 @@ class Clock:
     """CPU seconds of this process by step. The parts within a step count for themselves alone."""
 
     def __init__(self) -> None:
-        self.spent: Counter[str] = Counter()
+        self.spent: defaultdict[str, float] = defaultdict(float)
         self._inner = [0.0]
 
     @contextmanager
@@ -77,8 +77,8 @@ def steps_of(snapshot: Path, out: Path, settings: Settings) -> dict[str, Any]:
                 patches.enter_context(mock.patch.object(module, name, timed))
         for name in offered(problem):
             with clock.step(f"search of {name}"):
-                trials = [searched(problem, name, trial) for trial in range(trials_of(problem, name))]
-                found = chosen(problem, name, trials)
+                searches = [searched(problem, name, search) for search in searches_of(problem, name)]
+                found = chosen(problem, name, searches)
             with clock.step(REST):
                 plans.append(described(problem, name, found))
     with clock.step("bounds"):

@@ -71,7 +71,7 @@ def ended(process: subprocess.Popen[str]) -> str:
 def test_a_plan_in_a_bucket_is_the_same_bytes_as_in_a_local_folder(
     s3: S3Server, folder: Any, inputs: Path, tmp_path: Path, start_submit: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    settings = Settings(trials=2)
+    settings = Settings(seed=2)
     upload(inputs, folder)
     write_json(folder, "settings.json", settings.to_mapping())
     write_json(folder, NONCE, {"nonce": "c0ffee"})

@@ -64,9 +64,9 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_job_leaves_the_same_bytes_as_the_command(snapshot: Path, tmp_path: Path, submit: Submit) -> None:
-    run(snapshot, tmp_path / "here", Settings(trials=2))
+    run(snapshot, tmp_path / "here", Settings(seed=2))
     (tmp_path / "there").mkdir()
-    write_json(tmp_path, "settings.json", {"trials": 2})
+    write_json(tmp_path, "settings.json", {"seed": 2})
     write_json(tmp_path / "there", NONCE, {"nonce": "c0ffee"})
     # A URL of a local folder is that folder.
     out = (tmp_path / "there").as_uri()
@@ -91,8 +91,8 @@ def test_near_the_last_proposal_too_the_job_leaves_the_same_bytes_as_the_command
     run(snapshot, tmp_path / "first", Settings())
     first = {move.topic_partition: list(move.after) for move in read_candidate(tmp_path / "first", "balanced").moves}
     later = written(tmp_path / "later", first, growth=1.01)
-    run(later, tmp_path / "here", Settings(trials=2))
-    write_json(tmp_path, "settings.json", {"trials": 2})
+    run(later, tmp_path / "here", Settings(seed=2))
+    write_json(tmp_path, "settings.json", {"seed": 2})
     done = submit(
         "--snapshot", str(later), "--out", str(tmp_path / "there"), "--settings", str(tmp_path / "settings.json")
     )

@@ -74,7 +74,7 @@ def submitted(start: Start, cluster: StandaloneCluster, python: str, inputs: Pat
 def test_workers_of_a_standalone_cluster_give_the_same_bytes_as_planning_without_spark(
     start_submit: Start, standalone: StandaloneCluster, inputs: Path, tmp_path: Path
 ) -> None:
-    settings = Settings(trials=2)
+    settings = Settings(seed=2)
     write_json(inputs, "settings.json", settings.to_mapping())
     code, said = submitted(start_submit, standalone, EVERYWHERE, inputs, tmp_path / "there")
     assert code == 0, said

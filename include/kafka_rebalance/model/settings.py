@@ -19,6 +19,8 @@ _LEFT_OUT_WHEN_OPEN = (
     "more_replicas_than_racks",
 )  # of a digest; earlier versions have no such setting
 
+_PAST = (("trials", 1),)  # of earlier versions, which documents still have, with the only value that is done now
+
 _LARGEST_LONG = 2**63 - 1  # Kafka's rates and sizes are Java's longs, and so are the planner's arrays
 
 JOBS = ("balance", "leaders", "elect", "drain", "replace", "replication_factor", "relieve", "repair_racks")
@@ -40,7 +42,6 @@ class Settings:
     job: str = "balance"  # what the run does
     tolerance: float = 0.10  # every resource of `balanced` within this share of the reachable mean
     seed: int = 0  # of the search; the same seed gives the same plan
-    trials: int = 1  # searches of each candidate, each from another seed; the planner keeps the best
     topics_in: tuple[str, ...] = ("*",)  # globs; all other topics stay as they are
     topics_out: tuple[str, ...] = ()  # globs; these topics stay as they are, and count as load
     pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers; the order of a list may change
@@ -73,7 +74,7 @@ class Settings:
         """Settings from JSON or Dag params. Raises SettingsError that names every wrong key and what is allowed."""
         if not isinstance(given, Mapping):
             raise _unusable([f"they are {type(given).__name__}, not an object of settings"])
-        given = {key: value for key, value in given.items() if key != "format_version"}
+        given = {key: value for key, value in given.items() if key != "format_version" and (key, value) not in _PAST}
         values, problems = read_values(given, _READERS, "a setting; settings are")
         if not problems:
             problems = _contradictions(cls(**values))
@@ -281,7 +282,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "job": one_of(JOBS),
     "tolerance": _share,
     "seed": integer(0, 2**32 - 1),
-    "trials": integer(1, 1000),
     "topics_in": _some_globs,
     "topics_out": globs,
     "pinned_topics": globs,

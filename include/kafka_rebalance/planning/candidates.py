@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import StrEnum
 
 import numpy as np
 
@@ -30,14 +31,18 @@ from kafka_rebalance.planning.search.leader_balance import with_leaders
 from kafka_rebalance.planning.search.optimal import NOT_SOLVED, Proof, applies, fewest_bytes
 from kafka_rebalance.planning.search.placement import Budget, Placement, budget_of, spent
 
-NEAR = -1  # the trial that starts from the lists of the last proposal
+
+class Search(StrEnum):
+    """Where one search of a candidate begins."""
+
+    FRESH = "fresh"
+    NEAR = "near"  # with the lists of the last proposal
 
 
 def propose(problem: Problem, name: str) -> DescribedCandidate:
-    """The candidate of that name, searched once and described. Raises PlanningError where the job is impossible."""
-    return described(
-        problem, name, chosen(problem, name, [searched(problem, name, trial) for trial in trials_of(problem, name)])
-    )
+    """The candidate of that name, searched and described. Raises PlanningError where the job is impossible."""
+    found = [searched(problem, name, search) for search in searches_of(problem, name)]
+    return described(problem, name, chosen(problem, name, found))
 
 
 def described(problem: Problem, name: str, found: FoundLists | DescribedCandidate) -> DescribedCandidate:
@@ -45,21 +50,19 @@ def described(problem: Problem, name: str, found: FoundLists | DescribedCandidat
     return found if isinstance(found, DescribedCandidate) else described_candidate(problem, name, found)
 
 
-def trials_of(problem: Problem, name: str) -> Sequence[int]:
-    """The searches of a candidate: as many as the settings say if they are random, and one near the last proposal."""
-    is_random = name in (LIGHT, BALANCED)
-    near = [NEAR] if is_random and name in problem.proposed else []
-    return [*range(problem.settings.trials if is_random else 1), *near]
+def searches_of(problem: Problem, name: str) -> Sequence[Search]:
+    """The searches of a candidate: a fresh one, and of two candidates one near the last proposal."""
+    return tuple(Search) if name in (LIGHT, BALANCED) and name in problem.proposed else (Search.FRESH,)
 
 
-def searched(problem: Problem, name: str, trial: int = 0) -> FoundLists | DescribedCandidate:
-    """The lists of the candidate of that name, or why there are none. Each `trial` has a seed of its own."""
+def searched(problem: Problem, name: str, search: Search = Search.FRESH) -> FoundLists | DescribedCandidate:
+    """The lists of the candidate of that name, or why there are none."""
     if name not in SEARCHED:
         return given_plan.propose_given(problem, name)
     goal = goal_of(problem.settings, name)
     wanted = replication_factor.wanted_factor(problem) if goal.moves_replicas else replication(problem.replicas)
     frame = frame_of(problem, goal, wanted)
-    seed = _seed(problem, name, max(0, trial))
+    seed = _seed(problem, name)
     if name == OPTIMAL:
         return _optimal(frame, seed)
     if not goal.moves_replicas:
@@ -70,11 +73,11 @@ def searched(problem: Problem, name: str, trial: int = 0) -> FoundLists | Descri
     if placement.budget.exceeded():
         return infeasible(problem, name, _beyond(placement.budget))
     off = 0.0
-    if trial == NEAR:
+    if search is Search.NEAR:
         placement, off = near_trial(frame, placement, problem.proposed[name], seed)
     elif goal.repairs_racks or goal.balances:
         placement, off = best_of_trials(frame, placement, seed)
-    return replace(_led(frame, name, placement.replicas, placement.budget, seed), off=off, is_near=trial == NEAR)
+    return replace(_led(frame, name, placement.replicas, placement.budget, seed), off=off)
 
 
 def _led(frame: Frame, name: str, lists: Ints, budget: Budget, seed: tuple[int, int, int]) -> FoundLists:
@@ -100,18 +103,18 @@ def _givers_of_leaders(frame: Frame, lists: Ints) -> Bools:
 
 
 def chosen(
-    problem: Problem, name: str, trials: Sequence[FoundLists | DescribedCandidate]
+    problem: Problem, name: str, found: Sequence[FoundLists | DescribedCandidate]
 ) -> FoundLists | DescribedCandidate:
-    """The best trial; of candidate `balanced` cheaper lists near it, where the solver finds some.
+    """What the searches found, the fresh one first: the one near the last proposal, if it is as good.
 
-    The trial near the last proposal wins if it is as good. The driver alone has the solver, so the driver calls this.
+    Of candidate `balanced`, cheaper lists near the fresh ones, where the solver finds some. The driver alone has the
+    solver, so the driver calls this.
     """
-    found = [trial for trial in trials if isinstance(trial, FoundLists)]
-    fresh = [trial for trial in found if not trial.is_near]
-    if not fresh:
-        return trials[0]
-    best = _cheaper(problem, name, _best_of(fresh))
-    near = next((trial for trial in found if trial.is_near), None)
+    fresh, *others = found
+    if not isinstance(fresh, FoundLists):
+        return fresh
+    best = _cheaper(problem, name, fresh)
+    near = next((one for one in others if isinstance(one, FoundLists)), None)
     if near is None or not is_nearer(problem.proposed[name], near, best) or not is_as_good(problem, near, best):
         return best
     return near
@@ -121,20 +124,15 @@ def _cheaper(problem: Problem, name: str, best: FoundLists) -> FoundLists:
     if name != BALANCED or not can_be_cheaper(problem, best):
         return best
     frame = frame_of(problem, best.goal, best.wanted)
-    seed = _seed(problem, name, 0)
+    seed = _seed(problem, name)
     lists = cheaper_lists(frame, best.unordered, seed)
     if lists is None:
         return best
     return replace(_led(frame, name, lists, spent(problem, lists), seed), off=best.off)
 
 
-def _best_of(found: Sequence[FoundLists]) -> FoundLists:
-    """The trial nearest to balance; among equals the one with the fewest bytes, then with the fewest new leaders."""
-    return min(found, key=lambda trial: (trial.off, trial.budget.bytes, trial.budget.leader_changes))
-
-
-def _seed(problem: Problem, name: str, trial: int) -> tuple[int, int, int]:
-    return problem.settings.seed, SEARCHED.index(name), trial
+def _seed(problem: Problem, name: str) -> tuple[int, int, int]:
+    return problem.settings.seed, SEARCHED.index(name), 0  # the last was the number of a search: it keeps old plans
 
 
 def _optimal(frame: Frame, seed: tuple[int, int, int]) -> FoundLists | DescribedCandidate:

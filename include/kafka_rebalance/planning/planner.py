@@ -13,7 +13,7 @@ from kafka_rebalance.documents.json_files import TIMINGS, write_json
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.settings import OPTIMAL, Settings
-from kafka_rebalance.planning.candidates import chosen, described, searched, trials_of
+from kafka_rebalance.planning.candidates import chosen, described, searched, searches_of
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
 from kafka_rebalance.planning.given_plan import check_plan
@@ -93,7 +93,7 @@ def run(
     watch.lap("read")
     plans = []
     for name in offered(problem):
-        found = chosen(problem, name, [searched(problem, name, trial) for trial in trials_of(problem, name)])
+        found = chosen(problem, name, [searched(problem, name, search) for search in searches_of(problem, name)])
         searching = watch.lap(name)
         plans.append(described(problem, name, found))
         watch.note(name, searching, watch.lap(name))

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model.settings import OPTIMAL
-from kafka_rebalance.planning.candidates import chosen, described, propose, searched, trials_of
+from kafka_rebalance.planning.candidates import Search, chosen, described, propose, searched, searches_of
 from kafka_rebalance.planning.command_line import argument_parser, folder_at, read_file, read_settings, say
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import (
@@ -109,7 +109,7 @@ def propose_on(
     context = spark.sparkContext
     shared = context.broadcast(problem)
 
-    def attempt(task: tuple[str, int]) -> tuple[FoundLists | DescribedCandidate | RebalanceError, Lap]:
+    def attempt(task: tuple[str, Search]) -> tuple[FoundLists | DescribedCandidate | RebalanceError, Lap]:
         # Returned, because a raised exception would come back as a Java error with a stack.
         clock = Stopwatch()
         try:
@@ -123,14 +123,14 @@ def propose_on(
         return described(shared.value, *task), clock.lap("outcome")
 
     def proposed(name: str) -> DescribedCandidate:
-        trials, laps = [], []
-        for found, lap in _each(context, attempt, [(name, trial) for trial in trials_of(problem, name)]):
+        searches, laps = [], []
+        for found, lap in _each(context, attempt, [(name, search) for search in searches_of(problem, name)]):
             if isinstance(found, RebalanceError):
                 raise found
-            trials.append(found)
+            searches.append(found)
             laps.append(lap)
         clock = Stopwatch()
-        best = chosen(problem, name, trials)
+        best = chosen(problem, name, searches)
         laps.append(clock.lap("search"))
         ((plan, outcome),) = _each(context, describe_best, [(name, best)])
         watch.note(name, Lap(*(round(sum(column), 3) for column in zip(*laps, strict=True))), outcome)

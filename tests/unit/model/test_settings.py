@@ -20,12 +20,17 @@ def test_nothing_given_means_the_defaults() -> None:
     assert Settings.from_mapping({"format_version": 1}) == Settings()
 
 
+def test_a_past_setting_is_read_where_it_asked_for_what_is_still_done() -> None:
+    assert Settings.from_mapping({"trials": 1}) == Settings()
+    with pytest.raises(SettingsError, match="'trials' is not a setting"):
+        Settings.from_mapping({"trials": 2})
+
+
 def test_every_setting_is_read_and_written() -> None:
     given_ = {
         "job": "replace",
         "tolerance": 0.2,
         "seed": 7,
-        "trials": 1,
         "topics_in": ["orders*"],
         "topics_out": ["*-internal"],
         "pinned_topics": ["ledger"],

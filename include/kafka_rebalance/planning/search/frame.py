@@ -76,7 +76,6 @@ class FoundLists:
     notes: tuple[str, ...] = ()  # on the origin of the lists
     is_proven: bool = False  # no lists do the same with fewer bytes, to a thousandth
     off: float = 0.0  # squared distance of the replica metrics to their bands
-    is_near: bool = False  # the search started from the lists of the last proposal
 
 
 def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budget: Budget) -> Placement:

@@ -159,13 +159,5 @@ REBALANCE_PARAMS: dict[str, Param] = {
         exclusiveMinimum=0,
         exclusiveMaximum=1,
     ),
-    "trials": number(
-        _DEFAULT.trials,
-        "Trials",
-        "How many searches each candidate gets on Spark's executors, each with its own seed. The run takes the best.",
-        _TUNING,
-        minimum=1,
-        maximum=1000,
-    ),
     "seed": number(_DEFAULT.seed, "Seed", "The same seed gives the same plan.", _TUNING, minimum=0, maximum=2**32 - 1),
 }

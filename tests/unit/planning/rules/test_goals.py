@@ -204,15 +204,6 @@ def test_sizes_that_are_zero_or_unknown_are_planned_by_count_and_said() -> None:
     assert "bytes_in" not in plan.scores_after
 
 
-def test_more_trials_never_end_with_a_worse_plan() -> None:
-    brokers = broker_rows([1, 2, 3, 4, 5])
-    sizes = [(7919 * number) % 997 + 1 for number in range(60)]
-    partitions = partition_rows([[1, 2], [2, 3], [3, 1]] * 20, size_bytes=sizes)
-    once, often = (plan_of(brokers, partitions, tolerance=0.02, trials=trials) for trials in (1, 5))
-    assert often.shortfall_after.is_met >= once.shortfall_after.is_met
-    assert often.candidate.summary["moved_bytes"] <= once.candidate.summary["moved_bytes"]
-
-
 def test_a_plan_that_another_betters_is_not_on_the_front() -> None:
     brokers = broker_rows([1, 2, 3, 4])
     partitions = partition_rows([[1, 2], [2, 3], [3, 1]] * 8)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bench.clusters import SIZES, Cluster, make_cluster
 from kafka_rebalance.errors import ArtifactError, PlanningError
 from kafka_rebalance.model.settings import JOBS, LEADERS_ALONE, Settings
-from kafka_rebalance.planning.candidates import NEAR, described, propose, searched, trials_of
+from kafka_rebalance.planning.candidates import Search, described, propose, searched, searches_of
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.problem.arrays import replication
 from kafka_rebalance.planning.rules.goals import goal_of
@@ -92,7 +92,7 @@ def test_a_fresh_plan_is_chosen_where_the_one_near_the_last_proposal_copies_more
     tight = lists_of(plan_of(cluster.brokers, cluster.partitions, tolerance=0.01))
     rows = with_proposed(cluster.partitions, "balanced", tight)
     problem = problem_of(cluster.brokers, rows)
-    near = searched(problem, "balanced", NEAR)
+    near = searched(problem, "balanced", Search.NEAR)
     plan = propose(problem, "balanced")
     assert plan.copied_bytes <= 1.005 * fresh.copied_bytes
     assert near.budget.bytes > 1.005 * fresh.copied_bytes  # type: ignore[union-attr]
@@ -179,7 +179,7 @@ def test_moves_that_have_been_made_since_are_nothing_to_be_near_to() -> None:
     done = {("orders", row["partition"]): row["replicas"] for row in rows}
     problem = problem_of(SIX, with_proposed(rows, "balanced", done))
     assert problem.proposed == {}
-    assert trials_of(problem, "balanced") == [0]
+    assert searches_of(problem, "balanced") == (Search.FRESH,)
 
 
 @pytest.mark.parametrize("nothing", [None, []])
@@ -219,8 +219,8 @@ def test_a_search_from_lists_of_other_settings_and_sizes_keeps_every_promise(
         problem = problem_of(brokers, rows, **asked)
     except PlanningError:
         assume(False)
-    assume(NEAR in trials_of(problem, name))
-    near = searched(problem, name, NEAR)
+    assume(Search.NEAR in searches_of(problem, name))
+    near = searched(problem, name, Search.NEAR)
     if isinstance(near, FoundLists) and np.isfinite(near.off):
         plan = described(problem, name, near)
         verify(plan, problem.snapshot_digest, brokers, rows, Settings.from_mapping(asked))
