@@ -69,7 +69,7 @@ def test_every_setting_is_read_and_written() -> None:
     assert settings.leaving == {9, 4}
 
 
-DEFAULT_DIGEST = "4391059eb42a2fcc029c0ef6001bf3d05ac55d3d79e2abe37e71619550359d94"
+DEFAULT_DIGEST = "c1b9950b90fa369b701f480e30896be2ee64b8c5d34168250f70af13fe6aed99"
 
 
 def test_a_later_setting_that_is_left_open_changes_no_digest() -> None:

@@ -61,7 +61,8 @@ def return_arrivals(placement: Placement, bands: Bands, givers: Bools) -> None:
     for broker in np.flatnonzero(placement.receivers & (placement.loads > high).any(axis=1)):
         while (placement.loads[broker] > high[broker]).any():
             slots = np.sort(placement.held[broker, : placement.count[broker]])
-            slots = slots[placement.away(slots) & (placement.origin.ravel()[slots] >= 0)]
+            homes = placement.origin.ravel()[slots]  # none goes back to a broker that is to be emptied
+            slots = slots[placement.away(slots) & (homes >= 0) & placement.evened[np.maximum(homes, 0)]]
             slots = slots[placement.legal(slots, placement.origin.ravel()[slots][:, None], home=True)[:, 0]]
             if not len(slots):
                 break
