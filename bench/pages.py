@@ -29,6 +29,7 @@ class Row:
     status: str
     score: Score
     crowding_before: float
+    excess_leaders_before: int
     simple_bound: int
     relaxed_bound: int | None
     best_known: int | None  # of tight skews of small clusters
@@ -55,7 +56,9 @@ class Row:
             f"{self.size} {self.scenario} seed {self.seed} ε {self.tolerance:.2f}: {self.status}, "
             f"{self.score.moved_bytes / 1e12:.2f} TB, {_ratio(self.over_simple)} simple, "
             f"{_ratio(self.over_relaxed)} LP, {_ratio(self.over_best_known)} best known, {least:.3f} to {most:.3f}, "
-            f"crowding {self.crowding_before:.4f} to {self.score.crowding:.4f}, {self.score.violations} violations, "
+            f"crowding {self.crowding_before:.4f} to {self.score.crowding:.4f}, "
+            f"excess leaders {self.excess_leaders_before} to {self.score.excess_leaders} "
+            f"({self.score.leader_changes} changes), {self.score.violations} violations, "
             f"search {self.search_seconds:.1f} s, {self.peak_bytes / 2**20:.0f} MiB, "
             f"makespan {self.makespan_ratio:.3f}"
         )
@@ -125,13 +128,15 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
         ]
         yield f"| {name} | {' | '.join(cells)} |"
     yield ""
-    yield f"| cluster | ε | {' | '.join(HEADS)} | crowding before → after | violations |"
-    yield "|---|---:|" + "---:|" * 7
+    yield f"| cluster | ε | {' | '.join(HEADS)} | crowding before → after | excess leaders | violations |"
+    yield "|---|---:|" + "---:|" * 8
     for name, same in _groups(rows):
+        led = max(same, key=lambda row: row.score.excess_leaders - row.excess_leaders_before)
         crowded = max(same, key=lambda row: row.score.crowding - row.crowding_before)
         cells = [
             *(_band(same, metric) for metric in METRICS),
             f"{crowded.crowding_before:.4f} → {crowded.score.crowding:.4f}",
+            f"{led.excess_leaders_before:,} → {led.score.excess_leaders:,}",
             f"{sum(row.score.violations for row in same)}",
         ]
         yield f"| {name} | {' | '.join(cells)} |"

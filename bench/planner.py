@@ -110,7 +110,7 @@ def measured(case: Case, cluster: Cluster, out: Path) -> Row:
     taken = planned(case, out)
     moves = read_moves(out, CANDIDATE)
     after = moved(cluster, moves)
-    result = score(cluster, after)
+    before, result = score(cluster, cluster.replicas), score(cluster, after)
     is_tight = case.scenario == "skew" and case.tolerance == min(TOLERANCES)
     nodes = NODES.get(case.size) if is_tight else None
     return Row(
@@ -120,7 +120,8 @@ def measured(case: Case, cluster: Cluster, out: Path) -> Row:
         tolerance=case.tolerance,
         status=taken["status"],
         score=result,
-        crowding_before=score(cluster, cluster.replicas).crowding,
+        crowding_before=before.crowding,
+        excess_leaders_before=before.excess_leaders,
         simple_bound=simple_bound(cluster, case.tolerance),
         relaxed_bound=relaxed_bytes(case, cluster),
         best_known=best_known(cluster, after, case.tolerance, nodes) if nodes else None,

@@ -67,6 +67,7 @@ class Score:
     invalid_lists: int  # lists with a broker twice, unknown, or of another length than before
     left_on_drained: int  # replicas
     crowding: float  # share of replicas above ceil(topic's replicas / brokers) + 1 of one topic on one broker
+    excess_leaders: int  # first replicas above ceil(topic's share of the broker), of partitions with several replicas
     moved_bytes: int
     leader_changes: int
 
@@ -151,6 +152,7 @@ def score(cluster: Cluster, replicas: Ints) -> Score:
         invalid_lists=int((~sound).sum()),
         left_on_drained=int((~cluster.staying[replicas[held]]).sum()),
         crowding=_crowding(cluster, replicas),
+        excess_leaders=_excess_leaders(cluster, replicas),
         moved_bytes=int(cluster.size_bytes[np.nonzero(added)[0]].sum()),
         leader_changes=int((replicas[:, 0] != before[:, 0]).sum()),
     )
@@ -227,6 +229,17 @@ def _crowding(cluster: Cluster, replicas: Ints) -> float:
     pair, found = np.unique(cluster.topic[rows] * brokers + replicas[replicas >= 0], return_counts=True)
     even = np.ceil(np.bincount(cluster.topic[rows]) / cluster.staying.sum())
     return float(np.maximum(0, found - even[pair // brokers] - 1).sum() / len(rows))
+
+
+def _excess_leaders(cluster: Cluster, replicas: Ints) -> int:
+    """A broker that must be emptied should lead nothing; the others share a topic's leaders by capacity."""
+    capacity = np.where(cluster.staying, cluster.capacity["leaders"], 0.0)
+    share, several = capacity / capacity.sum(), (cluster.replicas != NOWHERE).sum(axis=1) > 1
+    total = 0
+    for topic in np.unique(cluster.topic[several]):
+        led = np.bincount(replicas[several & (cluster.topic == topic), 0], minlength=len(share))
+        total += int(np.maximum(0, led - np.ceil(led.sum() * share - 1e-9)).sum())
+    return total
 
 
 def simple_bound(cluster: Cluster, tolerance: float) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 
@@ -18,17 +19,19 @@ from kafka_rebalance.planning.as_good_as_fresh import is_as_good, is_nearer
 from kafka_rebalance.planning.bounds.bands import band
 from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate, described_candidate, infeasible
+from kafka_rebalance.planning.describe.planned_elections import ending
 from kafka_rebalance.planning.describe.status_and_note import optimum_words
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, among, lagging, replication
 from kafka_rebalance.planning.problem.loads import DISK, leader_loads, leader_weights
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.proposed_lists import in_proposed_order
+from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 from kafka_rebalance.planning.search import drain_and_replace, replication_factor
 from kafka_rebalance.planning.search.cheaper_lists import can_be_cheaper, cheaper_lists
 from kafka_rebalance.planning.search.efforts import best_of_trials, near_trial
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, placement_of, search_bands
 from kafka_rebalance.planning.search.leader_balance import with_leaders
-from kafka_rebalance.planning.search.optimal import NOT_SOLVED, Proof, applies, fewest_bytes
+from kafka_rebalance.planning.search.optimal import NOT_SOLVED, Optimum, Proof, applies, fewest_bytes
 from kafka_rebalance.planning.search.placement import Budget, Placement, budget_of, spent
 
 
@@ -67,16 +70,33 @@ def searched(problem: Problem, name: str, search: Search = Search.FRESH) -> Foun
         return _optimal(frame, seed)
     if not goal.moves_replicas:
         return _led(frame, name, problem.replicas, budget_of(problem), seed)
-    placement, stranded = _forced(frame)
+    return _moved(frame, name, seed, search)
+
+
+def _moved(frame: Frame, name: str, seed: tuple[int, int, int], search: Search) -> FoundLists | DescribedCandidate:
+    """The lists after the moves that the job requires, and balanced if it asks for that."""
+    problem, goal = frame.problem, frame.goal
+    forced, stranded = _forced(frame)
     if stranded:
-        return infeasible(problem, name, _stranded(frame, placement, stranded))
-    if placement.budget.exceeded():
-        return infeasible(problem, name, _beyond(placement.budget))
-    off = 0.0
+        return infeasible(problem, name, _stranded(frame, forced, stranded))
+    if forced.budget.exceeded():
+        return infeasible(problem, name, _beyond(forced.budget))
     if search is Search.NEAR:
-        placement, off = near_trial(frame, placement, problem.proposed[name], seed)
-    elif goal.repairs_racks or goal.balances:
-        placement, off = best_of_trials(frame, placement, seed)
+        placement, off = near_trial(frame, forced, problem.proposed[name], seed)
+        return replace(_led(frame, name, placement.replicas, placement.budget, seed), off=off)
+    if not (goal.repairs_racks or goal.balances):
+        return _led(frame, name, forced.replicas, forced.budget, seed)
+    found = _balanced(frame, name, forced, seed)
+    if _more_excess(problem, found) <= 0:
+        return found
+    # No order of these lists mends that. Topics come before the tolerance.
+    return min(found, _balanced(frame, name, forced, seed, holds_leaders=True), key=partial(_more_excess, problem))
+
+
+def _balanced(
+    frame: Frame, name: str, forced: Placement, seed: tuple[int, int, int], *, holds_leaders: bool = False
+) -> FoundLists:
+    placement, off = best_of_trials(frame, forced, seed, holds_leaders=holds_leaders)
     return replace(_led(frame, name, placement.replicas, placement.budget, seed), off=off)
 
 
@@ -117,7 +137,7 @@ def chosen(
     near = next((one for one in others if isinstance(one, FoundLists)), None)
     if near is None or not is_nearer(problem.proposed[name], near, best) or not is_as_good(problem, near, best):
         return best
-    return near
+    return best if _more_excess(problem, near) > max(0, _more_excess(problem, best)) else near
 
 
 def _cheaper(problem: Problem, name: str, best: FoundLists) -> FoundLists:
@@ -128,7 +148,15 @@ def _cheaper(problem: Problem, name: str, best: FoundLists) -> FoundLists:
     lists = cheaper_lists(frame, best.unordered, seed)
     if lists is None:
         return best
-    return replace(_led(frame, name, lists, spent(problem, lists), seed), off=best.off)
+    cheaper = replace(_led(frame, name, lists, spent(problem, lists), seed), off=best.off)
+    return best if _more_excess(problem, cheaper) > max(0, _more_excess(problem, best)) else cheaper
+
+
+def _more_excess(problem: Problem, found: FoundLists) -> int:
+    """How many more leaders are too many of their topics after the plan than now."""
+    end = ending(problem, found.replicas, searched=found.goal.searched, elects=found.goal.elects)
+    before, after = (TopicLeaders(problem, leaders) for leaders in (problem.leader, end.leaders(problem)))
+    return after.excess - before.excess
 
 
 def _seed(problem: Problem, name: str) -> tuple[int, int, int]:
@@ -140,6 +168,17 @@ def _optimal(frame: Frame, seed: tuple[int, int, int]) -> FoundLists | Described
     if not applies(problem):
         return infeasible(problem, OPTIMAL, NOT_SOLVED)
     found = fewest_bytes(frame)
+    lists = _with_its_leaders(frame, found, seed)
+    if isinstance(lists, FoundLists) and _more_excess(problem, lists) > 0:
+        # Nearly always some order is good enough, so only then does the program look at leaders.
+        found = fewest_bytes(frame, spreads_leaders=True)
+        lists = _with_its_leaders(frame, found, seed)
+    return lists
+
+
+def _with_its_leaders(frame: Frame, found: Optimum, seed: tuple[int, int, int]) -> FoundLists | DescribedCandidate:
+    """The optimum with its leaders, or why it is not offered."""
+    problem = frame.problem
     note = optimum_words(found, frame.goal.tolerance, keeps_away=frame.rule.left is not None)
     if found.replicas is None:
         return infeasible(problem, OPTIMAL, note)

@@ -15,15 +15,27 @@ from bench.scoring import METRICS, Score, Spread
 
 ROOT = Path(__file__).parents[3]
 EVEN = Spread(1.01, 0.99, 0.01, grain=0.001)
-SCORE = Score(dict.fromkeys(METRICS, EVEN), 0, 0, 0, crowding=0.02, moved_bytes=2_040_000_000_000, leader_changes=3)
-ROW = Row("S", "add", 1, 0.02, "ok", SCORE, 0.03, 2_000_000_000_000, None, 2_000_000_000_000, 1.01, 0.4, 150 * 2**20)
+SCORE = Score(
+    dict.fromkeys(METRICS, EVEN),
+    0,
+    0,
+    0,
+    crowding=0.02,
+    excess_leaders=4,
+    moved_bytes=2_040_000_000_000,
+    leader_changes=3,
+)
+ROW = Row(
+    "S", "add", 1, 0.02, "ok", SCORE, 0.03, 1_204, 2_000_000_000_000, None, 2_000_000_000_000, 1.01, 0.4, 150 * 2**20
+)
 
 
 def test_a_line_has_the_worst_of_its_seeds() -> None:
-    worse = replace(ROW, seed=2, score=replace(SCORE, moved_bytes=2_200_000_000_000, crowding=0.01), relaxed_bound=2)
+    score = replace(SCORE, moved_bytes=2_200_000_000_000, crowding=0.01, excess_leaders=5)
+    worse = replace(ROW, seed=2, score=score, relaxed_bound=2)
     lines = [line for line in tables([ROW, replace(worse, relaxed_bound=2_100_000_000_000)]) if "S add" in line]
     assert lines[0] == "| S add | 2% | 2 | 2.20 | 1.100 | 1.048 | 1.100 | 1.010 | 0.4 | 150 |"
-    assert lines[1].endswith("| 0.0300 → 0.0200 | 0 |")
+    assert lines[1].endswith("| 0.0300 → 0.0200 | 1,204 → 5 | 0 |")
 
 
 def test_a_band_is_bold_where_no_large_partition_excuses_it() -> None:

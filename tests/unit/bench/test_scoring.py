@@ -116,6 +116,13 @@ def test_crowding_is_what_lies_beyond_the_topic_s_even_share_and_one_more(tmp_pa
     assert score(cluster, cluster.replicas).crowding == pytest.approx(2 / 8)
 
 
+def test_excess_leaders_are_beyond_the_even_share_of_partitions_that_several_may_lead(tmp_path: Path) -> None:
+    lists = [[1, 2], [1, 2], [1, 2], [1, 2], [2, 3], [4]]
+    cluster = written(tmp_path, rows(lists), RACKS)
+    # 5 leaders on 4 brokers: 2 each are even. The partition with one replica does not count.
+    assert score(cluster, cluster.replicas).excess_leaders == 2
+
+
 def test_the_bound_is_what_leaves_or_what_comes(tmp_path: Path) -> None:
     lists = [[1], [1], [2], [2], [3], [3]]
     full = written(tmp_path, rows(lists), dict.fromkeys((1, 2, 3, 4), "a"))

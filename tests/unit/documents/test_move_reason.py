@@ -28,7 +28,15 @@ def test_room_that_is_made_comes_before_the_metric_that_it_evens(kind: ReasonKin
     assert group_of(encode_reasons([MoveReason(kind, 1), evens(Metric.DISK)])) == ROOM
 
 
-@pytest.mark.parametrize("kind", [k for k in ReasonKind if k != ReasonKind.EVENS and "MAKES" not in k.name])
+def test_leaders_that_topics_spread_are_counted_together_however_many_are_too_many() -> None:
+    texts = [encode_reasons([MoveReason(ReasonKind.SPREADS_TOPIC, 1, 2, amount=count)]) for count in (1, 12)]
+    assert texts[1] == "broker 1 leads 12 of the topic's partitions too many"
+    assert {group_of(text) for text in texts} == {"spreads leaders of topics"}
+
+
+@pytest.mark.parametrize(
+    "kind", [k for k in ReasonKind if k not in (ReasonKind.EVENS, ReasonKind.SPREADS_TOPIC) and "MAKES" not in k.name]
+)
 def test_every_other_kind_is_counted_under_its_own_text(kind: ReasonKind) -> None:
     text = encode_reasons([MoveReason(kind, 1, 2)])
     assert text

@@ -378,3 +378,11 @@ def test_how_many_replicas_crowd_a_broker_is_said_where_the_plan_says_so() -> No
     for candidate in plan["candidates"]:
         del candidate["crowded_replicas_before"]
     assert "Replicas that crowd a broker" not in page(**PLAN | {"proposals": plan})
+
+
+def test_how_many_leaders_are_beyond_the_even_share_of_a_topic_is_said_where_the_plan_says_so() -> None:
+    assert "31 → 2 beyond the even share of their topic" in " ".join(Outline(page(**PLAN)).text.split())
+    plan = samples.proposals()
+    for candidate in plan["candidates"]:
+        del candidate["excess_leaders_before"]
+    assert "Excess leaders" not in page(**PLAN | {"proposals": plan})

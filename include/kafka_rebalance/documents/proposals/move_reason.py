@@ -26,6 +26,7 @@ class ReasonKind(Enum):
     EVENS = auto()  # `broker` gives to `other` in the `metric` in which they are furthest apart
     TAKES_OFF = auto()  # from a broker that the job should empty
     DEMOTES = auto()  # from a broker that should lead nothing
+    SPREADS_TOPIC = auto()  # `broker` leads `amount` partitions beyond its even share of the topic
     MAKES_ROOM = auto()
     MAKES_UP_FOR_LEADERS = auto()
     MAY_NOT_RECEIVE = auto()  # `other` has less than the broker that receives; `shares` are theirs, its own last
@@ -43,7 +44,7 @@ class MoveReason:
     other: int = -1
     metric: Metric = Metric.DISK
     shares: tuple[float, float] = (0.0, 0.0)  # the loads of `broker` and `other`, over their shares
-    amount: float = 0.0  # how much of the metric goes
+    amount: float = 0.0  # how much of the metric goes; of SPREADS_TOPIC partitions
     factors: tuple[int, int] = (0, 0)
 
 
@@ -55,6 +56,7 @@ _TEXTS = {
     ReasonKind.EVENS: "broker {broker} has {has} of its share of {noun}, broker {other} {other_has}: {amount}",
     ReasonKind.TAKES_OFF: "takes {noun} off broker {broker}, which is to be emptied",
     ReasonKind.DEMOTES: "takes {noun} off broker {broker}, which is to lead nothing",
+    ReasonKind.SPREADS_TOPIC: "broker {broker} leads {count} of the topic's partitions too many",
     ReasonKind.MAKES_ROOM: "makes room on broker {broker} for what other moves bring there",
     ReasonKind.MAKES_UP_FOR_LEADERS: "makes up for leaders that other moves give to broker {broker}",
     ReasonKind.MAY_NOT_RECEIVE: "broker {other} has less of its share of {noun} ({other_has}), but may not receive",
@@ -66,6 +68,7 @@ _EVENS_HAS = _TEXTS[ReasonKind.EVENS].partition("{has}")[2].partition("{other}")
 
 # (words in the text of a kind, the name for all moves of this kind); the first that fits counts
 REASON_GROUPS = (
+    (_TEXTS[ReasonKind.SPREADS_TOPIC].partition("{count}")[2], "spreads leaders of topics"),
     (_TEXTS[ReasonKind.MAKES_UP_FOR_LEADERS].partition("{broker}")[0], _ROOM),
     (_TEXTS[ReasonKind.MAKES_ROOM].partition("{broker}")[0], _ROOM),
     *((_EVENS_HAS.format(noun=metric.noun), f"evens out {metric.noun}") for metric in Metric),
@@ -78,6 +81,7 @@ def encode_reasons(reasons: Iterable[MoveReason]) -> str:
 
 def _text(reason: MoveReason) -> str:
     figures = {"broker": reason.broker, "other": reason.other, "noun": reason.metric.noun}
+    figures["count"] = round(reason.amount)
     if reason.kind == ReasonKind.FACTOR:
         figures |= {"before": reason.factors[0], "after": reason.factors[1]}
     if reason.kind in (ReasonKind.EVENS, ReasonKind.MAY_NOT_RECEIVE):

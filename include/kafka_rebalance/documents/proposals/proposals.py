@@ -46,6 +46,8 @@ class ProposedCandidate:
     rack_violations: int | None = None
     crowded_replicas_before: int | None = None  # replicas of a topic beyond its even share plus one
     crowded_replicas: int | None = None
+    excess_leaders_before: int | None = None  # partitions that brokers lead beyond their even share of a topic
+    excess_leaders: int | None = None
     makespan_seconds: float | None = None  # copying alone, at the throttle
     makespan_bound_seconds: float | None = None  # likewise; no plan needs less
     peak_disk_fraction: float | None = None

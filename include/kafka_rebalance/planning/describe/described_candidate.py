@@ -48,6 +48,7 @@ from kafka_rebalance.planning.problem.moved_lists import MovedLists, moved_lists
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.disk_limits import used_bytes
 from kafka_rebalance.planning.rules.rack_rule import broken_now, violations
+from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.search.placement import Limit
 
@@ -105,7 +106,9 @@ def infeasible(problem: Problem, name: str, note: str) -> DescribedCandidate:
     loads = loads_now(problem)
     broken = broken_now(problem)
     crowded = _crowded(problem, problem.replicas)
+    led = TopicLeaders(problem, problem.leader).excess
     violated = {"rack_violations": broken, "crowded_replicas_before": crowded, "crowded_replicas": crowded}
+    violated |= {"excess_leaders_before": led, "excess_leaders": led}
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), ())
     now = scores(problem, loads, shares(problem))
     out = bytes_out(problem, problem.replicas, problem.leader)
@@ -152,6 +155,8 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         "rack_violations": int(is_broken.sum()),
         "crowded_replicas_before": _crowded(problem, problem.replicas),
         "crowded_replicas": _crowded(problem, found.replicas),
+        "excess_leaders_before": TopicLeaders(problem, problem.leader).excess,
+        "excess_leaders": TopicLeaders(problem, leaders).excess,
         "batches": planned.batches,
         "makespan_seconds": round(planned.busiest_bytes / throttle, 3) if throttle else None,
         "makespan_bound_seconds": None if shortest is None else round(shortest, 3),
@@ -235,7 +240,9 @@ def _moves(
     if found.reasons:
         reasons: Iterable[Sequence[MoveReason]] = repeat(found.reasons, len(rows))
     else:
-        reasons = Reasons(problem, relative, found.goal.tolerance, now).of(rows, lists, repaired[rows])
+        reasons = Reasons(
+            problem, relative, found.goal.tolerance, now, TopicLeaders(problem, found.unordered[:, 0])
+        ).of(rows, lists, repaired[rows])
     before, after = (_ids(problem, brokers) for brokers in (lists.before, lists.after))
     columns = (problem.topic[rows], problem.partition[rows], lists.size_bytes, problem.brokers[lists.source])
     moves = [

@@ -27,6 +27,7 @@ from kafka_rebalance.planning.problem.loads import (
 )
 from kafka_rebalance.planning.problem.moved_lists import MovedLists
 from kafka_rebalance.planning.rules.rack_rule import RackRule
+from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 
 GROUPS = 10  # of a candidate, at most
 RACKS = 5  # named as racks that cannot be even, at most
@@ -45,8 +46,13 @@ class _Evened:
 
 
 class Reasons:
-    def __init__(self, problem: Problem, relative: Floats, tolerance: float, after: Ints) -> None:
-        """`relative` is [broker, METRICS], load before over share; `after` are the lists after, as wide as before."""
+    def __init__(
+        self, problem: Problem, relative: Floats, tolerance: float, after: Ints, led_before: TopicLeaders
+    ) -> None:
+        """`relative` is [broker, METRICS], load before over share; `after` are the lists after, as wide as before.
+
+        `led_before` has who led how much of each topic before lists changed their order.
+        """
         known = known_metrics(problem)
         self._metrics = [k for k, metric in enumerate(METRICS) if metric in known]
         self._problem, self._relative = problem, relative
@@ -63,6 +69,7 @@ class Reasons:
             for k in range(len(METRICS))
         ]
         self._low, self._high = 1 - tolerance - _EDGE, 1 + tolerance + _EDGE
+        self._topic, self._room = led_before.topic, led_before.room
         self._weights = np.hstack([replica_weights(problem), leader_weights(problem, after)])
         new, leads = added(after, problem.replicas), after[:, 0] != problem.replicas[:, 0]
         # (replicas or preferred leaders, [broker] whether the plan brings it one)
@@ -129,9 +136,14 @@ class Reasons:
             ours, theirs = ((lists[some], which[some]) for lists, which in (givers, takers))
             one = self._furthest_apart(ours, theirs, metrics)
             amounts = self._weights[rows[some], one.metric]
-            columns = (some, one.giver, one.taker, one.metric, one.tells, amounts)
-            for move, giver, taker, metric, tells, amount in zip(*(c.tolist() for c in columns), strict=True):
-                found[move] += self._evens(giver, taker, metric, tells, amount, leading=leading)
+            too_many = -self._room[self._topic[rows[some]], one.giver]
+            columns = (some, one.giver, one.taker, one.metric, one.tells, amounts, too_many)
+            for move, giver, taker, metric, tells, amount, more in zip(*(c.tolist() for c in columns), strict=True):
+                if leading and not tells and more > 0 and not self._leaving[giver]:
+                    spreads = MoveReason(ReasonKind.SPREADS_TOPIC, self._ids[giver], self._ids[taker], amount=more)
+                    found[move].append(spreads)
+                else:
+                    found[move] += self._evens(giver, taker, metric, tells, amount, leading=leading)
 
     def _furthest_apart(self, givers: tuple[Ints, Bools], takers: tuple[Ints, Bools], metrics: Ints) -> _Evened:
         """Pairs with a broker outside its band come first, then the first of those with the largest gap."""

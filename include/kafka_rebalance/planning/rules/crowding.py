@@ -11,12 +11,14 @@ from copy import copy
 import numpy as np
 
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
+from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 
 
 class Crowding:
     """[topic, broker] How many more replicas fit until the topic crowds the broker; below 0 it does.
 
-    If `in_total` is a number, a topic may crowd a broker anew once so many crowded replicas have gone elsewhere.
+    If `in_total` is a number, a topic may crowd a broker anew once so many crowded replicas have gone elsewhere. If
+    `leaders` is given, no replica that comes first may go where its broker would lead too many of the topic.
     """
 
     def __init__(self, replicas: Ints, topic: Ints, shares: Floats) -> None:
@@ -31,10 +33,13 @@ class Crowding:
         self.room = (np.ceil(even - 1e-9) + 1 - counts).astype(np.int32)
         self.spare = 0  # how many fewer crowded replicas than at first
         self.in_total: int | None = None
+        self.leaders: TopicLeaders | None = None
+        self._first = replicas[:, 0].copy()
 
     def copy(self) -> Crowding:
         twin = copy(self)
-        twin.room = self.room.copy()
+        twin.room, twin._first = self.room.copy(), self._first.copy()
+        twin.leaders = None if self.leaders is None else self.leaders.copy()
         return twin
 
     @property
@@ -42,16 +47,34 @@ class Crowding:
         """How many replicas lie beyond an even share plus one."""
         return int(np.maximum(0, -self.room).sum())
 
+    @property
+    def excess_leaders(self) -> int:
+        """How many first replicas are too many of their topics; 0 without `leaders`."""
+        return 0 if self.leaders is None else self.leaders.excess
+
     def allows(self, rows: Ints, sources: Ints, targets: Ints) -> Bools:
         """[row, target] Whether a replica may come: there is room, or it leaves a crowded broker.
 
         `targets` is [target], or [row, 1].
         """
-        if self.in_total is not None and self.spare >= self.in_total:
-            return np.ones((1, 1), dtype=bool)
         topic = self.topic[rows]
-        free: Bools = (self.room[topic[:, None], targets] > 0) | (self.room[topic, sources] < 0)[:, None]
+        free: Bools = np.ones((1, 1), dtype=bool)
+        if self.in_total is None or self.spare < self.in_total:
+            free = (self.room[topic[:, None], targets] > 0) | (self.room[topic, sources] < 0)[:, None]
+        if self.leaders is not None:
+            leads = self._first[rows] == sources
+            free = free & (~leads[:, None] | (self.leaders.change(rows[:, None], sources[:, None], targets) <= 0))
         return free
+
+    def exchanges_evenly(self, rows: Ints, sources: Ints, others: Ints, targets: Ints) -> Bools:
+        """[pair] Whether nothing gets more crowded if replicas of `rows` and `others` change places.
+
+        They are of one topic, and with `leaders` both come first or neither does.
+        """
+        even: Bools = self.topic[rows] == self.topic[others]
+        if self.leaders is not None:
+            even &= (self._first[rows] == sources) == (self._first[others] == targets)
+        return even
 
     def move(self, rows: Ints, sources: Ints, targets: Ints) -> None:
         """Counts replicas that went from the sources to the targets."""
@@ -59,3 +82,7 @@ class Crowding:
         self.spare += int((self.room[topic, sources] < 0).sum() - (self.room[topic, targets] <= 0).sum())
         np.add.at(self.room, (topic, sources), 1)
         np.subtract.at(self.room, (topic, targets), 1)
+        leads = self._first[rows] == sources
+        self._first[rows[leads]] = targets[leads]
+        if self.leaders is not None:
+            self.leaders.move(rows[leads], sources[leads], targets[leads])

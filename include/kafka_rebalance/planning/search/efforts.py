@@ -15,6 +15,7 @@ from kafka_rebalance.planning.problem.arrays import Floats, Ints, among
 from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.proposed_lists import lists_near
 from kafka_rebalance.planning.rules.rack_rule import violations
+from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 from kafka_rebalance.planning.search.excused_brokers import settle
 from kafka_rebalance.planning.search.frame import Frame, placement_of, search_bands
 from kafka_rebalance.planning.search.greedy import Effort, greedy
@@ -38,16 +39,20 @@ _NEAR = Effort(costs=(1.0, 1.0))
 _ENOUGH = 1.01  # of the bytes that disks alone ask for; a search for less is in vain
 
 
-def best_of_trials(frame: Frame, start: Placement, seed: tuple[int, int, int]) -> tuple[Placement, float]:
+def best_of_trials(
+    frame: Frame, start: Placement, seed: tuple[int, int, int], *, holds_leaders: bool = False
+) -> tuple[Placement, float]:
     """Repairs racks and balances with each effort. Returns the trial nearest to balance, then with the fewest bytes.
 
-    The second value is its squared distance to the bands.
+    The second value is its squared distance to the bands. With `holds_leaders` no move of a first replica makes its
+    broker lead too many partitions of a topic.
     """
     full = _asked(frame, start)
     at_first = nearness(start, full)
     best, best_key = start, (np.inf, 0)
     for number, effort in enumerate(_efforts(start)):
-        found = _trial(frame, start, full, effort, np.random.default_rng([*seed, number]))
+        rng = np.random.default_rng([*seed, number])
+        found = _trial(frame, start, full, effort, rng, holds_leaders=holds_leaders)
         key = nearness(found, full)
         if key < best_key:
             best, best_key = found, key
@@ -92,7 +97,14 @@ def _efforts(start: Placement) -> Sequence[Effort]:
 
 
 def _trial(
-    frame: Frame, start: Placement, full: Bands, effort: Effort, rng: np.random.Generator, near: Ints | None = None
+    frame: Frame,
+    start: Placement,
+    full: Bands,
+    effort: Effort,
+    rng: np.random.Generator,
+    near: Ints | None = None,
+    *,
+    holds_leaders: bool = False,
 ) -> Placement:
     """One search. With `near` it begins with these lists, and only brings brokers into the `full` bands."""
     problem, goal = frame.problem, frame.goal
@@ -102,6 +114,8 @@ def _trial(
     pinned = (start.replicas >= 0) & ~start.free
     placement = placement_of(frame, lists, origin, pinned, spent(problem, lists))
     placement.crowding.spare = start.crowding.spare if near is None else 0
+    if holds_leaders:
+        placement.crowding.leaders = TopicLeaders(problem, placement.replicas[:, 0])
     if effort.crowds:
         placement.crowding.in_total = effort.givers * effort.several
     give_back(placement, full)

@@ -155,8 +155,8 @@ class Outside:
             now = placement.loads[there, DISK]
             legal &= now + net <= np.maximum(placement.disk_limit[there], now)
             crowds |= ~np.broadcast_to(placement.crowding.allows(rows, here, there[:, None]), (len(rows), 1))[:, 0]
-        topics = placement.crowding.topic
-        legal &= ~crowds | (topics[mine // placement.width] == topics[theirs // placement.width])
+        rows, others = mine // placement.width, theirs // placement.width
+        legal &= ~crowds | placement.crowding.exchanges_evenly(rows, held[mine], others, held[theirs])
         return legal
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, band, distance
@@ -17,6 +19,7 @@ from kafka_rebalance.planning.problem.arrays import (
     widened,
 )
 from kafka_rebalance.planning.problem.loads import leader_loads, leader_weights
+from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 from kafka_rebalance.planning.search.frame import FoundLists, Frame
 from kafka_rebalance.planning.search.placement import Budget, Limit
 
@@ -24,6 +27,8 @@ _GAIN = -1e-13
 _ROUNDS = 400
 # A narrow aim inside the band lets leaders pass through brokers that are within the band themselves.
 _AIMS = (0.6, 0.3, 0.0)
+# By how much the excess of its topic grows (0, 1, or -1 from the end): what a gain for the bands counts.
+_TOPIC = np.array([1.0, 0.5, 1.5])
 
 
 def with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int, int, int]) -> FoundLists:
@@ -34,21 +39,37 @@ def with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int, 
     (KafkaController.areReplicasInIsr), and it elects preferred leaders from the ISR alone. But the batch would wait as
     long, and the leaders would not be as even as planned.
     """
-    found = _Leaders(frame, replicas, budget, np.random.default_rng([*seed, 1_000]))
-    found.balance()
+    found = _balanced(frame, replicas, budget, seed, topics_first=True)
+    if found.off > 0:
+        # Swaps that also spread topics may lead to where no other swap gains. The tolerance comes before these.
+        other = _balanced(frame, replicas, budget, seed, topics_first=False)
+        found = other if other.off < found.off + _GAIN else found
     lists = np.where(found.movable[:, None], found.lists, replicas)
     return FoundLists(
-        lists, replicas, frame.goal, frame.rule, frame.wanted, frame.targets, found.targets, frame.scale, budget,
+        lists, replicas, frame.goal, frame.rule, frame.wanted, frame.targets, found.targets, frame.scale, found.budget,
         frame.relief,
     )  # fmt: skip
+
+
+def _balanced(
+    frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int, int, int], *, topics_first: bool
+) -> _Leaders:
+    own, rng = replace(budget, reached=set(budget.reached)), np.random.default_rng([*seed, 1_000])
+    found = _Leaders(frame, replicas, own, rng, topics_first)
+    found.balance()
+    return found
 
 
 class _Leaders:
     """Lists while they are re-ordered. Loads and weights are in units of the mean staying broker."""
 
-    def __init__(self, frame: Frame, replicas: Ints, budget: Budget, rng: np.random.Generator) -> None:
+    def __init__(
+        self, frame: Frame, replicas: Ints, budget: Budget, rng: np.random.Generator, topics_first: bool
+    ) -> None:
+        """`topics_first`: of the swaps that gain, those come first that do not spread a topic worse."""
         problem, self.goal = frame.problem, frame.goal
         self.evened, self.leaving, self.budget, self.rng = problem.evened, problem.leaving, budget, rng
+        self.topics_first = topics_first
         self.before = widened(problem.replicas, replicas.shape[1])
         self.movable: Bools = problem.movable & (self.goal.all_leaders | changed_lists(self.before, replicas))
         # The other partitions keep today's leader.
@@ -66,9 +87,12 @@ class _Leaders:
         self.behind = lagging(problem, replicas)  # [row, position]
         may_lead = (self.lists >= 0) & self.evened[self.lists] & ~self.behind
         self.behind[self.movable & self.leaving[self.lists[:, 0]] & ~may_lead[:, 1:].any(axis=1)] = False
+        self.topics = TopicLeaders(problem, self.lists[:, 0])
+        self.most_excess = TopicLeaders(problem, problem.leader).excess
 
     def balance(self) -> None:
         full = self._bands(1.0)
+        self._spread_topics(full, self.most_excess, at_any_price=True)
         for aim in _AIMS:
             bands = self._bands(aim)
             for _ in range(_ROUNDS):
@@ -79,6 +103,15 @@ class _Leaders:
                     break
                 self._swap(rows, positions)
         self._undo(full)
+        # Topics alone are no reason for a plan, so that a cluster within the tolerance stays as it is.
+        if (self.movable & changed_lists(self.before, self.lists)).any():
+            self._spread_topics(full, 0)
+            self._undo(full)
+
+    @property
+    def off(self) -> float:
+        """Squared distance to the bands."""
+        return float(self._far(self._bands(1.0)).sum())
 
     def _bands(self, aim: float) -> Bands:
         bands = band(self.targets / self.unit, self.goal.tolerance * aim)
@@ -89,12 +122,58 @@ class _Leaders:
 
     def _swaps(self, bands: Bands) -> tuple[Ints, Ints]:
         """(rows, positions) whose replica at the position should lead: at most one change per giver and per taker."""
+        concerned = (self._far(bands) > 0) | self.leaving
+        rows = np.flatnonzero(self._may_lose() & (concerned[self.lists] & (self.lists >= 0)).any(axis=1))
+        gain, grown = self._gains(rows, bands)
+        worth = gain * _TOPIC[grown] if self.topics_first else gain
+        worth = np.where(gain < _GAIN, worth, np.inf)
+        never_worse = grown + self.topics.excess <= self.most_excess
+        for allowed in (grown <= 0, never_worse) if self.topics_first else (never_worse,):
+            found = self._one_each(rows, np.where(allowed, worth, np.inf))
+            if len(found[0]):
+                return found
+        return found
+
+    def _spread_topics(self, bands: Bands, down_to: int, *, at_any_price: bool = False) -> None:
+        """Spreads the leaders of topics while no broker gets further outside the bands, unless `at_any_price`."""
+        for _ in range(_ROUNDS):
+            if self.topics.excess <= down_to:
+                return
+            too_many = self.topics.room[self.topics.topic, self.lists[:, 0]] < 0
+            rows = np.flatnonzero(self._may_lose() & too_many)
+            gain, grown = self._gains(rows, bands)
+            possible = np.isfinite(gain) if at_any_price else gain <= -_GAIN
+            found = self._one_each(rows, np.where(possible & (grown < 0), gain, np.inf))
+            if not len(found[0]):
+                passes = self._passes_on()[self.topics.topic[rows][:, None], self.lists[rows]]
+                found = self._one_each(rows, np.where(possible & passes, gain, np.inf))
+            found = self._within_budget(*found, is_asked=False)
+            if not len(found[0]):
+                return
+            self._swap(*found)
+
+    def _passes_on(self) -> Bools:
+        """[topic, broker] Whether the broker leads a partition of the topic that one with room may lead instead."""
+        uneven = np.flatnonzero((self.topics.room < 0).any(axis=1))
+        rows = np.flatnonzero(self._may_lose() & np.isin(self.topics.topic, uneven))
+        topic, lists = self.topics.topic[rows], self.lists[rows]
+        fits = (lists >= 0) & self.evened[lists] & ~self.behind[rows] & (self.topics.room[topic[:, None], lists] > 0)
+        found = np.zeros(self.topics.room.shape, dtype=bool)
+        some = fits[:, 1:].any(axis=1)
+        found[topic[some], lists[some, 0]] = True
+        return found
+
+    def _may_lose(self) -> Bools:
+        """[row] Whether another replica of the list may lead instead of the first."""
+        may_lose: Bools = self.movable & (self.givers | self.leaving)[self.lists[:, 0]]
+        return may_lose
+
+    def _gains(self, rows: Ints, bands: Bands) -> tuple[Floats, Ints]:
+        """[row, position] Change of the distance to the bands if that replica leads, and growth of the topic's excess.
+
+        Infinite if the replica must not lead.
+        """
         lists, far = self.lists, self._far(bands)
-        concerned = (far > 0) | self.leaving
-        may_lose = (self.givers | self.leaving)[lists[:, 0]]
-        rows = np.flatnonzero(self.movable & may_lose & (concerned[lists] & (lists >= 0)).any(axis=1))
-        if not len(rows) or lists.shape[1] < 2:
-            return rows[:0], rows[:0]
         source, weight = lists[rows, 0], self.weights[rows]
         give = distance(self.loads[source] - weight, bands.low[source], bands.high[source]) - far[source]
         # A broker that leaves must lose every leader, and what it still leads is no measure of balance.
@@ -106,27 +185,38 @@ class _Leaders:
             # The leader from before the plan is not a new leader, even out of the ISR.
             in_time = ~self.behind[rows, position] | (target == self.before[rows, 0])
             gain[:, position] = np.where((target >= 0) & self.evened[target] & in_time, give + taken, np.inf)
-        position = gain.argmin(axis=1)
-        value = gain[np.arange(len(rows)), position]
-        better = np.flatnonzero(value < _GAIN)
+        return gain, self.topics.change(rows[:, None], source[:, None], lists[rows])
+
+    def _one_each(self, rows: Ints, value: Floats) -> tuple[Ints, Ints]:
+        """(rows, positions) of the least finite values, [row, position]: at most one per giver and per taker."""
+        position = value.argmin(axis=1) if len(rows) else rows
+        least = value[np.arange(len(rows)), position]
+        better = np.flatnonzero(np.isfinite(least))
         # A little noise in the order keeps rounds from taking the same partitions' side again and again.
-        better = better[np.argsort(value[better] * self.rng.uniform(0.7, 1.3, len(better)), kind="stable")]
+        better = better[np.argsort(least[better] * self.rng.uniform(0.7, 1.3, len(better)), kind="stable")]
         # A broker that leaves gives everything anyway.
-        keep = firsts(source[better]) | self.leaving[source[better]]
-        keep &= firsts(lists[rows[better], position[better]])
+        source, target = self.lists[rows[better], 0], self.lists[rows[better], position[better]]
+        keep = (firsts(source) | self.leaving[source]) & firsts(target)
         if len(better) and not keep.any():
             keep[0] = True
         chosen = better[keep]
         return rows[chosen], position[chosen]
 
-    def _within_budget(self, rows: Ints, positions: Ints) -> tuple[Ints, Ints]:
-        """The first of the swaps that the limit on leader changes allows; spends it."""
+    def _within_budget(self, rows: Ints, positions: Ints, *, is_asked: bool = True) -> tuple[Ints, Ints]:
+        """The first of the swaps that the limits on leader changes and on the topics' excess allow; spends them.
+
+        `is_asked`: the plan falls short if the limit on leader changes stops one.
+        """
+        sources, targets = self.lists[rows, 0], self.lists[rows, positions]
+        grown = self.topics.change(rows, sources, targets)
+        fits = (grown <= 0) | (self.topics.excess + np.cumsum(np.maximum(grown, 0)) <= self.most_excess)
+        rows, positions = rows[fits], positions[fits]
         most, old = self.budget.max_leader_changes, self.before[rows, 0]
         becomes = (self.lists[rows, positions] != old).astype(np.int64)
         change = becomes - (self.lists[rows, 0] != old)
         if most is not None:
             fits = self.budget.leader_changes + np.cumsum(np.maximum(change, 0)) <= most
-            if not fits.all():
+            if is_asked and not fits.all():
                 self.budget.reached.add(Limit.LEADER_CHANGES)
             fits |= change <= 0
             rows, positions, change = rows[fits], positions[fits], change[fits]
@@ -138,6 +228,7 @@ class _Leaders:
         old, new = self.lists[rows, 0], self.lists[rows, positions]
         for values in (self.lists, self.behind):
             values[rows, 0], values[rows, positions] = values[rows, positions], values[rows, 0]
+        self.topics.move(rows, old, new)
         np.subtract.at(self.loads, old, self.weights[rows])
         np.add.at(self.loads, new, self.weights[rows])
 
@@ -149,6 +240,8 @@ class _Leaders:
             pair = [int(self.lists[row, 0]), int(old_leaders[row])]
             low, high = bands.low[pair], bands.high[pair]
             after = self.loads[pair] + np.stack([-self.weights[row], self.weights[row]])
-            if (distance(after, low, high) - distance(self.loads[pair], low, high)).sum() <= 1e-13:
+            grown = self.topics.change(np.array([row]), *np.array(pair)[:, None])[0]
+            gained = (distance(after, low, high) - distance(self.loads[pair], low, high)).sum() <= 1e-13
+            if gained and grown <= 0:
                 self._swap(np.array([row]), np.flatnonzero(self.lists[row] == pair[1])[:1])
                 self.budget.leader_changes -= 1

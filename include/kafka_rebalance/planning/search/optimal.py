@@ -2,7 +2,7 @@
 
 Variables: y[partition, broker], whether the partition has a replica there, for partitions that may move and brokers
 that the plan evens. What cannot move is a constant. Rows: replica counts, the rack rule, the bands of replica loads,
-disks, limits. Leaders are no part of it: lists are re-ordered afterwards, which copies nothing.
+disks, limits. Leaders are mostly no part of it: lists are re-ordered afterwards, which copies nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.problem.loads import BYTES_IN, DISK, replica_loads
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.rack_rule import domains_of, in_racks, rack_rule
+from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 from kafka_rebalance.planning.search.frame import Frame
 
 # The other jobs ask for less than balance, or for more than one place for a replica.
@@ -71,6 +72,7 @@ class Optimum:
     within: Within | None = None  # None: there are no lists
     not_ruled_out: float = 0.0  # the share of their bytes that other lists may save
     keeps_headroom: bool = False  # among lists that bring nothing to disks beyond disk_headroom
+    spreads_leaders: bool = False  # among lists in whose best order topics have no more excess leaders than now
 
 
 def applies(problem: Problem) -> bool:
@@ -87,14 +89,18 @@ def is_covered(problem: Problem, most: int) -> bool:
     return covered and not confined and 0 < variables <= most and solver.available()
 
 
-def fewest_bytes(frame: Frame) -> Optimum:
+def fewest_bytes(frame: Frame, *, spreads_leaders: bool = False) -> Optimum:
     """The lists within the tolerance that copy the fewest bytes.
+
+    With `spreads_leaders` they have an order in which topics have no more excess leaders than now.
 
     If there are none, the lists that are least beyond it, by one replica at most, and each broker by no more than it
     must. If bytes in rule these out as well, only disks and replicas count, because disks outrank bytes in.
     """
     program = ListProgram(frame)
     program.add_limits()
+    if spreads_leaders:
+        program.add_leaders()
     tolerance = frame.goal.tolerance
     asked = band(frame.targets, tolerance)
     heaviest = np.minimum(frame.weights.max(axis=0), frame.targets.max(axis=0))
@@ -115,8 +121,9 @@ def fewest_bytes(frame: Frame) -> Optimum:
         if found.x is not None:
             lists = program.lists(found.x > 0.5)
             if found.optimal:
-                return Optimum(lists, Proof.PROVEN, within, _GAP, full)
-            return Optimum(lists, Proof.BEST_FOUND, within, 1 - found.bound / max(found.cost, 1e-12))
+                return Optimum(lists, Proof.PROVEN, within, _GAP, full, spreads_leaders)
+            rest = 1 - found.bound / max(found.cost, 1e-12)
+            return Optimum(lists, Proof.BEST_FOUND, within, rest, spreads_leaders=spreads_leaders)
         impossible = found.infeasible
     return Optimum(None, Proof.NONE_EXISTS if impossible else Proof.NONE_FOUND)
 
@@ -145,6 +152,7 @@ class ListProgram:
         self.crowd_topic, self.crowd_broker = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         self._crowd_of, self._crowd_rows = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         self._crowd_room = np.zeros(0)
+        self._leading = 0  # columns of leaders and of excess leaders, the last ones
         self._add_lists()
 
     def solved(self, bands: Bands) -> solver.Solution:
@@ -164,16 +172,16 @@ class ListProgram:
         low, high = (np.concatenate(parts) for parts in zip(*self._limits, strict=True))
         del self._entries[kept:], self._limits[kept:]
         self._rows = rows
-        crowds = len(self._crowd_room)
+        further = len(self._crowd_room) + self._leading
         return solver.Program(
-            np.concatenate([cost, np.zeros(crowds)]),
-            np.concatenate([self._takes().ravel(), np.full(crowds, np.inf)]),
+            np.concatenate([cost, np.zeros(further)]),
+            np.concatenate([self._takes().ravel(), np.full(further, np.inf)]),
             low,
             high,
             row,
             column,
             value,
-            np.arange(len(cost) + crowds) < len(cost),
+            np.arange(len(cost) + further) < len(cost),
         )
 
     def least_beyond(self, asked: Bands, most: Bands) -> Bands | None:
@@ -223,7 +231,8 @@ class ListProgram:
     def lists(self, chosen: Bools) -> Ints:
         """[partition row, position] The lists of a solution. New replicas take the positions of those that leave."""
         result = self._frame.problem.replicas.copy()
-        for number, (row, now) in enumerate(zip(self.partitions, chosen.reshape(self.has.shape), strict=True)):
+        chosen = chosen[: self.has.size].reshape(self.has.shape)
+        for number, (row, now) in enumerate(zip(self.partitions, chosen, strict=True)):
             there = self.brokers[now]
             leaves = (result[row] >= 0) & ~self._stays[number] & ~np.isin(result[row], there)
             result[row, leaves] = self.brokers[now & ~self.has[number]]
@@ -331,6 +340,31 @@ class ListProgram:
             self._add(new, np.repeat(self._sizes, len(self.brokers))[new], -np.inf, settings.max_bytes / self._unit)
         if settings.max_replicas is not None:
             self._add(new, 1.0, -np.inf, float(settings.max_replicas))
+
+    def add_leaders(self) -> None:
+        """Topics have no more excess leaders than now, in the best order of the lists.
+
+        Who leads each partition is a flow, so whole lists have whole leaders without further whole columns.
+        """
+        problem = self._frame.problem
+        now = TopicLeaders(problem, problem.leader)
+        led_by = problem.leader[self.partitions]
+        some = np.flatnonzero((replication(self._lists) > 1) & (problem.evened | problem.leaving)[led_by])
+        topic = now.topic[self.partitions[some]]
+        # [topic, broker] what the partitions that are looked at may lead
+        fits = now.room.astype(np.float64)
+        np.add.at(fits, (topic, led_by[some]), 1.0)
+        topics, of_topic = np.unique(topic, return_inverse=True)
+        leads = self.has.size + np.arange(len(some) * len(self.brokers)).reshape(len(some), -1)
+        excess = leads.size + self.has.size + np.arange(len(topics) * len(self.brokers)).reshape(len(topics), -1)
+        self._leading = leads.size + excess.size
+        self._add(leads, 1.0, 1.0, 1.0)
+        held = np.stack([leads.ravel(), self._columns[some].ravel()], axis=1)
+        self._add(held, np.array([1.0, -1.0]), -np.inf, 0.0)
+        rows = self._rows + np.arange(excess.size).reshape(excess.shape)
+        self._entries.append((rows[of_topic].ravel(), leads.ravel(), np.ones(leads.size)))
+        self._add(excess.reshape(-1, 1), -1.0, -np.inf, fits[topics][:, self.brokers].ravel())
+        self._add(excess.reshape(1, -1), 1.0, -np.inf, float(now.excess))
 
     def _fixed(self) -> Floats:
         """[evened broker, resource] The load there of replicas that are no variables."""

@@ -109,8 +109,7 @@ def _exchange_options(
     crowds = placement.crowding
     take_fits = crowds.allows(rows_in, other, mine[:, None])[:, 0]
     give_fits = crowds.allows(rows_out, mine, other[:, None])[:, 0]
-    # If two replicas of one topic change places, nothing is more crowded.
-    swap_fits = (take_fits & give_fits) | (crowds.topic[rows_in] == crowds.topic[rows_out])
+    swap_fits = (take_fits & give_fits) | crowds.exchanges_evenly(rows_in, other, rows_out, mine)
     cost_in, cost_out = _cost(placement, theirs, mine), _cost(placement, ours, other)
     loads, low, high = placement.loads, bands.low, bands.high
     base = distance(loads[other], low[other], high[other]) + distance(loads[broker], low[broker], high[broker])

@@ -105,6 +105,7 @@ def rebuilt(
                 differs = (trial.replicas != best.replicas) & mask[best.replicas]
                 _place(trial, np.flatnonzero(differs.ravel()), best.replicas)
         fits = trial.crowding.spare >= min(0, best.crowding.spare) and not trial.budget.exceeded()
+        fits &= trial.crowding.excess_leaders <= best.crowding.excess_leaders
         # Replicas that went home together may have found their room taken, and gain too little to leave again.
         fits &= best.too_full or not trial.too_full
         if fits and any(key < least for key, least in zip(keys, best_keys, strict=True)):

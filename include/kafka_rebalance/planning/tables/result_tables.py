@@ -54,6 +54,8 @@ _SUMMARY_TYPES = {
     "rack_violations": pa.int64(),
     "crowded_replicas_before": pa.int64(),
     "crowded_replicas": pa.int64(),
+    "excess_leaders_before": pa.int64(),
+    "excess_leaders": pa.int64(),
     "batches": pa.int64(),
     "makespan_seconds": pa.float64(),
     "makespan_bound_seconds": pa.float64(),

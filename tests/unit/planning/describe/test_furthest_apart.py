@@ -13,6 +13,7 @@ from kafka_rebalance.planning.describe.move_reasons import Reasons
 from kafka_rebalance.planning.problem.arrays import Floats, Ints
 from kafka_rebalance.planning.problem.loads import LEADERS, METRICS, known_metrics
 from kafka_rebalance.planning.problem.moved_lists import MovedLists
+from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 
 TOLERANCE, EDGE = 0.1, 1e-3
@@ -47,7 +48,8 @@ def test_a_reason_names_the_pair_with_the_largest_gap_and_one_outside_its_band_f
     relative = rng.choice(SHARES, (6, len(METRICS)))
     rows = np.flatnonzero((after != problem.replicas).any(axis=1))
     lists = MovedLists(problem.replicas[rows], after[rows], problem.leader[rows], problem.size_bytes[rows])
-    found = Reasons(problem, relative, TOLERANCE, after).of(rows, lists, np.zeros(len(rows), dtype=bool))
+    led = TopicLeaders(problem, problem.leader)
+    found = Reasons(problem, relative, TOLERANCE, after, led).of(rows, lists, np.zeros(len(rows), dtype=bool))
     known = [k for k, metric in enumerate(METRICS) if metric in known_metrics(problem)]
     led = {int(after[row, 0]) for row in range(8) if after[row, 0] != before[row][0]}
     received = {broker for row in range(8) for broker in after[row].tolist() if broker not in before[row]}
