@@ -30,7 +30,7 @@ from kafka_rebalance.report.candidate.csv_files import brokers_file, moves_file
 from kafka_rebalance.report.candidate.fullest_log_dirs import amount
 from kafka_rebalance.report.candidate.kafka_json_files import plan_file, rollback_file
 from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES
-from kafka_rebalance.report.candidate.risk import way_back_words
+from kafka_rebalance.report.candidate.risk import broker_loss_changes, way_back_words
 from kafka_rebalance.report.candidate.search_query import MOST_TEXT, SORTS, MovesPage
 from kafka_rebalance.report.first_screen.headline import headline
 from kafka_rebalance.report.first_screen.looks import limits_sum, looks_of, moves_sum
@@ -325,6 +325,7 @@ def _environment() -> Environment:
         kept=_kept,
         whole=lambda value: value.replace(" ", "\N{NO-BREAK SPACE}").replace("–", "–\N{ZERO WIDTH SPACE}"),
         way_back=way_back_words,
+        loss_changes=broker_loss_changes,
         figure=lambda figure: f"{figure.value}, {figure.word}",
         moves_sum=moves_sum,
         limits_sum=limits_sum,

@@ -210,3 +210,53 @@ class WorstCase:
     min_insync_unknown: int  # partitions
     under_now: int  # partitions below min.insync.replicas with every broker up
     under_after: int | None = None  # and once the plan has run; None: an older version did not count them
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkAfterLoss:
+    """The broker that sends most for its share once `lost` is gone and others lead its partitions.
+
+    `over_share` is a multiple of its share of all that is sent. `network_bytes_per_second` is None if it is unknown.
+    """
+
+    lost: int
+    broker: int
+    over_share: float
+    bytes_per_second: int
+    network_bytes_per_second: int | None
+
+    @property
+    def used_share(self) -> float | None:
+        """The share of its network that it uses."""
+        whole = self.network_bytes_per_second
+        return self.bytes_per_second / whole if whole else None
+
+
+@dataclass(frozen=True, slots=True)
+class DiskAfterLoss:
+    """The disk that is fullest once the replicas of `lost` have been copied anew to the rest of its rack."""
+
+    lost: int
+    broker: int
+    used_bytes: int
+    capacity_bytes: int
+
+    @property
+    def used_share(self) -> float:
+        return self.used_bytes / self.capacity_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AfterLoss:
+    """The worst loss of one broker for each resource; None if it cannot be known, or if no other takes over."""
+
+    network: NetworkAfterLoss | None
+    disk: DiskAfterLoss | None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoss:
+    """What the loss of one broker does to the others: today, and after the plan."""
+
+    before: AfterLoss
+    after: AfterLoss

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka_rebalance.documents.json_files import PROPOSALS, JsonFile, Time, omitted
 from kafka_rebalance.documents.proposals.candidate_figures import (
+    BrokerLoss,
     FurtherRuns,
     HeldUp,
     LessEven,
@@ -56,6 +57,7 @@ class ProposedCandidate:
     rack_limits: tuple[str, ...] = ()  # how even the brokers can be within these racks
     groups: tuple[MoveGroup, ...] = ()
     worst_case: WorstCase | None = omitted()
+    broker_loss: BrokerLoss | None = omitted()
     way_back: WayBack | None = omitted()
     held_up: HeldUp | None = omitted()
     log_dirs: LogDirPeaks | None = omitted()

@@ -21,6 +21,7 @@ from kafka_rebalance.planning.batches.schedule import schedule
 from kafka_rebalance.planning.batches.timetable import held_up
 from kafka_rebalance.planning.bounds.simple_bound import makespan_bound, moved_bytes_bound
 from kafka_rebalance.planning.bounds.targets import leader_targets
+from kafka_rebalance.planning.describe.broker_loss import broker_loss
 from kafka_rebalance.planning.describe.cost_of_receivers import cost_of_receivers
 from kafka_rebalance.planning.describe.log_dir_peaks import log_dir_peaks
 from kafka_rebalance.planning.describe.move_reasons import Reasons, move_groups, rack_limits
@@ -187,7 +188,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         rack_limits(problem, found.rule, reachable),
         consequences(problem, found.replicas, planned.moves)
         | {"timetable": planned.timetable, "further_runs": _further_runs(problem, found, asked, reached, after)}
-        | {"stays_behind": staying}
+        | {"stays_behind": staying, "broker_loss": broker_loss(problem, end.lists(problem), leaders)}
         | ({"since_last": since_last(problem.proposed[name], end)} if name in problem.proposed else {})
         | ({"is_proven": True} if found.is_proven else {}),
     )

@@ -23,6 +23,12 @@ class Ending:
     beyond: int  # elections above `max_leader_changes`
     impossible: int  # partitions whose first replica is not in sync now, or must not lead by `brokers_out`
 
+    def lists(self, problem: Problem) -> Ints:
+        """The lists after the plan: one that stays keeps its order."""
+        width = max(self.replicas.shape[1], problem.replicas.shape[1])
+        now, was = (widened(lists, width) for lists in (self.replicas, problem.replicas))
+        return np.where(self.changed[:, None], now, was)
+
     def leaders(self, problem: Problem) -> Ints:
         """The first replica of each partition in the plan, and today's leader of the others."""
         leaders: Ints = np.where(self.changed | self.elected, self.replicas[:, 0], problem.leader)

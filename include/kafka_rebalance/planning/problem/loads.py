@@ -48,11 +48,17 @@ def bytes_out(problem: Problem, replicas: Ints, leaders: Ints) -> Floats | None:
     If it is unknown what consumers read, they count as one reader of all that is written, as for the throttle `auto`
     (`execution.throttle.auto_rate.traffic`). The planner's own metric leaves them out then.
     """
+    sent = sent_bytes(problem, replicas)
+    return None if sent is None else leader_loads(leaders, sent[:, None], len(problem.brokers))[:, 0]
+
+
+def sent_bytes(problem: Problem, replicas: Ints) -> Floats | None:
+    """[partition row] Bytes a second that its leader sends, as `bytes_out` counts them; None likewise."""
     if problem.bytes_in is None:
         return None
     read = problem.bytes_in if problem.bytes_out is None else problem.bytes_out
-    sent = (replication(replicas) - 1) * problem.bytes_in + read
-    return leader_loads(leaders, sent[:, None], len(problem.brokers))[:, 0]
+    sent: Floats = (replication(replicas) - 1) * problem.bytes_in + read
+    return sent
 
 
 def loads_now(problem: Problem) -> Floats:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.documents.proposals.candidate_figures import Course, Loss, WorstCase
+from kafka_rebalance.documents.proposals.candidate_figures import (
+    BrokerLoss,
+    Course,
+    DiskAfterLoss,
+    Loss,
+    NetworkAfterLoss,
+    WorstCase,
+)
 from kafka_rebalance.documents.proposals.proposals import ProposedCandidate
 from kafka_rebalance.execution.eta import with_controller
-from kafka_rebalance.report.units import Named, about, format_bytes, format_count
+from kafka_rebalance.report.units import Named, about, format_bytes, format_count, format_factor, format_share
 
 
 def worst_case_words(worst: WorstCase, named: Named) -> tuple[str, ...]:
@@ -14,6 +21,60 @@ def worst_case_words(worst: WorstCase, named: Named) -> tuple[str, ...]:
     if worst.broker is not None and worst.min_insync_unknown:
         brokers.append(f"Not counted: {_partitions(worst.min_insync_unknown)} with unknown min.insync.replicas.")
     return (" ".join(brokers), *_rack_words(worst.rack, named))
+
+
+def broker_loss_words(loss: BrokerLoss) -> str:
+    """How far the loss of one broker loads the others, today and after the plan; empty if nobody knows."""
+    said = []
+    network, disk = _networks(loss), _disks(loss)
+    if network is not None:
+        of_what, (now, then) = _sends(*network)
+        said.append(
+            f"Without one broker, the busiest other sends {now} of {of_what} today ({_pair(network[0])}), and {then} "
+            f"afterwards ({_pair(network[1])})."
+        )
+    if disk is not None:
+        now, then = (format_share(one.used_share) for one in disk)
+        said.append(
+            f"New copies of its replicas in the same rack fill the fullest disk to {now} today ({_pair(disk[0])}), and "
+            f"to {then} afterwards ({_pair(disk[1])})."
+        )
+    return " ".join(said)
+
+
+def broker_loss_changes(loss: BrokerLoss | None) -> tuple[tuple[str, str, str], ...]:
+    """(what, today, after the plan) of the worst loss of one broker, where it is known."""
+    if loss is None:
+        return ()
+    found = []
+    network, disk = _networks(loss), _disks(loss)
+    if network is not None:
+        of_what, (now, then) = _sends(*network)
+        found.append((f"busiest, of {of_what}", now, then))
+    if disk is not None:
+        found.append(("fullest disk", format_share(disk[0].used_share), format_share(disk[1].used_share)))
+    return tuple(found)
+
+
+def _networks(loss: BrokerLoss) -> tuple[NetworkAfterLoss, NetworkAfterLoss] | None:
+    now, then = loss.before.network, loss.after.network
+    return None if now is None or then is None else (now, then)
+
+
+def _disks(loss: BrokerLoss) -> tuple[DiskAfterLoss, DiskAfterLoss] | None:
+    now, then = loss.before.disk, loss.after.disk
+    return None if now is None or then is None else (now, then)
+
+
+def _sends(now: NetworkAfterLoss, then: NetworkAfterLoss) -> tuple[str, tuple[str, str]]:
+    """(of what, the parts of it today and afterwards)"""
+    if now.used_share is None or then.used_share is None:
+        return "its fair share", (format_factor(now.over_share), format_factor(then.over_share))
+    return "its network", (format_share(now.used_share), format_share(then.used_share))
+
+
+def _pair(one: NetworkAfterLoss | DiskAfterLoss) -> str:
+    return f"broker {one.broker} without broker {one.lost}"
 
 
 def way_back_words(candidate: ProposedCandidate) -> str:

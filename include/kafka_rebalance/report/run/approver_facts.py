@@ -11,7 +11,7 @@ from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_p
 from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, above_least_words
 from kafka_rebalance.report.candidate.fullest_log_dirs import fullest_words
-from kafka_rebalance.report.candidate.risk import worst_case_words
+from kafka_rebalance.report.candidate.risk import broker_loss_words, worst_case_words
 from kafka_rebalance.report.run.diagnosis import otherwise_words, why_words
 from kafka_rebalance.report.run.recurring_windows import policy_window_words
 from kafka_rebalance.report.run.run_report import RunReport
@@ -57,12 +57,13 @@ class Brief:
 def brief(report: RunReport, named: Named = str) -> Brief:
     """About the candidate in focus. `named` quotes the names of racks and topics."""
     focus, outlook = report.focus, report.outlook
-    worst = focus.worst_case if focus is not None else None
+    worst, loss = (None, None) if focus is None else (focus.worst_case, focus.broker_loss)
+    lost = broker_loss_words(loss) if loss is not None else ""
     return Brief(
         why_words(outlook, report.settings.job) if outlook is not None else (),
         otherwise_words(outlook, report.settings.job, worst, named) if outlook is not None else (),
         _verdict(report, focus, named) if focus is not None else (),
-        worst_case_words(worst, named) if worst is not None else (),
+        (*(worst_case_words(worst, named) if worst is not None else ()), *filter(None, [lost])),
         _cost(report, focus) if focus is not None else (),
     )
 
