@@ -194,7 +194,7 @@ def render_page(
         recommendation=recommendation_words(report),
         less_even={c.name: less_even_words(c) for c in report.candidates},
         further_runs={c.name: further_runs_words(report, c) for c in report.candidates},
-        scatter=candidates_plot(report.candidates),
+        scatter=candidates_plot(report.candidates, report.recommended),
         events_shown=EVENTS_SHOWN,
         refresh_seconds=REFRESH_SECONDS if report.state.changes_by_itself else ANSWER_SECONDS,
         title=f"Rebalance of {report.connection_id}",

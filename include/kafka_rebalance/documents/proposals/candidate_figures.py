@@ -260,3 +260,11 @@ class BrokerLoss:
 
     before: AfterLoss
     after: AfterLoss
+
+
+@dataclass(frozen=True, slots=True)
+class CutPlan:
+    """The plan if it stopped after these bytes. `off`: how far the furthest broker is off its fair share."""
+
+    bytes: int
+    off: float

@@ -12,6 +12,7 @@ from typing import Any
 from kafka_rebalance.documents.json_files import PROPOSALS, JsonFile, Time, omitted
 from kafka_rebalance.documents.proposals.candidate_figures import (
     BrokerLoss,
+    CutPlan,
     FurtherRuns,
     HeldUp,
     LessEven,
@@ -65,6 +66,7 @@ class ProposedCandidate:
     further_runs: FurtherRuns | None = omitted(NOT_ESTIMATED)  # None: no limit on bytes keeps it outside the tolerance
     stays_behind: tuple[StaysBehind, ...] | None = omitted()
     since_last: SinceLast | None = omitted()  # None: the last proposal did not have this candidate, or there was none
+    evenness_by_bytes: tuple[CutPlan, ...] = omitted(())  # of `balanced`, from now to the whole plan
     is_proven: bool = omitted(False)  # that no plan of its kind copies 0.1 % fewer bytes
 
 

@@ -15,14 +15,17 @@ from kafka_rebalance.documents.proposals.candidate_figures import FurtherRuns, L
 from kafka_rebalance.documents.proposals.move_reason import MoveReason, encode_reasons
 from kafka_rebalance.model.candidate import Candidate, Move, Status, candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.settings import BALANCED
 from kafka_rebalance.planning.batches.batch_order import DiskUse, ranks_of
 from kafka_rebalance.planning.batches.controller_bytes import rewrites, too_large
 from kafka_rebalance.planning.batches.schedule import schedule
 from kafka_rebalance.planning.batches.timetable import held_up
+from kafka_rebalance.planning.bounds.bands import band
 from kafka_rebalance.planning.bounds.simple_bound import makespan_bound, moved_bytes_bound
 from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.broker_loss import broker_loss
 from kafka_rebalance.planning.describe.cost_of_receivers import cost_of_receivers
+from kafka_rebalance.planning.describe.evenness_by_bytes import evenness_by_bytes
 from kafka_rebalance.planning.describe.log_dir_peaks import log_dir_peaks
 from kafka_rebalance.planning.describe.move_reasons import Reasons, move_groups, rack_limits
 from kafka_rebalance.planning.describe.planned_elections import Ending, ending
@@ -127,7 +130,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         much = f"The plan changes {leader_changes:,} leaders, but max_leader_changes is {most:,}"
         return infeasible(problem, name, f"{much}. Raise the limit, or ask for less.")
     found = replace(found, replicas=end.replicas)
-    leaders = end.leaders(problem)
+    final, leaders = end.lists(problem), end.leaders(problem)
     before, after = loads_now(problem), all_loads(problem, found.replicas, leaders)
     reachable = np.hstack([found.targets * found.scale, found.leader_targets])
     was_broken = violations(found.rule, problem.replicas)
@@ -173,6 +176,9 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
     status, note = status_and_note(problem, found, end, off, broken, peak, used, limited)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
     candidate = Candidate(name, digest, status, planned.moves, note, summary)
+    by_bytes = (
+        evenness_by_bytes(problem, final, leaders, band(reachable, own.goal.tolerance)) if name == BALANCED else ()
+    )
     staying = stays_behind(problem, found.replicas, moves_replicas=found.goal.moves_replicas)
     return DescribedCandidate(
         candidate,
@@ -188,7 +194,8 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         rack_limits(problem, found.rule, reachable),
         consequences(problem, found.replicas, planned.moves)
         | {"timetable": planned.timetable, "further_runs": _further_runs(problem, found, asked, reached, after)}
-        | {"stays_behind": staying, "broker_loss": broker_loss(problem, end.lists(problem), leaders)}
+        | {"stays_behind": staying, "broker_loss": broker_loss(problem, final, leaders)}
+        | {"evenness_by_bytes": by_bytes}
         | ({"since_last": since_last(problem.proposed[name], end)} if name in problem.proposed else {})
         | ({"is_proven": True} if found.is_proven else {}),
     )

@@ -1,4 +1,7 @@
-"""The candidates as a small SVG: the bytes that each copies, against how uneven it leaves the cluster."""
+"""The candidates as a small SVG: the bytes that each copies, against how uneven it leaves the cluster.
+
+If the plan has the curve of one candidate that stops after a part of its bytes, this is the line.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+from kafka_rebalance.documents.proposals.candidate_figures import CutPlan
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, furthest_off, off_share
 from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, Plot, drawn, scale_of, set_ticks
 from kafka_rebalance.report.units import format_bytes, format_share
 
-FEWEST = 4  # candidates; fewer are clearer in the table alone
+FEWEST = 4  # candidates; without a curve fewer are clearer in the table alone
 _HEIGHT_INCHES = 2.9
 _NAME_POINTS = 10
 TODAY = "today"
@@ -26,10 +30,11 @@ class Point:
     off: float
 
 
-def candidates_plot(candidates: Sequence[CandidateReport]) -> Plot | None:
-    """None if there are few candidates, or if the scores of one are not known."""
+def candidates_plot(candidates: Sequence[CandidateReport], recommended: str | None = None) -> Plot | None:
+    """None if there are few candidates and no curve, or if the scores of one are not known."""
     possible = [candidate for candidate in candidates if candidate.status != "infeasible"]
-    if len(possible) < FEWEST:
+    cut = next((candidate for candidate in possible if candidate.evenness_by_bytes), None)
+    if cut is None and len(possible) < FEWEST:
         return None
     points = []
     for candidate in possible:
@@ -39,14 +44,20 @@ def candidates_plot(candidates: Sequence[CandidateReport]) -> Plot | None:
         points.append(Point(candidate.name, candidate.moved_bytes, off))
     before = furthest_off([before for _, before, _ in possible[0].spreads])
     today = () if before is None else (Point(TODAY, 0, before),)
-    best = front_points(points)
+    best, curve = front_points(points), () if cut is None else cut.evenness_by_bytes
     named = ", ".join(f"{p.name} {format_bytes(p.copied_bytes)} and {format_share(p.off)}" for p in (*today, *points))
+    line, words = "the line joins candidates that no other beats in both", ""
+    if cut is not None:
+        line = f"the line is {cut.name}, stopped after a part of its bytes; no other beats a diamond in both"
+        parts = ", ".join(f"{format_bytes(one.bytes)} and {format_share(one.off)}" for one in curve)
+        words = f" {cut.name}, stopped after a part of its bytes: {parts}."
+    chosen = "" if recommended is None else f" Recommended is {recommended}."
     return Plot(
         "Bytes copied against what is left uneven",
-        "the line joins candidates that no other beats in both",
-        partial(draw_candidates, (*today, *points), tuple(point.name for point in best)),
+        line,
+        partial(draw_candidates, (*today, *points), tuple(point.name for point in best), curve, recommended),
         f"Bytes copied, and how far the furthest broker is from its fair share in the end: {named}. No other "
-        f"beats {', '.join(point.name for point in best)} in both.",
+        f"beats {', '.join(point.name for point in best)} in both.{words}{chosen}",
     )
 
 
@@ -99,17 +110,24 @@ def _overlap(one: _Box, other: _Box) -> float:
 
 
 @lru_cache(maxsize=64)
-def draw_candidates(points: tuple[Point, ...], best: tuple[str, ...]) -> str:
-    """The SVG: a filled diamond for each of `best`, joined by a line, and a hollow circle for each other."""
+def draw_candidates(
+    points: tuple[Point, ...], best: tuple[str, ...], curve: tuple[CutPlan, ...] = (), recommended: str | None = None
+) -> str:
+    """The SVG: a filled diamond for each of `best`, and a hollow circle for each other.
+
+    The line is the curve, or joins `best` if there is none. A ring surrounds the recommended one.
+    """
     scale, unit = scale_of("bytes", max(point.copied_bytes for point in points))
 
     def draw_in(axes: Any) -> None:
-        joined = sorted((point for point in points if point.name in best), key=lambda point: point.copied_bytes)
+        front = sorted((point for point in points if point.name in best), key=lambda point: point.copied_bytes)
+        joined = [(cut.bytes, cut.off) for cut in curve] or [(point.copied_bytes, point.off) for point in front]
         axes.plot(
-            [point.copied_bytes / scale for point in joined], [100 * point.off for point in joined],
-            color=AFTER, linewidth=1.2, alpha=0.5, zorder=2,
+            [copied / scale for copied, _ in joined], [100 * off for _, off in joined],
+            color=AFTER, linewidth=1.2, alpha=0.5, zorder=2, marker="." if curve else "none", markersize=5,
         )  # fmt: skip
-        most, top = max(point.copied_bytes for point in points) / scale or 1.0, max(100 * p.off for p in points) or 1.0
+        most = max(point.copied_bytes for point in points) / scale or 1.0
+        top = 100 * max([point.off for point in points] + [off for _, off in joined]) or 1.0
         axes.set_xlim(-0.14 * most, 1.14 * most)
         axes.set_ylim(-0.12 * top, 1.16 * top)
         places = [(point.copied_bytes / scale, 100 * point.off) for point in points]
@@ -121,6 +139,11 @@ def draw_candidates(points: tuple[Point, ...], best: tuple[str, ...]) -> str:
                 markerfacecolor=AFTER if on_front else "none", markeredgecolor=AFTER if on_front else BEFORE,
                 markeredgewidth=1.4,
             )  # fmt: skip
+            if point.name == recommended:
+                axes.plot(
+                    *at, linestyle="none", marker="o", markersize=12, markerfacecolor="none", markeredgecolor=AFTER,
+                    markeredgewidth=1.2, zorder=3,
+                )  # fmt: skip
             offset, across, up = names.place(point.name, tuple(axes.transData.transform(at)))
             axes.annotate(
                 point.name, at, xytext=offset, textcoords="offset points", fontsize=_NAME_POINTS, ha=across, va=up,

@@ -58,6 +58,23 @@ def test_fewer_candidates_or_unknown_scores_are_left_to_the_table() -> None:
     assert candidates_plot(report(*FOUR[:3], {**FOUR[3], "status": "infeasible"}).candidates) is None
 
 
+CURVE = [{"bytes": part * 287 * GIB // 4, "off": 1.3 - 0.3125 * part} for part in range(5)]
+
+
+def test_the_curve_of_one_search_is_the_line_and_the_recommended_candidate_is_ringed() -> None:
+    found = report({**FOUR[2], "evenness_by_bytes": CURVE}, FOUR[0])
+    plot = candidates_plot(found.candidates, found.recommended)
+    assert plot is not None, "with a curve, two candidates are enough"
+    assert plot.note.startswith("the line is balanced, stopped after a part of its bytes")
+    assert "its bytes: 0 B and 130 %, 71.8 GiB and 99 %" in plot.description
+    assert plot.description.endswith("287 GiB and 5 %. Recommended is balanced.")
+    without_ring = candidates_plot(found.candidates)
+    assert without_ring is not None
+    marks = [ElementTree.fromstring(base64.b64decode(one.source.split(",")[1])) for one in (plot, without_ring)]
+    counts = [sum(element.tag.endswith("use") for element in mark.iter()) for mark in marks]
+    assert counts[0] == counts[1] + 1
+
+
 def test_the_front_holds_what_none_betters_in_both() -> None:
     points = [Point("a", 0, 0.6), Point("b", 5, 0.2), Point("c", 6, 0.2), Point("d", 5, 0.2), Point("e", 9, 0.1)]
     assert [point.name for point in front_points(points)] == ["a", "b", "d", "e"]
