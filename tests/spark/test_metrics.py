@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,9 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare, run
 from kafka_rebalance.planning.tables.history_table import HISTORY, SAMPLES_SCHEMA, existing_partitions, write_history
+from kafka_rebalance.planning.tables.sample_aggregates import aggregated
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.worst_hour import in_worst_hour
 from kafka_rebalance.spark import job
 from kafka_rebalance.spark.history_rows import newest_days, read_metrics
 from kafka_rebalance.spark.one_file_a_day import merge, publish
@@ -148,6 +151,42 @@ def test_samples_become_figures_that_a_hand_can_check_however_spark_is_spread(
     run(snapshot, here, Settings(), history=content)
     assert (two / "proposals.json").read_bytes() == (here / "proposals.json").read_bytes()
     assert (two / "moves" / "part-0.parquet").read_bytes() == (here / "moves" / "part-0.parquet").read_bytes()
+
+
+def test_spark_finds_the_worst_hour_that_one_process_finds(snapshot: Path, tmp_path: Path, spark: Any) -> None:
+    """Fifteen days of samples an hour apart; each of four partitions has an hour of its own with more bytes in."""
+    hours = range(15 * 24 + 1)
+    busy = {("orders", 0): 30, ("orders", 1): 30, ("audit", 0): 7, ("audit", 1): 160}
+    columns: dict[str, list[Any]] = {name: [] for name in SAMPLES_SCHEMA.names}
+    for number, (key, hour) in enumerate(busy.items(), 1):
+        end = 0
+        for at in hours:
+            row = sample(*key, 10 * end, end, czxid=None)
+            row["observed_at"] = datetime(2026, 11, 2, tzinfo=UTC) + timedelta(hours=at, minutes=7)
+            for name, column in columns.items():
+                column.append(row.get(name))
+            end += 3600 * number * (50 if at % 168 == hour else 1)
+    samples = pa.table(columns, schema=SAMPLES_SCHEMA)
+    ledger, existing = tmp_path / "metrics", existing_partitions(prepare(snapshot, Settings()), snapshot)
+    for day in range(16):  # a file of several samples, as compaction makes it
+        folder = ledger / f"day=2026-11-{2 + day:02}"
+        folder.mkdir(parents=True)
+        pq.write_table(samples.slice(day * 91, 91), folder / "a.parquet")
+    rows = in_worst_hour(aggregated(samples, existing))
+    assert set(rows["worst_hour"].to_pylist()) == {160}
+    here, two = tmp_path / "here", tmp_path / "two"
+    content = write_history(here, rows, 16, [])
+    settings = {"even_at_worst_hour": True}
+    run(snapshot, here, Settings.from_mapping(settings), history=content)
+
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    spark("local[2]", shuffle_partitions=3)
+    asked = ["--snapshot", str(snapshot), "--out", str(two), "--settings", str(tmp_path / "settings.json")]
+    assert job.main([*asked, "--metrics", str(ledger)]) == 0
+    assert (two / HISTORY / "part-0.parquet").read_bytes() == content
+    assert (two / "proposals.json").read_bytes() == (here / "proposals.json").read_bytes()
+    assert json.loads((two / "proposals.json").read_bytes())["history"]["worst_hour"]["hour"] == 160
+    assert job.main(asked) == 2, "no samples were given"
 
 
 def test_too_few_samples_give_spark_no_work(ledger: Path, snapshot: Path) -> None:

@@ -67,6 +67,7 @@ class Policy:
     brokers_out: tuple[int, ...] = ()  # neither emptied nor filled
     rackless_brokers: str = REFUSE  # if others have a rack: refuse to plan, or count them together as one_rack
     more_replicas_than_racks: bool | None = None  # allowed, and then spread as evenly as the racks allow; None: no
+    even_at_worst_hour: bool | None = None  # plans and the nightly check use bytes in of the worst hour; None: no
     internal_topics: bool = False  # whether a run may move `__consumer_offsets` and its like
     approval_expires_after_seconds: int = 86_400  # if nobody has answered, or if the first write comes later
     on_conflict: str = STOP  # if partitions are no longer as approved: `stop`, or `leave_out` these
@@ -139,6 +140,7 @@ class Policy:
             brokers_out=tuple(sorted({*asked.brokers_out, *self.brokers_out})),
             rackless_brokers=self.rackless_brokers,
             more_replicas_than_racks=bool(self.more_replicas_than_racks),
+            even_at_worst_hour=asked.even_at_worst_hour or bool(self.even_at_worst_hour),
             copies_per_broker=min(asked.copies_per_broker, self.copies_per_broker),
             partitions_per_batch=min(asked.partitions_per_batch, self.partitions_per_batch),
             leader_changes_per_batch=min(asked.leader_changes_per_batch, self.leader_changes_per_batch),
@@ -218,6 +220,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "brokers_out": _ids,
     "rackless_brokers": one_of(RACKLESS),
     "more_replicas_than_racks": flag,
+    "even_at_worst_hour": flag,
     "internal_topics": flag,
     "broker_away_after_seconds": integer(1),
     "approval_expires_after_seconds": integer(1, YEAR_SECONDS),

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kafka_rebalance.documents.json_files import TIMINGS, write_json
 from kafka_rebalance.documents.storage import Folder
+from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.settings import OPTIMAL, Settings
 from kafka_rebalance.planning.candidates import chosen, described, searched, searches_of
@@ -36,6 +37,15 @@ def prepare(snapshot_folder: Folder, settings: Settings) -> Problem:
     check_problem(problem)
     check_plan(problem)
     return problem
+
+
+def check_samples_given(settings: Settings, given: bool) -> None:
+    """Raises SettingsError if the settings ask for the ledger's samples, and there are none to be read."""
+    if settings.even_at_worst_hour and not given:
+        raise SettingsError(
+            "even_at_worst_hour needs the ledger's samples, and this plan was given none. Nothing was planned. "
+            "Give --metrics (on Spark) or --history, or leave the setting out."
+        )
 
 
 def offered(problem: Problem) -> tuple[str, ...]:
@@ -85,6 +95,7 @@ def run(
     `history` is the content of a Spark job's `history/part-0.parquet`.
     """
     watch = Stopwatch()
+    check_samples_given(settings, history is not None)
     problem = prepare(snapshot_folder, settings)
     progress(problem_in_words(problem))
     if history is not None:

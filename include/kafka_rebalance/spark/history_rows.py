@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+import numpy as np
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
@@ -27,18 +28,21 @@ from kafka_rebalance.planning.problem.bytes_in_history import MIN_INTERVALS
 from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, SAMPLES_SCHEMA
 from kafka_rebalance.planning.tables.parquet_files import parquet_table
 from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
+from kafka_rebalance.planning.tables.worst_hour import HOURLY, HOURLY_SCHEMA, hour_totals, worst_hour
 from kafka_rebalance.spark.job_driver import said_by
 from kafka_rebalance.spark.ledger import PARQUET, counting, is_compacted, rows_that_count
 
 TASKS_A_CORE = 4
 _FILE = "file"  # the name below the folder
+_HOURS_ALONE = pa.schema([HOURLY_SCHEMA.field(HOURLY)])
+_TOTALS = pa.schema([("totals", pa.list_(pa.int64()))])  # [hour of the week]
 _FOUND = pa.schema([*SAMPLES_SCHEMA, (SOURCE_FILE, pa.string()), (_FILE, pa.string())])
 _DAY = re.compile(r"day=(\d{4}-\d{2}-\d{2})/.+")
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Rows in the columns of HISTORY_SCHEMA, in any order, and the files that they come from."""
+    """Rows for `write_history`, in any order, and the files that they come from."""
 
     rows: pa.Table
     files: int  # that gave samples; a compacted file counts once for each of its sources
@@ -94,7 +98,7 @@ def newest_days(names: Iterable[str], days: int) -> tuple[list[str], list[str]]:
 
 
 def _aggregated_on_spark(samples: DataFrame, existing: pa.Table) -> pa.Table:
-    """What `aggregated` makes of all samples: each task has every sample of its partitions."""
+    """What `aggregated` makes of all samples, in their worst hour: each task has every sample of its partitions."""
     shared = samples.sparkSession.sparkContext.broadcast(existing)
 
     def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -102,8 +106,27 @@ def _aggregated_on_spark(samples: DataFrame, existing: pa.Table) -> pa.Table:
         if found:
             yield from aggregated(pa.Table.from_batches(found), shared.value).to_batches()
 
+    def totals(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = hour_totals(pa.Table.from_batches(batches, _HOURS_ALONE))
+        if found is not None:
+            yield pa.RecordBatch.from_pydict({"totals": [found.tolist()]}, _TOTALS)
+
     columns = samples.drop(SOURCE_FILE, _FILE).repartition("topic", "partition")
-    return columns.mapInArrow(of_task, from_arrow_schema(HISTORY_SCHEMA)).toArrow()
+    rows = columns.mapInArrow(of_task, from_arrow_schema(HOURLY_SCHEMA)).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        by_task = rows.select(HOURLY).mapInArrow(totals, from_arrow_schema(_TOTALS)).collect()
+        hour = worst_hour(np.array(row["totals"], dtype=np.int64) for row in by_task)
+        if hour is None:
+            return rows.select(HISTORY_SCHEMA.names).toArrow()
+        # The driver gets the rates of this hour alone.
+        known = sql.col(HOURLY).isNotNull()
+        in_hour = {
+            "worst_hour": sql.when(known, sql.lit(hour)),
+            "worst_hour_bytes_in_per_second": sql.element_at(HOURLY, hour + 1),
+        }
+        return rows.withColumns(in_hour).drop(HOURLY).toArrow()
+    finally:
+        rows.unpersist()
 
 
 def _read_on_executors(spark: SparkSession, folder: Folder, files: Sequence[str]) -> DataFrame:

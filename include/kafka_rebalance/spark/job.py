@@ -30,6 +30,7 @@ from kafka_rebalance.planning.describe.described_candidate import DescribedCandi
 from kafka_rebalance.planning.planner import (
     Lap,
     Stopwatch,
+    check_samples_given,
     describe_plan,
     finish,
     offered,
@@ -62,6 +63,7 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
     """Reads, proposes on Spark, writes. It opens the session only after all checks that need none."""
     watch = Stopwatch()
     settings = read_settings(options.settings)
+    check_samples_given(settings, options.metrics is not None or options.history is not None)
     out = own_folder(options)
     snapshot = folder_at(options.snapshot)
     problem = prepare(snapshot, settings)

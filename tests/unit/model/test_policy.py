@@ -129,6 +129,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> N
         "brokers_out": (9,),
         "rackless_brokers": "one_rack",
         "more_replicas_than_racks": True,
+        "even_at_worst_hour": True,
         "internal_topics": True,
         "approval_expires_after_seconds": 5,
         "long_pause_seconds": 60,
@@ -166,6 +167,13 @@ def test_a_key_that_is_left_open_changes_no_digest() -> None:
     assert tightened().more_replicas_than_racks is False
     assert tightened({"more_replicas_than_racks": True}).more_replicas_than_racks is False, "a request only tightens"
     assert tightened(more_replicas_than_racks=True).more_replicas_than_racks is True
+
+
+def test_the_worst_hour_counts_if_the_request_or_the_policy_asks_for_it() -> None:
+    assert "even_at_worst_hour" not in policy().to_mapping()
+    assert tightened().even_at_worst_hour is False
+    assert tightened({"even_at_worst_hour": True}).even_at_worst_hour is True
+    assert tightened(even_at_worst_hour=True).even_at_worst_hour is True
 
 
 def tightened(asked: Any = None, *, cluster_bytes: Any = 1000, internal_topics: Any = False, **limits: Any) -> Any:

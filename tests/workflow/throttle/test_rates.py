@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ThrottleError, ThrottleRateError
 from kafka_rebalance.execution.throttle.auto_rate import free_bytes_per_second
+from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, WORST_HOUR_SCHEMA, write_history
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.steps.rebalance.read_report import read_report
 from kafka_rebalance.steps.throttle import lease_files, run_rates
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import config_writes
+from support.plans.small_snapshots import broker_rows, partition_rows
 from support.runs.rebalance_run import CONNECTION, open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run
 
@@ -189,3 +194,17 @@ def test_auto_is_told_from_the_networks_and_kept_with_its_reason(
     assert (network.brokers, network.known, first.broker, first.way) == (4, 4, 1, "out")
     assert (first.used_bytes_per_second, round(free_bytes_per_second(first))) == (4.0 * MB, 36 * MB)
     assert json_files.read_json(made.folder, json_files.SNAPSHOT)["throttle"] == "auto"
+
+
+def test_a_throttle_is_for_every_hour_even_if_the_plan_is_for_the_worst_one(tmp_path: Path) -> None:
+    """In the cluster's worst hour the partition takes 1 byte a second. At other times it takes 900."""
+    (tmp_path / json_files.SNAPSHOT_FOLDER).mkdir()
+    write_snapshot(tmp_path / json_files.SNAPSHOT_FOLDER, broker_rows([1, 2]), partition_rows([[1, 2]]))
+    then = datetime(2026, 11, 1, tzinfo=UTC)
+    row = {"topic": "orders", "partition": 0, "first_at": then, "last_at": then + timedelta(days=20)}
+    row |= {"first_size_bytes": 1, "last_size_bytes": 1, "intervals": 480, "measured_seconds": 20 * 86_400.0}
+    row |= {"p95_bytes_in_per_second": 900.0, "worst_hour": 3, "worst_hour_bytes_in_per_second": 1.0}
+    schema = pa.schema([*HISTORY_SCHEMA, *WORST_HOUR_SCHEMA])
+    write_history(tmp_path, pa.Table.from_pylist([row], schema=schema), 480, [])
+    json_files.write_json(tmp_path, json_files.SETTINGS, {"even_at_worst_hour": True})
+    assert run_rates.measured(tmp_path).written == {("orders", 0): 900.0}

@@ -153,6 +153,18 @@ class RatesFrom:
 
 
 @dataclass(frozen=True, slots=True)
+class WorstHour:
+    """The hour whose bytes in a plan with `even_at_worst_hour` uses, and how much it rests on.
+
+    `weeks` and `samples` are the least of any partition and hour of the week.
+    """
+
+    hour: int | None  # of the week in UTC, 0 from Monday 00:00; None: samples do not tell, so the percentile is used
+    weeks: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryUsed:
     """How much the ledger's samples cover, how old they are, and what was estimated."""
 
@@ -172,6 +184,7 @@ class HistoryUsed:
     at_least: int  # compacted partitions, which may receive more
     expiring_partitions: int
     expiring_bytes: int
+    worst_hour: WorstHour | None = omitted()  # None: the plan did not ask for it
 
 
 @dataclass(frozen=True, slots=True)

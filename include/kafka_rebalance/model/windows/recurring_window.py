@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 EXAMPLES = "'Mon-Fri 22:00-06:00 Europe/Berlin' or 'Fri 22:00-Mon 06:00 Europe/Berlin'"
 HORIZON = timedelta(days=56)  # nobody looks further ahead
 
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _WEEK, _DAY = timedelta(days=7), timedelta(days=1)
 _LONGEST_TEXT = 100
 _TIME = "((?:[01][0-9]|2[0-3]):[0-5][0-9])"
@@ -120,9 +120,9 @@ def _days(named: str) -> frozenset[int]:
 
 
 def _number(day: str) -> int:
-    if day.capitalize() not in _DAYS:
-        raise ValueError(f"has the day {day!r}, which is not one of {', '.join(_DAYS)} or daily, as in {EXAMPLES}")
-    return _DAYS.index(day.capitalize())
+    if day.capitalize() not in DAYS:
+        raise ValueError(f"has the day {day!r}, which is not one of {', '.join(DAYS)} or daily, as in {EXAMPLES}")
+    return DAYS.index(day.capitalize())
 
 
 def _zone(name: str) -> ZoneInfo:

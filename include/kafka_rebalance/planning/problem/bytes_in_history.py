@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.proposals import HistoryUsed, RatesFrom
+from kafka_rebalance.documents.proposals.proposals import HistoryUsed, RatesFrom, WorstHour
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 
 # With less, a 95th percentile may be chance. The samples have to cover a day, with its night and noon.
@@ -42,6 +42,11 @@ class History:
     lifetime_ms: Floats  # 0: the aggregation knew no time limit
     lifetime_bytes: Floats  # appended within `lifetime_ms` before the last sample
     lifetime_known: Bools
+    worst_hour: int | None  # of the week in UTC, 0 from Monday 00:00; None: the samples do not tell hours apart
+    in_worst_hour: Bools  # its bytes in of this hour are known
+    worst_hour_bytes_in: Floats  # the mean of all weeks, bytes a second
+    weeks: Floats  # for which every hour of the week was measured
+    samples_an_hour: Floats  # the least of any hour of the week
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,29 +74,36 @@ def with_history(problem: Problem, retention: Retention, history: History) -> Pr
     """The problem with what history knows better than one snapshot, and an account of it in `history`.
 
     Bytes in are the 95th percentile of at least MIN_INTERVALS over MIN_SECONDS, else the snapshot's, else estimated.
-    They stay unknown if they are unknown for all partitions. Bytes to copy stay the snapshot's. The disk load to
-    balance leaves out what retention will have deleted.
+    With `even_at_worst_hour`, they are those of this hour, if the samples tell hours apart; partitions without are
+    estimated as others are. They stay unknown if they are unknown for all partitions. Bytes to copy stay the
+    snapshot's. The disk load to balance leaves out what retention will have deleted.
     """
     at = _rows_of(problem, history)
     enough = at >= 0
     enough[enough] &= (history.intervals[at[enough]] >= MIN_INTERVALS) & (
         history.measured_seconds[at[enough]] >= MIN_SECONDS
     )
-    own = retention.bytes_in_known & ~enough
+    at_one_hour = problem.settings.even_at_worst_hour and history.worst_hour is not None
+    measured, of_history = enough, history.bytes_in
+    if at_one_hour:
+        measured, of_history = at >= 0, history.worst_hour_bytes_in
+        measured[measured] &= history.in_worst_hour[at[measured]]
+    own = retention.bytes_in_known & ~measured
     rates = np.zeros(len(at)) if problem.bytes_in is None else np.where(own, problem.bytes_in, 0.0)
-    rates[enough] = history.bytes_in[at[enough]]
-    rates, by_topic, by_cluster = _estimated(problem, rates, enough | own)
+    rates[measured] = of_history[at[measured]]
+    rates, by_topic, by_cluster = _estimated(problem, rates, measured | own)
     lasting = _lasting(problem, retention, history, at, enough)
     account = HistoryUsed(
         **_samples(problem, history, at),
-        **_coverage(problem, enough, own, by_topic, by_cluster),
-        at_least=int((enough & retention.compacts).sum()),
+        **_coverage(problem, measured, own, by_topic, by_cluster),
+        at_least=int((measured & retention.compacts).sum()),
         expiring_partitions=int((lasting < problem.size_bytes).sum()),
         expiring_bytes=int(((problem.size_bytes - lasting) * replication(problem.replicas)).sum()),
+        worst_hour=_hour(history, at[measured]) if problem.settings.even_at_worst_hour else None,
     )
     return replace(
         problem,
-        bytes_in=rates if (enough | own).any() else None,
+        bytes_in=rates if (measured | own).any() else None,
         lasting_bytes=lasting,
         growth_bytes_per_day=_growth(history, at),
         history=account,
@@ -190,6 +202,14 @@ def _samples(problem: Problem, history: History, at: Ints) -> dict[str, Any]:
         "unreadable_files": len(history.unreadable),
         "unreadable_first": history.unreadable[:FILES_NAMED],
     }
+
+
+def _hour(history: History, used: Ints) -> WorstHour:
+    """The hour, with the least samples and weeks of the rows in use."""
+    if history.worst_hour is None or not len(used):
+        return WorstHour(hour=None, weeks=0.0, samples=0)
+    weeks, samples = history.weeks[used].min(), history.samples_an_hour[used].min()
+    return WorstHour(hour=history.worst_hour, weeks=round(float(weeks), 2), samples=int(samples))
 
 
 def _growth(history: History, at: Ints) -> Floats | None:

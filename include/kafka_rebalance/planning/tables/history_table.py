@@ -18,6 +18,7 @@ from kafka_rebalance.planning.tables.parquet_files import parquet_table, read_pa
 from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
 
 HISTORY = "history"  # the folder, beside moves and scores
+HOURS = 168  # of a week
 _TIME = pa.timestamp("us", tz="UTC")
 # Each snapshot writes one sample of each partition to the ledger's table `metrics`.
 SAMPLES_SCHEMA = pa.schema(
@@ -49,6 +50,15 @@ HISTORY_SCHEMA = pa.schema(
         ("p95_bytes_in_per_second", pa.float64()),
         ("lifetime_ms", pa.int64()),
         ("lifetime_bytes", pa.int64()),
+    ]
+)
+# Further columns, if the samples tell the hours of the week apart. `tables.worst_hour` says which hour it is.
+WORST_HOUR_SCHEMA = pa.schema(
+    [
+        ("worst_hour", pa.int32()),  # 0 begins on Monday at 00:00 UTC; the same in all rows; null: not measured
+        ("worst_hour_bytes_in_per_second", pa.float64()),
+        ("weeks", pa.float64()),  # for which every hour of the week was measured
+        ("samples_an_hour", pa.int64()),  # the least of any hour of the week
     ]
 )
 # The part of the snapshot for Spark: the partitions, and for how long their records count.
@@ -103,7 +113,9 @@ def write_history(folder: Folder, table: pa.Table, files: int, unreadable: Seque
 
     `files` is the number of the ledger's files that gave samples; `unreadable` names the files that gave none.
     """
-    rows = table.select(HISTORY_SCHEMA.names).cast(HISTORY_SCHEMA)
+    hours = WORST_HOUR_SCHEMA if "worst_hour" in table.column_names else ()
+    schema = pa.schema([*HISTORY_SCHEMA, *hours])
+    rows = table.select(schema.names).cast(schema)
     rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     metadata = {_FILES: str(files), _UNREADABLE: json.dumps(sorted(unreadable))}
     return write_table(folder / HISTORY, rows.replace_schema_metadata(metadata))
@@ -125,6 +137,12 @@ def read_history(content: bytes, where: str) -> History:
     partition = columns.integers("partition")
     columns.check_keys(topic, partition)
     lifetime_bytes, lifetime_known = columns.amounts("lifetime_bytes", required=True)
+    hour, in_hour = columns.amounts("worst_hour")
+    if len(hours := np.unique(hour[in_hour])) > 1 or (hours >= HOURS).any():
+        raise ArtifactError(
+            f"{where} names {len(hours)} worst hours, or one that is none of the week. Nothing was planned. Let a "
+            "Spark job with --metrics write it again."
+        )
     return History(
         digest=digest_of_bytes(content),
         files=files,
@@ -142,6 +160,11 @@ def read_history(content: bytes, where: str) -> History:
         lifetime_ms=columns.amounts("lifetime_ms", required=True)[0],
         lifetime_bytes=lifetime_bytes,
         lifetime_known=lifetime_known,
+        worst_hour=int(hours[0]) if len(hours) else None,
+        in_worst_hour=in_hour,
+        worst_hour_bytes_in=columns.amounts("worst_hour_bytes_in_per_second")[0],
+        weeks=columns.amounts("weeks")[0],
+        samples_an_hour=columns.amounts("samples_an_hour")[0],
     )
 
 

@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 from kafka_rebalance.planning.problem.arrays import Floats, Ints
 from kafka_rebalance.planning.tables.checked_columns import one_array
 from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA
+from kafka_rebalance.planning.tables.worst_hour import HOURLY_SCHEMA, hourly_columns
 
 DAYS = 28  # four weeks have each weekday four times; older samples no longer describe the cluster
 PERCENTILE = 0.95
 
 
 def aggregated(samples: pa.Table, existing: pa.Table) -> pa.Table:
-    """HISTORY_SCHEMA's columns for the partitions that exist (EXISTING_SCHEMA) and have samples (SAMPLES_SCHEMA).
+    """HOURLY_SCHEMA's columns for the partitions that exist (EXISTING_SCHEMA) and have samples (SAMPLES_SCHEMA).
 
     An interval lies between two samples of one topic (of one creation, if that is known) whose offsets did not fall.
     Its bytes in are the appended records times the bytes of a record. These are size / (end offset - first offset), as
@@ -83,7 +84,8 @@ def _figures(existing: pa.Table, of: Ints, at: Ints, end: Floats, start: Floats,
         "lifetime_ms": at_table["lifetime_ms"],
         "lifetime_bytes": pa.array(young_bytes.astype(np.int64), mask=~is_known),
     }
-    return pa.table([columns[name] for name in HISTORY_SCHEMA.names], names=HISTORY_SCHEMA.names).cast(HISTORY_SCHEMA)
+    columns |= hourly_columns(group[told], at[told], microseconds[told], appended[told], len(begins))
+    return pa.table([columns[name] for name in HOURLY_SCHEMA.names], names=HOURLY_SCHEMA.names).cast(HOURLY_SCHEMA)
 
 
 def _percentile(group: Ints, values: Floats, weights: Floats, groups: int) -> Floats:

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kafka_rebalance.documents.proposals.proposals import HistoryUsed
+from kafka_rebalance.documents.proposals.proposals import HistoryUsed, WorstHour
+from kafka_rebalance.model.windows.recurring_window import DAYS
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_share
 
 
 def history_line(account: HistoryUsed, observed_at: datetime) -> str:
     """From `history` in proposals.json; `observed_at` is the time of the snapshot. It holds no name of the cluster."""
     given = account.partitions
+    worst = account.worst_hour
     samples = format_count(account.samples, "sample", "samples")
     if account.unreadable_files:
         files = format_count(account.unreadable_files, "file", "files")
         samples += f"; {files} of the ledger could not be read"
     parts = [f"too little history to say ({samples})"]
     if given.history:
+        measure = "95th percentile" if worst is None or worst.hour is None else _hour(worst, worst.hour)
         parts = [
-            f"95th percentile of {account.days:.3g} days ({samples}{_age(account, observed_at)}) for "
+            f"{measure} of {account.days:.3g} days ({samples}{_age(account, observed_at)}) for "
             f"{format_share(account.share_of_partitions)} of the partitions, which hold "
             f"{format_share(account.share_of_bytes)} of the bytes"
         ]
+    if worst is not None and worst.hour is None:
+        parts.append("the samples do not show each hour of the week in two weeks, so no worst hour is known")
     for count, what in (
         (given.snapshot, "as in the snapshot"),
         (given.topic, "estimated from their topic"),
@@ -36,6 +41,14 @@ def history_line(account: HistoryUsed, observed_at: datetime) -> str:
     if account.expiring_bytes:
         parts.append(f"{format_bytes(account.expiring_bytes)} expire first, so the plan does not count them as staying")
     return "; ".join(parts)
+
+
+def _hour(worst: WorstHour, hour: int) -> str:
+    day, of_day = divmod(hour, 24)
+    return (
+        f"mean of {DAYS[day]} {of_day:02}:00-{(of_day + 1) % 24:02}:00 UTC, the hour of the week with most bytes in "
+        f"(each hour from at least {format_count(worst.samples, 'sample', 'samples')} in {worst.weeks:.3g} weeks),"
+    )
 
 
 def _age(account: HistoryUsed, observed_at: datetime) -> str:

@@ -23,6 +23,7 @@ from kafka_rebalance.planning.tables import history_table
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.worst_hour import in_worst_hour
 from kafka_rebalance.steps.clusters import VERDICT
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
@@ -46,7 +47,10 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     """Snapshot, scores, audit and verdict. Leaves snapshot and verdict.json in the run's folder, and ledger rows."""
     deployment, run_id = inputs.deployment, inputs.run.run_id
     policy = deployment.read_policy(connection_id)
-    settings = Settings(more_replicas_than_racks=bool(policy and policy.more_replicas_than_racks))
+    settings = Settings(
+        more_replicas_than_racks=bool(policy and policy.more_replicas_than_racks),
+        even_at_worst_hour=bool(policy and policy.even_at_worst_hour),
+    )
     folder, _ = create_run_folder(deployment, connection_id, inputs.run)
     connection = deployment.read_connection(connection_id)
     try:
@@ -114,7 +118,7 @@ def _with_history(
     samples = pa.concat_tables([known.table, pa.Table.from_pylist(tonight, schema=history_table.SAMPLES_SCHEMA)])
     existing = history_table.existing_partitions(problem, snapshot).drop_columns("lifetime_ms")
     existing = existing.append_column("lifetime_ms", pa.nulls(len(existing), pa.int64()))  # it looks at rates alone
-    rows = aggregated(samples, existing)
+    rows = in_worst_hour(aggregated(samples, existing))
     content = history_table.write_history(folder, rows, known.files + 1, known.unreadable)
     return history_table.planned_with(problem, snapshot, content, history_table.HISTORY)
 

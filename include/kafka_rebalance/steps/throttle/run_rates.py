@@ -28,7 +28,8 @@ NETWORKS_LISTED = 20
 class Measured(NamedTuple):
     """The replicas of every partition, and the bytes per second written to it and read from it, as the plan had them.
 
-    Written bytes are the 95th percentile of the ledger's samples, as in planning; None: not measured.
+    Written bytes are the 95th percentile of the ledger's samples; None: not measured. They are so with
+    `even_at_worst_hour` too: a copy must keep up with its own partition in every hour.
     """
 
     replicas: Mapping[TopicPartition, tuple[int, ...]]
@@ -40,7 +41,7 @@ def measured(folder: RunFolder) -> Measured:
     """Read from the snapshot's tables and the history: slow on a large cluster, so read it once."""
     settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
     snapshot, history = folder / json_files.SNAPSHOT_FOLDER, folder / HISTORY / PART
-    problem = read_problem(snapshot, settings)
+    problem = read_problem(snapshot, replace(settings, even_at_worst_hour=False))
     found = read_if_there(history)
     if found is not None:
         problem = planned_with(problem, snapshot, found, str(history))

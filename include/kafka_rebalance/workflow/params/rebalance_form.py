@@ -151,6 +151,12 @@ REBALANCE_PARAMS: dict[str, Param] = {
         "fewest_bytes: the cheapest that does the job. The policy may ask for fewest_bytes too.",
         _TUNING,
     ),
+    "even_at_worst_hour": flag(
+        "Even at the worst hour",
+        "Bytes in are those of the hour of the week in which the cluster takes most, not each partition's own 95th "
+        "percentile. The ledger needs a sample an hour, for two weeks. The policy may ask for it too.",
+        _TUNING,
+    ),
     "tolerance": number(
         _DEFAULT.tolerance,
         "Tolerance",

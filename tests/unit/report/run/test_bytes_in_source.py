@@ -65,6 +65,20 @@ def partitions(**counts: int) -> dict[str, int]:
             + "; 3.00 GiB expire first, so the plan does not count them as staying",
         ),
         (
+            {"worst_hour": {"hour": 47, "weeks": 2.0, "samples": 2}},
+            MEASURED.replace(
+                "95th percentile",
+                "mean of Tue 23:00-00:00 UTC, the hour of the week with most bytes in "
+                "(each hour from at least 2 samples in 2 weeks),",
+            ),
+        ),
+        (
+            {"worst_hour": {"hour": None, "weeks": 0.0, "samples": 0}},
+            MEASURED.replace(
+                "; 12", "; the samples do not show each hour of the week in two weeks, so no worst hour is known; 12"
+            ),
+        ),
+        (
             {"last_at": "2026-05-03T11:12:10+00:00"},
             MEASURED.replace("samples)", "samples, the newest 3 h 20 min older than the snapshot)"),
         ),

@@ -1,0 +1,104 @@
+"""The worst hour: the hour of the week, in UTC, in which all partitions together receive most bytes.
+
+Loads of one moment can be compared. The sum of each partition's own peak, of whichever hour, never happens.
+Sums are whole bytes a second, so that they are the same in whatever order Spark's tasks add them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
+from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, HOURS, WORST_HOUR_SCHEMA
+
+# A longer interval does not say in which hour its records came. A missed sample makes two hours of one.
+LONGEST_HOURS = 2
+MIN_WEEKS = 2  # one week alone may be a holiday, or a repair
+
+HOURLY = "hourly_bytes_in_per_second"
+HOURLY_SCHEMA = pa.schema(
+    [
+        *HISTORY_SCHEMA,
+        *(WORST_HOUR_SCHEMA.field(name) for name in ("weeks", "samples_an_hour")),
+        (HOURLY, pa.list_(pa.float64())),  # [hour of the week]; null: not every hour was measured for MIN_WEEKS
+    ]
+)
+
+_HOUR_US = 3_600_000_000
+_MONDAY = 72  # the hours from a Monday to 1970-01-01, a Thursday
+
+
+def hourly_columns(group: Ints, ends_at: Ints, length: Ints, appended: Floats, groups: int) -> dict[str, pa.Array]:
+    """What HOURLY_SCHEMA adds to HISTORY_SCHEMA, one row for each of `groups`.
+
+    All others are [interval]: its group, its end and length in microseconds, and the bytes appended in it. These are
+    spread evenly over the interval. `weeks` and `samples_an_hour` are those of the hour that has least.
+    """
+    short = length <= LONGEST_HOURS * _HOUR_US
+    group, ends_at, length, appended = group[short], ends_at[short], length[short], appended[short]
+    begins_at = ends_at - length
+    cells = groups * HOURS
+    taken, measured = np.zeros(cells), np.zeros(cells, dtype=np.int64)
+    intervals = np.zeros(cells, dtype=np.int64)
+    for later in range(LONGEST_HOURS + 1):
+        hour = begins_at // _HOUR_US + later
+        inside = np.minimum(ends_at, (hour + 1) * _HOUR_US) - np.maximum(begins_at, hour * _HOUR_US)
+        held = inside > 0
+        cell = (group * HOURS + (hour + _MONDAY) % HOURS)[held]
+        taken += np.bincount(cell, (appended * inside / np.maximum(length, 1))[held], cells)
+        measured += np.bincount(cell, inside[held], cells).astype(np.int64)  # below 2**53, so exact
+        intervals += np.bincount(cell, minlength=cells)
+    by_hour = measured.reshape(groups, HOURS)
+    least = by_hour.min(axis=1)
+    known = least >= MIN_WEEKS * _HOUR_US
+    rates = (taken.reshape(groups, HOURS)[known] * 1e6 / by_hour[known]).ravel()
+    return {
+        "weeks": pa.array(least / _HOUR_US),
+        "samples_an_hour": pa.array(intervals.reshape(groups, HOURS).min(axis=1)),
+        HOURLY: _lists(rates, known),
+    }
+
+
+def _lists(values: Floats, known: Bools) -> pa.Array:
+    """[row] The next HOURS values where known, else null."""
+    offsets = np.r_[0, np.cumsum(known) * HOURS].astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values), mask=pa.array(~known))
+
+
+def hour_totals(rows: pa.Table) -> Ints | None:
+    """[hour of the week] Bytes a second of all rows with rates by hour; None if there is no such row."""
+    values = pc.list_flatten(pc.drop_null(rows[HOURLY])).to_numpy()
+    if not len(values):
+        return None
+    totals: Ints = np.rint(values.reshape(-1, HOURS)).astype(np.int64).sum(axis=0)
+    return totals
+
+
+def worst_hour(totals: Iterable[Ints]) -> int | None:
+    """The hour with the largest sum, the first of equal ones; None without totals."""
+    known = list(totals)
+    return int(np.sum(known, axis=0).argmax()) if known else None
+
+
+def in_worst_hour(rows: pa.Table) -> pa.Table:
+    """HISTORY_SCHEMA's columns of HOURLY_SCHEMA's; and WORST_HOUR_SCHEMA's, if the samples tell hours apart."""
+    totals = hour_totals(rows)
+    return rows.select(HISTORY_SCHEMA.names) if totals is None else in_hour(rows, worst_hour([totals]))
+
+
+def in_hour(rows: pa.Table, hour: int | None) -> pa.Table:
+    """The same in a given hour."""
+    if hour is None:
+        return rows.select(HISTORY_SCHEMA.names)
+    known = pc.is_valid(rows[HOURLY])
+    rates = pc.list_element(pc.if_else(known, rows[HOURLY], None), hour)
+    return (
+        rows.drop_columns(HOURLY)
+        .append_column("worst_hour", pc.if_else(known, pa.scalar(hour, pa.int32()), pa.scalar(None, pa.int32())))
+        .append_column("worst_hour_bytes_in_per_second", rates)
+        .select([*HISTORY_SCHEMA.names, *WORST_HOUR_SCHEMA.names])
+    )
