@@ -28,6 +28,8 @@ HOURLY_SCHEMA = pa.schema(
     ]
 )
 
+_FEWEST_INTERVALS = MIN_WEEKS * HOURS // LONGEST_HOURS  # with less, some hour is not known for MIN_WEEKS
+_GROUPS_AT_ONCE = 4096
 _HOUR_US = 3_600_000_000
 _MONDAY = 72  # the hours from a Monday to 1970-01-01, a Thursday
 
@@ -35,13 +37,33 @@ _MONDAY = 72  # the hours from a Monday to 1970-01-01, a Thursday
 def hourly_columns(group: Ints, ends_at: Ints, length: Ints, appended: Floats, groups: int) -> dict[str, pa.Array]:
     """What HOURLY_SCHEMA adds to HISTORY_SCHEMA, one row for each of `groups`.
 
-    All others are [interval]: its group, its end and length in microseconds, and the bytes appended in it. These are
-    spread evenly over the interval. `weeks` and `samples_an_hour` are those of the hour that has least.
+    All others are [interval], by group: its group, its end and length in microseconds, and the bytes appended in it.
+    These are spread evenly over the interval. `weeks` and `samples_an_hour` are those of the hour that has least; 0 for
+    a group with too few intervals to know all hours.
     """
     short = length <= LONGEST_HOURS * _HOUR_US
-    group, ends_at, length, appended = group[short], ends_at[short], length[short], appended[short]
-    begins_at = ends_at - length
-    cells = groups * HOURS
+    short &= (np.bincount(group[short], minlength=groups) >= _FEWEST_INTERVALS)[group]
+    which, group = np.unique(group[short], return_inverse=True)
+    ends_at, length, appended = ends_at[short], length[short], appended[short]
+    weeks, samples, known = np.zeros(groups), np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=bool)
+    rates = [np.zeros(0)]
+    for first in range(0, len(which), _GROUPS_AT_ONCE):  # all at once would take 4 kB for each
+        of = which[first : first + _GROUPS_AT_ONCE]
+        rows = slice(*np.searchsorted(group, (first, first + len(of))))
+        taken, measured, counts = _by_hour(group[rows] - first, ends_at[rows], length[rows], appended[rows], len(of))
+        least = measured.min(axis=1)
+        weeks[of], samples[of], known[of] = least / _HOUR_US, counts.min(axis=1), least >= MIN_WEEKS * _HOUR_US
+        rates.append((taken[known[of]] * 1e6 / measured[known[of]]).ravel())
+    return {
+        "weeks": pa.array(weeks),
+        "samples_an_hour": pa.array(samples),
+        HOURLY: _lists(np.concatenate(rates), known),
+    }
+
+
+def _by_hour(group: Ints, ends_at: Ints, length: Ints, appended: Floats, groups: int) -> tuple[Floats, Ints, Ints]:
+    """[group, hour of the week] (bytes, microseconds, intervals)."""
+    begins_at, cells = ends_at - length, groups * HOURS
     taken, measured = np.zeros(cells), np.zeros(cells, dtype=np.int64)
     intervals = np.zeros(cells, dtype=np.int64)
     for later in range(LONGEST_HOURS + 1):
@@ -52,15 +74,8 @@ def hourly_columns(group: Ints, ends_at: Ints, length: Ints, appended: Floats, g
         taken += np.bincount(cell, (appended * inside / np.maximum(length, 1))[held], cells)
         measured += np.bincount(cell, inside[held], cells).astype(np.int64)  # below 2**53, so exact
         intervals += np.bincount(cell, minlength=cells)
-    by_hour = measured.reshape(groups, HOURS)
-    least = by_hour.min(axis=1)
-    known = least >= MIN_WEEKS * _HOUR_US
-    rates = (taken.reshape(groups, HOURS)[known] * 1e6 / by_hour[known]).ravel()
-    return {
-        "weeks": pa.array(least / _HOUR_US),
-        "samples_an_hour": pa.array(intervals.reshape(groups, HOURS).min(axis=1)),
-        HOURLY: _lists(rates, known),
-    }
+    shape = groups, HOURS
+    return taken.reshape(shape), measured.reshape(shape), intervals.reshape(shape)
 
 
 def _lists(values: Floats, known: Bools) -> pa.Array:

@@ -15,6 +15,7 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.tables import worst_hour as module
 from kafka_rebalance.planning.tables.history_table import (
     EXISTING_SCHEMA,
     HISTORY_SCHEMA,
@@ -86,6 +87,15 @@ def test_a_sample_within_an_hour_gives_both_hours_their_part() -> None:
     table = history_of(late, partitions=1)
     assert table["worst_hour"].to_pylist() == [NOON]
     assert table["worst_hour_bytes_in_per_second"].to_pylist() == pytest.approx([0.75 * 100 + 0.25 * 10])
+
+
+def test_partitions_that_are_looked_at_in_several_parts_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = [sampled(0, at_noon), sampled(1, on_tuesday, 100), sampled(2, on_tuesday), sampled(3, at_noon)]
+    whole = history_of(*every, partitions=4)
+    assert whole["worst_hour"].to_pylist() == [NOON, None, NOON, NOON]
+    for size in (1, 2):
+        monkeypatch.setattr(module, "_GROUPS_AT_ONCE", size)
+        assert history_of(*every, partitions=4).equals(whole)
 
 
 @pytest.mark.parametrize(
