@@ -19,7 +19,7 @@ from kafka_rebalance.spark import job
 
 pytestmark = pytest.mark.long
 
-CASES = [("add", 0.1, 0.99), ("add", 0.02, 0.99), ("drain", 0.1, 0.95), ("drain", 0.02, 0.9), ("skew", 0.1, 0.95)]
+CASES = [("add", 0.1, 0.98), ("add", 0.02, 0.98), ("drain", 0.1, 0.95), ("drain", 0.02, 0.9), ("skew", 0.1, 0.95)]
 THROUGH_SPARK = ("add", 0.1)
 
 

@@ -37,7 +37,7 @@ class Clock:
     def __init__(self) -> None:
         self.now = BEGIN.timestamp()
         self.meanwhile: Callable[[], object] = lambda: None  # what happens while somebody sleeps
-        self.time = self.monotonic = self.perf_counter = lambda: self.now
+        self.time = self.monotonic = self.perf_counter = self.process_time = lambda: self.now
 
     def sleep(self, seconds: float) -> None:
         self.now += max(seconds, STEP_SECONDS)

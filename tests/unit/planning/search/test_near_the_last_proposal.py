@@ -61,7 +61,7 @@ def drawn(scenario: str, seed: int) -> Cluster:
 
 @pytest.mark.parametrize(
     ("scenario", "job", "most"),
-    [("add", "balance", 0.95), ("drain", "balance", 0.95), ("skew", "balance", 0.8), ("add", "relieve", 0.9)],
+    [("add", "balance", 0.93), ("drain", "balance", 0.95), ("skew", "balance", 0.8), ("add", "relieve", 0.9)],
 )
 @pytest.mark.parametrize("name", NAMES)
 def test_sizes_that_change_by_a_hundredth_leave_nearly_all_lists(
