@@ -145,7 +145,7 @@ def test_nothing_waits_for_what_another_version_does_not_name() -> None:
 
 def test_a_wait_says_what_it_waits_for() -> None:
     early = Wait("kafka_eu", "/runs/one/1", Pause((3,), reasons=("one", "two")), not_before=UNTIL)
-    assert early.words == "The run writes nothing before 2026-11-21T06:00:00+00:00"
+    assert early.words == "The run writes nothing before 2026-11-21 06:00 UTC"
     assert Wait("kafka_eu", "/runs/one/1", Pause((3,), reasons=("one", "two"))).words == "one two"
 
 

@@ -49,6 +49,7 @@ def test_a_reason_names_the_pair_with_the_largest_gap_and_one_outside_its_band_f
     rows = np.flatnonzero((after != problem.replicas).any(axis=1))
     lists = MovedLists(problem.replicas[rows], after[rows], problem.leader[rows], problem.size_bytes[rows])
     led_now = TopicLeaders(problem, problem.leader)
+    led_now.room[:] = 0  # no broker leads too many partitions of the topic: that is a reason of its own
     found = Reasons(problem, relative, TOLERANCE, after, led_now).of(rows, lists, np.zeros(len(rows), dtype=bool))
     known = [k for k, metric in enumerate(METRICS) if metric in known_metrics(problem)]
     led = {int(after[row, 0]) for row in range(8) if after[row, 0] != before[row][0]}
