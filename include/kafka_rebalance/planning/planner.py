@@ -108,16 +108,22 @@ def run(
         searching = watch.lap(name)
         plans.append(described(problem, name, found))
         watch.note(name, searching, watch.lap(name))
-        progress(describe_plan(plans[-1]))
-    return finish(out_folder, problem, plans, watch)
+        progress(f"candidate {name} is planned")
+    return finish(out_folder, problem, plans, watch, progress)
 
 
 def finish(
-    out_folder: Folder, problem: Problem, found: Sequence[DescribedCandidate], watch: Stopwatch
+    out_folder: Folder,
+    problem: Problem,
+    found: Sequence[DescribedCandidate],
+    watch: Stopwatch,
+    progress: Callable[[str], None],
 ) -> tuple[DescribedCandidate, ...]:
-    """Writes tables, proposals and timings. Returns the plans as written, with sharper bounds."""
+    """Tells the plans and writes tables, proposals and timings. Returns the plans as told, with sharper bounds."""
     plans = tuple(with_sharper_bound(problem, plan) for plan in found)
     watch.lap("bounds")
+    for plan in plans:
+        progress(describe_plan(plan))
     write_results(out_folder, problem, plans)
     watch.lap("write")
     # Outside every digest.

@@ -31,7 +31,6 @@ from kafka_rebalance.planning.planner import (
     Lap,
     Stopwatch,
     check_samples_given,
-    describe_plan,
     finish,
     offered,
     prepare,
@@ -91,9 +90,7 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
         searched = iter(propose_on(spark, problem, [name for name in names if name not in exact], watch))
         plans = [exact[name].result() if name in exact else next(searched) for name in names]
     watch.lap("propose")
-    for plan in plans:
-        say(describe_plan(plan))
-    finish(out, problem, plans, watch)
+    finish(out, problem, plans, watch, say)
 
 
 def propose_on(
