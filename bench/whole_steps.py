@@ -28,7 +28,7 @@ from kafka_rebalance.planning.write_results import write_results
 PARTS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("reasons and lists", description, ("_moves",)),
     ("znodes", description, ("rewrites",)),
-    ("batches: filled", batches, ("pieces", "filled_batches")),
+    ("batches: filled", batches, ("pieces", "filled_batches", "one_after_another")),
     ("batches: made shorter", batches, ("levelled",)),
     ("batches: order, disks, times", batches, ("in_safe_order", "disk_use", "timetable", "bytes_by_batch")),
     ("shortfall, before and after", description, ("off_words", "shortfall", "shortfall_now")),
