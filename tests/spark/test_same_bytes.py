@@ -15,7 +15,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.spark import job
 from support.spark.run_inputs import RESULTS
-from support.spark.standalone import StandaloneCluster, write_program
+from support.spark.standalone import StandaloneCluster, workers_with
 
 pytestmark = pytest.mark.long
 
@@ -34,9 +34,7 @@ def standalone(
 ) -> Iterator[StandaloneCluster]:
     """Two workers."""
     folder = tmp_path_factory.mktemp("standalone")
-    workers = [folder / f"programs-{number}" for number in range(2)]
-    for programs in workers:
-        write_program(programs, PYTHON, sys.executable)
+    workers = workers_with(folder, PYTHON, sys.executable)
     with StandaloneCluster(folder, spark_environment, [[programs] for programs in workers]) as running:
         yield running
 

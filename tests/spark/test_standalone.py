@@ -19,7 +19,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.spark import job
 from support.spark.run_inputs import RESULTS, write_inputs
-from support.spark.standalone import StandaloneCluster, write_program
+from support.spark.standalone import StandaloneCluster, workers_with, write_program
 
 pytestmark = pytest.mark.long
 
@@ -36,9 +36,7 @@ def standalone(
 ) -> Iterator[StandaloneCluster]:
     """Two workers. Both have the Python of these tests by one name. By another, one has a bare Python, one nothing."""
     folder = tmp_path_factory.mktemp("standalone")
-    workers = [folder / f"programs-{number}" for number in range(2)]
-    for programs in workers:
-        write_program(programs, EVERYWHERE, sys.executable)
+    workers = workers_with(folder, EVERYWHERE, sys.executable)
     venv.create(folder / "bare", symlinks=True)
     write_program(workers[0], UNEVEN, str(folder / "bare" / "bin" / "python"))
     with StandaloneCluster(folder, spark_environment, [[programs] for programs in workers]) as running:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from kafka_rebalance.planning.problem.arrays import Ints, Problem, changed_lists
-from kafka_rebalance.planning.problem.loads import REPLICAS, leader_loads, leader_weights, shares
-from kafka_rebalance.planning.rules.crowding import Crowding
+from kafka_rebalance.planning.problem.loads import leader_loads, leader_weights
+from kafka_rebalance.planning.rules.crowding import crowded_replicas
 from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.search.frame import FoundLists
 
@@ -33,17 +33,9 @@ def is_as_good(problem: Problem, near: FoundLists, fresh: FoundLists) -> bool:
         problem, fresh
     ):
         return False
-    broken, crowded = ([measure(problem, found) for found in (near, fresh)] for measure in (_broken, _crowded))
-    before = Crowding(problem.replicas, problem.topic, shares(problem)[:, REPLICAS]).replicas
+    broken = [int(violations(found.rule, found.replicas).sum()) for found in (near, fresh)]
+    before, *crowded = (crowded_replicas(problem, those) for those in (problem.replicas, near.replicas, fresh.replicas))
     return broken[0] <= broken[1] and crowded[0] <= max(before, crowded[1])
-
-
-def _broken(problem: Problem, found: FoundLists) -> int:
-    return int(violations(found.rule, found.replicas).sum())
-
-
-def _crowded(problem: Problem, found: FoundLists) -> int:
-    return Crowding(found.replicas, problem.topic, shares(problem)[:, REPLICAS]).replicas
 
 
 def _leaders_off(problem: Problem, found: FoundLists) -> float:

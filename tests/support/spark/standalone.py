@@ -84,3 +84,11 @@ def write_program(folder: Path, name: str, command: str) -> None:
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     (folder / name).chmod(0o755)
+
+
+def workers_with(folder: Path, name: str, command: str) -> list[Path]:
+    """The folders of programs of two workers, which both have this one."""
+    workers = [folder / f"programs-{number}" for number in range(2)]
+    for programs in workers:
+        write_program(programs, name, command)
+    return workers

@@ -47,9 +47,9 @@ from kafka_rebalance.planning.describe.way_back import batch_of_rows, way_back
 from kafka_rebalance.planning.describe.worst_case import worst_case
 from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, led_first, replication, widened
-from kafka_rebalance.planning.problem.loads import DISK, LEADERS, REPLICAS, all_loads, bytes_out, loads_now, shares
+from kafka_rebalance.planning.problem.loads import DISK, LEADERS, all_loads, bytes_out, loads_now, shares
 from kafka_rebalance.planning.problem.moved_lists import MovedLists, moved_lists
-from kafka_rebalance.planning.rules.crowding import Crowding
+from kafka_rebalance.planning.rules.crowding import crowded_replicas
 from kafka_rebalance.planning.rules.disk_limits import used_bytes
 from kafka_rebalance.planning.rules.rack_rule import broken_now, violations
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
@@ -109,7 +109,7 @@ def infeasible(problem: Problem, name: str, note: str) -> DescribedCandidate:
     """A candidate that is not offered. It has no moves; the note says why."""
     loads = loads_now(problem)
     broken = broken_now(problem)
-    crowded = _crowded(problem, problem.replicas)
+    crowded = crowded_replicas(problem, problem.replicas)
     led = TopicLeaders(problem, problem.leader).excess
     violated = {"rack_violations": broken, "crowded_replicas_before": crowded, "crowded_replicas": crowded}
     violated |= {"excess_leaders_before": led, "excess_leaders": led}
@@ -157,8 +157,8 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         "moved_replicas": int(lists.new.sum()),
         "leader_changes": int(lists.changes_leader.sum()),
         "rack_violations": int(is_broken.sum()),
-        "crowded_replicas_before": _crowded(problem, problem.replicas),
-        "crowded_replicas": _crowded(problem, found.replicas),
+        "crowded_replicas_before": crowded_replicas(problem, problem.replicas),
+        "crowded_replicas": crowded_replicas(problem, found.replicas),
         "excess_leaders_before": TopicLeaders(problem, problem.leader).excess,
         "excess_leaders": TopicLeaders(problem, leaders).excess,
         "batches": planned.batches,
@@ -218,11 +218,6 @@ def _further_runs(
         return None
     left = bytes_left(problem, asked, after[:, DISK])
     return FurtherRuns(max(1, math.ceil(left / most)), left)
-
-
-def _crowded(problem: Problem, replicas: Ints) -> int:
-    """Replicas above the even share of their topic on one broker plus one."""
-    return Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS]).replicas
 
 
 def _cross_rack_bytes(problem: Problem, lists: MovedLists) -> int | None:

@@ -10,7 +10,8 @@ from copy import copy
 
 import numpy as np
 
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
+from kafka_rebalance.planning.problem.loads import REPLICAS, shares
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 
 
@@ -86,3 +87,8 @@ class Crowding:
         self._first[rows[leads]] = targets[leads]
         if self.leaders is not None:
             self.leaders.move(rows[leads], sources[leads], targets[leads])
+
+
+def crowded_replicas(problem: Problem, replicas: Ints) -> int:
+    """Replicas above the even share of their topic on one broker plus one."""
+    return Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS]).replicas
