@@ -19,6 +19,7 @@ import pytest
 from airflow import settings
 from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
+from airflow.models.dag import DagModel
 from airflow.models.dagbag import DBDagBag
 from airflow.models.dagrun import DagRun, get_or_create_dagrun
 from airflow.models.taskinstance import TaskInstance
@@ -55,7 +56,10 @@ class Moment(StrEnum):
 
 
 def bring_dags_in() -> None:
-    """The Dags of this repository in Airflow's database, as its Dag processor puts them there."""
+    """The Dags of this repository in Airflow's database, as its Dag processor puts them there, and unpaused.
+
+    The page of a run says that its Dag is paused, and tests of pages share this database.
+    """
     # Nothing of this has to survive a crash, and a cell of the matrix commits some fifty times.
     event.listen(settings.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
     settings.engine.dispose()
@@ -66,6 +70,8 @@ def bring_dags_in() -> None:
         bag = BundleDagBag(dag_folder=bundle.path, bundle_path=bundle.path, bundle_name=bundle.name)
         assert bag.import_errors == {}
         sync_bag_to_db(bag, bundle.name, bundle.version)
+    with create_session() as session:
+        session.execute(update(DagModel).values(is_paused=False))
 
 
 class Template:

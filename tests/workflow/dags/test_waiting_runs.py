@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
-from sqlalchemy import delete, update
+from sqlalchemy import delete
 
 from support.airflow.control_plane import bring_dags_in
 
@@ -24,13 +23,7 @@ def dags() -> None:
 
 @pytest.fixture(params=["kafka_rebalance", "kafka_rebalance_cancel", "kafka_topics"])
 def dag_id(request: pytest.FixtureRequest) -> Iterator[str]:
-    def pause(is_paused: bool) -> None:
-        with create_session() as session:
-            session.execute(update(DagModel).where(DagModel.dag_id == request.param).values(is_paused=is_paused))
-
-    pause(False)
     yield request.param
-    pause(True)
     with create_session() as session:
         session.execute(delete(DagRun).where(DagRun.dag_id == request.param, DagRun.run_id.like("waits-%")))
         session.execute(delete(DagRun).where(DagRun.dag_id == request.param, DagRun.run_id == "urgent"))
