@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
@@ -27,7 +27,7 @@ from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, 
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.plan_verifier import racks_that_count, verify
 from support.plans.rack_rule import rack_rule_problem
-from support.plans.small_snapshots import Rows, problem_of
+from support.plans.small_snapshots import Rows, partition_rows, problem_of
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
@@ -77,8 +77,16 @@ def test_the_order_of_the_rows_changes_no_move(data: st.DataObject, job: str, cl
     assert one.scores_after == other.scores_after
 
 
+# Nobody stays, and one of those that leave has a rack.
+ALL_LEAVE = (
+    [{"broker": 1, "state": "drain", "rack": "a"}, {"broker": 2, "state": "drain"}],
+    partition_rows([[1], [2]], left_brokers=[None, None]),
+)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=_SLOW)
 @given(clusters(), st.sampled_from([(), ("*",), ("orders",)]), st.booleans(), st.booleans())
+@example(ALL_LEAVE, (), False, False)
 def test_the_masks_allow_exactly_what_the_rules_do(
     cluster: tuple[Rows, Rows], pinned: tuple[str, ...], add: bool, share: bool
 ) -> None:

@@ -99,7 +99,7 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
     counted = problem.staying if shares else problem.registered  # only what stays can hold the other replicas
     named = sorted({rack for rack, here in zip(problem.racks, counted, strict=True) if here and rack is not None})
     has_rack = np.array([rack is not None for rack in problem.racks], dtype=bool)
-    known = bool((has_rack & problem.staying).any() or (named and not problem.staying.any()))
+    known = bool((has_rack & problem.staying).any())
     if known:
         number = {rack: index for index, rack in enumerate(named)}
         without = rackless(problem)
