@@ -68,6 +68,7 @@ class Policy:
     rackless_brokers: str = REFUSE  # if others have a rack: refuse to plan, or count them together as one_rack
     more_replicas_than_racks: bool | None = None  # allowed, and then spread as evenly as the racks allow; None: no
     even_at_worst_hour: bool | None = None  # plans and the nightly check use bytes in of the worst hour; None: no
+    copies_within_racks: bool | None = None  # bytes between racks count twice in the search; None: no
     internal_topics: bool = False  # whether a run may move `__consumer_offsets` and its like
     approval_expires_after_seconds: int = 86_400  # if nobody has answered, or if the first write comes later
     on_conflict: str = STOP  # if partitions are no longer as approved: `stop`, or `leave_out` these
@@ -141,6 +142,7 @@ class Policy:
             rackless_brokers=self.rackless_brokers,
             more_replicas_than_racks=bool(self.more_replicas_than_racks),
             even_at_worst_hour=asked.even_at_worst_hour or bool(self.even_at_worst_hour),
+            copies_within_racks=asked.copies_within_racks or bool(self.copies_within_racks),
             copies_per_broker=min(asked.copies_per_broker, self.copies_per_broker),
             partitions_per_batch=min(asked.partitions_per_batch, self.partitions_per_batch),
             leader_changes_per_batch=min(asked.leader_changes_per_batch, self.leader_changes_per_batch),
@@ -221,6 +223,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "rackless_brokers": one_of(RACKLESS),
     "more_replicas_than_racks": flag,
     "even_at_worst_hour": flag,
+    "copies_within_racks": flag,
     "internal_topics": flag,
     "broker_away_after_seconds": integer(1),
     "approval_expires_after_seconds": integer(1, YEAR_SECONDS),

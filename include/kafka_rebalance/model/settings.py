@@ -18,6 +18,7 @@ _LEFT_OUT_WHEN_OPEN = (
     "new_brokers_only",
     "more_replicas_than_racks",
     "even_at_worst_hour",
+    "copies_within_racks",
 )  # of a digest; earlier versions have no such setting
 
 _PAST = (("trials", 1),)  # of earlier versions, which documents still have, with the only value that is done now
@@ -53,6 +54,7 @@ class Settings:
     rackless_brokers: str = REFUSE  # if others have a rack: refuse to plan, or count them together as one_rack
     more_replicas_than_racks: bool = False  # allowed, and then every rack holds as many of a partition, or one more
     even_at_worst_hour: bool = False  # bytes in are those of the hour of the week in which the cluster takes most
+    copies_within_racks: bool = False  # bytes that are copied between racks count twice in the search
     drain: tuple[int, ...] = ()  # brokers to empty; with job `leaders`, brokers that lead nothing in the end
     replace: Mapping[int, int] = field(default_factory=dict)  # {old: new}: new takes what old holds
     replication_factor: int | None = None  # the new factor, for job `replication_factor`
@@ -294,6 +296,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "rackless_brokers": one_of(RACKLESS),
     "more_replicas_than_racks": flag,
     "even_at_worst_hour": flag,
+    "copies_within_racks": flag,
     "drain": _broker_ids,
     "replace": _replacements,
     "replication_factor": _optional(integer(1, 32767)),

@@ -112,6 +112,7 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[
         settings[limit] = draw(st.integers(0, 10**6 if limit == "max_bytes" else 6))
     settings["topics_out"] = draw(st.sampled_from([[], ["__*"]]))
     settings["pinned_topics"] = draw(st.sampled_from([[], [], ["pay*"]]))
+    settings["copies_within_racks"] = draw(st.booleans())
     settings["rackless_brokers"] = draw(st.sampled_from(["refuse", "one_rack", "one_rack"]))
     settings["more_replicas_than_racks"] = draw(st.sampled_from([False, True]))
     settings["rack_pinned_topics"] = draw(st.sampled_from([[], [], ["orders"], ["*"]]))

@@ -130,6 +130,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> N
         "rackless_brokers": "one_rack",
         "more_replicas_than_racks": True,
         "even_at_worst_hour": True,
+        "copies_within_racks": True,
         "internal_topics": True,
         "approval_expires_after_seconds": 5,
         "long_pause_seconds": 60,
@@ -169,11 +170,12 @@ def test_a_key_that_is_left_open_changes_no_digest() -> None:
     assert tightened(more_replicas_than_racks=True).more_replicas_than_racks is True
 
 
-def test_the_worst_hour_counts_if_the_request_or_the_policy_asks_for_it() -> None:
-    assert "even_at_worst_hour" not in policy().to_mapping()
-    assert tightened().even_at_worst_hour is False
-    assert tightened({"even_at_worst_hour": True}).even_at_worst_hour is True
-    assert tightened(even_at_worst_hour=True).even_at_worst_hour is True
+@pytest.mark.parametrize("key", ["even_at_worst_hour", "copies_within_racks"])
+def test_a_run_does_it_if_the_request_or_the_policy_asks_for_it(key: str) -> None:
+    assert key not in policy().to_mapping()
+    assert getattr(tightened(), key) is False
+    assert getattr(tightened({key: True}), key) is True
+    assert getattr(tightened(**{key: True}), key) is True
 
 
 def tightened(asked: Any = None, *, cluster_bytes: Any = 1000, internal_topics: Any = False, **limits: Any) -> Any:

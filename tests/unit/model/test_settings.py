@@ -41,6 +41,7 @@ def test_every_setting_is_read_and_written() -> None:
         "rackless_brokers": "one_rack",
         "more_replicas_than_racks": True,
         "even_at_worst_hour": True,
+        "copies_within_racks": True,
         "drain": [9],
         "replace": {"4": 5},
         "replication_factor": None,
@@ -77,6 +78,7 @@ def test_a_later_setting_that_is_left_open_changes_no_digest() -> None:
     # Of Settings() in version 0.1.0: an approval that waits for its answer outlives an upgrade.
     assert digest_of(Settings().to_mapping()) == DEFAULT_DIGEST
     assert "brokers_in" not in Settings().to_mapping()
+    assert "copies_within_racks" not in Settings().to_mapping()
     assert "even_at_worst_hour" not in Settings().to_mapping()
     assert Settings(new_brokers_only=True).to_mapping()["new_brokers_only"] is True
 
@@ -103,6 +105,7 @@ def test_what_is_no_object_is_refused(given_: Any) -> None:
         ("brokers_in", [-1], "non-negative integers"),
         ("new_brokers_only", 1, "true or false"),
         ("even_at_worst_hour", "yes", "true or false"),
+        ("copies_within_racks", 1, "true or false"),
         ("drain", [1, 1], "more than once"),
         ("drain", "1", "list of broker ids"),
         ("replace", [1], "must be an object"),
@@ -215,6 +218,7 @@ SETTINGS = st.fixed_dictionaries(
         "brokers_in": IDS,
         "new_brokers_only": st.booleans(),
         "even_at_worst_hour": st.booleans(),
+        "copies_within_racks": st.booleans(),
         "drain": IDS,
         "replace": st.dictionaries(st.integers(0, 9).map(str), st.integers(0, 9), max_size=2),
         "replication_factor": OPTIONAL,

@@ -193,7 +193,7 @@ def free_placement(problem: Problem, rule: RackRule, replicas: Ints) -> Placemen
         replicas,
         replica_weights(problem),
         sizes,
-        sizes.astype(np.float64),
+        sizes.astype(np.float64)[:, None],
         rule,
         problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held],
         problem.evened,

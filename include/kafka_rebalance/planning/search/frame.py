@@ -18,6 +18,8 @@ from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
 from kafka_rebalance.planning.search.placement import Budget, Placement
 from kafka_rebalance.planning.search.relieve import Relief, relief_of
 
+BETWEEN_RACKS = 2.0  # what a byte counts that is copied between racks, where copies are to stay within racks
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
@@ -82,13 +84,14 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
     """A placement of the lists. `origin` is where each replica was, `pinned` which replicas may not move again."""
     problem = frame.problem
     held = np.maximum(replicas, 0)
+    copied = problem.size_bytes / frame.scale[DISK] if frame.scale[DISK] > 0 else np.zeros(len(replicas))
     free = problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held] & ~pinned
     return Placement(
         replicas,
         origin,
         frame.weights,
         problem.size_bytes,
-        problem.size_bytes / frame.scale[DISK] if frame.scale[DISK] > 0 else np.zeros(len(replicas)),
+        copied[:, None] * _weight_of_copies(problem, origin),
         frame.rule,
         free,
         problem.evened,
@@ -97,6 +100,20 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
         Crowding(replicas, problem.topic, frame.topic_shares),
         budget,
     )
+
+
+def _weight_of_copies(problem: Problem, origin: Ints) -> Floats:
+    """[row, column] How much each byte of a copy counts, or [1, 1] if all count alike.
+
+    A copy comes from the leader, and most replicas only move within their rack. So where copies are to stay within
+    racks, those replicas count more whose leader is in another one. An unknown rack is another one.
+    """
+    if not problem.settings.copies_within_racks or not any(problem.racks):
+        return np.ones((1, 1))
+    number = {rack: index for index, rack in enumerate(dict.fromkeys(problem.racks))}
+    racks = np.array([-1 if rack is None else number[rack] for rack in problem.racks], dtype=np.int64)
+    here, leads = np.where(origin >= 0, racks[np.maximum(origin, 0)], -1), racks[problem.leader][:, None]
+    return np.where((here == leads) & (here >= 0), 1.0, BETWEEN_RACKS)
 
 
 def search_bands(frame: Frame, placement: Placement, slack: float, tolerance: float | None = None) -> Bands:

@@ -124,7 +124,7 @@ def _cost(placement: Placement, slots: Ints, effort: Effort) -> Floats:
     rows = slots // placement.width
     per_replica, per_rate = effort.costs
     weights = placement.weights[rows]
-    cost: Floats = placement.copied[rows] + per_replica * weights[:, REPLICAS] + per_rate * weights[:, BYTES_IN]
+    cost: Floats = placement.copied_by(slots) + per_replica * weights[:, REPLICAS] + per_rate * weights[:, BYTES_IN]
     cost **= effort.cost_power
     cost *= np.where(placement.away(slots), _MOVED_ALREADY, 1.0)
     return cost

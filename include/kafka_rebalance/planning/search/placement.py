@@ -87,7 +87,7 @@ class Placement:
         origin: Ints,  # [row, column] where the replica was in the snapshot; -1: nowhere
         weights: Floats,
         sizes: Ints,
-        copied: Floats,  # [row] bytes of a copy, in the unit of `weights`
+        copied: Floats,  # [row, column] bytes of a copy, in the unit of `weights`, times what each counts
         rule: RackRule,
         free: Bools,  # [row, column] slots that may be moved
         evened: Bools,  # [broker] whose loads count
@@ -182,6 +182,12 @@ class Placement:
         """[slot] Whether the replica is no longer on its first broker."""
         here: Bools = self.replicas.ravel()[slots] != self.origin.ravel()[slots]
         return here
+
+    def copied_by(self, slots: Ints) -> Floats:
+        """[slot] The bytes of a copy, in the unit of the weights, times what each counts."""
+        rows, columns = np.divmod(slots, self.width)
+        copied: Floats = self.copied[rows, np.minimum(columns, self.copied.shape[1] - 1)]
+        return copied
 
     def affordable(self, slots: Ints, targets: Ints) -> Bools:
         """[slot] Whether the limits allow the move, after the allowed moves before it."""

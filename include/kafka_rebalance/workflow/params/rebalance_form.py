@@ -157,6 +157,12 @@ REBALANCE_PARAMS: dict[str, Param] = {
         "percentile. The ledger needs a sample an hour, for two weeks. The policy may ask for it too.",
         _TUNING,
     ),
+    "copies_within_racks": flag(
+        "Copies within racks",
+        "Bytes copied between racks count twice in the search. A copy comes from the leader. So with a replica "
+        "in every rack this changes more leaders. The policy may ask for it too.",
+        _TUNING,
+    ),
     "tolerance": number(
         _DEFAULT.tolerance,
         "Tolerance",
