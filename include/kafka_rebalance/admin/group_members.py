@@ -1,4 +1,4 @@
-"""Consumer groups of a topic, from their coordinators.
+"""Consumer groups, from their coordinators: those of a topic with their members, and the offsets of all.
 
 This uses kafka-python, because librdkafka does not give the subscriptions of members. Without them, nobody could see
 which members have no partition now, but would get one from an expansion.
@@ -26,6 +26,7 @@ _JOINING = {"PreparingRebalance", "CompletingRebalance"}
 _SETTLE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.25
 _CONSUMERS = {"consumer", ""}  # "": offsets without members; other types belong to Kafka Connect and the like
+_SHARE = "share"  # groups that acknowledge each record (KIP-932); a coordinator has no offsets of theirs
 
 _T = TypeVar("_T")
 
@@ -37,7 +38,7 @@ def read_groups(kafka: KafkaConnection, topic: str, partitions: Collection[int])
     also has groups whose members are still joining after some seconds, without topics: they may read this one.
     """
     with open_kafka_python(kafka) as client:
-        _check_may_list(kafka, client, topic)
+        _check_may_list(kafka, client, [topic])
         listed = _asked(kafka, "which consumer groups there are", client.list_groups)
         names = sorted(group["group_id"] for group in listed if group["protocol_type"] in _CONSUMERS)
         if not names:
@@ -54,14 +55,41 @@ def read_groups(kafka: KafkaConnection, topic: str, partitions: Collection[int])
     )
 
 
-def _check_may_list(kafka: KafkaConnection, client: KafkaAdminClient, topic: str) -> None:
+def read_committed_offsets(kafka: KafkaConnection, brokers: Collection[int]) -> dict[TopicPartition, dict[str, int]]:
+    """{partition: {group: the offset that it has committed}} of all groups that these brokers coordinate.
+
+    `brokers` are all that are registered: each tells only its own groups. A partition without a committed offset is
+    absent. Raises ReadError if any group cannot be read.
+    """
+    with open_kafka_python(kafka) as client:
+        _check_may_list(kafka, client, {})
+        groups = _asked(kafka, "which consumer groups there are", partial(client.list_groups, sorted(brokers)))
+        names = sorted({group["group_id"] for group in groups if group["protocol_type"] != _SHARE})
+        if not names:
+            return {}
+        # It raises for an error of a group or of a partition, and so gives no part of an answer.
+        ask = partial(client.list_group_offsets, dict.fromkeys(names))
+        answers = _asked(kafka, f"the offsets of {_some(names)}", ask)
+    if silent := sorted(set(names) - answers.keys()):
+        raise ReadError(f"The coordinator gives no offsets of {_some(silent)}. Read the logs of the brokers.")
+    found: dict[TopicPartition, dict[str, int]] = {}
+    for name in names:
+        for topic_partition, committed in answers[name].items():
+            if committed.offset >= 0:
+                found.setdefault(TopicPartition(*topic_partition), {})[name] = committed.offset
+    return found
+
+
+def _check_may_list(
+    kafka: KafkaConnection, client: KafkaAdminClient, topics: Sequence[str] | Mapping[str, Sequence[int]]
+) -> None:
     """Raises ReadError unless the user may describe the cluster, and so sees all groups.
 
     From 2.1 on, brokers silently leave out groups that a user may not describe; 2.0 refuses the whole list. With
     Describe on the cluster, they leave out nothing (KafkaApis.handleListGroupsRequest). In every version, a user
     without this right gets no log directories; the operations that librdkafka gives do not show it.
     """
-    answers = _asked(kafka, "the log directories", partial(client.describe_log_dirs, [topic]))
+    answers = _asked(kafka, "the log directories", partial(client.describe_log_dirs, topics))
     if not all(answer["log_dirs"] for answer in answers):
         raise ReadError(
             "The Kafka user may not describe the cluster, so brokers silently leave out consumer groups. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -17,11 +17,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kafka_rebalance.admin.group_members import read_groups
+from kafka_rebalance.admin.group_members import read_committed_offsets, read_groups
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.partition import TopicPartition as OurPartition
 
 USER = "User:ANONYMOUS"
 AUTHORIZERS = {"2.0.1": "kafka.security.auth.SimpleAclAuthorizer"}
@@ -62,17 +63,24 @@ def rule(kind: ResourceType, name: str, operation: AclOperation, permission: Acl
     return AclBinding(kind, name, ResourcePatternType.LITERAL, USER, "*", operation, permission)
 
 
-def read_until(kafka: KafkaConnection, refused: bool) -> str:
+def members(kafka: KafkaConnection) -> None:
+    assert [group.group for group in read_groups(kafka, "orders", [0])] == ["billing"]
+
+
+def offsets(kafka: KafkaConnection) -> None:
+    assert read_committed_offsets(kafka, [1]) == {OurPartition("orders", 0): {"billing": 0}}
+
+
+def read_until(kafka: KafkaConnection, refused: bool, read: Callable[[KafkaConnection], None] = members) -> str:
     """The refusal's text, or "" once the groups are read: rules take a moment to reach the broker's cache."""
     give_up = time.monotonic() + 30
     while True:
         try:
-            groups = read_groups(kafka, "orders", [0])
+            read(kafka)
         except ReadError as said:
             if refused:
                 return str(said)
         else:
-            assert [group.group for group in groups] == ["billing"]
             if not refused:
                 return ""
         assert time.monotonic() < give_up
@@ -92,17 +100,19 @@ def test_without_describe_on_the_cluster_the_read_is_refused(guarded: LocalClust
     ]
     for answer in admin.create_acls(rules).values():
         answer.result(30)
-    said = read_until(kafka, refused=True)
-    assert "Describe on the cluster" in said
+    for read in (members, offsets):
+        assert "Describe on the cluster" in read_until(kafka, refused=True, read=read)
 
 
 def test_without_describe_on_a_group_that_exists_the_read_is_refused(guarded: LocalCluster, admin: AdminClient) -> None:
     kafka = KafkaConnection(guarded.bootstrap_servers)
-    read_until(kafka, refused=False)
+    for read in (members, offsets):
+        read_until(kafka, refused=False, read=read)
     for answer in admin.create_acls(
         [rule(ResourceType.GROUP, "billing", AclOperation.DESCRIBE, AclPermissionType.DENY)]
     ).values():
         answer.result(30)
-    said = read_until(kafka, refused=True)
-    assert "billing" in said
-    assert "Describe" in said
+    for read in (members, offsets):
+        said = read_until(kafka, refused=True, read=read)
+        assert "billing" in said
+        assert "Describe" in said

@@ -7,7 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import CoordinatorLoadInProgressError, GroupAuthorizationFailedError, NodeNotReadyError
+from kafka import TopicPartition as ClientTopicPartition
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    GroupAuthorizationFailedError,
+    NodeNotReadyError,
+    UnstableOffsetCommitError,
+)
 
 from kafka_rebalance.admin import group_members
 from kafka_rebalance.admin.access import first_contact
@@ -49,6 +55,7 @@ class Client:
     """Each call takes the next answer; an exception is raised, the last answer stays."""
 
     log_dirs = ("/data",)
+    offsets: Any = None  # {group: {partition: offset}} if all offsets are asked for; an exception is raised
 
     def __init__(self, listed: Any, *descriptions: Any, committed: Any = None) -> None:
         self.listed, self.descriptions = list(listed), list(descriptions)
@@ -58,7 +65,8 @@ class Client:
     def describe_log_dirs(self, topics: Any) -> Any:
         return [{"broker": broker, "log_dirs": self.log_dirs} for broker in (1, 2)]
 
-    def list_groups(self) -> Any:
+    def list_groups(self, brokers: Any = None) -> Any:
+        self.asked += [] if brokers is None else [brokers]
         return self._next(self.listed)
 
     def describe_groups(self, names: Any) -> Any:
@@ -66,6 +74,10 @@ class Client:
         return self._next(self.descriptions)
 
     def list_group_offsets(self, specs: Any) -> Any:
+        if self.offsets is not None:
+            assert set(specs.values()) == {None}
+            found = self._next(self.offsets)
+            return {name: found[name] for name in specs if name in found}
         return {
             name: {
                 asked: SimpleNamespace(offset=self.committed.get((name, asked.partition), -1)) for asked in partitions
@@ -182,6 +194,62 @@ def test_brokers_that_may_leave_out_groups_are_not_asked_for_them(answering: Any
     client.log_dirs = ()
     with pytest.raises(ReadError, match="silently leave out consumer groups"):
         group_members.read_groups(KAFKA, "t", [0])
+
+
+def committed(**offsets: int) -> Any:
+    """The answer for one group: `t_0` is partition 0 of topic t."""
+    partitions = {tuple(name.rsplit("_", 1)): offset for name, offset in offsets.items()}
+    return {
+        ClientTopicPartition(topic, int(number)): SimpleNamespace(offset=offset)
+        for (topic, number), offset in partitions.items()
+    }
+
+
+def test_the_offsets_of_all_groups_come_by_partition_from_every_broker(answering: Any) -> None:
+    """Kafka Connect's own groups have none, and those that share records keep theirs elsewhere."""
+    groups = listing("billing", "audit") + listing("old", protocol="") + listing("queue", protocol="share")
+    client = answering(Client([groups + listing("workers", protocol="connect")]))
+    client.offsets = [
+        {
+            "billing": committed(t_0=7, t_1=-1, u_0=0),
+            "audit": committed(t_0=5),
+            "old": committed(t_1=3),
+            "workers": {},
+        }
+    ]
+    assert group_members.read_committed_offsets(KAFKA, {2, 1}) == {
+        TopicPartition("t", 0): {"audit": 5, "billing": 7},
+        TopicPartition("t", 1): {"old": 3},
+        TopicPartition("u", 0): {"billing": 0},
+    }
+    assert client.asked == [[1, 2]]
+
+
+def test_a_cluster_without_groups_has_no_offsets(answering: Any) -> None:
+    answering(Client([listing("queue", protocol="share")]))
+    assert group_members.read_committed_offsets(KAFKA, {1}) == {}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "said"),
+    [
+        (GroupAuthorizationFailedError(), "may not read the offsets of consumer group a and 1 others"),
+        (UnstableOffsetCommitError(), "cannot be read"),
+        ({"a": committed(t_0=1)}, "no offsets of consumer group b"),
+    ],
+)
+def test_one_group_that_cannot_be_read_leaves_none_of_the_offsets(answering: Any, offsets: Any, said: str) -> None:
+    client = answering(Client([listing("a", "b")]))
+    client.offsets = [offsets]
+    with pytest.raises(ReadError, match=said):
+        group_members.read_committed_offsets(KAFKA, {1})
+
+
+def test_offsets_are_not_read_where_brokers_may_leave_out_groups(answering: Any) -> None:
+    client = answering(Client([AssertionError("asked")]))
+    client.log_dirs = ()
+    with pytest.raises(ReadError, match="silently leave out consumer groups"):
+        group_members.read_committed_offsets(KAFKA, {1})
 
 
 def test_brokers_that_do_not_answer_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
