@@ -26,7 +26,8 @@ from support.plans.small_snapshots import broker_rows
 
 NIGHT = datetime(2026, 11, 14, 2, 15, tzinfo=UTC)
 DAY, DAY_MS = 86_400, 86_400_000
-OLD_SCHEMA = pa.schema([field for field in SAMPLES_SCHEMA if field.name not in ("start_offset", "topic_czxid")])
+LATER = ("start_offset", "topic_czxid", "committed_offsets", "committed_groups", "committed_digest")
+OLD_SCHEMA = pa.schema([field for field in SAMPLES_SCHEMA if field.name not in LATER])
 COLUMNS = (
     *("samples", "intervals", "measured_seconds", "mean_bytes_in_per_second", "p95_bytes_in_per_second"),
     *("first_size_bytes", "last_size_bytes", "mean_size_bytes", "lifetime_bytes"),
@@ -187,6 +188,37 @@ def test_spark_finds_the_worst_hour_that_one_process_finds(snapshot: Path, tmp_p
     assert (two / "proposals.json").read_bytes() == (here / "proposals.json").read_bytes()
     assert json.loads((two / "proposals.json").read_bytes())["history"]["worst_hour"]["hour"] == 160
     assert job.main(asked) == 2, "no samples were given"
+
+
+def test_spark_counts_how_often_groups_read_as_one_process_does(snapshot: Path, tmp_path: Path, spark: Any) -> None:
+    """Two groups read orders-0; orders-1 has none; the first and one more night could not read the groups."""
+    ledger, tables = tmp_path / "metrics", []
+    existing = existing_partitions(prepare(snapshot, Settings()), snapshot)
+    for night in range(9):
+        end, at = 8_640 * (night + 1), NIGHT + timedelta(days=night)
+        groups = {"committed_offsets": 2 * end - 5, "committed_groups": 2, "committed_digest": 77}
+        none = {"committed_offsets": 0, "committed_groups": 0, "committed_digest": 99}
+        rows = [{**sample("orders", 0, 10 * end, end), **groups}, {**sample("orders", 1, 10 * end, end), **none}]
+        rows.append(sample("orders", 2, 10 * end, end))
+        schema = SAMPLES_SCHEMA if night else OLD_SCHEMA
+        if night == 4:
+            rows = [{key: row[key] for key in row if not key.startswith("committed")} for row in rows]
+        write(ledger, at, rows, schema=schema)
+        known = [{"observed_at": at, **{key: row[key] for key in row if key in schema.names}} for row in rows]
+        tables.append(pa.Table.from_pylist(known, schema=SAMPLES_SCHEMA))
+    rows = in_worst_hour(aggregated(pa.concat_tables(tables), existing))
+    found = dict(zip(rows["partition"].to_pylist(), rows["times_read"].to_pylist(), strict=True))
+    assert found == {0: 2.0, 1: 0.0, 2: None}
+    here, two = tmp_path / "here", tmp_path / "two"
+    content = write_history(here, rows, 9, [])
+    run(snapshot, here, Settings(), history=content)
+
+    spark("local[2]", shuffle_partitions=3)
+    assert job.main(["--snapshot", str(snapshot), "--out", str(two), "--metrics", str(ledger)]) == 0
+    assert (two / HISTORY / "part-0.parquet").read_bytes() == content
+    assert (two / "proposals.json").read_bytes() == (here / "proposals.json").read_bytes()
+    history = json.loads((two / "proposals.json").read_bytes())["history"]
+    assert (history["groups"]["partitions"], history["groups"]["unread"]) == (2, 1)
 
 
 def test_too_few_samples_give_spark_no_work(ledger: Path, snapshot: Path) -> None:

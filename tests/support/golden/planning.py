@@ -98,6 +98,7 @@ def given_history(run: str, folder: Path) -> bytes | None:
         return None
     times = [index for index, column in enumerate(HISTORY_SCHEMA) if pa.types.is_timestamp(column.type)]
     columns = [list(column) for column in zip(*found["rows"], strict=True)]
+    columns += [[None] * len(columns[0])] * (len(HISTORY_SCHEMA) - len(columns))  # that came later
     table = pa.table(
         [
             pa.array(column, pa.string()).cast(each.type) if index in times else pa.array(column, each.type)

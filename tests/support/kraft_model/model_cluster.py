@@ -54,6 +54,7 @@ class ModelCluster:
         monkeypatch.setattr(f"{admin}.api_versions.read_api_versions", self._spoken)
         for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
             monkeypatch.setattr(f"{admin}.offsets.{name}", _offsets(offset))
+        monkeypatch.setattr(f"{admin}.group_members.read_committed_offsets", lambda *_: {})
         for module in (f"{admin}.effective_configs", f"{package}.steps.run.segment_configs_now"):
             monkeypatch.setattr(f"{module}.read_effective_configs", self._effective)
         monkeypatch.setattr(rebalance_run, "LOOK_SECONDS", 0)

@@ -67,6 +67,7 @@ class SimulatedCluster:
         self.broker_settings: dict[int, dict[str, str]] = {}  # of single brokers, beside DEFAULTS
         self.size_bytes = SIZE_BYTES  # of every replica that is in sync
         self.tells_sizes = True
+        self.committed: dict[TopicPartition, dict[str, int]] | None = None  # by group; None: the groups do not tell
         self.disk_fractions: dict[int, float] = {}  # in use, of brokers that tell
         self.failed_dirs: dict[int, str] = {}  # by broker the log dir that is offline, with all its replicas
         self.silent: set[int] = set()  # brokers that are registered, and answer none of these calls
@@ -82,6 +83,7 @@ class SimulatedCluster:
         )
         for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
             monkeypatch.setattr(f"{admin}.offsets.{name}", partial(self._offsets, offset))
+        monkeypatch.setattr(f"{admin}.group_members.read_committed_offsets", self._committed_offsets)
         monkeypatch.setattr(f"{admin}.cluster_id.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"])
         self.may_list_reassignments = True
         monkeypatch.setattr(f"{admin}.running_reassignments.read_reassignments", self._reassignments)
@@ -166,6 +168,11 @@ class SimulatedCluster:
         if len(told) < len(partitions) and not of_the_rest:
             raise ReadError(f"The offsets of {len(partitions) - len(told)} partitions cannot be read.")
         return dict.fromkeys(told, offset)
+
+    def _committed_offsets(self, _: object, brokers: Collection[int]) -> dict[TopicPartition, dict[str, int]]:
+        if self.committed is None:
+            raise ReadError("The Kafka user may not read which consumer groups there are.")
+        return self.committed
 
     def _log_dirs(self, _: object, brokers: Collection[int], *, of_the_rest: bool = False) -> BrokerDisks:
         brokers = self._answering(brokers, of_the_rest)

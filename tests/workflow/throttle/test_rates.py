@@ -203,8 +203,9 @@ def test_a_throttle_is_for_every_hour_even_if_the_plan_is_for_the_worst_one(tmp_
     then = datetime(2026, 11, 1, tzinfo=UTC)
     row = {"topic": "orders", "partition": 0, "first_at": then, "last_at": then + timedelta(days=20)}
     row |= {"first_size_bytes": 1, "last_size_bytes": 1, "intervals": 480, "measured_seconds": 20 * 86_400.0}
-    row |= {"p95_bytes_in_per_second": 900.0, "worst_hour": 3, "worst_hour_bytes_in_per_second": 1.0}
+    row |= {"p95_bytes_in_per_second": 900.0, "times_read": 3.0, "worst_hour": 3, "worst_hour_bytes_in_per_second": 1.0}
     schema = pa.schema([*HISTORY_SCHEMA, *WORST_HOUR_SCHEMA])
     write_history(tmp_path, pa.Table.from_pylist([row], schema=schema), 480, [])
     json_files.write_json(tmp_path, json_files.SETTINGS, {"even_at_worst_hour": True})
-    assert run_rates.measured(tmp_path).written == {("orders", 0): 900.0}
+    found = run_rates.measured(tmp_path)
+    assert (found.written, found.read) == ({("orders", 0): 900.0}, {("orders", 0): 2700.0})

@@ -165,6 +165,15 @@ class WorstHour:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadByGroups:
+    """How much of the bytes out to consumers is measured, by what groups commit. The rest counts as read once."""
+
+    partitions: int
+    unread: int  # of these partitions: no group has gone forward in them
+    share_of_bytes_in: float  # that these partitions receive
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryUsed:
     """How much the ledger's samples cover, how old they are, and what was estimated."""
 
@@ -185,6 +194,7 @@ class HistoryUsed:
     expiring_partitions: int
     expiring_bytes: int
     worst_hour: WorstHour | None = omitted()  # None: the plan did not ask for it
+    groups: ReadByGroups | None = omitted()  # None: nothing is measured, or the snapshot tells bytes out
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the ledger's samples say about a snapshot's partitions: bytes in, and bytes that retention will delete.
+"""What the ledger's samples say about a snapshot's partitions: bytes in and out, and what retention will delete.
 
 `spark.history_rows` and `tables.history_table` aggregate the samples to one row per partition. This module puts them
 into the problem, and counts for people what was measured, what was estimated, and how old it is.
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.proposals import HistoryUsed, RatesFrom, WorstHour
+from kafka_rebalance.documents.proposals.proposals import HistoryUsed, RatesFrom, ReadByGroups, WorstHour
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 
 # With less, a 95th percentile may be chance. The samples have to cover a day, with its night and noon.
@@ -42,6 +42,8 @@ class History:
     lifetime_ms: Floats  # 0: the aggregation knew no time limit
     lifetime_bytes: Floats  # appended within `lifetime_ms` before the last sample
     lifetime_known: Bools
+    times_read: Floats  # how often groups read each record
+    times_read_known: Bools
     worst_hour: int | None  # of the week in UTC, 0 from Monday 00:00; None: the samples do not tell hours apart
     in_worst_hour: Bools  # its bytes in of this hour are known
     worst_hour_bytes_in: Floats  # the mean of all weeks, bytes a second
@@ -75,7 +77,8 @@ def with_history(problem: Problem, retention: Retention, history: History) -> Pr
 
     Bytes in are the 95th percentile of at least MIN_INTERVALS over MIN_SECONDS, else the snapshot's, else estimated.
     With `even_at_worst_hour`, they are those of this hour, if the samples tell hours apart; partitions without are
-    estimated as others are. They stay unknown if they are unknown for all partitions. Bytes to copy stay the
+    estimated as others are. They stay unknown if they are unknown for all partitions. Bytes out to consumers are the
+    bytes in times the times that groups read them, where that is measured, else once. Bytes to copy stay the
     snapshot's. The disk load to balance leaves out what retention will have deleted.
     """
     at = _rows_of(problem, history)
@@ -92,6 +95,8 @@ def with_history(problem: Problem, retention: Retention, history: History) -> Pr
     rates = np.zeros(len(at)) if problem.bytes_in is None else np.where(own, problem.bytes_in, 0.0)
     rates[measured] = of_history[at[measured]]
     rates, by_topic, by_cluster = _estimated(problem, rates, measured | own)
+    bytes_in = rates if (measured | own).any() else None
+    bytes_out, groups = _read_by_groups(problem, history, at, bytes_in)
     lasting = _lasting(problem, retention, history, at, enough)
     account = HistoryUsed(
         **_samples(problem, history, at),
@@ -100,10 +105,12 @@ def with_history(problem: Problem, retention: Retention, history: History) -> Pr
         expiring_partitions=int((lasting < problem.size_bytes).sum()),
         expiring_bytes=int(((problem.size_bytes - lasting) * replication(problem.replicas)).sum()),
         worst_hour=_hour(history, at[measured]) if problem.settings.even_at_worst_hour else None,
+        groups=groups,
     )
     return replace(
         problem,
-        bytes_in=rates if (measured | own).any() else None,
+        bytes_in=bytes_in,
+        bytes_out=bytes_out,
         lasting_bytes=lasting,
         growth_bytes_per_day=_growth(history, at),
         history=account,
@@ -157,6 +164,27 @@ def _estimated(problem: Problem, rates: Floats, known: Bools) -> tuple[Floats, B
         mean = sums / np.maximum(1, counts)
         rates[rows] = np.where(held[group] > 0, per_byte[group] * size[rows], mean[group])
     return rates, by_topic, by_cluster
+
+
+def _read_by_groups(
+    problem: Problem, history: History, at: Ints, bytes_in: Floats | None
+) -> tuple[Floats | None, ReadByGroups | None]:
+    """([partition row] bytes out to consumers, what they rest on). What a snapshot tells of bytes out stays.
+
+    (as they are, None) if nothing is measured. Then whoever needs a figure takes all as read once (`loads.bytes_out`).
+    """
+    known = at >= 0
+    known[known] = history.times_read_known[at[known]]
+    if bytes_in is None or problem.bytes_out is not None or not known.any():
+        return problem.bytes_out, None
+    times = np.ones(len(at))
+    times[known] = history.times_read[at[known]]
+    total = float(bytes_in.sum())
+    return bytes_in * times, ReadByGroups(
+        partitions=int(known.sum()),
+        unread=int((times == 0).sum()),
+        share_of_bytes_in=round(float(bytes_in[known].sum()) / total, 4) if total else 0.0,
+    )
 
 
 def _lasting(problem: Problem, retention: Retention, history: History, at: Ints, enough: Bools) -> Ints:

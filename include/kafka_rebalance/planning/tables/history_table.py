@@ -19,6 +19,7 @@ from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
 
 HISTORY = "history"  # the folder, beside moves and scores
 HOURS = 168  # of a week
+TIMES_READ = "times_read"
 _TIME = pa.timestamp("us", tz="UTC")
 # Each snapshot writes one sample of each partition to the ledger's table `metrics`.
 SAMPLES_SCHEMA = pa.schema(
@@ -31,6 +32,10 @@ SAMPLES_SCHEMA = pa.schema(
         ("bytes_in_per_second", pa.float64()),
         ("start_offset", pa.int64()),  # files of the first runs lack this column and the next
         ("topic_czxid", pa.int64()),
+        # Of all consumer groups; files of earlier runs lack these columns. Null: they could not be read.
+        ("committed_offsets", pa.int64()),  # the sum
+        ("committed_groups", pa.int32()),
+        ("committed_digest", pa.int64()),  # 48 bits of the digest of their names
     ]
 )
 HISTORY_SCHEMA = pa.schema(
@@ -50,6 +55,7 @@ HISTORY_SCHEMA = pa.schema(
         ("p95_bytes_in_per_second", pa.float64()),
         ("lifetime_ms", pa.int64()),
         ("lifetime_bytes", pa.int64()),
+        (TIMES_READ, pa.float64()),  # how often groups read each record; no row with a value: no such column
     ]
 )
 # Further columns, if the samples tell the hours of the week apart. `tables.worst_hour` says which hour it is.
@@ -116,6 +122,8 @@ def write_history(folder: Folder, table: pa.Table, files: int, unreadable: Seque
     hours = WORST_HOUR_SCHEMA if "worst_hour" in table.column_names else ()
     schema = pa.schema([*HISTORY_SCHEMA, *hours])
     rows = table.select(schema.names).cast(schema)
+    if rows[TIMES_READ].null_count == len(rows):  # so that it changes no digest of a plan without it
+        rows = rows.drop_columns(TIMES_READ)
     rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     metadata = {_FILES: str(files), _UNREADABLE: json.dumps(sorted(unreadable))}
     return write_table(folder / HISTORY, rows.replace_schema_metadata(metadata))
@@ -137,6 +145,7 @@ def read_history(content: bytes, where: str) -> History:
     partition = columns.integers("partition")
     columns.check_keys(topic, partition)
     lifetime_bytes, lifetime_known = columns.amounts("lifetime_bytes", required=True)
+    times_read, times_read_known = columns.amounts(TIMES_READ)
     hour, in_hour = columns.amounts("worst_hour")
     if len(hours := np.unique(hour[in_hour])) > 1 or (hours >= HOURS).any():
         raise ArtifactError(
@@ -160,6 +169,8 @@ def read_history(content: bytes, where: str) -> History:
         lifetime_ms=columns.amounts("lifetime_ms", required=True)[0],
         lifetime_bytes=lifetime_bytes,
         lifetime_known=lifetime_known,
+        times_read=times_read,
+        times_read_known=times_read_known,
         worst_hour=int(hours[0]) if len(hours) else None,
         in_worst_hour=in_hour,
         worst_hour_bytes_in=columns.amounts("worst_hour_bytes_in_per_second")[0],

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from kafka_rebalance.planning.problem.arrays import Floats, Ints
 from kafka_rebalance.planning.tables.checked_columns import one_array
-from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA
+from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, TIMES_READ
+from kafka_rebalance.planning.tables.times_read import Commits, times_read
 from kafka_rebalance.planning.tables.worst_hour import HOURLY_SCHEMA, hourly_columns
 
 DAYS = 28  # four weeks have each weekday four times; older samples no longer describe the cluster
@@ -34,15 +35,19 @@ def aggregated(samples: pa.Table, existing: pa.Table) -> pa.Table:
     same = np.isnan(czxid) | np.isnan(known_czxid[of]) | (czxid == known_czxid[of]) if len(existing) else of >= 0
     at = samples["observed_at"].cast(pa.int64()).to_numpy()
     end, start, size = (_numbers(samples[name]) for name in ("end_offset", "start_offset", "size_bytes"))
+    committed = Commits(*(_numbers(samples[f"committed_{name}"]) for name in Commits._fields))
     rows = np.flatnonzero((of >= 0) & same)
     rows = rows[np.lexsort((size[rows], start[rows], end[rows], at[rows], of[rows]))]
     first = np.ones(len(rows), dtype=bool)
     first[1:] = (np.diff(of[rows]) != 0) | (np.diff(at[rows]) != 0)
     rows = rows[first]  # two samples of one time count once
-    return _figures(existing, of[rows], at[rows], end[rows], start[rows], size[rows])
+    committed = Commits(*(values[rows] for values in committed))
+    return _figures(existing, of[rows], at[rows], end[rows], start[rows], size[rows], committed)
 
 
-def _figures(existing: pa.Table, of: Ints, at: Ints, end: Floats, start: Floats, size: Floats) -> pa.Table:
+def _figures(
+    existing: pa.Table, of: Ints, at: Ints, end: Floats, start: Floats, size: Floats, committed: Commits
+) -> pa.Table:
     """All but the first are [sample], by partition and time; `of` is the row of `existing`."""
     begins = np.flatnonzero(np.r_[True, of[1:] != of[:-1]]) if len(of) else np.zeros(0, dtype=np.int64)
     ends = np.r_[begins[1:], len(of)] - 1 if len(begins) else begins
@@ -83,6 +88,7 @@ def _figures(existing: pa.Table, of: Ints, at: Ints, end: Floats, start: Floats,
         "p95_bytes_in_per_second": pa.array(p95, mask=intervals == 0),
         "lifetime_ms": at_table["lifetime_ms"],
         "lifetime_bytes": pa.array(young_bytes.astype(np.int64), mask=~is_known),
+        TIMES_READ: times_read(group, told, seconds, records, committed, len(begins)),
     }
     columns |= hourly_columns(group[told], at[told], microseconds[told], appended[told], len(begins))
     return pa.table([columns[name] for name in HOURLY_SCHEMA.names], names=HOURLY_SCHEMA.names).cast(HOURLY_SCHEMA)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_rebalance.admin import effective_configs as broker_configs
+from kafka_rebalance.admin import group_members
 from kafka_rebalance.admin import offsets as metadata
 from kafka_rebalance.admin import replica_sizes as sizes
 from kafka_rebalance.cluster.open_cluster import open_cluster
@@ -19,7 +20,8 @@ from kafka_rebalance.execution.nightly.brokers_away import Away, without_away
 from kafka_rebalance.kafka.topics import HELD_BACK_TOPICS
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.configs import ConfigsByBroker
-from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
+from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection, KafkaConnection
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import Finding, listed
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
@@ -58,6 +60,7 @@ class Snapshot:
     configs: dict[str, Any]
     end_offsets: Mapping[TopicPartition, int]
     start_offsets: Mapping[TopicPartition, int]
+    committed: Mapping[TopicPartition, Mapping[str, int]] | None  # the offset of each consumer group; None: unread
     away: Away = field(default_factory=Away)  # in none of the fields above
     unread: Unread = field(default_factory=Unread)
     missing_rights: tuple[Finding, ...] = ()  # what a rebalance has to write and this connection may not
@@ -113,6 +116,7 @@ def read_snapshot(
         first_offsets = metadata.read_start_offsets(kafka, sorted(view.partitions), of_the_rest=of_the_rest)
         disks = sizes.read_log_dirs(kafka, ids, of_the_rest=of_the_rest)
         offsets = metadata.read_end_offsets(kafka, sorted(view.partitions), of_the_rest=of_the_rest)
+        committed = _read_committed(kafka, ids)
         effective = broker_configs.read_effective_configs(kafka, ids, of_the_rest=of_the_rest)
     partitions = partition_rows(view, disks, topic_configs, effective, internal_topics=internal_topics)
     if of_the_rest:
@@ -136,6 +140,7 @@ def read_snapshot(
         },
         end_offsets=offsets,
         start_offsets=first_offsets,
+        committed=committed,
         away=away,
         missing_rights=missing_rights,
         unread=Unread(
@@ -157,10 +162,32 @@ def metric_rows(taken: Snapshot) -> list[dict[str, Any]]:
             "end_offset": taken.end_offsets.get(partition_of(row)),
             "start_offset": taken.start_offsets.get(partition_of(row)),
             "topic_czxid": row["topic_czxid"],
+            **_commits(taken, partition_of(row)),
         }
         for row in taken.partitions
         if row["size_bytes"] is not None
     ]
+
+
+def _read_committed(kafka: KafkaConnection, brokers: Collection[int]) -> dict[TopicPartition, dict[str, int]] | None:
+    """None if any group cannot be read. No plan depends on it: consumers then count as reading everything once."""
+    try:
+        return group_members.read_committed_offsets(kafka, brokers)
+    except ReadError as failed:
+        log.warning("%s Until then, no sample measures what consumers read.", failed)
+        return None
+
+
+def _commits(taken: Snapshot, topic_partition: TopicPartition) -> dict[str, int]:
+    """The sum over the groups, how many they are, and which: two samples of the same groups can be compared."""
+    if taken.committed is None:
+        return {}
+    groups = taken.committed.get(topic_partition, {})
+    return {
+        "committed_offsets": sum(groups.values()),
+        "committed_groups": len(groups),
+        "committed_digest": int(digest_of(sorted(groups))[:12], 16),
+    }
 
 
 def append_bytes(partitions: Collection[Mapping[str, Any]], offsets: Mapping[TopicPartition, int]) -> dict[str, int]:

@@ -138,6 +138,41 @@ def test_the_account_says_how_much_there_is_from_when_to_when_and_how_it_grows(t
     assert (told["unreadable_files"], told["unreadable_first"]) == (1, ["day=2026-11-03/bad.parquet"])
 
 
+# --- bytes out ---
+
+
+def out(problem: Problem) -> list[float] | None:
+    return None if problem.bytes_out is None else [round(rate, 9) for rate in problem.bytes_out.tolist()]
+
+
+def test_consumers_read_as_often_as_measured_else_once_and_the_account_says_how_much_is_measured(
+    tmp_path: Path,
+) -> None:
+    rows = [history_row(0, 6.0, times_read=2.0), history_row(1, 3.0, times_read=0.0), history_row(2, 1.0)]
+    problem = planned(tmp_path, partition_rows(LISTS[:3]), rows)
+    assert out(problem) == [12.0, 0.0, 1.0]
+    assert account(problem)["groups"] == {"partitions": 2, "unread": 1, "share_of_bytes_in": 0.9}
+    estimated = planned(tmp_path, partition_rows(LISTS), rows)
+    assert rates(estimated)[3] == round(10 / 3, 9)
+    assert out(estimated) == [12.0, 0.0, 1.0, round(10 / 3, 9)], "by size from the topic, and once"
+
+
+def test_without_a_measured_partition_bytes_out_stay_unknown_and_the_file_is_as_before(tmp_path: Path) -> None:
+    rows = [history_row(number, 2.0) for number in range(4)]
+    problem = planned(tmp_path, partition_rows(LISTS), rows)
+    assert (out(problem), "groups" in account(problem)) == (None, False)
+    content = write_history(tmp_path, pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA), 15, [])
+    assert "times_read" not in pq.read_table(pa.BufferReader(content)).column_names
+    nowhere = planned(tmp_path, partition_rows(LISTS), [history_row(0, None, times_read=2.0)])
+    assert (nowhere.bytes_in, out(nowhere)) == (None, None)
+
+
+def test_what_a_snapshot_tells_of_bytes_out_stays(tmp_path: Path) -> None:
+    partitions = partition_rows(LISTS, bytes_out_per_second=[9.0, 8.0, 7.0, 6.0])
+    problem = planned(tmp_path, partitions, [history_row(0, 6.0, times_read=2.0)])
+    assert (out(problem), "groups" in account(problem)) == ([9.0, 8.0, 7.0, 6.0], False)
+
+
 # --- retention ---
 
 WEEK: dict[str, Any] = {"cleanup_policy": ["delete"] * 4, "retention_ms": [7 * DAY_MS] * 4, "segment_bytes": [10] * 4}
