@@ -69,6 +69,8 @@ def _body(report: RunReport, moves_shown: int, picture: str) -> str:
         f"**Cluster** {code(report.connection_id, 120)}, {format_count(report.brokers, 'broker', 'brokers')}, "
         f"{format_bytes(report.cluster_bytes)}, as of {format_time(report.observed_at)}"
     )
+    if report.bytes_out is not None:
+        where += f". Bytes out: {report.bytes_out}"
     if report.policy is None:
         where += ". **No policy file**: this cluster is read-only. Nothing here can be executed."
     lines = [where, asked_by(report.requested_by, report.reason)]

@@ -1,10 +1,10 @@
-"""The source of a plan's bytes in, in one line: how much history, how old, and which partitions were estimated."""
+"""The source of a plan's bytes in and out, each in one line: how much history, how old, and what was estimated."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from kafka_rebalance.documents.proposals.proposals import HistoryUsed, WorstHour
+from kafka_rebalance.documents.proposals.proposals import HistoryUsed, ReadByGroups, WorstHour
 from kafka_rebalance.model.windows.recurring_window import DAYS
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_share
 
@@ -41,6 +41,16 @@ def history_line(account: HistoryUsed, observed_at: datetime) -> str:
     if account.expiring_bytes:
         parts.append(f"{format_bytes(account.expiring_bytes)} expire first, so the plan does not count them as staying")
     return "; ".join(parts)
+
+
+def bytes_out_line(groups: ReadByGroups) -> str:
+    """From `history.groups` in proposals.json."""
+    words = f"measured for {format_share(groups.share_of_bytes_in)} of the bytes in, by what consumer groups commit"
+    if groups.unread:
+        count = "counts" if groups.unread == 1 else "count"
+        unread = format_count(groups.unread, "partition", "partitions")
+        words += f" ({unread} in which no group goes forward {count} as unread)"
+    return words if groups.share_of_bytes_in == 1 else f"{words}; the rest counts as read once"
 
 
 def _hour(worst: WorstHour, hour: int) -> str:

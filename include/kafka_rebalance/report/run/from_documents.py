@@ -28,7 +28,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, DiskCourse
 from kafka_rebalance.report.candidate.page_tables import NO_TABLES, CandidateTables
-from kafka_rebalance.report.run.bytes_in_source import history_line
+from kafka_rebalance.report.run.bytes_in_source import bytes_out_line, history_line
 from kafka_rebalance.report.run.how_far import Document, read_execution
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run_state import run_facts
@@ -94,6 +94,7 @@ def build_report(
         ),
         verification=dataclasses.replace(checks, checks=checks_in_order(checks.checks)) if checks else None,
         history=history_line(plan.history, taken.observed_at) if plan.history is not None else None,
+        bytes_out=bytes_out_line(plan.history.groups) if plan.history and plan.history.groups else None,
         problems=_contradictions(candidates, answer),
         facts=run_facts(
             snapshot=snapshot,

@@ -61,6 +61,7 @@ class RunReport:
     execution: Execution
     verification: Verification | None
     history: str | None  # the source of bytes in, in words; None: planned without the ledger's samples
+    bytes_out: str | None  # and of what consumers read; None: not measured
     problems: tuple[str, ...]  # contradictions between the files of the run, in words
     facts: RunFacts
     left_out: tuple[LeftOut, ...] = ()

@@ -1,4 +1,4 @@
-"""The line on the approval page that says where bytes in come from."""
+"""The lines on the approval page that say where bytes in and out come from."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents.json_files import decode
-from kafka_rebalance.documents.proposals.proposals import HistoryUsed
+from kafka_rebalance.documents.proposals.proposals import HistoryUsed, ReadByGroups
 from kafka_rebalance.report.page import render_file
-from kafka_rebalance.report.run.bytes_in_source import history_line
+from kafka_rebalance.report.requests.rebalance import approval_body
+from kafka_rebalance.report.run.bytes_in_source import bytes_out_line, history_line
 from support.documents import report_samples
 from support.documents.built_report import build_report
 
@@ -94,3 +95,36 @@ def test_the_page_has_the_line_only_where_history_was_used() -> None:
     report = build_report(report_samples.snapshot(), proposals={**proposals, "history": account()})
     assert MEASURED in render_file(report)
     assert "95th percentile" not in render_file(without)
+
+
+@pytest.mark.parametrize(
+    ("groups", "line"),
+    [
+        (
+            ReadByGroups(partitions=20, unread=0, share_of_bytes_in=0.87),
+            "measured for 87 % of the bytes in, by what consumer groups commit; the rest counts as read once",
+        ),
+        (
+            ReadByGroups(partitions=20, unread=1, share_of_bytes_in=1.0),
+            "measured for 100 % of the bytes in, by what consumer groups commit (1 partition in which no group goes "
+            "forward counts as unread)",
+        ),
+    ],
+)
+def test_the_line_says_how_much_of_the_bytes_out_is_measured(groups: ReadByGroups, line: str) -> None:
+    assert bytes_out_line(groups) == line
+
+
+def test_page_and_request_say_what_bytes_out_rest_on_only_where_some_are_measured() -> None:
+    proposals = report_samples.proposals()
+    groups = {"partitions": 20, "unread": 3, "share_of_bytes_in": 0.87}
+    line = (
+        "measured for 87 % of the bytes in, by what consumer groups commit (3 partitions in which no group goes "
+        "forward count as unread); the rest counts as read once"
+    )
+    known = build_report(report_samples.snapshot(), proposals={**proposals, "history": account(groups=groups)})
+    unknown = build_report(report_samples.snapshot(), proposals={**proposals, "history": account()})
+    assert f"<dt>Bytes out</dt><dd>{line}</dd>" in render_file(known)
+    assert f". Bytes out: {line}\n" in approval_body(known)
+    assert "<dt>Bytes out</dt>" not in render_file(unknown)
+    assert "Bytes out" not in approval_body(unknown)
