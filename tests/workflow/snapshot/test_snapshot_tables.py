@@ -79,3 +79,20 @@ def test_the_log_dir_of_each_replica_is_noted(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", log_dirs)
     (row,) = cluster_snapshot.read_snapshot(CONNECTION, Settings()).partitions
     assert row["log_dirs"] == ["/b", "/a"]
+
+
+def test_a_sample_has_what_groups_have_committed_or_nothing_and_the_log_says_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = SimulatedCluster(monkeypatch, {"orders": {0: (1, 2), 1: (2, 1)}})
+
+    def sampled() -> list[tuple[object, ...]]:
+        rows = cluster_snapshot.metric_rows(cluster_snapshot.read_snapshot(CONNECTION, Settings()))
+        return [(row.get("committed_offsets"), row.get("committed_groups")) for row in rows]
+
+    cluster.committed = {TopicPartition("orders", 0): {"billing": 7, "audit": 5}}
+    assert sampled() == [(12, 2), (0, 0)]
+    assert "consumer groups" not in caplog.text
+    cluster.committed = None
+    assert sampled() == [(None, None)] * 2
+    assert "may not read which consumer groups there are" in caplog.text
