@@ -1,6 +1,7 @@
 """Thirty nights of one cluster, on paper: `make bench-month` writes them into docs/benchmarks.md.
 
-Its data grows and shrinks, topics arrive, a broker is lost, and later an empty one comes. Each night the product's own
+Its data grows and shrinks, topics arrive, a broker is lost, and later an empty one comes. Disks are large enough for all
+of that: on full disks no plan could move anything. Each night the product's own
 rules say whether a rebalance is needed and which job it is. The recommended plan is taken, and all its moves are done
 before the next night. The cluster is simulated; nothing is copied.
 """
@@ -44,6 +45,8 @@ SPREAD_A_DAY, TREND_A_DAY = 0.03, 0.01  # log-normal: of every topic's bytes, an
 ARRIVALS_A_DAY, FILLED_IN_DAYS = 2.0, 7  # topics; a topic is as large as it gets after so many days
 BALANCE = {"job": "balance"}
 PLANNING = [sys.executable, "-m", "kafka_rebalance.planning"]
+
+DISKS_FOR = 4  # times what a broker holds at first, so that no disk is full after thirty nights
 
 Place = tuple[tuple[str, int], int]  # a partition and a broker
 
@@ -197,6 +200,8 @@ def recommended(snapshot: Path, out: Path, settings: Mapping[str, Any]) -> str |
 
 def nights(seed: int, scratch: Path, limit: int, *, keeps_away: bool = True) -> Iterator[Night]:
     made = make_cluster(SIZE, "skew", seed)
+    for row in made.brokers:
+        row["disk_capacity_bytes"] *= DISKS_FOR
     month = Month(np.random.default_rng([seed, NIGHTS]), made.brokers, made.partitions, keeps_away=keeps_away)
     for number in range(1, limit + 1):
         night = Night(number, month.day(number))

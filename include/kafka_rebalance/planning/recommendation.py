@@ -36,7 +36,8 @@ def recommend(settings: Settings, plans: Sequence[DescribedCandidate]) -> Recomm
     A candidate one replica beyond the tolerance comes after those within it.
 
     If none ends within the tolerance, it is the nearest one that moves replicas between brokers (jobs `leaders` and
-    `elect`: that changes leaders), if it is nearer than the cluster now. None is recommended if the job is impossible
+    `elect`: that changes leaders), if it is nearer than the cluster now. Where the job asks for evenness, one that
+    changes leaders alone counts too, if it brings the worst broker nearer. None is recommended if the job is impossible
     or done already. The given plan is recommended if ours change nothing, it does the job, and it ends as even as the
     cluster is.
     """
@@ -55,6 +56,8 @@ def recommend(settings: Settings, plans: Sequence[DescribedCandidate]) -> Recomm
             return _recommended(settings, plans, min(done, key=_cost), Why.FEWEST_BYTES)
     if within := [plan for plan in met if plan.shortfall_after.is_met_exactly] or met:
         return _recommended(settings, plans, min(within, key=_cost), Why.CHEAPEST)
+    if goal_of(settings, LIGHT).balances:
+        at_work = [plan for plan in nearer if plan in at_work or _helps_the_worst(plan)]
     if at_work:
         return _recommended(settings, plans, _nearest(settings, at_work), Why.NEAREST)
     return Recommendation(None, _why_none(settings, ours), settings.tolerance)
@@ -78,6 +81,10 @@ def _nearest(settings: Settings, at_work: Sequence[DescribedCandidate]) -> Descr
         and plan.shortfall_after.furthest < reached.furthest - _AS_EVEN
     ]
     return min(better, key=_cost, default=nearest)
+
+
+def _helps_the_worst(plan: DescribedCandidate) -> bool:
+    return plan.shortfall_after.furthest < plan.shortfall_before.furthest - _AS_EVEN
 
 
 def _rank(reached: Shortfall) -> tuple[int, int, float, bool]:

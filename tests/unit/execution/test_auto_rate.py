@@ -46,6 +46,10 @@ def test_traffic_is_what_producers_followers_and_consumers_move() -> None:
     assert found == {1: BrokerLoad(30.0, 110.0), 2: BrokerLoad(30.0, 40.0), 3: BrokerLoad(5.0, 5.0)}
 
 
+def test_consumers_that_commit_nothing_keep_room_for_one_read() -> None:
+    assert traffic({tp("t-0"): (1,)}, written(t_0=10.0), {tp("t-0"): 0.0}) == {1: BrokerLoad(10.0, 10.0)}
+
+
 def network(*, inward: float, outward: float) -> BrokerCapacity:
     return BrokerCapacity(nic_in_bytes_per_second=inward, nic_out_bytes_per_second=outward)
 

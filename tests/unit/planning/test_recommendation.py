@@ -155,6 +155,24 @@ def test_where_none_is_within_the_tolerance_the_nearest_is_recommended() -> None
     assert recommend(Settings(), [nowhere]).why is Why.NOTHING_NEARER
 
 
+def test_copies_that_bring_nothing_nearer_than_leaders_alone_are_not_recommended() -> None:
+    """As on a cluster whose disks are all full: hardly a replica may move, but leaders may."""
+    balanced = plan_of(FOUR, EMPTY_FOURTH)
+    copies = replace(balanced, shortfall_after=replace(balanced.shortfall_after, excess=0.2, furthest=0.401))
+    leaders = plan_of(FOUR, partition_rows([[1, 2], [1, 3], [1, 4]] * 8), "leaders_only")
+    assert leaders.copied_bytes == 0
+
+    def reached(furthest: float, excess: float = 0.1) -> DescribedCandidate:
+        before = replace(leaders.shortfall_before, excess=0.5, furthest=0.6)
+        return replace(leaders, shortfall_before=before, shortfall_after=replace(before, excess=excess, furthest=furthest))
+
+    assert recommend(Settings(), [reached(0.4), copies]).candidate == "leaders_only"
+    assert recommend(Settings(), [reached(0.4)]).candidate == "leaders_only"
+    assert recommend(Settings(), [reached(0.6)]).why is Why.NOTHING_NEARER, "the worst broker gains nothing"
+    assert recommend(Settings(), [reached(0.4, excess=0.3), copies]).candidate == "balanced"
+    assert recommend(Settings(job="repair_racks"), [reached(0.4)]).candidate is None, "that job asks for no evenness"
+
+
 @pytest.mark.parametrize(("job", "chosen"), [("replication_factor", "light"), ("balance", "balanced")])
 def test_a_job_that_does_not_ask_for_evenness_is_not_answered_by_a_dearer_plan_whose_worst_broker_is_further_off(
     job: str, chosen: str

@@ -29,7 +29,8 @@ class BrokerLoad:
 def traffic(leaders: Mapping[TopicPartition, Sequence[int]], written: Rates, read: Rates) -> dict[int, BrokerLoad]:
     """What each broker receives and sends. `leaders`: {partition: its replicas, the leader first}.
 
-    Followers fetch what is written. Consumers read what `read` says; for other partitions, what is written, once.
+    Followers fetch what is written. Consumers read what `read` says, but at least what is written, once: those that
+    commit nothing are not measured, and a copy must leave them room too.
     """
     taken, given = defaultdict[int, float](float), defaultdict[int, float](float)
     for topic_partition, replicas in leaders.items():
@@ -37,7 +38,7 @@ def traffic(leaders: Mapping[TopicPartition, Sequence[int]], written: Rates, rea
         for broker in replicas:
             taken[broker] += rate
         for leader in replicas[:1]:
-            given[leader] += (len(replicas) - 1) * rate + read.get(topic_partition, rate)
+            given[leader] += (len(replicas) - 1) * rate + max(rate, read.get(topic_partition, 0.0))
     return {broker: BrokerLoad(taken[broker], given[broker]) for broker in sorted(taken)}
 
 
