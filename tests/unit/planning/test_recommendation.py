@@ -164,7 +164,9 @@ def test_copies_that_bring_nothing_nearer_than_leaders_alone_are_not_recommended
 
     def reached(furthest: float, excess: float = 0.1) -> DescribedCandidate:
         before = replace(leaders.shortfall_before, excess=0.5, furthest=0.6)
-        return replace(leaders, shortfall_before=before, shortfall_after=replace(before, excess=excess, furthest=furthest))
+        return replace(
+            leaders, shortfall_before=before, shortfall_after=replace(before, excess=excess, furthest=furthest)
+        )
 
     assert recommend(Settings(), [reached(0.4), copies]).candidate == "leaders_only"
     assert recommend(Settings(), [reached(0.4)]).candidate == "leaders_only"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.steps.nightly import why_not_propose
@@ -30,3 +32,23 @@ def test_nothing_is_proposed_that_this_connection_may_not_write() -> None:
     checked = why_not_propose.CheckedCluster(airflow_deployment(), "cluster", problem, policy, None, NOW, (missing,))
     reason, _ = why_not_propose.why_not(checked, policy, {}, {})
     assert reason == f"this connection may not write what a rebalance needs: {missing}"
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        ({1: [40, *[10] * 10], 2: [10] * 8, 3: [10] * 8}, None),
+        (
+            {1: [65, 65], 2: [85], 3: [85]},
+            "bytes on disk are as even as racks and the sizes of single partitions allow",
+        ),
+    ],
+)
+def test_a_broker_is_proposed_for_if_a_lighter_replica_than_the_heaviest_helps_it(
+    held: dict[int, list[int]], said: str | None
+) -> None:
+    lists = [[broker] for broker, sizes in held.items() for _ in sizes]
+    rows = partition_rows(lists, size_bytes=[size for sizes in held.values() for size in sizes])
+    result = {"limit": 0.2, "skew": {"disk": 0.3}, "rack_violations": 0}
+    reason = why_not_propose.cannot_help(problem_of(broker_rows([1, 2, 3]), rows), result)
+    assert reason is None if said is None else said in str(reason)

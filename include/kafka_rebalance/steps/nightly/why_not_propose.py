@@ -16,6 +16,7 @@ from kafka_rebalance.execution.nightly.after_rejection import AGAIN_AFTER, Clust
 from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import REFUSE, Settings
+from kafka_rebalance.planning.describe.can_be_more_even import can_be_more_even
 from kafka_rebalance.planning.evenness.hot_spots import Reach, reach
 from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Problem
@@ -99,7 +100,8 @@ def cannot_help(problem: Problem, result: Mapping[str, Any]) -> str | None:
     if result["rack_violations"] or not past:
         return None
     found = reach(problem, past, limit)
-    if any(one.can_help for one in found.values()):
+    no_spots = [resource for resource, one in found.items() if not one.hot_spots]
+    if any(one.can_help for one in found.values()) or (no_spots and can_be_more_even(problem, no_spots, limit)):
         return None
     return "a rebalance cannot help: " + "; ".join(_helpless(resource, one) for resource, one in found.items())
 

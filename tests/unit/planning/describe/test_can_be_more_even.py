@@ -1,0 +1,33 @@
+"""Whether a move helps a broker that is off by less than the heaviest replica of the cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_rebalance.planning.describe.can_be_more_even import can_be_more_even
+from kafka_rebalance.planning.evenness.hot_spots import reach
+from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
+
+LIMIT = 0.2
+LIGHTER = [40, *[10] * 10], [10] * 10, [10] * 6  # on brokers 1 to 3, of which each should hold 100
+HEAVY_ALONE = [65, 65], [85], [85]
+
+
+@pytest.mark.parametrize(("sizes", "possible"), [(LIGHTER, True), (HEAVY_ALONE, False)])
+def test_lighter_replicas_help_a_broker_that_the_heaviest_would_excuse(
+    sizes: tuple[list[int], ...], possible: bool
+) -> None:
+    held = [(broker, size) for broker, some in enumerate(sizes, 1) for size in some]
+    rows = partition_rows([[broker] for broker, _ in held], size_bytes=[size for _, size in held])
+    problem = problem_of(broker_rows([1, 2, 3]), rows)
+    found = reach(problem, ["disk"], LIMIT)["disk"]
+    assert not found.can_help
+    assert not found.hot_spots
+    assert can_be_more_even(problem, ["disk"], LIMIT) is possible
+
+
+def test_leaders_of_lighter_partitions_help_too() -> None:
+    lists = [[1, 2]] * 7 + [[2, 1]] * 3
+    problem = problem_of(broker_rows([1, 2]), partition_rows(lists))
+    assert can_be_more_even(problem, ["leaders"], LIMIT)
+    assert not can_be_more_even(problem, ["disk"], LIMIT)
