@@ -33,6 +33,15 @@ class LogDir:
     usable_bytes: int | None = None
     replicas: int = 0
     online: bool = True
+    cordoned: bool = False  # it takes no new replica (KIP-1066, 4.4 and later)
+
+
+@dataclass(frozen=True, slots=True)
+class FutureReplica:
+    """A copy of a replica in another log directory of its broker, which takes its place once it has caught up."""
+
+    path: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,7 @@ class BrokerDisks:
     replicas: Mapping[TopicPartition, Mapping[int, int]]  # bytes, which grow while a replica is copied
     log_dirs: Mapping[int, tuple[LogDir, ...]]
     paths: Mapping[TopicPartition, Mapping[int, str]] = field(default_factory=dict)  # each replica's log directory
+    future: Mapping[TopicPartition, Mapping[int, FutureReplica]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +69,14 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int], *, of_the_re
 
     `of_the_rest`: a broker that does not answer is logged and absent, as long as another one answers.
 
-    Sizes equal the bytes of the `*.log` files. They leave out copies between two directories of one broker (future
-    replicas), and replicas on an offline directory, which has no totals.
+    Sizes equal the bytes of the `*.log` files. Copies between two directories of one broker are `future`, and no part
+    of them. Replicas on an offline directory, which has no totals, are absent.
     """
     if not brokers:
         return BrokerDisks({}, {})
     replicas: dict[TopicPartition, dict[int, int]] = {}
     paths: dict[TopicPartition, dict[int, str]] = {}
+    future: dict[TopicPartition, dict[int, FutureReplica]] = {}
     log_dirs: dict[int, tuple[LogDir, ...]] = {}
     with open_wire(kafka) as wire:
         failed: ReadError | None = None
@@ -82,9 +93,20 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int], *, of_the_re
             for topic_partition, size_bytes, path in _replicas(answers):
                 replicas.setdefault(topic_partition, {})[broker] = size_bytes
                 paths.setdefault(topic_partition, {})[broker] = path
+            for topic_partition, size_bytes, path in _replicas(answers, future=True):
+                future.setdefault(topic_partition, {})[broker] = FutureReplica(path, size_bytes)
     if failed is not None and not log_dirs:
         raise failed
-    return BrokerDisks(replicas, log_dirs, paths)
+    return BrokerDisks(replicas, log_dirs, paths, future)
+
+
+def read_copies_within(kafka: KafkaConnection, brokers: Collection[int]) -> dict[int, frozenset[TopicPartition]]:
+    """See `OpenCluster.read_copies_within`. Raises ReadError naming the broker."""
+    found: dict[int, set[TopicPartition]] = {}
+    for topic_partition, by_broker in read_log_dirs(kafka, brokers).future.items():
+        for broker in by_broker:
+            found.setdefault(broker, set()).add(topic_partition)
+    return {broker: frozenset(copied) for broker, copied in found.items()}
 
 
 def read_replica_sizes(
@@ -141,6 +163,7 @@ def _log_dir(broker: int, answer: Any) -> LogDir:
         usable_bytes=_known(answer.usable_bytes),
         replicas=sum(len(topic.partitions) for topic in answer.topics),
         online=answer.error_code == 0,
+        cordoned=bool(getattr(answer, "is_cordoned", False)),
     )
 
 
@@ -157,10 +180,10 @@ def _known(size: int | None) -> int | None:
     return None if size is None or size < 0 else size
 
 
-def _replicas(answers: Sequence[Any]) -> Iterator[tuple[TopicPartition, int, str]]:
+def _replicas(answers: Sequence[Any], *, future: bool = False) -> Iterator[tuple[TopicPartition, int, str]]:
     """(partition, bytes, log directory)"""
     for answer in answers:
         for topic in answer.topics:
             for one in topic.partitions:
-                if not one.is_future_key:
+                if bool(one.is_future_key) == future:
                     yield TopicPartition(topic.name, one.partition_index), one.partition_size, answer.log_dir

@@ -78,6 +78,9 @@ class OpenCluster(Protocol):
     def read_away(self, brokers: Collection[int]) -> frozenset[int]:
         """Those of them whose configs nobody can read or change now. With ZooKeeper that is none."""
 
+    def read_copies_within(self, brokers: Collection[int]) -> dict[int, frozenset[TopicPartition]]:
+        """The replicas on their way between two log dirs of a broker, for each of these brokers that has any."""
+
     def read_all_configs(self) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
         """The configs that are set, by `brokers/N` and `topics/T`, and names of brokers that are none."""
 

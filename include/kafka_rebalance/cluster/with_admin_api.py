@@ -12,7 +12,15 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from kafka_rebalance.admin import cluster_view, config_changes, missing_rights, moves, set_configs, topic_changes
+from kafka_rebalance.admin import (
+    cluster_view,
+    config_changes,
+    missing_rights,
+    moves,
+    replica_sizes,
+    set_configs,
+    topic_changes,
+)
 from kafka_rebalance.admin.cluster_view import read_live, read_moves, read_topic_names
 from kafka_rebalance.admin.lock.log_lock import LogLock
 from kafka_rebalance.admin.quorum import check_quorum_stable
@@ -112,6 +120,9 @@ class AdminApiCluster:
 
     def read_away(self, brokers: Collection[int]) -> frozenset[int]:
         return frozenset(brokers) - self._live()
+
+    def read_copies_within(self, brokers: Collection[int]) -> dict[int, frozenset[TopicPartition]]:
+        return replica_sizes.read_copies_within(self._kafka, brokers)
 
     def read_all_configs(self) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
         topics = self.read_topic_configs(self.read_topic_names())

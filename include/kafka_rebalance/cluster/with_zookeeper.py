@@ -7,7 +7,7 @@ from datetime import datetime
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.admin import running_reassignments
+from kafka_rebalance.admin import replica_sizes, running_reassignments
 from kafka_rebalance.cluster import same_cluster
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
@@ -105,6 +105,9 @@ class ZooKeeperCluster:
 
     def read_away(self, brokers: Collection[int]) -> frozenset[int]:
         return frozenset()
+
+    def read_copies_within(self, brokers: Collection[int]) -> dict[int, frozenset[TopicPartition]]:
+        return replica_sizes.read_copies_within(self._connection.kafka, brokers)
 
     def read_all_configs(self) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
         return reader.read_all_configs(self._client)

@@ -18,9 +18,12 @@ LEADER_REPLICAS = "leader.replication.throttled.replicas"  # of a topic: P:B, th
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"  # of a topic: P:B, the replicas that receive
 LEADER_RATE = "leader.replication.throttled.rate"  # of a broker: bytes per second
 FOLLOWER_RATE = "follower.replication.throttled.rate"
+# Of a broker: bytes per second, of all copies between its log dirs together (KIP-113). It needs no list.
+LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 LIST_KEYS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 RATE_KEYS = (LEADER_RATE, FOLLOWER_RATE)
 THROTTLE_KEYS = LIST_KEYS + RATE_KEYS
+BROKER_KEYS = (*RATE_KEYS, LOG_DIR_RATE)
 
 EVERY_REPLICA = "*"
 _ENTRY = re.compile(r"[0-9]+:[0-9]+")
@@ -104,7 +107,7 @@ def throttle_problem(entity: str, changes: Mapping[str, str | None]) -> str | No
     """
     kind, _, name = entity.partition("/")
     if kind == "brokers" and _BROKER.fullmatch(name) and int(name) <= INT_MAX:
-        allowed = RATE_KEYS
+        allowed: tuple[str, ...] = BROKER_KEYS
     elif kind == "topics" and _TOPIC.fullmatch(name):
         allowed = LIST_KEYS
     else:
@@ -116,7 +119,7 @@ def throttle_problem(entity: str, changes: Mapping[str, str | None]) -> str | No
             continue
         if not isinstance(value, str):
             return f"{key} must be a text, not {reprlib.repr(value)}"
-        if key in RATE_KEYS and not (_RATE.fullmatch(value) and int(value) <= LONG_MAX):
+        if key in BROKER_KEYS and not (_RATE.fullmatch(value) and int(value) <= LONG_MAX):
             return f"{key} must be whole bytes a second, not {reprlib.repr(value)}"
         if key in LIST_KEYS and not _REPLICA_LIST.fullmatch(value):
             return f"{key} must be partition:broker pairs or *, not {reprlib.repr(value)}"

@@ -14,7 +14,7 @@ from kafka.errors import NodeNotReadyError
 
 from kafka_rebalance.admin import effective_configs, replica_sizes
 from kafka_rebalance.admin import offsets as metadata
-from kafka_rebalance.admin.replica_sizes import LogDir
+from kafka_rebalance.admin.replica_sizes import FutureReplica, LogDir
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.model.configs import ConfigValue
@@ -87,10 +87,17 @@ def test_sizes_are_by_partition_and_broker_and_future_replicas_are_left_out(answ
     disks = replica_sizes.read_log_dirs(KAFKA, [1, 2])
     assert disks.replicas == {("orders", 0): {1: 100, 2: 90}, ("orders", 1): {1: 50}}
     assert disks.paths == {("orders", 0): {1: "/a", 2: "/a"}, ("orders", 1): {1: "/b"}}
+    assert disks.future == {("orders", 1): {1: FutureReplica("/a", 7)}}
+    assert replica_sizes.read_copies_within(KAFKA, [1, 2]) == {1: {("orders", 1)}}
     assert disks.log_dirs == {
         1: (LogDir("/a", 1000, 600, replicas=2), LogDir("/b", replicas=1)),
         2: (LogDir("/a", replicas=1),),
     }
+
+
+def test_a_directory_that_takes_no_new_replica_is_told(answers: Any) -> None:
+    answers[1] = [log_dir("/a", is_cordoned=True), log_dir("/b", is_cordoned=False), log_dir("/c")]
+    assert [one.cordoned for one in replica_sizes.read_log_dirs(KAFKA, [1]).log_dirs[1]] == [True, False, False]
 
 
 def test_an_offline_directory_is_there_without_totals(answers: Any) -> None:

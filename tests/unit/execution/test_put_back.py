@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,10 @@ from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.execution.throttle.in_force import confirm, set_changes
 from kafka_rebalance.execution.throttle.put_back import release
-from support.kafka.small_clusters import move, tp
+from kafka_rebalance.execution.throttle.recorded_before import take_lease_for
+from kafka_rebalance.execution.throttle.wanted import desired_log_dir_rate
+from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
+from support.kafka.small_clusters import DIGEST, move, tp
 from support.kafka.small_throttles import FOLLOWER_RATE, FOLLOWERS, LEADER_RATE, LEADERS, RATE, applied, lease
 
 
@@ -213,3 +217,30 @@ def test_what_stays_for_a_copy_is_told_key_by_key() -> None:
 def test_a_list_that_cannot_be_read_is_named_with_its_key() -> None:
     (told,) = release(lease(), {"topics/t": {FOLLOWERS: "by hand"}}).foreign[:1]
     assert told.startswith(f"topics/t: {FOLLOWERS} is left alone: Invalid value by hand for configuration {FOLLOWERS}:")
+
+
+def log_dir_lease(current: Any = None) -> ThrottleLease:
+    return take_lease_for(
+        lambda rate: desired_log_dir_rate([1, 2], rate), "run-1", DIGEST, RATE, current or {}, owner="", existing=None
+    )
+
+
+def test_the_rate_between_log_dirs_stays_on_the_brokers_that_still_copy() -> None:
+    held = log_dir_lease({"brokers/1": {LOG_DIR_RATE: "7"}})
+    during = applied({"brokers/1": {LOG_DIR_RATE: "7"}}, set_changes(held, {"brokers/1": {LOG_DIR_RATE: "7"}}))
+    assert during == {"brokers/1": {LOG_DIR_RATE: str(RATE)}, "brokers/2": {LOG_DIR_RATE: str(RATE)}}
+    some = release(held, during, copying_within={1})
+    assert not some.complete
+    assert some.changes == {"brokers/2": {LOG_DIR_RATE: None}}
+    assert release(held, during).changes == {"brokers/1": {LOG_DIR_RATE: "7"}, "brokers/2": {LOG_DIR_RATE: None}}
+
+
+def test_copies_between_log_dirs_keep_no_rate_of_moves_between_brokers() -> None:
+    held = lease()
+    during = applied({}, set_changes(held, {}))
+    assert release(held, during, copying_within={1, 2, 3}).complete
+
+
+def test_a_lease_of_the_rate_between_log_dirs_is_read_as_it_was_written() -> None:
+    held = replace(log_dir_lease(), connection_id="c", cluster_id="c", run_folder="f", owner="o", taken_at="t")
+    assert ThrottleLease.from_mapping(json.loads(json.dumps(held.to_mapping()))) == held

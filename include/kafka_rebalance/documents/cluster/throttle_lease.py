@@ -14,7 +14,7 @@ from typing import Any, Self
 from kafka_rebalance.documents.json_files import decode
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.kafka.java_text import LONG_MAX
-from kafka_rebalance.kafka.throttles import EVERY_REPLICA, LIST_KEYS, RATE_KEYS, parse_throttled_replicas
+from kafka_rebalance.kafka.throttles import BROKER_KEYS, EVERY_REPLICA, LIST_KEYS, parse_throttled_replicas
 
 _ENTITY = re.compile(r"topics/(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}|brokers/(?:0|[1-9][0-9]{0,9})", re.ASCII)
 # This program writes a list in this one form.
@@ -127,12 +127,12 @@ def _problems(lease: ThrottleLease) -> Iterator[str]:
         for entity, values in entities.items():
             if not _ENTITY.fullmatch(entity):
                 yield f"{part} names {entity!r}, which is neither topics/T nor brokers/N"
-            keys = LIST_KEYS if entity.startswith("topics/") else RATE_KEYS
+            keys = LIST_KEYS if entity.startswith("topics/") else BROKER_KEYS
             for key, value in values.items():
                 if key not in keys or (part == "wanted" and not _is_ours(lease, key, value or "")):
                     yield f"{part} of {entity} has {key} = {value!r}"
     for entity, values in lease.left_behind.items():
-        if not entity.startswith("brokers/") or not _ENTITY.fullmatch(entity) or not set(values) <= set(RATE_KEYS):
+        if not entity.startswith("brokers/") or not _ENTITY.fullmatch(entity) or not set(values) <= set(BROKER_KEYS):
             yield f"left_behind has {entity!r}"
     wanted, prior = ({entity: set(values) for entity, values in part.items()} for part in configs.values())
     if wanted != prior:
@@ -141,4 +141,4 @@ def _problems(lease: ThrottleLease) -> Iterator[str]:
 
 def _is_ours(lease: ThrottleLease, key: str, value: str) -> bool:
     """Whether this lease may have set this value. Any other would be taken for somebody else's, and stay behind."""
-    return value in lease.own_rates if key in RATE_KEYS else _OWN_LIST.fullmatch(value) is not None
+    return value in lease.own_rates if key in BROKER_KEYS else _OWN_LIST.fullmatch(value) is not None

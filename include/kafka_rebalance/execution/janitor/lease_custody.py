@@ -57,7 +57,7 @@ def custody(
             return Custody(True, standing.is_ended, f"{run}: nothing of it copies any more")
         alert = (
             f"Nobody follows the copies of {run}: {shown}. The janitor takes the throttle off when the last copy is in "
-            "sync. Look at these copies, or clear the task reassign of that run if it is still there."
+            "sync. Look at these copies, or clear the task of that run that requests them, if it is still there."
         )
         return Custody(True, False, f"{run}: {shown}", alert)
     if copying and silent_seconds > UNWATCHED_SECONDS:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease, list_entries
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.execution.throttle.wanted import Changes, Configs, each_entry, each_value
-from kafka_rebalance.kafka.throttles import EVERY_REPLICA, LIST_KEYS, format_throttled_replicas
+from kafka_rebalance.kafka.throttles import EVERY_REPLICA, LIST_KEYS, LOG_DIR_RATE, format_throttled_replicas
 from kafka_rebalance.model.partition import TopicPartition
 
 
@@ -30,17 +30,24 @@ class Release:
         return not self.kept
 
 
-def release(lease: ThrottleLease, current: Configs, still_in_motion: Collection[TopicPartition] = ()) -> Release:
+def release(
+    lease: ThrottleLease,
+    current: Configs,
+    still_in_motion: Collection[TopicPartition] = (),
+    copying_within: Collection[int] = (),
+) -> Release:
     """What to put back now. Safe to repeat: what is already back needs no change.
 
-    The entries of partitions in `still_in_motion` stay, and so do the rates of every broker in such an entry. A value
-    that is no longer ours is somebody else's and is left alone. Of a list only our own entries are taken out.
+    The entries of partitions in `still_in_motion` stay, and so do the rates of every broker in such an entry. The rate
+    for copies between log dirs stays on the brokers in `copying_within`, whoever asked for these copies. A value that
+    is no longer ours is somebody else's and is left alone. Of a list only our own entries are taken out.
     """
     changes: Changes = {}
     kept: list[str] = []
     foreign: list[str] = []
     moving = {entry for entry in each_entry(lease.wanted) if entry.topic_partition in still_in_motion}
     busy = {f"brokers/{entry.broker}" for entry in moving}
+    busy_within = {f"brokers/{broker}" for broker in copying_within}
     needed = {(entry.entity, entry.key, entry.text) for entry in moving}
     for entity, key, _ in each_value(lease.wanted):
         prior, now = lease.prior[entity][key], current.get(entity, {}).get(key)
@@ -60,7 +67,7 @@ def release(lease: ThrottleLease, current: Configs, still_in_motion: Collection[
             if now not in {*lease.own_rates, prior}:
                 foreign.append(f"{where} is {'gone' if now is None else now}, changed by somebody else")
                 continue
-            if now != prior and entity in busy:
+            if now != prior and entity in (busy_within if key == LOG_DIR_RATE else busy):
                 kept.append(f"{where} stays {now}")
                 continue
         if back != now:

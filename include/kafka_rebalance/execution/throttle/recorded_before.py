@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease, list_entries
@@ -29,7 +29,32 @@ def take_lease(
     existing: ThrottleLease | None = None,
     away: Collection[str] = (),
 ) -> ThrottleLease:
-    """The lease to write down before any config is changed.
+    """The lease for exactly these moves between brokers. See `take_lease_for`."""
+    moves = tuple(moves)
+    return take_lease_for(
+        lambda rate: desired_throttle(moves, rate),
+        run,
+        candidate_digest,
+        bytes_per_second,
+        current,
+        owner=owner,
+        existing=existing,
+        away=away,
+    )
+
+
+def take_lease_for(
+    wanted_at: Callable[[int], Configs],
+    run: str,
+    candidate_digest: str,
+    bytes_per_second: int,
+    current: Configs,
+    *,
+    owner: str,
+    existing: ThrottleLease | None,
+    away: Collection[str] = (),
+) -> ThrottleLease:
+    """The lease to write down before any config is changed. `wanted_at` is the throttle at a rate.
 
     `existing` is the cluster's lease that nobody has given back yet, if there is one. If an earlier try of this run
     took it, it keeps its rate, which may have been changed since, and what it recorded: reading all of `current` again
@@ -39,8 +64,7 @@ def take_lease(
     nobody can set it. One that is back by the next try is added then. Raises LockHeldError if the lease is
     another run's, ThrottleError if it is of another candidate or was taken at another rate.
     """
-    moves = tuple(moves)
-    wanted = _here(desired_throttle(moves, bytes_per_second), away)
+    wanted = _here(wanted_at(bytes_per_second), away)
     if existing is None:
         prior = _record_prior(wanted, current)
         return ThrottleLease(run, candidate_digest, bytes_per_second, wanted, prior, owner=owner)
@@ -52,7 +76,7 @@ def take_lease(
             "the Dag kafka_throttle_janitor release it. Then clear this task."
         )
     same = existing.candidate_digest == candidate_digest and existing.taken_at_rate == bytes_per_second
-    wanted = _here(desired_throttle(moves, existing.bytes_per_second), away)
+    wanted = _here(wanted_at(existing.bytes_per_second), away)
     existing = _with_returned(existing, wanted, current)
     if not same or not _covers(existing, wanted):
         raise ThrottleError(

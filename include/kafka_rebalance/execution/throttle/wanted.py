@@ -19,6 +19,7 @@ from kafka_rebalance.kafka.throttles import (
     LEADER_RATE,
     LEADER_REPLICAS,
     LIST_KEYS,
+    LOG_DIR_RATE,
     format_throttled_replicas,
     split_entry,
     throttled_replicas,
@@ -46,11 +47,7 @@ def desired_throttle(moves: Iterable[Move], bytes_per_second: int) -> dict[str, 
 
     Raises ThrottleError for a rate that is not a positive integer: 0 would stall the copies for ever.
     """
-    if type(bytes_per_second) is not int or bytes_per_second < 1:
-        raise ThrottleError(
-            f"A throttle of {bytes_per_second!r} bytes/s lets nothing through. Nothing was written. "
-            "Give a whole number of bytes per second above 0, within the policy."
-        )
+    _check_rate(bytes_per_second)
     copying = [move for move in moves if move.added]
     lists = throttled_replicas(
         {move.topic_partition: move.before for move in copying}, {move.topic_partition: move.after for move in copying}
@@ -68,6 +65,20 @@ def desired_throttle(moves: Iterable[Move], bytes_per_second: int) -> dict[str, 
         rates = ((LEADER_RATE, senders), (FOLLOWER_RATE, receivers))
         wanted[f"brokers/{broker}"] = {key: str(bytes_per_second) for key, which in rates if broker in which}
     return wanted
+
+
+def desired_log_dir_rate(brokers: Iterable[int], bytes_per_second: int) -> dict[str, dict[str, str]]:
+    """As `desired_throttle`, for copies between the log dirs of each of these brokers."""
+    _check_rate(bytes_per_second)
+    return {f"brokers/{broker}": {LOG_DIR_RATE: str(bytes_per_second)} for broker in sorted(brokers)}
+
+
+def _check_rate(bytes_per_second: int) -> None:
+    if type(bytes_per_second) is not int or bytes_per_second < 1:
+        raise ThrottleError(
+            f"A throttle of {bytes_per_second!r} bytes/s lets nothing through. Nothing was written. "
+            "Give a whole number of bytes per second above 0, within the policy."
+        )
 
 
 def each_value(configs: Mapping[str, Mapping[str, Value]]) -> Iterator[tuple[str, str, Value]]:

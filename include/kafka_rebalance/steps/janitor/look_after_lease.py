@@ -31,6 +31,7 @@ from kafka_rebalance.steps.janitor.sweep import Asked
 from kafka_rebalance.steps.run.run_lock import read_standing, this_airflow
 from kafka_rebalance.steps.run_folder import open_run_folder
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.copies_within import read_copies_within
 from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.steps.throttle.long_pause import paused_until, waits_long
 from kafka_rebalance.steps.throttle.suspend_throttle import suspend
@@ -140,7 +141,8 @@ def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Lo
     """Whether nothing of the lease is left."""
     cluster = kept.cluster
     view = cluster.read_view(lease.topics)
-    copying = copying_of(lease, view)
+    within = read_copies_within(cluster, lease, view)
+    copying = copying_of(lease, view).union(*within.values())
     # A person who breaks its lock by name says that the run is over.
     said = asked.breaks(lease.run, lease.owner)
     standing = AirflowState.GONE if said else read_standing(kept.deployment, lease.run, lease.owner)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
-from kafka_rebalance.errors import ArtifactError, CorruptZnodeError, FormatVersionError, StorageError
+from kafka_rebalance.errors import ArtifactError, CorruptZnodeError, FormatVersionError, LockLostError, StorageError
 from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LeaseRecord, LockOwner, is_same_run
 from kafka_rebalance.steps.deployment import Deployment
@@ -89,6 +89,19 @@ class ClusterLease:
     def is_latest(self, lease: ThrottleLease) -> bool:
         now = self.read()
         return now is not None and now.generation == lease.generation
+
+    def check_latest(self, lease: ThrottleLease) -> None:
+        """Raises LockLostError if somebody has given this lease back, changed it or taken another one meanwhile.
+
+        Nothing is undone: the other one has read what this lease has set, and what is there now is theirs.
+        """
+        if not self.is_latest(lease):
+            raise LockLostError(
+                f"Another worker gave back, changed or took the throttle of run {lease.run} while this one set it. The "
+                "other worker now takes care of it. Clear this task if the run is to go on. If this error comes again, "
+                "ZooKeeper, or the topic with the lock, was restored from a backup: remove the files later than "
+                f"{lease.generation} in the folder of this cluster's leases below runs_url."
+            )
 
     def has_file(self, lease: ThrottleLease) -> bool:
         """Whether this Airflow's storage has a lease of that run, or one that cannot be read."""

@@ -166,28 +166,14 @@ def _set(
         handed_over_at=None,
     )
     kept.write(lease, fence)
-    _check_latest(kept, lease)
+    kept.check_latest(lease)
     batch = where.in_flight or where.next
     first = {move.topic_partition for move in batch.moves} if batch is not None else set()
     still = only_for(without_gone(plan, lease.without(away)), {*first, *copying_of(lease, view)})
     cluster.merge_configs(set_changes(still, current), decided_on=current, fence=fence)
-    _check_latest(kept, lease)
+    kept.check_latest(lease)
     check_in_force(still, read_configs(cluster, still.wanted))
     return lease
-
-
-def _check_latest(kept: ClusterLease, lease: ThrottleLease) -> None:
-    """Raises LockLostError if somebody has given this lease back, changed it or taken another one meanwhile.
-
-    Nothing is undone: the other one has read what this lease has set, and what is there now is theirs.
-    """
-    if not kept.is_latest(lease):
-        raise LockLostError(
-            f"Another worker gave back, changed or took the throttle of run {lease.run} while this one set it. The "
-            "other worker now takes care of it. Clear this task if the run is to go on. If this error comes again, "
-            "ZooKeeper, or the topic with the lock, was restored from a backup: remove the files later than "
-            f"{lease.generation} in the folder of this cluster's leases below runs_url."
-        )
 
 
 def _undo(kept: ClusterLease, plan: ApprovedPlan, owner: LockOwner, fence: Fence, *, held_before: bool) -> None:

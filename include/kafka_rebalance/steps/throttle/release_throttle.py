@@ -5,7 +5,7 @@ While copies are in flight, throttle and lock stay, and the janitor takes care o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -34,25 +34,38 @@ def release_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
     owner = lock_owner(deployment, plan.candidate.digest, inputs.run)
     with open_cluster(deployment.read_connection(plan.connection_id)) as cluster:
         kept = ClusterLease(deployment, cluster, plan.snapshot["cluster_id"])
-        lease = kept.read_own(owner)
-        result = Release({}, (), ()) if lease is None else put_back(kept, lease)
-        if lease is not None and not result.complete:
-            if lease.handed_over_at is None:
-                _hand_over(kept, owner, lease.taken_under)
-            shown = "; ".join(result.kept[:10])
-            raise ThrottleError(
-                f"Copies are still in flight, so {len(result.kept)} throttle settings stay: {shown}. Everything else "
-                "was put back, and the lock is kept. Nobody follows these copies. kafka_throttle_janitor removes their "
-                "throttle when the last one is in sync, and so does this task if you clear it."
-            )
-        # The fence before the lease: a run that takes both again raises the fence.
-        fence = cluster.lock.read_fence()
-        if kept.read_own(owner) is not None:
-            raise taken_again(owner.run, "was put back")
-        if kept.read() is None:
-            check_nothing_of_ours(cluster, plan, "The lock is kept.")
-        cluster.lock.release(owner, fence=fence)
-    forget_lock(deployment, plan.connection_id, owner)
+        return give_back(
+            kept, owner, plan.connection_id, lambda: check_nothing_of_ours(cluster, plan, "The lock is kept.")
+        )
+
+
+def give_back(
+    kept: ClusterLease, owner: LockOwner, connection_id: str, check_nothing_set: Callable[[], None]
+) -> dict[str, Any]:
+    """Puts back the throttle of this run, then gives its lock back. Errors as in `release_throttle`.
+
+    `check_nothing_set` raises ThrottleError for a run without a lease if something that it sets is in force.
+    """
+    cluster = kept.cluster
+    lease = kept.read_own(owner)
+    result = Release({}, (), ()) if lease is None else put_back(kept, lease)
+    if lease is not None and not result.complete:
+        if lease.handed_over_at is None:
+            _hand_over(kept, owner, lease.taken_under)
+        shown = "; ".join(result.kept[:10])
+        raise ThrottleError(
+            f"Copies are still in flight, so {len(result.kept)} throttle settings stay: {shown}. Everything else "
+            "was put back, and the lock is kept. Nobody follows these copies. kafka_throttle_janitor removes their "
+            "throttle when the last one is in sync, and so does this task if you clear it."
+        )
+    # The fence before the lease: a run that takes both again raises the fence.
+    fence = cluster.lock.read_fence()
+    if kept.read_own(owner) is not None:
+        raise taken_again(owner.run, "was put back")
+    if kept.read() is None:
+        check_nothing_set()
+    cluster.lock.release(owner, fence=fence)
+    forget_lock(kept.deployment, connection_id, owner)
     return {"put_back": sum(map(len, result.changes.values())), "left_alone": list(result.foreign)}
 
 

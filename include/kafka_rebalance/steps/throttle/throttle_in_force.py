@@ -11,7 +11,7 @@ from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ThrottleError
 from kafka_rebalance.execution.throttle.batch_lists import only_for
 from kafka_rebalance.execution.throttle.in_force import check_in_force, set_now
-from kafka_rebalance.execution.throttle.wanted import desired_throttle
+from kafka_rebalance.execution.throttle.wanted import Configs, desired_throttle
 from kafka_rebalance.model.candidate import brokers_touched
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import LockOwner
@@ -46,7 +46,11 @@ def check_nothing_of_ours(cluster: OpenCluster, plan: ApprovedPlan, consequence:
     """For a run whose lease is neither in ZooKeeper nor below `runs_url`. Raises ThrottleError if a rate or list entry
     that this run sets is in force, because nothing tells what was there before it.
     """
-    wanted = desired_throttle(plan.approved.moves, rate_in_force(plan.folder))
+    check_nothing_set(cluster, desired_throttle(plan.approved.moves, rate_in_force(plan.folder)), consequence)
+
+
+def check_nothing_set(cluster: OpenCluster, wanted: Configs, consequence: str) -> None:
+    """As `check_nothing_of_ours`, for what a run of any Dag sets."""
     found = set_now(wanted, read_configs(cluster, wanted.keys() - read_away(cluster, wanted)))
     if found:
         shown = some([f"{entity}: {key} = {value}" for entity, key, value in found])

@@ -19,6 +19,7 @@ from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.copies_within import read_copies_within
 from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs, read_lease_configs
 
 log = logging.getLogger(__name__)
@@ -141,14 +142,15 @@ def write_back(cluster: OpenCluster, lease: ThrottleLease, fence: Fence) -> Rele
     view = cluster.read_view(lease.topics)
     in_flight = copying_of(lease, view)
     here, configs = read_lease_configs(cluster, lease)
-    result = decide_release(here, configs, in_flight)
+    within = read_copies_within(cluster, here, view)
+    result = decide_release(here, configs, in_flight, within)
     if view.controller is not None and view.controller.kraft_epoch >= 0 and result.changes:
         raise _migrated(lease, result)
     cluster.merge_configs(result.changes, decided_on=configs, fence=fence)
     for text in (*result.foreign, *absent_receivers(lease, view)):
         log.warning("%s", text)
     # Read again: a config that did not change is a throttle left behind.
-    left = decide_release(*read_lease_configs(cluster, here), in_flight)
+    left = decide_release(*read_lease_configs(cluster, here), in_flight, within)
     if left.changes:
         raise ThrottleError(
             f"The throttle of {', '.join(sorted(left.changes))} is still there after it was put back: somebody sets it "
