@@ -27,7 +27,14 @@ from kafka_rebalance.local_cluster.scenarios import skewed_data
 
 DAG = "kafka_rebalance"
 # Paused until the run waits for approval, so that the nightly check, which runs at once, does not ask for another one.
-OTHER_DAGS = ("kafka_rebalance_cancel", "kafka_topics", "kafka_balance_check", "kafka_ledger", "kafka_throttle_janitor")
+OTHER_DAGS = (
+    "kafka_rebalance_cancel",
+    "kafka_topics",
+    "kafka_log_dirs",
+    "kafka_balance_check",
+    "kafka_ledger",
+    "kafka_throttle_janitor",
+)
 WAIT_SECONDS = 180
 PLAN_SECONDS = 600  # on two busy cores it took 120
 

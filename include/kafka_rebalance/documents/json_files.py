@@ -58,6 +58,7 @@ TOPIC = "topic.json"  # kafka_topics writes it: the request, and the change that
 TOPICS = "topics.json"  # what list and describe found
 FORECAST = "forecast.json"
 HANDED_ON = "handed_on.json"  # the conf of another Dag's run that this run starts
+LOG_DIRS = "log_dirs.json"  # kafka_log_dirs writes it: the request, the moves, and what they do to each log dir
 CANCEL = "cancel.json"  # kafka_rebalance_cancel writes it: the request, and what it would do
 
 T = TypeVar("T")

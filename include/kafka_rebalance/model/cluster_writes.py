@@ -24,6 +24,7 @@ class Kind(StrEnum):
     DELETION = "deletion"  # a topic
     CANCEL = "cancel"  # a partition
     CONTROLLER = "controller"
+    LOG_DIRS = "log dirs"  # copies between those of a broker
 
 
 class Outcome(StrEnum):

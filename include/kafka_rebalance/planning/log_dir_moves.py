@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
-from kafka_rebalance.model.log_dirs import LogDirMove, Replica
+from kafka_rebalance.documents.requests.log_dir_plan import LogDirMove, Replica
 
 _NOISE_BYTES = 1e-3  # shares are fractions
 

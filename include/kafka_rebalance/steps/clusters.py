@@ -13,6 +13,7 @@ log = logging.getLogger(__name__)
 REBALANCE_DAG = "kafka_rebalance"
 CANCEL_DAG = "kafka_rebalance_cancel"
 TOPICS_DAG = "kafka_topics"
+LOG_DIRS_DAG = "kafka_log_dirs"
 CHECK_DAG = "kafka_balance_check"
 JANITOR_DAG = "kafka_throttle_janitor"
 CLUSTERS = "kafka_rebalance_clusters"  # an Airflow Variable

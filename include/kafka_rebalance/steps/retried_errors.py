@@ -66,6 +66,7 @@ _WORDS = {
     Kind.DELETION: "requested the deletion of topic {}",
     Kind.CANCEL: "cancelled the reassignment of {}",
     Kind.CONTROLLER: "had another controller elected",
+    Kind.LOG_DIRS: "requested or cancelled copies between log dirs of broker {}",
 }
 
 

@@ -32,6 +32,7 @@ class CheckName(StrEnum):
     DELETED = "deleted"
     LEFT_OUT = "left_out"
     LOCK = "lock"
+    LOG_DIR = "log_dir"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.model.connection import ClusterConnection, cluster_connection
 from kafka_rebalance.steps.clock import SteadyClock
+from kafka_rebalance.steps.log_dirs.follow_copies import CopiesFollower
 from kafka_rebalance.steps.reassignment.batch_seen import Watcher, look_once
 from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
 from kafka_rebalance.steps.reassignment.wait_for_batch import Waiter
@@ -127,3 +128,28 @@ class PauseTrigger(_WatchingTrigger):
     def _watcher(self, connection: ClusterConnection) -> Watcher:
         wait = Wait.from_arguments(self.connection_id, self.run_folder, self.pause, self.not_before, self.until)
         return Waiter(connection, open_run_folder(airflow_deployment(), self.run_folder), wait)
+
+
+class CopiesTrigger(_WatchingTrigger):
+    """Fires when a run between log dirs has something to request, when its copies have ended, or when they stall."""
+
+    def __init__(
+        self,
+        *,
+        connection_id: str,
+        run_folder: str,
+        poll_seconds: float = POLL_SECONDS,
+        stall_seconds: float = STALL_SECONDS,
+        slowest_poll_seconds: float = SLOWEST_POLL_SECONDS,
+        **unknown: Any,
+    ) -> None:
+        super().__init__(connection_id, run_folder, poll_seconds, slowest_poll_seconds, unknown)
+        self.stall_seconds = stall_seconds
+        self._now = SteadyClock()
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return self._serialize("stall_seconds")
+
+    def _watcher(self, connection: ClusterConnection) -> Watcher:
+        folder = open_run_folder(airflow_deployment(), self.run_folder)
+        return CopiesFollower(connection, folder, self.stall_seconds)

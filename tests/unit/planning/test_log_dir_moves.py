@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_rebalance.model.log_dirs import LogDirMove, Replica
+from kafka_rebalance.documents.requests.log_dir_plan import LogDirMove, Replica
 from kafka_rebalance.planning.log_dir_moves import Dir, DirMoves, emptied_dir, even_dirs
 
 

@@ -59,6 +59,7 @@ def test_every_dag_is_read_without_an_error(dags: dict[str, DAG]) -> None:
         "kafka_rebalance",
         "kafka_balance_check",
         "kafka_ledger",
+        "kafka_log_dirs",
         "kafka_rebalance_cancel",
         "kafka_throttle_janitor",
         "kafka_topics",

@@ -21,7 +21,7 @@ def dags() -> None:
     bring_dags_in()
 
 
-@pytest.fixture(params=["kafka_rebalance", "kafka_rebalance_cancel", "kafka_topics"])
+@pytest.fixture(params=["kafka_rebalance", "kafka_rebalance_cancel", "kafka_topics", "kafka_log_dirs"])
 def dag_id(request: pytest.FixtureRequest) -> Iterator[str]:
     yield request.param
     with create_session() as session:

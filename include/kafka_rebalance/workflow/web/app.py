@@ -20,7 +20,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kafka_rebalance.report.page import REQUESTS, STATIC, read_static, warm_up
-from kafka_rebalance.steps.clusters import CANCEL_DAG, REBALANCE_DAG, TOPICS_DAG
+from kafka_rebalance.steps.clusters import CANCEL_DAG, LOG_DIRS_DAG, REBALANCE_DAG, TOPICS_DAG
 from kafka_rebalance.steps.read_in_time import Reads
 from kafka_rebalance.workflow.urls import MOUNT, PICTURE
 from kafka_rebalance.workflow.web import candidate_pages, run_page
@@ -46,7 +46,7 @@ def readable_requests(request: Request, user: GetUserDep) -> list[str]:
     """Our Dags whose approval requests the user may read, by the rule by which Airflow itself shows them."""
 
     allowed = []
-    for dag_id in (REBALANCE_DAG, CANCEL_DAG, TOPICS_DAG):
+    for dag_id in (REBALANCE_DAG, CANCEL_DAG, TOPICS_DAG, LOG_DIRS_DAG):
         with contextlib.suppress(HTTPException):
             requires_access_dag("GET", DagAccessEntity.HITL_DETAIL, dag_id)(request, user)
             allowed.append(dag_id)

@@ -1,0 +1,1 @@
+"""The Dag kafka_log_dirs."""

@@ -1,0 +1,146 @@
+"""`hold_rate` of `kafka_log_dirs`: takes the cluster's lock, and sets the rate of copies between log dirs.
+
+The lease says what was there before, and is written before any config is changed. It is the same lease as that of a
+rebalance, so the janitor takes care of it if the run is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
+from kafka_rebalance.documents.requests.log_dir_plan import LogDirPlan
+from kafka_rebalance.errors import LockLostError, StaleProposalError
+from kafka_rebalance.execution.check.cluster_ready import refuse
+from kafka_rebalance.execution.log_dirs.asked_log_dirs import check_within_policy
+from kafka_rebalance.execution.log_dirs.copy_states import CopyState, check_as_approved, states_of, without_room
+from kafka_rebalance.execution.throttle.in_force import check_in_force, set_changes
+from kafka_rebalance.execution.throttle.recorded_before import take_lease_for
+from kafka_rebalance.execution.throttle.wanted import desired_log_dir_rate
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.finding import some
+from kafka_rebalance.model.lock_owner import Fence, LockOwner
+from kafka_rebalance.steps.clock import now_text
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.log_dirs.approved_moves import read_approved_moves, read_if_ready
+from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now
+from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin
+from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, take_lock
+from kafka_rebalance.steps.run.same_cluster import read_view_of
+from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.throttle.hold_throttle import warn_without_janitor
+from kafka_rebalance.steps.throttle.write_back import (
+    check_can_be_put_back,
+    put_back,
+    put_back_late,
+    put_back_left_behind,
+)
+
+log = logging.getLogger(__name__)
+
+
+def hold_rate(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
+    """Checks the cluster again, takes its lock and sets the rate on each broker of the plan.
+
+    If it fails half-way, it puts back what it has set and gives the lock back: Airflow runs no teardown after a failed
+    setup.
+    """
+    deployment = inputs.deployment
+    approved = read_approved_moves(inputs, decision)
+    plan = approved.plan
+    deployment.check_not_frozen(approved.connection_id)
+    connection = deployment.read_connection(approved.connection_id)
+    owner = lock_owner(deployment, plan.digest, inputs.run)
+    with open_cluster(connection) as cluster:
+        kept = ClusterLease(deployment, cluster, plan.cluster_id)
+        cluster.check_same_cluster(read_view_of(cluster, (), plan.cluster_id))
+        if kept.read_own(owner) is None:  # else a retry: an earlier try has begun in time
+            _check_may_begin(inputs, cluster, connection, approved)
+        fence = take_lock(deployment, cluster, approved.connection_id, owner)
+        try:
+            if [*put_back_left_behind(kept), *put_back_late(kept)]:
+                fence = cluster.lock.raise_held(owner)
+            lease = _set(kept, approved, owner, fence)
+        except LockLostError:
+            raise  # another worker has taken over, and looks after what this one has set
+        except BaseException:
+            _undo(kept, approved.connection_id, owner, fence)
+            raise
+    warn_without_janitor(deployment)
+    return {"throttle_bytes_per_second": lease.bytes_per_second, "brokers": len(lease.wanted)}
+
+
+def _check_may_begin(
+    inputs: StepInputs, cluster: OpenCluster, connection: ClusterConnection, approved: ApprovedRequest[LogDirPlan]
+) -> None:
+    """Raises if the approval has expired, or if cluster, policy or replicas are no longer as approved."""
+    plan = approved.plan
+    check_may_begin(inputs.deployment, approved)
+    policy = inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
+    _, disks = read_if_ready(cluster, connection, plan.cluster_id)
+    check_within_policy(plan, policy, sum(size for by_broker in disks.replicas.values() for size in by_broker.values()))
+    now = dirs_now(disks)
+    states = states_of(plan.moves, now)
+    check_as_approved(states)
+    if gone := states[CopyState.GONE]:
+        raise StaleProposalError(
+            f"{some([move.replica for move in gone])}: the broker no longer has it. Nothing was written. Start a new "
+            "Dag run."
+        )
+    refuse(without_room(plan, now))
+
+
+def _set(kept: ClusterLease, approved: ApprovedRequest[LogDirPlan], owner: LockOwner, fence: Fence) -> ThrottleLease:
+    cluster, plan = kept.cluster, approved.plan
+    existing = kept.read_open()
+    wanted = desired_log_dir_rate(plan.brokers, plan.throttle_bytes_per_second)
+    current = read_configs(cluster, {*wanted, *(existing.wanted if existing else ())})
+    taken = take_lease_for(
+        lambda rate: desired_log_dir_rate(plan.brokers, rate),
+        owner.run,
+        plan.digest,
+        plan.throttle_bytes_per_second,
+        current,
+        owner=owner.owner,
+        existing=existing,
+    )
+    check_can_be_put_back(taken)
+    lease = replace(
+        taken,
+        connection_id=approved.connection_id,
+        cluster_id=plan.cluster_id,
+        run_folder=str(approved.folder),
+        taken_at=now_text(),
+        taken_under=fence.generation,
+        generation=fence.generation,
+        handed_over_at=None,
+    )
+    kept.write(lease, fence)
+    kept.check_latest(lease)
+    cluster.merge_configs(set_changes(lease, current), decided_on=current, fence=fence)
+    kept.check_latest(lease)
+    check_in_force(lease, read_configs(cluster, lease.wanted))
+    return lease
+
+
+def _undo(kept: ClusterLease, connection_id: str, owner: LockOwner, fence: Fence) -> None:
+    """Best effort: what cannot be undone is logged, and the first error stays the error.
+
+    While copies are under way, rate and lock stay. What another attempt has taken meanwhile stays too.
+    """
+    try:
+        lease = kept.read_own(owner)
+        if lease is not None and (lease.taken_under != fence.generation or not put_back(kept, lease).complete):
+            return
+        fence = kept.cluster.lock.read_fence()
+        if kept.read_own(owner) is None:
+            kept.cluster.lock.release(owner, fence=fence)
+            forget_lock(kept.deployment, connection_id, owner)
+    except Exception:
+        log.exception("The rate could not be put back. throttle.json in the run's folder says what was set")

@@ -1,0 +1,140 @@
+"""`move` of `kafka_log_dirs`: requests the approved copies, a few on each broker at once, until all are in place.
+
+Each look reads from the brokers where every replica is, so a retry goes on where an earlier try was killed. To ask for
+a copy again changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_rebalance.admin.log_dirs.alter_log_dirs import alter_log_dirs
+from kafka_rebalance.admin.wire import Wire, open_wire
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.documents.requests.log_dir_plan import LogDirMove, LogDirPlan
+from kafka_rebalance.errors import ExecutionError, RefusedError, ThrottleError
+from kafka_rebalance.execution.check.cluster_ready import refuse
+from kafka_rebalance.execution.log_dirs.copy_states import (
+    CopyState,
+    DirsNow,
+    check_as_approved,
+    next_moves,
+    offline_dirs,
+    states_of,
+    without_room,
+)
+from kafka_rebalance.execution.throttle.in_force import check_in_force
+from kafka_rebalance.model.lock_owner import LockOwner
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.steps.clock import looks
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.log_dirs.approved_moves import read_approved_moves
+from kafka_rebalance.steps.log_dirs.copy_notes import write_progress
+from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now, read_disks
+from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.steps.run.approved_plan import ApprovedRequest
+from kafka_rebalance.steps.run.run_lock import lock_owner
+from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.entity_configs import read_lease_configs
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+SEND_SECONDS = 5.0  # from the check of the lock until the request is out; later it is not sent
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """Copies are under way, and there is nothing to request until one of them ends."""
+
+    connection_id: str
+    run_folder: str
+
+    def to_arguments(self) -> dict[str, Any]:
+        return {"connection_id": self.connection_id, "run_folder": self.run_folder}
+
+
+def move_replicas(
+    inputs: StepInputs, decision: Mapping[str, Any], seen: BatchSeen | None = None, stay_seconds: float = 60.0
+) -> Copying | None:
+    """Requests what is next and looks for `stay_seconds`; None once every replica is in place or gone.
+
+    `seen` is what a follower gave up with. Raises ExecutionError if no byte was copied for long, StaleProposalError if
+    somebody else has moved a replica, RefusedError if a broker refuses a copy, and ClusterNotReadyError if a log dir is
+    offline or has no room.
+    """
+    approved = read_approved_moves(inputs, decision)
+    plan = approved.plan
+    if seen is not None and seen.state is BatchState.STALLED:
+        raise ExecutionError(seen.message)
+    connection = inputs.deployment.read_connection(approved.connection_id)
+    with open_cluster(connection) as cluster, open_wire(connection.kafka) as wire:
+        kept = ClusterLease(inputs.deployment, cluster, plan.cluster_id)
+        for _ in looks(stay_seconds, LOOK_SECONDS):
+            now = dirs_now(read_disks(connection.kafka, plan.brokers))
+            refuse(offline_dirs(now.disks))
+            states = states_of(plan.moves, now)
+            check_as_approved(states)
+            write_progress(approved.folder, plan, now, time.time())
+            if not (states[CopyState.WAITING] or states[CopyState.COPYING]):
+                for move in states[CopyState.GONE]:
+                    log.warning("%s: the broker no longer has it, so nothing is copied", move.replica)
+                return None
+            chosen = next_moves(plan, now)
+            if chosen:
+                _request(inputs, kept, wire, approved, now, chosen)
+            elif not states[CopyState.COPYING]:
+                refuse(without_room(plan, now))
+    return Copying(approved.connection_id, str(approved.folder))
+
+
+def _request(
+    inputs: StepInputs,
+    kept: ClusterLease,
+    wire: Wire,
+    approved: ApprovedRequest[LogDirPlan],
+    now: DirsNow,
+    chosen: Sequence[LogDirMove],
+) -> None:
+    """Raises LockHeldError unless this run holds the cluster, ThrottleError unless its rate is in force."""
+    inputs.deployment.check_not_frozen(approved.connection_id)
+    inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
+    owner = lock_owner(inputs.deployment, approved.plan.digest, inputs.run)
+    # The fence first: whoever puts the rate back after this check does not get through.
+    kept.cluster.lock.raise_held(owner)
+    lease = kept.read_open_in(approved.folder)
+    if lease is None or lease.handed_over_at is not None:
+        raise ThrottleError(
+            "This run holds no rate for its copies, so none is requested. Clear hold_rate with what follows it."
+        )
+    check_in_force(*read_lease_configs(kept.cluster, lease))
+    refused = send(kept, wire, owner, now, {move: move.after for move in chosen})
+    if refused:
+        shown = "; ".join(f"{name} ({why})" for name, why in refused[:10])
+        raise RefusedError(
+            f"The brokers refused {len(refused)} of {len(chosen)} copies: {shown}. The others go on until this run's "
+            "release_rate cancels them. Read the broker's log, then start a new Dag run."
+        )
+
+
+def send(
+    kept: ClusterLease, wire: Wire, owner: LockOwner, now: DirsNow, targets: Mapping[LogDirMove, str]
+) -> list[tuple[str, str]]:
+    """One request to each broker. Returns (replica, why it was refused). Raises LockHeldError, and as the request."""
+    by_broker: dict[int, dict[TopicPartition, str]] = {}
+    for move, path in targets.items():
+        by_broker.setdefault(move.broker, {})[move.replica.topic_partition] = path
+    refused = []
+    for broker, asked in sorted(by_broker.items()):
+        not_later_than = time.monotonic() + SEND_SECONDS
+        kept.cluster.lock.read_own_fence(owner)
+        online = {path for path, disk in now.disks[broker].items() if disk.online}
+        held = {replica.topic_partition for replica in now.paths if replica.broker == broker}
+        said = alter_log_dirs(wire, broker, asked, held=held, log_dirs=online, not_later_than=not_later_than)
+        refused += [(f"{tp} on broker {broker}", why) for tp, why in sorted(said.items())]
+        log.info("broker %d: asked for %d replicas in other log dirs", broker, len(asked))
+    return refused

@@ -1,0 +1,225 @@
+"""`plan` of `kafka_log_dirs`: reads the log dirs, plans moves between them, and writes log_dirs.json."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.documents.folder_owner import read_folder_owner
+from kafka_rebalance.documents.requests.log_dir_plan import (
+    LOG_DIRS_FILE,
+    DirForecast,
+    LogDirMove,
+    LogDirPlan,
+    PlannedLogDirs,
+    Replica,
+)
+from kafka_rebalance.errors import LockHeldError, NothingToDoError, PlanningError, PolicyError, SettingsError
+from kafka_rebalance.execution.log_dirs.asked_log_dirs import (
+    BALANCE,
+    DISK_HEADROOM,
+    DRAIN,
+    AskedLogDirs,
+    check_within_policy,
+)
+from kafka_rebalance.execution.log_dirs.copy_states import CopyState, states_of
+from kafka_rebalance.model.amounts_in_words import bytes_in_words
+from kafka_rebalance.model.finding import listed, some
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.planning.log_dir_moves import Dir, DirMoves, emptied_dir, even_dirs
+from kafka_rebalance.report.requests.log_dir_moves import plan_lines
+from kafka_rebalance.steps.clusters import LOG_DIRS_DAG
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.log_dirs.approved_moves import read_if_ready
+from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now, dirs_of
+from kafka_rebalance.steps.run_folder import create_run_folder, folder_of_run, newest_attempt
+
+log = logging.getLogger(__name__)
+
+_Dirs = Mapping[int, Sequence[Dir]]  # by broker
+
+
+def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Writes nothing to the cluster. Raises NothingToDoError if nothing has to move."""
+    asked = AskedLogDirs.from_params(params)
+    deployment, connection_id = inputs.deployment, params["kafka_conn_id"]
+    policy = deployment.read_policy(connection_id)
+    if policy is None:
+        raise PolicyError(
+            f"There is no policy file for the connection {connection_id!r}, so the cluster is read-only. Nothing was "
+            "read or written. Add include/policies/<connection id>.yaml."
+        )
+    throttle, copies = asked.limits(policy)
+    connection = deployment.read_connection(connection_id)
+    folder, nonce = create_run_folder(deployment, connection_id, inputs.run)
+    inputs.tell("run_folder", str(folder))
+    inputs.tell("nonce", nonce)
+    with open_cluster(connection) as cluster:
+        holder = cluster.lock.read()
+        if holder is not None:
+            raise LockHeldError(
+                f"Run {holder.name} holds the cluster. Nothing was planned or written. Wait until it has ended."
+            )
+        view, disks = read_if_ready(cluster, connection, connection.expected_cluster_id)
+    dirs = dirs_of(disks)
+    if asked.job == BALANCE:
+        planned = _evened(dirs, asked, policy)
+    elif asked.job == DRAIN:
+        planned = _emptied(dirs, asked, policy)
+    else:
+        earlier = _earlier_plan(deployment, connection_id, str(asked.of_run), view.cluster_id)
+        done = states_of(earlier.moves, dirs_now(disks))[CopyState.DONE]
+        planned = _back(done, dirs)
+    if not planned.moves:
+        raise NothingToDoError(_nothing(asked, planned))
+    plan = LogDirPlan(view.cluster_id, asked.job, planned.moves, throttle, copies, DISK_HEADROOM)
+    check_within_policy(plan, policy, sum(one.size_bytes for held in dirs.values() for one in held))
+    written = PlannedLogDirs(
+        connection_id=connection_id,
+        policy_digest=policy.digest,
+        nonce=nonce,
+        observed_at=datetime.now(UTC),
+        dag_id=inputs.run.dag_id,
+        run_id=inputs.run.run_id,
+        requested_by=inputs.run.started_by,
+        reason=params.get("reason") or "",
+        broker=asked.broker,
+        log_dir=asked.log_dir,
+        tolerance=asked.tolerance,
+        of_run=asked.of_run,
+        plan=plan,
+        digest=plan.digest,
+        dirs=tuple(_forecasts(plan, dirs)),
+        bound_bytes=planned.bound_bytes,
+        left_bytes=planned.left_bytes,
+    )
+    LOG_DIRS_FILE.write(folder, written)
+    for line in plan_lines(written):
+        log.info("%s", line)
+    return {"digest": plan.digest, "moves": len(plan.moves), "bytes": plan.size_bytes}
+
+
+def _evened(dirs: _Dirs, asked: AskedLogDirs, policy: Policy) -> DirMoves:
+    if asked.broker is not None:
+        _check_broker(asked.broker, dirs)
+    wanted = [asked.broker] if asked.broker is not None else sorted(dirs.keys() - set(policy.brokers_out))
+    found = [
+        even_dirs(dirs[broker], asked.tolerance, DISK_HEADROOM, _kept(dirs[broker], asked, policy))
+        for broker in wanted
+        if len(dirs[broker]) > 1
+    ]
+    return DirMoves(
+        tuple(move for one in found for move in one.moves),
+        sum(one.bound_bytes for one in found),
+        sum(one.left_bytes for one in found),
+    )
+
+
+def _emptied(dirs: _Dirs, asked: AskedLogDirs, policy: Policy) -> DirMoves:
+    assert asked.broker is not None  # `from_params` has checked both
+    assert asked.log_dir is not None
+    _check_broker(asked.broker, dirs)
+    held = dirs[asked.broker]
+    if asked.log_dir not in {one.path for one in held}:
+        raise SettingsError(
+            f"Broker {asked.broker} has no log dir {asked.log_dir!r}; it has {listed(one.path for one in held)}. "
+            "Nothing was planned or written. Give one of them."
+        )
+    kept = _kept(held, asked, policy)
+    planned = emptied_dir(held, asked.log_dir, DISK_HEADROOM, kept)
+    moved = {move.replica for move in planned.moves}
+    left = sorted(next(one for one in held if one.path == asked.log_dir).replicas.keys() - moved)
+    if left:
+        stay, no_room = [one for one in left if one in kept], [one for one in left if one not in kept]
+        why = [f"topics_out or internal_topics keeps {some(stay)}"] if stay else []
+        why += [f"no other log dir has room for {some(no_room)}"] if no_room else []
+        raise PlanningError(
+            f"Log dir {asked.log_dir} of broker {asked.broker} cannot be emptied: {'; '.join(why)}. Nothing was "
+            "written. Tick internal_topics if the policy allows it, make room, or move replicas to other brokers first."
+        )
+    return planned
+
+
+def _back(done: Sequence[LogDirMove], dirs: _Dirs) -> DirMoves:
+    """Each replica that lies where the earlier run has put it goes back to its log dir of before."""
+    sizes = {replica: size for held in dirs.values() for one in held for replica, size in one.replicas.items()}
+    moves = tuple(
+        LogDirMove(*move.replica, before=move.after, after=move.before, size_bytes=sizes[move.replica]) for move in done
+    )
+    room = {(broker, one.path): one.room_bytes(DISK_HEADROOM) for broker, held in dirs.items() for one in held}
+    coming = Counter[tuple[int, str]]()
+    for move in moves:
+        coming[move.broker, move.after] += move.size_bytes
+    full = [
+        f"{path} of broker {broker}" for (broker, path), more in sorted(coming.items()) if more > room[broker, path]
+    ]
+    if full:
+        raise PlanningError(
+            f"The replicas cannot all go back: {listed(full)} has no room for them. Nothing was "
+            "written. Make room there."
+        )
+    total = sum(move.size_bytes for move in moves)
+    return DirMoves(moves, total)
+
+
+def _earlier_plan(deployment: Deployment, connection_id: str, run_id: str, cluster_id: str) -> LogDirPlan:
+    folder = newest_attempt(folder_of_run(deployment, connection_id, run_id))
+    found = None if folder is None else LOG_DIRS_FILE.read_if_there(folder)
+    if folder is None or found is None or read_folder_owner(folder).dag_id != LOG_DIRS_DAG:
+        raise SettingsError(
+            f"There is no plan of a run {run_id!r} of {LOG_DIRS_DAG} with this connection. Nothing was planned or "
+            "written. Give the run id as Airflow shows it."
+        )
+    if found.plan.cluster_id != cluster_id:
+        raise SettingsError(
+            f"Run {run_id} was on cluster {found.plan.cluster_id}, and this is {cluster_id}. Nothing was planned or "
+            "written. Give a run of this cluster."
+        )
+    return found.plan
+
+
+def _check_broker(broker: int, dirs: _Dirs) -> None:
+    if broker not in dirs:
+        raise SettingsError(
+            f"There is no broker {broker}; the brokers are {listed(sorted(dirs))}. Nothing was planned or written."
+        )
+
+
+def _kept(dirs: Sequence[Dir], asked: AskedLogDirs, policy: Policy) -> Collection[Replica]:
+    return {replica for one in dirs for replica in one.replicas if asked.keeps(replica.topic, policy)}
+
+
+def _nothing(asked: AskedLogDirs, planned: DirMoves) -> str:
+    if asked.job == DRAIN:
+        return f"Log dir {asked.log_dir} of broker {asked.broker} is empty already. Nothing was written."
+    if asked.job != BALANCE:
+        return f"No replica lies where run {asked.of_run} has put it. Nothing was written."
+    if planned.left_bytes:
+        left = bytes_in_words(planned.left_bytes)
+        return f"{left} are outside the band, and no move of a whole replica helps. Nothing was written."
+    return f"The log dirs of each broker are even within {asked.tolerance:.0%}. Nothing was written."
+
+
+def _forecasts(plan: LogDirPlan, dirs: _Dirs) -> Iterator[DirForecast]:
+    coming, going = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
+    for move in plan.moves:
+        coming[move.broker, move.after] += move.size_bytes
+        going[move.broker, move.before] += move.size_bytes
+    for broker in sorted(plan.brokers):
+        for one in dirs[broker]:
+            place = broker, one.path
+            used = one.size_bytes
+            if one.total_bytes is not None and one.usable_bytes is not None:
+                used = one.total_bytes - one.usable_bytes
+            yield DirForecast(
+                *place,
+                before_bytes=one.size_bytes,
+                after_bytes=one.size_bytes + coming[place] - going[place],
+                peak_bytes=used + coming[place],
+                total_bytes=one.total_bytes,
+            )

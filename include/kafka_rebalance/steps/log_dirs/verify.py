@@ -1,0 +1,48 @@
+"""`verify` of `kafka_log_dirs`: checks every replica's log dir, and that the rates are as before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.documents.requests.log_dir_plan import LogDirPlan
+from kafka_rebalance.execution.throttle.in_force import set_now
+from kafka_rebalance.execution.throttle.wanted import desired_log_dir_rate
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.log_dirs.approved_moves import read_approved_moves
+from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now, read_disks
+from kafka_rebalance.steps.run_folder import RunFolder
+from kafka_rebalance.steps.settled_checks import check_passed, write_checks
+from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs
+from kafka_rebalance.steps.throttle.lease_files import read_copy
+from kafka_rebalance.verification.check_result import Check
+from kafka_rebalance.verification.log_dirs_in_place import check_log_dirs
+from kafka_rebalance.verification.throttle_back import check_throttles, check_unrecorded
+
+
+def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
+    """Raises VerificationError if a replica is not in its log dir, is still copied, or a rate is not as before."""
+    approved = read_approved_moves(inputs, decision)
+    plan = approved.plan
+    connection = inputs.deployment.read_connection(approved.connection_id)
+    now = dirs_now(read_disks(connection.kafka, plan.brokers))
+    future = {replica: path for replica, (path, _) in now.future.items()}
+    with open_cluster(connection) as cluster:
+        checks = (*check_log_dirs(plan.moves, now.paths, future), *_rates(cluster, plan, approved.folder))
+    summary = write_checks(approved.folder, checks, plan.digest)
+    check_passed(summary)
+    return {"checks": len(checks), "warnings": len(summary.warnings)}
+
+
+def _rates(cluster: OpenCluster, plan: LogDirPlan, folder: RunFolder) -> tuple[Check, ...]:
+    """The janitor puts back the rates of brokers that are away, when they return."""
+    wanted = desired_log_dir_rate(plan.brokers, plan.throttle_bytes_per_second)
+    away = read_away(cluster, wanted)
+    now = read_configs(cluster, wanted.keys() - away)
+    lease = read_copy(folder)
+    if lease is None:
+        return check_unrecorded(set_now(wanted, now))
+    lease = lease.without(away)
+    return check_throttles(lease.prior, lease.wanted, now, lease.own_rates)
