@@ -11,6 +11,9 @@ from confluent_kafka.admin import AclBinding, AclOperation, AdminClient
 from confluent_kafka.admin import ResourceType as AclResource
 
 from kafka_rebalance.admin.lock.transaction_log import TRANSACTIONAL_ID
+from kafka_rebalance.admin.log_dirs.alter_log_dirs import alter_log_dirs
+from kafka_rebalance.admin.replica_sizes import read_log_dirs
+from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import RebalanceError
@@ -81,6 +84,14 @@ def cancel(cluster: OpenCluster) -> None:
     cluster.cancel_moves([ORDERS])
 
 
+def copy_within(cluster: OpenCluster) -> None:
+    """To the log dir in which the replica lies, which changes nothing where it is allowed."""
+    kafka = cluster._kafka  # type: ignore[attr-defined]
+    path = read_log_dirs(kafka, [1]).paths[ORDERS][1]
+    with open_wire(kafka) as wire:
+        alter_log_dirs(wire, 1, {ORDERS: path}, held={ORDERS}, log_dirs={path})
+
+
 @pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
 def kraft(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(request.param, brokers=3, racks=0, kraft=True, broker_config=WITH_A_READER) as running:
@@ -122,6 +133,7 @@ def standing(kraft: LocalCluster) -> tuple[object, ...]:
         ("Alter on the cluster", move, r"reassignment of 1 partitions: the Kafka user needs Alter on the cluster"),
         ("Alter on the cluster", elect, r"election of 1 .*needs Alter on the cluster"),
         ("Alter on the cluster", cancel, r"cancelling of 1 .*needs Alter on the cluster"),
+        ("Alter on the cluster", copy_within, r"between log dirs of broker 1 .*needs Alter on the cluster"),
         ("AlterConfigs on the cluster", throttle_broker, r"brokers/1 .*AlterConfigs on the cluster"),
         ("AlterConfigs on the topics", throttle_topic, r"topics/orders .*AlterConfigs on the topics"),
         ("transactional id", take_lock, r"Write and Describe on the transactional id kafka-rebalance"),

@@ -19,7 +19,10 @@ from kazoo.client import KazooClient
 from kazoo.security import ACL, make_acl
 
 from kafka_rebalance.admin.group_members import read_groups
+from kafka_rebalance.admin.log_dirs.alter_log_dirs import alter_log_dirs
+from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.admin.running_reassignments import cancel_reassignments
+from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, WriteDeniedError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
@@ -233,6 +236,24 @@ def test_with_zookeeper_a_cancel_needs_alter_on_the_cluster(with_zookeeper: Secu
             cancel_reassignments(kafka, at_rest)
         with_zookeeper.permit(permission(*CLUSTER, AclOperation.ALTER, USER))
         wait("it may cancel", lambda: may(lambda: cancel_reassignments(kafka, at_rest)))
+
+
+def test_copies_between_log_dirs_need_to_alter_the_cluster(with_zookeeper: SecuredCluster) -> None:
+    """To the log dir in which the replica lies, which changes nothing where it is allowed."""
+    kafka = KafkaConnection(with_zookeeper.servers("SASL_SSL"), with_zookeeper.kafka_config())
+    at_rest = TopicPartition("orders", 0)
+
+    def copy() -> dict[TopicPartition, str]:
+        path = read_log_dirs(kafka, [1]).paths[at_rest][1]
+        with open_wire(kafka) as wire:
+            return alter_log_dirs(wire, 1, {at_rest: path}, held={at_rest}, log_dirs={path})
+
+    with permitted(with_zookeeper, *rules_to_plan(with_zookeeper=True)):
+        with pytest.raises(WriteDeniedError, match="needs Alter on the cluster"):
+            copy()
+        with_zookeeper.permit(permission(*CLUSTER, AclOperation.ALTER, USER))
+        wait("it may copy", lambda: may(copy))
+        assert copy() == {}
 
 
 def test_a_forecast_needs_to_describe_consumer_groups(with_zookeeper: SecuredCluster) -> None:
