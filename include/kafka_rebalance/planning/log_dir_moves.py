@@ -39,7 +39,7 @@ class Dir:
 
 @dataclass(frozen=True, slots=True)
 class DirMoves:
-    """The moves of one broker. `bound_bytes`: no plan that reaches the goal copies less.
+    """The moves of one broker. `bound_bytes`: no plan that does the job copies less.
 
     `left_bytes`: what a balance leaves outside the band, and what a drain leaves in its log dir.
     """

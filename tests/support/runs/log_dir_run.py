@@ -94,11 +94,11 @@ class LogDirRun(AskedRun):
             time.sleep(LOOK_SECONDS)
         raise TimeoutError(f"the copies are not over: {PROGRESS_FILE.read(self.folder)}")
 
-    def move_all(self) -> int:
+    def move_all(self, stall_seconds: float = 60.0) -> int:
         """Returns how often the trigger was waited for."""
         followed, copying = 0, self.move()
         while copying is not None:
-            seen = self.follow()
+            seen = self.follow(stall_seconds)
             followed, copying = followed + 1, self.move(seen)
         return followed
 

@@ -34,7 +34,6 @@ class SimulatedLogDirs:
         self.asked: list[tuple[int, dict[TopicPartition, str]]] = []
         self._cluster = cluster
         monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", self.read)
-        monkeypatch.setattr("kafka_rebalance.steps.log_dirs.release_rate.read_log_dirs", self.read)
         monkeypatch.setattr("kafka_rebalance.steps.log_dirs.move_replicas.alter_log_dirs", self.alter)
         for step in ("move_replicas", "release_rate"):
             monkeypatch.setattr(f"kafka_rebalance.steps.log_dirs.{step}.open_wire", _no_wire)

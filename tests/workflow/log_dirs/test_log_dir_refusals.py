@@ -13,7 +13,14 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.requests.log_dir_plan import LOG_DIRS_FILE
-from kafka_rebalance.errors import ClusterNotReadyError, FrozenError, ReadError, ThrottleError, WriteError
+from kafka_rebalance.errors import (
+    ClusterNotReadyError,
+    ExecutionError,
+    FrozenError,
+    ReadError,
+    ThrottleError,
+    WriteError,
+)
 from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.steps.log_dirs import hold_rate
@@ -321,8 +328,15 @@ def test_copies_of_others_keep_rate_and_lock_until_they_have_ended(
     assert (rates(cluster), cluster.leftovers()) == ({}, [])
 
 
-def test_copies_that_stall_fail_the_run(approved: LogDirRun) -> None:
+def test_copies_that_stall_are_cancelled_and_the_next_try_asks_for_them_anew(
+    approved: LogDirRun, dirs: SimulatedLogDirs
+) -> None:
     approved.hold()
     approved.move()
-    with pytest.raises(Exception, match="have not grown"):
+    stalled = set(dirs.future)
+    with pytest.raises(ExecutionError, match="have not grown"):
         approved.move(BatchSeen(BatchState.STALLED, 0, "2 copies have not grown for 1801 s."))
+    assert dirs.future == {}
+    approved.move()
+    assert set(dirs.future) == stalled
+    to_the_end(approved, dirs)

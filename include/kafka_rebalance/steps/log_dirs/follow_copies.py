@@ -71,7 +71,7 @@ class CopiesFollower(Watcher):
 
     def _stalled(self, seconds: float, copying: int) -> str:
         return (
-            f"{copying} copies between log dirs have not grown for {seconds:.0f} s. The run asks for no more, and its "
-            "release_rate cancels them; what is in place stays. Read the logs of the brokers "
-            "(ReplicaAlterLogDirsThread), then start a new Dag run."
+            f"{copying} copies between log dirs have not grown for {seconds:.0f} s. They were cancelled, and the next "
+            "try of this task asks for them anew. What is in place stays. If this error comes again, read the logs of "
+            "the brokers (ReplicaAlterLogDirsThread)."
         )

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.admin.log_dirs.alter_log_dirs import alter_log_dirs
 from kafka_rebalance.admin.wire import Wire, open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
@@ -28,6 +29,8 @@ from kafka_rebalance.execution.log_dirs.copy_states import (
     without_room,
 )
 from kafka_rebalance.execution.throttle.in_force import check_in_force
+from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.clock import looks
@@ -63,17 +66,18 @@ def move_replicas(
 ) -> Copying | None:
     """Requests what is next and looks for `stay_seconds`; None once every replica is in place or gone.
 
-    `seen` is what a follower gave up with. Raises ExecutionError if no byte was copied for long, StaleProposalError if
-    somebody else has moved a replica, RefusedError if a broker refuses a copy, and ClusterNotReadyError if a log dir is
-    offline or has no room.
+    `seen` is what a follower gave up with. If no byte was copied for long, the copies are cancelled and ExecutionError
+    is raised: the next try asks for them anew. Raises StaleProposalError if somebody else has moved a replica,
+    RefusedError if a broker refuses a copy, and ClusterNotReadyError if a log dir is offline or has no room.
     """
     approved = read_approved_moves(inputs, decision)
     plan = approved.plan
-    if seen is not None and seen.state is BatchState.STALLED:
-        raise ExecutionError(seen.message)
     connection = inputs.deployment.read_connection(approved.connection_id)
     with open_cluster(connection) as cluster, open_wire(connection.kafka) as wire:
         kept = ClusterLease(inputs.deployment, cluster, plan.cluster_id)
+        if seen is not None and seen.state is BatchState.STALLED:
+            cancel_copies(kept, wire, connection.kafka, plan, lock_owner(inputs.deployment, plan.digest, inputs.run))
+            raise ExecutionError(seen.message)
         for _ in looks(stay_seconds, LOOK_SECONDS):
             now = dirs_now(read_disks(connection.kafka, plan.brokers))
             refuse(offline_dirs(now.disks))
@@ -119,6 +123,23 @@ def _request(
             f"The brokers refused {len(refused)} of {len(chosen)} copies: {shown}. The others go on until this run's "
             "release_rate cancels them. Read the broker's log, then start a new Dag run."
         )
+
+
+def cancel_copies(kept: ClusterLease, wire: Wire, kafka: KafkaConnection, plan: LogDirPlan, owner: LockOwner) -> int:
+    """Cancels this run's copies on the brokers that answer, and returns how many. Raises LockHeldError.
+
+    A broker cancels a copy if it is asked for the log dir in which the replica lies.
+    """
+    now = dirs_now(replica_sizes.read_log_dirs(kafka, sorted(plan.brokers), of_the_rest=True))
+    copying = states_of([move for move in plan.moves if move.broker in now.disks], now)[CopyState.COPYING]
+    if not copying:
+        return 0
+    kept.cluster.lock.raise_held(owner)  # a worker of this run that stood still requests nothing more
+    log.warning("These copies are cancelled: %s", some([move.replica for move in copying]))
+    refused = send(kept, wire, owner, now, {move: move.before for move in copying})
+    for name, why in refused:
+        log.error("%s: its copy was not cancelled (%s)", name, why)
+    return len(copying) - len(refused)
 
 
 def send(
