@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from kafka_rebalance.errors import ConnectionSettingsError
 from kafka_rebalance.model.finding import listed
 
 WITH_ZOOKEEPER, WITH_ADMIN_API = CONNECTION_TYPES = "kafka_zookeeper", "kafka_admin_api"
-_EXTRAS = ("expected_cluster_id", "kafka_secret_config", "broker_capacities")
+_EXTRAS = ("expected_cluster_id", "kafka_secret_config", "broker_capacities", "metrics_secret_config")
 EXTRAS = {
     WITH_ZOOKEEPER: ("bootstrap_servers", *_EXTRAS, "zookeeper_secret_config", "session_timeout_seconds"),
     WITH_ADMIN_API: _EXTRAS,
@@ -51,6 +53,8 @@ _HOST_CHECKS = ("https", "none")
 _ABOUT_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "DECRYPT_ERROR", "ACCESS_DENIED")
 _TLS_FLAGS = ("use_ssl", "verify_certs", "check_hostname")
 _TLS_KEYS = (*_TLS_FLAGS, "ca", "certfile", "keyfile", "keyfile_password")
+_VISIBLE = re.compile("[!-~]+")  # ASCII without spaces: what a header and a path take
+_METRICS_KEYS = ("url", "bytes_in", "ca", "token", "username", "password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,24 @@ class BrokerCapacity:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsServer:
+    """A server with Prometheus' HTTP API, and the query for the bytes in a second of each topic."""
+
+    url: str  # without /api/v1
+    bytes_in: str
+    ca: str | None = None  # a file of trusted certificates; None: the machine's own
+    token: str | None = field(default=None, repr=False)
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    def without_secrets(self, text: str) -> str:
+        """What the server says, even if it quotes a password."""
+        for secret in (self.token, self.password):
+            text = text.replace(secret, "***") if secret else text
+        return text
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterConnection:
     """One Airflow connection: to a cluster with ZooKeeper, or through Kafka's Admin API to one without."""
 
@@ -103,6 +125,7 @@ class ClusterConnection:
     kafka: KafkaConnection
     expected_cluster_id: str | None = None
     capacities: Mapping[int, BrokerCapacity] = field(default_factory=dict)
+    metrics: MetricsServer | None = None
 
     @property
     def has_zookeeper(self) -> bool:
@@ -158,6 +181,7 @@ def cluster_connection(connection: ConnectionFields) -> ClusterConnection:
     expected = _text(extra, "expected_cluster_id", problems)
     security = _security(_object(extra, "kafka_secret_config", problems), problems)
     capacities = _capacities(_object(extra, "broker_capacities", problems), problems)
+    metrics = _metrics_server(_object(extra, "metrics_secret_config", problems), problems)
     if problems:
         raise ConnectionSettingsError(
             f"The connection {connection.conn_id!r} cannot be used: {'; '.join(problems)}. "
@@ -169,6 +193,7 @@ def cluster_connection(connection: ConnectionFields) -> ClusterConnection:
         kafka=KafkaConnection(bootstrap, security),
         expected_cluster_id=expected or None,
         capacities=capacities,
+        metrics=metrics,
     )
 
 
@@ -325,3 +350,37 @@ def _capacities(given: Mapping[str, Any], problems: list[str]) -> dict[int, Brok
         whole = {"disk_bytes": int(values["disk_bytes"])} if "disk_bytes" in values else {}
         capacities[int(broker)] = BrokerCapacity(**values | whole)
     return capacities
+
+
+def _metrics_server(given: Mapping[str, Any], problems: list[str]) -> MetricsServer | None:
+    """None if no server is named. No problem shows a value."""
+    found = [f"metrics_secret_config: {text}" for text in _metrics_problems(given)] if given else []
+    problems += found
+    return MetricsServer(**{**given, "url": given["url"].rstrip("/")}) if given and not found else None
+
+
+def _metrics_problems(given: Mapping[str, Any]) -> Iterator[str]:
+    if unknown := sorted(set(given) - set(_METRICS_KEYS)):
+        yield f"unknown keys {listed(unknown)}; keys are {listed(_METRICS_KEYS)}"
+    if wrong := sorted(key for key, value in given.items() if not isinstance(value, str) or not value.strip()):
+        yield f"{listed(wrong)} must be a text that is not empty"
+        return
+    if missing := [key for key in ("url", "bytes_in") if key not in given]:
+        yield f"{listed(missing)} is missing"
+        return
+    try:
+        url = urlsplit(given["url"])
+        is_server = url.scheme in ("http", "https") and url.hostname and url.port != 0
+    except ValueError:  # a port that is none
+        is_server = False
+    if not is_server or not _VISIBLE.fullmatch(given["url"]) or "@" in url.netloc or url.query or url.fragment:
+        yield "url must be http:// or https:// with a host, and without user, password and query"
+        return
+    if "ca" in given and url.scheme != "https":
+        yield "ca has no effect with http"
+    if ("username" in given) != ("password" in given):
+        yield "username and password must be given together"
+    if "token" in given and "username" in given:
+        yield "give token, or username and password"
+    if not _VISIBLE.fullmatch(given.get("token", "-")) or ":" in given.get("username", ""):
+        yield "token must be printable ASCII without spaces, and username must have no colon"

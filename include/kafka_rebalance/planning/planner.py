@@ -25,6 +25,7 @@ from kafka_rebalance.planning.rules.goals import candidate_names
 from kafka_rebalance.planning.search.optimal import applies
 from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
 from kafka_rebalance.planning.tables.read_problem import read_problem
+from kafka_rebalance.planning.tables.topic_rates import read_topic_rates
 from kafka_rebalance.planning.write_results import write_results
 
 
@@ -39,12 +40,12 @@ def prepare(snapshot_folder: Folder, settings: Settings) -> Problem:
     return problem
 
 
-def check_samples_given(settings: Settings, given: bool) -> None:
-    """Raises SettingsError if the settings ask for the ledger's samples, and there are none to be read."""
-    if settings.even_at_worst_hour and not given:
+def check_samples_given(settings: Settings, snapshot_folder: Folder, given: bool) -> None:
+    """Raises SettingsError if the settings ask for rates by hour, and there is nothing that may have them."""
+    if settings.even_at_worst_hour and not given and read_topic_rates(snapshot_folder) is None:
         raise SettingsError(
-            "even_at_worst_hour needs the ledger's samples, and this plan was given none. Nothing was planned. "
-            "Give --metrics (on Spark) or --history, or leave the setting out."
+            "even_at_worst_hour needs the ledger's samples or a metrics server, and this plan was given neither. "
+            "Nothing was planned. Give --metrics (on Spark) or --history, or leave the setting out."
         )
 
 
@@ -95,11 +96,11 @@ def run(
     `history` is the content of a Spark job's `history/part-0.parquet`.
     """
     watch = Stopwatch()
-    check_samples_given(settings, history is not None)
+    check_samples_given(settings, snapshot_folder, history is not None)
     problem = prepare(snapshot_folder, settings)
     progress(problem_in_words(problem))
-    if history is not None:
-        problem = planned_with(problem, snapshot_folder, history, HISTORY)
+    problem = planned_with(problem, snapshot_folder, history, HISTORY)
+    if problem.history is not None:
         progress(describe_history(problem))
     watch.lap("read")
     plans = []

@@ -25,6 +25,7 @@ from kafka_rebalance.documents.ledger_files import SOURCE_FILE
 from kafka_rebalance.documents.storage import Folder, files_below, read_bytes
 from kafka_rebalance.errors import ArtifactError, ReadError, StorageError
 from kafka_rebalance.planning.problem.bytes_in_history import MIN_INTERVALS
+from kafka_rebalance.planning.problem.topic_rates import TopicRates
 from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, SAMPLES_SCHEMA
 from kafka_rebalance.planning.tables.parquet_files import parquet_table
 from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
@@ -34,7 +35,7 @@ from kafka_rebalance.spark.ledger import PARQUET, counting, is_compacted, rows_t
 
 TASKS_A_CORE = 4
 _FILE = "file"  # the name below the folder
-_HOURS_ALONE = pa.schema([HOURLY_SCHEMA.field(HOURLY)])
+_HOURS_ALONE = pa.schema([HOURLY_SCHEMA.field("topic"), HOURLY_SCHEMA.field(HOURLY)])
 _TOTALS = pa.schema([("totals", pa.list_(pa.int64()))])  # [hour of the week]
 _FOUND = pa.schema([*SAMPLES_SCHEMA, (SOURCE_FILE, pa.string()), (_FILE, pa.string())])
 _DAY = re.compile(r"day=(\d{4}-\d{2}-\d{2})/.+")
@@ -49,10 +50,11 @@ class Samples:
     unreadable: tuple[str, ...]  # names of the other files, below the folder
 
 
-def read_metrics(spark: SparkSession, folder: Folder, existing: pa.Table) -> Samples:
+def read_metrics(spark: SparkSession, folder: Folder, existing: pa.Table, server: TopicRates | None = None) -> Samples:
     """The samples below `ledger/metrics/cluster=…`, a folder that the driver and the executors can read.
 
-    `existing` are the partitions of the snapshot, in the columns of EXISTING_SCHEMA. Too few files say nothing, and
+    `existing` are the partitions of the snapshot, in the columns of EXISTING_SCHEMA. What a metrics server gave counts
+    for the worst hour. Too few files say nothing, and
     then Spark does not read them. Raises ReadError if the folder cannot be read.
     """
     try:
@@ -64,7 +66,7 @@ def read_metrics(spark: SparkSession, folder: Folder, existing: pa.Table) -> Sam
         found = _read_on_executors(spark, folder, files).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             samples = rows_that_count(found, sql.col(_FILE), listed)
-            rows = _aggregated_on_spark(samples, existing)
+            rows = _aggregated_on_spark(samples, existing, server)
             # Other tables' files have our columns as nulls.
             sound = samples.where(
                 "observed_at IS NOT NULL AND topic IS NOT NULL AND partition IS NOT NULL AND size_bytes >= 0"
@@ -97,9 +99,10 @@ def newest_days(names: Iterable[str], days: int) -> tuple[list[str], list[str]]:
     return [name for name, day in of_days.items() if day >= oldest], foreign
 
 
-def _aggregated_on_spark(samples: DataFrame, existing: pa.Table) -> pa.Table:
+def _aggregated_on_spark(samples: DataFrame, existing: pa.Table, server: TopicRates | None) -> pa.Table:
     """What `aggregated` makes of all samples, in their worst hour: each task has every sample of its partitions."""
     shared = samples.sparkSession.sparkContext.broadcast(existing)
+    elsewhere, of_server = ((), None) if server is None else (server.topics_with_hours, server.hour_totals())
 
     def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = list(batches)
@@ -107,15 +110,16 @@ def _aggregated_on_spark(samples: DataFrame, existing: pa.Table) -> pa.Table:
             yield from aggregated(pa.Table.from_batches(found), shared.value).to_batches()
 
     def totals(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = hour_totals(pa.Table.from_batches(batches, _HOURS_ALONE))
+        found = hour_totals(pa.Table.from_batches(batches, _HOURS_ALONE), elsewhere)
         if found is not None:
             yield pa.RecordBatch.from_pydict({"totals": [found.tolist()]}, _TOTALS)
 
     columns = samples.drop(SOURCE_FILE, _FILE).repartition("topic", "partition")
     rows = columns.mapInArrow(of_task, from_arrow_schema(HOURLY_SCHEMA)).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        by_task = rows.select(HOURLY).mapInArrow(totals, from_arrow_schema(_TOTALS)).collect()
-        hour = worst_hour(np.array(row["totals"], dtype=np.int64) for row in by_task)
+        by_task = rows.select(_HOURS_ALONE.names).mapInArrow(totals, from_arrow_schema(_TOTALS)).collect()
+        found = [np.array(row["totals"], dtype=np.int64) for row in by_task]
+        hour = worst_hour(found if of_server is None else [*found, of_server])
         if hour is None:
             return rows.select(HISTORY_SCHEMA.names).toArrow()
         # The driver gets the rates of this hour alone.

@@ -40,6 +40,7 @@ from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.bytes_in_history import describe_history
 from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.tables.history_table import HISTORY, existing_partitions, planned_with, write_history
+from kafka_rebalance.planning.tables.topic_rates import read_topic_rates
 from kafka_rebalance.spark.history_rows import read_metrics
 from kafka_rebalance.spark.job_driver import add_folder_checks, open_session, own_folder, run_job
 
@@ -62,9 +63,9 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
     """Reads, proposes on Spark, writes. It opens the session only after all checks that need none."""
     watch = Stopwatch()
     settings = read_settings(options.settings)
-    check_samples_given(settings, options.metrics is not None or options.history is not None)
-    out = own_folder(options)
     snapshot = folder_at(options.snapshot)
+    check_samples_given(settings, snapshot, options.metrics is not None or options.history is not None)
+    out = own_folder(options)
     problem = prepare(snapshot, settings)
     history = read_file(options.history) if options.history is not None else None
     watch.lap("read")
@@ -74,11 +75,11 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
         metrics = folder_at(options.metrics)
         spark = open_session(scratch, metrics)
         watch.lap("session")
-        found = read_metrics(spark, metrics, existing_partitions(problem, snapshot))
+        found = read_metrics(spark, metrics, existing_partitions(problem, snapshot), read_topic_rates(snapshot))
         history = write_history(out, found.rows, found.files, found.unreadable)
         watch.lap("history")
-    if history is not None:
-        problem = planned_with(problem, snapshot, history, options.history or HISTORY)
+    problem = planned_with(problem, snapshot, history, options.history or HISTORY)
+    if problem.history is not None:
         say(describe_history(problem))
     names = offered(problem)
     with ThreadPoolExecutor(1) as driver:

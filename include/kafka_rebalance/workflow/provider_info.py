@@ -7,6 +7,7 @@ from typing import Any
 WITH_ZOOKEEPER, WITH_ADMIN_API = "kafka_zookeeper", "kafka_admin_api"
 _SOME_BROKERS = "host:port of some brokers, separated by commas."
 _SECURITY_EXAMPLE = '{"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "…"}'
+_METRICS_EXAMPLE = '{"url": "https://prometheus:9090", "bytes_in": "sum by (topic) (rate(…[1h]))", "token": "…"}'
 _CAPACITIES_EXAMPLE = '{"1": {"disk_bytes": 4000000000000, "nic_in_bytes_per_second": 1250000000}}'
 
 
@@ -79,6 +80,12 @@ def _kafka_fields() -> dict[str, Any]:
             "Broker capacities (JSON)",
             "By broker id: disk_bytes, nic_in_bytes_per_second, nic_out_bytes_per_second. Without them "
             "brokers count as equal, and headroom is unknown. For example: " + _CAPACITIES_EXAMPLE,
+        ),
+        "metrics_secret_config": _text(
+            "Metrics server (JSON)",
+            "Bytes in of each topic from a server with Prometheus' HTTP API: url, bytes_in, ca, token, username, "
+            "password. For example: " + _METRICS_EXAMPLE,
+            secret=True,
         ),
     }
 

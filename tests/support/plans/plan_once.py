@@ -7,10 +7,12 @@ import tempfile
 from pathlib import Path
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import read_if_there
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS
+from kafka_rebalance.planning.tables.topic_rates import TOPIC_RATES
 
 _planned: dict[tuple[object, ...], Path] = {}
 _kept = tempfile.TemporaryDirectory(prefix="kafka-rebalance-plans-")
@@ -19,7 +21,8 @@ _kept = tempfile.TemporaryDirectory(prefix="kafka-rebalance-plans-")
 def plan_once(folder: Path, settings: Settings) -> None:
     """Leaves in the run's folder what `planner.run` writes there."""
     snapshot = folder / json_files.SNAPSHOT_FOLDER
-    made_of = (*((snapshot / name).read_bytes() for name in (BROKERS, PARTITIONS)), digest_of(settings.to_mapping()))
+    files = (read_if_there(snapshot / name) for name in (BROKERS, PARTITIONS, TOPIC_RATES))
+    made_of = (*files, digest_of(settings.to_mapping()))
     if made_of not in _planned:
         kept = Path(_kept.name, str(len(_planned)))
         planner.run(snapshot, kept, settings)

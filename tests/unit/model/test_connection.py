@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import ssl
 from types import SimpleNamespace
 from typing import Any
@@ -227,3 +229,51 @@ def test_a_handshake_that_breaks_off_is_no_problem_of_certificates(reason: str |
     failed.reason = reason
     assert certificate_problem(failed) == problem
     assert certificate_problem(ConnectionRefusedError()) is None
+
+
+QUERY = "sum by (topic) (rate(kafka_server_brokertopicmetrics_bytesin_total[1h]))"
+METRICS = {"url": "https://vm.example.org:8481/select/0/prometheus/", "bytes_in": QUERY}
+
+
+def with_metrics(given: Any) -> Any:
+    return cluster_connection(connection(extra={"metrics_secret_config": given})).metrics
+
+
+def test_a_metrics_server_is_read_and_shows_no_secret() -> None:
+    got = with_metrics({**METRICS, "ca": "/etc/ssl/ours.pem", "token": SECRET})
+    assert (got.url, got.bytes_in) == ("https://vm.example.org:8481/select/0/prometheus", QUERY)
+    assert (got.ca, got.token) == ("/etc/ssl/ours.pem", SECRET)
+    assert SECRET not in repr(got)
+    login = with_metrics(json.dumps({**METRICS, "username": "olive", "password": SECRET}))
+    assert (login.username, login.password) == ("olive", SECRET)
+    assert SECRET not in repr(login)
+    assert got.without_secrets(f"Bearer {SECRET} is wrong") == "Bearer *** is wrong"
+    assert with_metrics("") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"bytes_out": QUERY}, "unknown keys bytes_out; keys are url, bytes_in, ca, token, username, password"),
+        ({"bytes_in": 7}, "bytes_in must be a text that is not empty"),
+        ({"token": " "}, "token must be a text that is not empty"),
+        ({"url": None}, "url is missing"),
+        ({"url": "file:///etc/passwd"}, "url must be http:// or https://"),
+        ({"url": "vm:8428"}, "url must be http:// or https://"),
+        ({"url": "https://"}, "url must be http:// or https://"),
+        ({"url": "http://vm:port"}, "url must be http:// or https://"),
+        ({"url": f"https://olive:{SECRET}@vm"}, "without user, password and query"),
+        ({"url": "https://vm/?x=1"}, "without user, password and query"),
+        ({"url": "https://vm/a b"}, "url must be http:// or https://"),
+        ({"url": "http://vm", "ca": "/ca.pem"}, "ca has no effect with http"),
+        ({"username": "olive"}, "username and password must be given together"),
+        ({"username": "olive", "password": SECRET, "token": SECRET}, "give token, or username and password"),
+        ({"token": f"{SECRET}\r\nHost: x"}, "token must be printable ASCII"),
+        ({"username": "o:live", "password": SECRET}, "username must have no colon"),
+    ],
+)
+def test_what_is_wrong_with_a_metrics_server_is_named_without_its_secrets(changes: dict[str, Any], named: str) -> None:
+    given = {key: value for key, value in {**METRICS, **changes}.items() if value is not None}
+    with pytest.raises(ConnectionSettingsError, match=f"metrics_secret_config: .*{re.escape(named)}") as caught:
+        with_metrics(given)
+    assert SECRET not in str(caught.value)

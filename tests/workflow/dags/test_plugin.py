@@ -154,7 +154,9 @@ def test_the_form_has_exactly_the_fields_that_the_hook_reads(hook: type[KafkaClu
 def test_the_form_masks_what_can_hold_a_password(hook: type[KafkaClusterHook], host: str) -> None:
     form = form_of(hook)
     masked = {name for name, field in form["conn-fields"].items() if field["schema"].get("format") == "password"}
-    assert masked == {"kafka_secret_config", "zookeeper_secret_config"} & set(EXTRAS[hook.conn_type])
+    assert masked == {"kafka_secret_config", "metrics_secret_config", "zookeeper_secret_config"} & set(
+        EXTRAS[hook.conn_type]
+    )
 
 
 def form_of(hook: type[KafkaClusterHook]) -> dict[str, Any]:

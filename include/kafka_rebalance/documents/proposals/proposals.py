@@ -144,7 +144,10 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class RatesFrom:
-    """How many partitions have their bytes in from the ledger, from the snapshot, or by an estimate from others."""
+    """How many partitions have their bytes in from the ledger, from the snapshot, or by an estimate from others.
+
+    `MetricsServerUsed` counts those of a metrics server.
+    """
 
     history: int
     snapshot: int
@@ -174,6 +177,34 @@ class ReadByGroups:
 
 
 @dataclass(frozen=True, slots=True)
+class RatesLeftOut:
+    """What a metrics server gave and no plan can use. Counts are the most of any one answer."""
+
+    without_topic: int = 0  # series without the label `topic`
+    unknown_topics: int = 0  # topics that the cluster does not have
+    unknown_first: tuple[str, ...] = ()
+    no_rate_topics: int = 0  # topics with points that are no rate, as NaN: these points do not count
+    no_rate_first: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsServerUsed:
+    """How much the rates of a metrics server cover, and over which time."""
+
+    digest: str  # of the file of its rates
+    problem: str | None  # why the server could not be read; it may hold the server's own words
+    days: float
+    first_at: Time | None  # None: it gave no rate
+    last_at: Time | None
+    topics: int
+    short_topics: int  # with rates for too short a time: they do not count
+    partitions: int  # of these topics
+    share_of_partitions: float
+    share_of_bytes: float
+    left_out: RatesLeftOut
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryUsed:
     """How much the ledger's samples cover, how old they are, and what was estimated."""
 
@@ -195,6 +226,7 @@ class HistoryUsed:
     expiring_bytes: int
     worst_hour: WorstHour | None = omitted()  # None: the plan did not ask for it
     groups: ReadByGroups | None = omitted()  # None: nothing is measured, or the snapshot tells bytes out
+    metrics_server: MetricsServerUsed | None = omitted()  # None: the connection names none
 
 
 @dataclass(frozen=True, slots=True)

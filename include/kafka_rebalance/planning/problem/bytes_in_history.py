@@ -14,6 +14,7 @@ import numpy as np
 
 from kafka_rebalance.documents.proposals.proposals import HistoryUsed, RatesFrom, ReadByGroups, WorstHour
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
+from kafka_rebalance.planning.problem.topic_rates import TopicRates, account_of, served
 
 # With less, a 95th percentile may be chance. The samples have to cover a day, with its night and noon.
 MIN_INTERVALS, MIN_SECONDS = 5, 86_400.0
@@ -72,13 +73,14 @@ class Retention:
         return np.where((self.retention_ms > 0) & ~self.compacts & (self.segment_bytes > 0) & (left > 0), left, -1)
 
 
-def with_history(problem: Problem, retention: Retention, history: History) -> Problem:
+def with_history(problem: Problem, retention: Retention, history: History, server: TopicRates | None = None) -> Problem:
     """The problem with what history knows better than one snapshot, and an account of it in `history`.
 
-    Bytes in are the 95th percentile of at least MIN_INTERVALS over MIN_SECONDS, else the snapshot's, else estimated.
-    With `even_at_worst_hour`, they are those of this hour, if the samples tell hours apart; partitions without are
-    estimated as others are. They stay unknown if they are unknown for all partitions. Bytes out to consumers are the
-    bytes in times the times that groups read them, where that is measured, else once. Bytes to copy stay the
+    Bytes in of a topic are a metrics server's, spread over its partitions as the ledger or the sizes say. Of other
+    topics they are the 95th percentile of at least MIN_INTERVALS over MIN_SECONDS, else the snapshot's, else estimated.
+    With `even_at_worst_hour`, they are those of this hour, if samples or server tell hours apart; partitions without
+    are estimated as others are. They stay unknown if they are unknown for all partitions. Bytes out to consumers are
+    the bytes in times the times that groups read them, where that is measured, else once. Bytes to copy stay the
     snapshot's. The disk load to balance leaves out what retention will have deleted.
     """
     at = _rows_of(problem, history)
@@ -86,26 +88,29 @@ def with_history(problem: Problem, retention: Retention, history: History) -> Pr
     enough[enough] &= (history.intervals[at[enough]] >= MIN_INTERVALS) & (
         history.measured_seconds[at[enough]] >= MIN_SECONDS
     )
-    at_one_hour = problem.settings.even_at_worst_hour and history.worst_hour is not None
-    measured, of_history = enough, history.bytes_in
-    if at_one_hour:
-        measured, of_history = at >= 0, history.worst_hour_bytes_in
-        measured[measured] &= history.in_worst_hour[at[measured]]
-    own = retention.bytes_in_known & ~measured
-    rates = np.zeros(len(at)) if problem.bytes_in is None else np.where(own, problem.bytes_in, 0.0)
-    rates[measured] = of_history[at[measured]]
-    rates, by_topic, by_cluster = _estimated(problem, rates, measured | own)
-    bytes_in = rates if (measured | own).any() else None
+    hour = _worst_hour(history, server) if problem.settings.even_at_worst_hour else None
+    in_hour = at >= 0
+    in_hour[in_hour] &= history.in_worst_hour[at[in_hour]]
+    own = np.zeros(len(at)) if problem.bytes_in is None else np.where(retention.bytes_in_known, problem.bytes_in, 0.0)
+    of_topic = served(problem, server, hour, _spread(problem, own, retention.bytes_in_known, history, at, enough))
+    measured = ~of_topic.rows & (enough if hour is None else in_hour)
+    from_snapshot = retention.bytes_in_known & ~measured & ~of_topic.rows
+    rates = of_topic.rates + np.where(from_snapshot, own, 0.0)
+    rates[measured] = (history.bytes_in if hour is None else history.worst_hour_bytes_in)[at[measured]]
+    known = measured | from_snapshot | of_topic.rows
+    rates, by_topic, by_cluster = _estimated(problem, rates, known)
+    bytes_in = rates if known.any() else None
     bytes_out, groups = _read_by_groups(problem, history, at, bytes_in)
     lasting = _lasting(problem, retention, history, at, enough)
     account = HistoryUsed(
         **_samples(problem, history, at),
-        **_coverage(problem, measured, own, by_topic, by_cluster),
+        **_coverage(problem, measured, from_snapshot, by_topic, by_cluster),
         at_least=int((measured & retention.compacts).sum()),
         expiring_partitions=int((lasting < problem.size_bytes).sum()),
         expiring_bytes=int(((problem.size_bytes - lasting) * replication(problem.replicas)).sum()),
-        worst_hour=_hour(history, at[measured]) if problem.settings.even_at_worst_hour else None,
+        worst_hour=_hour(hour, history, at[measured], of_topic.weeks) if problem.settings.even_at_worst_hour else None,
         groups=groups,
+        metrics_server=None if server is None else account_of(problem, server, of_topic),
     )
     return replace(
         problem,
@@ -122,11 +127,12 @@ def describe_history(problem: Problem) -> str:
     account = problem.history
     if account is None:
         return ""
-    given = account.partitions
+    given, server = account.partitions, account.metrics_server
+    of_server = "" if server is None else f"the metrics server gives those of {server.partitions:,} partitions; "
     return (
-        f"history: {account.samples:,} samples over {account.days} days give the bytes in of {given.history:,} "
-        f"partitions, the snapshot those of {given.snapshot:,}; {given.topic + given.cluster:,} are estimated; "
-        f"{account.unreadable_files:,} files have no sample"
+        f"history: {of_server}{account.samples:,} samples over {account.days} days give the bytes in of "
+        f"{given.history:,} partitions, the snapshot those of {given.snapshot:,}; {given.topic + given.cluster:,} are "
+        f"estimated; {account.unreadable_files:,} files have no sample"
     )
 
 
@@ -187,6 +193,22 @@ def _read_by_groups(
     )
 
 
+def _worst_hour(history: History, server: TopicRates | None) -> int | None:
+    """The hour of the history's file, which knows the server's too; else the server's own."""
+    totals = None if server is None else server.hour_totals()
+    return int(totals.argmax()) if history.worst_hour is None and totals is not None else history.worst_hour
+
+
+def _spread(problem: Problem, own: Floats, own_known: Bools, history: History, at: Ints, enough: Bools) -> Floats:
+    """[partition row] The 95th percentiles of the ledger's samples, else the snapshot's, else by size from the topic's
+    other partitions; 0 for all of a topic of which none is known.
+    """
+    rates = np.where(own_known, own, 0.0)
+    rates[enough] = history.bytes_in[at[enough]]
+    rates, _, by_cluster = _estimated(problem, rates, enough | own_known)
+    return np.where(by_cluster, 0.0, rates)
+
+
 def _lasting(problem: Problem, retention: Retention, history: History, at: Ints, enough: Bools) -> Ints:
     """[partition row] Bytes of one replica that will exist when its copy ends; at most its size now.
 
@@ -232,12 +254,13 @@ def _samples(problem: Problem, history: History, at: Ints) -> dict[str, Any]:
     }
 
 
-def _hour(history: History, used: Ints) -> WorstHour:
-    """The hour, with the least samples and weeks of the rows in use."""
-    if history.worst_hour is None or not len(used):
+def _hour(hour: int | None, history: History, used: Ints, weeks_of_topics: Floats) -> WorstHour:
+    """The hour, with the least samples and weeks of the rows and topics in use. A server gives one an hour."""
+    weeks = np.r_[history.weeks[used], weeks_of_topics]
+    samples = np.r_[history.samples_an_hour[used], weeks_of_topics]
+    if hour is None or not len(weeks):
         return WorstHour(hour=None, weeks=0.0, samples=0)
-    weeks, samples = history.weeks[used].min(), history.samples_an_hour[used].min()
-    return WorstHour(hour=history.worst_hour, weeks=round(float(weeks), 2), samples=int(samples))
+    return WorstHour(hour=hour, weeks=round(float(weeks.min()), 2), samples=int(samples.min()))
 
 
 def _growth(history: History, at: Ints) -> Floats | None:

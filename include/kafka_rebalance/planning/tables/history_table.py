@@ -13,12 +13,13 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.planning.problem.arrays import Ints, Problem
 from kafka_rebalance.planning.problem.bytes_in_history import History, Retention, with_history
+from kafka_rebalance.planning.problem.topic_rates import HOURS
 from kafka_rebalance.planning.tables.checked_columns import Columns
-from kafka_rebalance.planning.tables.parquet_files import parquet_table, read_parquet, write_table
+from kafka_rebalance.planning.tables.parquet_files import parquet_bytes, parquet_table, read_parquet, write_table
 from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
+from kafka_rebalance.planning.tables.topic_rates import read_topic_rates
 
 HISTORY = "history"  # the folder, beside moves and scores
-HOURS = 168  # of a week
 TIMES_READ = "times_read"
 _TIME = pa.timestamp("us", tz="UTC")
 # Each snapshot writes one sample of each partition to the ledger's table `metrics`.
@@ -125,8 +126,11 @@ def write_history(folder: Folder, table: pa.Table, files: int, unreadable: Seque
     if rows[TIMES_READ].null_count == len(rows):  # so that it changes no digest of a plan without it
         rows = rows.drop_columns(TIMES_READ)
     rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
-    metadata = {_FILES: str(files), _UNREADABLE: json.dumps(sorted(unreadable))}
-    return write_table(folder / HISTORY, rows.replace_schema_metadata(metadata))
+    return write_table(folder / HISTORY, _with_sources(rows, files, unreadable))
+
+
+def _with_sources(rows: pa.Table, files: int, unreadable: Sequence[str]) -> pa.Table:
+    return rows.replace_schema_metadata({_FILES: str(files), _UNREADABLE: json.dumps(sorted(unreadable))})
 
 
 def read_history(content: bytes, where: str) -> History:
@@ -179,5 +183,11 @@ def read_history(content: bytes, where: str) -> History:
     )
 
 
-def planned_with(problem: Problem, snapshot_folder: Folder, content: bytes, where: str) -> Problem:
-    return with_history(problem, read_retention(snapshot_folder), read_history(content, where))
+def planned_with(problem: Problem, snapshot_folder: Folder, content: bytes | None, where: str) -> Problem:
+    """With a history's file, and with what a metrics server gave the snapshot. The same problem if there is neither."""
+    server = read_topic_rates(snapshot_folder)
+    if content is None:
+        if server is None:
+            return problem
+        content = parquet_bytes(_with_sources(HISTORY_SCHEMA.empty_table(), 0, ()))
+    return with_history(problem, read_retention(snapshot_folder), read_history(content, where), server)

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_rebalance.planning.problem.arrays import Floats, Ints
+from kafka_rebalance.planning.problem.topic_rates import PERCENTILE
 from kafka_rebalance.planning.tables.checked_columns import one_array
 from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, TIMES_READ
 from kafka_rebalance.planning.tables.times_read import Commits, times_read
 from kafka_rebalance.planning.tables.worst_hour import HOURLY_SCHEMA, hourly_columns
 
 DAYS = 28  # four weeks have each weekday four times; older samples no longer describe the cluster
-PERCENTILE = 0.95
 
 
 def aggregated(samples: pa.Table, existing: pa.Table) -> pa.Table:

@@ -6,18 +6,18 @@ Sums are whole bytes a second, so that they are the same in whatever order Spark
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
-from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, HOURS, WORST_HOUR_SCHEMA
+from kafka_rebalance.planning.problem.topic_rates import HOURS, MIN_WEEKS, MONDAY, TopicRates
+from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, WORST_HOUR_SCHEMA
 
 # A longer interval does not say in which hour its records came. A missed sample makes two hours of one.
 LONGEST_HOURS = 2
-MIN_WEEKS = 2  # one week alone may be a holiday, or a repair
 
 HOURLY = "hourly_bytes_in_per_second"
 HOURLY_SCHEMA = pa.schema(
@@ -31,7 +31,6 @@ HOURLY_SCHEMA = pa.schema(
 _FEWEST_INTERVALS = MIN_WEEKS * HOURS // LONGEST_HOURS  # with less, some hour is not known for MIN_WEEKS
 _GROUPS_AT_ONCE = 4096
 _HOUR_US = 3_600_000_000
-_MONDAY = 72  # the hours from a Monday to 1970-01-01, a Thursday
 
 
 def hourly_columns(group: Ints, ends_at: Ints, length: Ints, appended: Floats, groups: int) -> dict[str, pa.Array]:
@@ -70,7 +69,7 @@ def _by_hour(group: Ints, ends_at: Ints, length: Ints, appended: Floats, groups:
         hour = begins_at // _HOUR_US + later
         inside = np.minimum(ends_at, (hour + 1) * _HOUR_US) - np.maximum(begins_at, hour * _HOUR_US)
         held = inside > 0
-        cell = (group * HOURS + (hour + _MONDAY) % HOURS)[held]
+        cell = (group * HOURS + (hour + MONDAY) % HOURS)[held]
         taken += np.bincount(cell, (appended * inside / np.maximum(length, 1))[held], cells)
         measured += np.bincount(cell, inside[held], cells).astype(np.int64)  # below 2**53, so exact
         intervals += np.bincount(cell, minlength=cells)
@@ -84,8 +83,13 @@ def _lists(values: Floats, known: Bools) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values), mask=pa.array(~known))
 
 
-def hour_totals(rows: pa.Table) -> Ints | None:
-    """[hour of the week] Bytes a second of all rows with rates by hour; None if there is no such row."""
+def hour_totals(rows: pa.Table, elsewhere: Collection[str] = ()) -> Ints | None:
+    """[hour of the week] Bytes a second of all rows with rates by hour, without the topics `elsewhere`.
+
+    None if there is no such row.
+    """
+    if elsewhere:
+        rows = rows.filter(pc.invert(pc.is_in(rows["topic"], value_set=pa.array(elsewhere, pa.string()))))
     values = pc.list_flatten(pc.drop_null(rows[HOURLY])).to_numpy()
     if not len(values):
         return None
@@ -99,10 +103,14 @@ def worst_hour(totals: Iterable[Ints]) -> int | None:
     return int(np.sum(known, axis=0).argmax()) if known else None
 
 
-def in_worst_hour(rows: pa.Table) -> pa.Table:
-    """HISTORY_SCHEMA's columns of HOURLY_SCHEMA's; and WORST_HOUR_SCHEMA's, if the samples tell hours apart."""
-    totals = hour_totals(rows)
-    return rows.select(HISTORY_SCHEMA.names) if totals is None else in_hour(rows, worst_hour([totals]))
+def in_worst_hour(rows: pa.Table, server: TopicRates | None = None) -> pa.Table:
+    """HISTORY_SCHEMA's columns of HOURLY_SCHEMA's; and WORST_HOUR_SCHEMA's, if samples or server tell hours apart.
+
+    The hours of topics that a metrics server knows are the server's.
+    """
+    own = hour_totals(rows, () if server is None else server.topics_with_hours)
+    totals = (own, None if server is None else server.hour_totals())
+    return in_hour(rows, worst_hour(each for each in totals if each is not None))
 
 
 def in_hour(rows: pa.Table, hour: int | None) -> pa.Table:

@@ -1,32 +1,38 @@
-"""The source of a plan's bytes in and out, each in one line: how much history, how old, and what was estimated."""
+"""The sources of a plan's bytes in and out, each in one line: how much history, how old, and what was estimated."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
-from kafka_rebalance.documents.proposals.proposals import HistoryUsed, ReadByGroups, WorstHour
+from kafka_rebalance.documents.proposals.proposals import HistoryUsed, MetricsServerUsed, ReadByGroups, WorstHour
 from kafka_rebalance.model.windows.recurring_window import DAYS
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_share
 
 
 def history_line(account: HistoryUsed, observed_at: datetime) -> str:
-    """From `history` in proposals.json; `observed_at` is the time of the snapshot. It holds no name of the cluster."""
-    given = account.partitions
+    """From `history` in proposals.json; `observed_at` is the time of the snapshot.
+
+    It holds no name of the cluster, but what a metrics server says of itself.
+    """
+    given, server = account.partitions, account.metrics_server
     worst = account.worst_hour
+    measure = "95th percentile" if worst is None or worst.hour is None else _hour(worst, worst.hour)
     samples = format_count(account.samples, "sample", "samples")
     if account.unreadable_files:
         files = format_count(account.unreadable_files, "file", "files")
         samples += f"; {files} of the ledger could not be read"
-    parts = [f"too little history to say ({samples})"]
+    parts = [] if server is None else list(_of_server(server, measure))
     if given.history:
-        measure = "95th percentile" if worst is None or worst.hour is None else _hour(worst, worst.hour)
-        parts = [
-            f"{measure} of {account.days:.3g} days ({samples}{_age(account, observed_at)}) for "
-            f"{format_share(account.share_of_partitions)} of the partitions, which hold "
-            f"{format_share(account.share_of_bytes)} of the bytes"
-        ]
+        covered = _covered(account.share_of_partitions, account.share_of_bytes)
+        if server is not None and server.partitions:
+            measure = "from the ledger, the same"
+        parts.append(f"{measure} of {account.days:.3g} days ({samples}{_age(account, observed_at)}) {covered}")
+    elif server is None or not server.partitions:
+        parts.append(f"too little history to say ({samples})")
     if worst is not None and worst.hour is None:
-        parts.append("the samples do not show each hour of the week in two weeks, so no worst hour is known")
+        who = "the samples do" if server is None or server.problem is not None else "samples and metrics server do"
+        parts.append(f"{who} not show each hour of the week in two weeks, so no worst hour is known")
     for count, what in (
         (given.snapshot, "as in the snapshot"),
         (given.topic, "estimated from their topic"),
@@ -51,6 +57,29 @@ def bytes_out_line(groups: ReadByGroups) -> str:
         unread = format_count(groups.unread, "partition", "partitions")
         words += f" ({unread} in which no group goes forward {count} as unread)"
     return words if groups.share_of_bytes_in == 1 else f"{words}; the rest counts as read once"
+
+
+def _of_server(server: MetricsServerUsed, measure: str) -> Iterator[str]:
+    left = server.left_out
+    if server.problem is not None:
+        yield f"the metrics server gives nothing: {server.problem.removesuffix('.')}"
+    elif server.partitions:
+        topics = format_count(server.topics, "topic", "topics")
+        covered = _covered(server.share_of_partitions, server.share_of_bytes)
+        yield f"{measure} of {server.days:.3g} days by the metrics server, of {topics}, {covered}"
+    else:
+        yield "the metrics server has no rate that counts"
+    for count, what in (
+        (server.short_topics, "of the metrics server known for too short a time"),
+        (left.unknown_topics, "of the metrics server unknown to the cluster"),
+        (left.no_rate_topics, "of the metrics server with points that are no rate"),
+    ):
+        if count:
+            yield f"{format_count(count, 'topic', 'topics')} {what}"
+
+
+def _covered(of_partitions: float, of_bytes: float) -> str:
+    return f"for {format_share(of_partitions)} of the partitions, which hold {format_share(of_bytes)} of the bytes"
 
 
 def _hour(worst: WorstHour, hour: int) -> str:

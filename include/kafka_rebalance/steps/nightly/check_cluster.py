@@ -23,6 +23,7 @@ from kafka_rebalance.planning.tables import history_table
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.topic_rates import read_topic_rates
 from kafka_rebalance.planning.tables.worst_hour import in_worst_hour
 from kafka_rebalance.steps.clusters import VERDICT
 from kafka_rebalance.steps.deployment import Deployment
@@ -35,6 +36,7 @@ from kafka_rebalance.steps.run import requester
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, metric_rows, read_snapshot
 from kafka_rebalance.steps.run.snapshot_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
 from kafka_rebalance.steps.run_folder import RunFolder, create_run_folder
+from kafka_rebalance.steps.write_topic_rates import write_topic_rates
 from kafka_rebalance.verification.segments.settings_audit import with_first_findings
 
 log = logging.getLogger(__name__)
@@ -61,6 +63,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     snapshot = folder / json_files.SNAPSHOT_FOLDER
     digest = write_snapshot(snapshot, taken.brokers, taken.partitions)
     now = datetime.now(UTC)
+    has_rates = write_topic_rates(connection, {row["topic"] for row in taken.partitions}, snapshot, now)
     problem = _with_history(deployment, read_problem(snapshot, settings), folder, connection_id, taken, now)
     found = scores_of_the_rest(problem, taken)
     broken = int(violations(rack_rule(problem), problem.replicas).sum())
@@ -71,7 +74,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     if broken and wanted.params.get("job") == "elect":
         wanted = Wanted({})  # an election does not repair racks
     measured["past_limit"] |= wanted.called_for
-    measured["text"] = "; ".join(filter(None, [measured["text"], wanted.text, *unread_words(taken)]))
+    measured["text"] = "; ".join(filter(None, [measured["text"], wanted.text, *unread_words(taken, has_rates)]))
     measured["brokers_away"] = list(taken.away.brokers)
     measured["brokers_unread"] = list(taken.unread.log_dirs)
     measured["is_whole"] = taken.away.is_empty and taken.unread.is_empty
@@ -111,14 +114,14 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
 def _with_history(
     deployment: Deployment, problem: Problem, folder: RunFolder, connection_id: str, taken: Snapshot, now: datetime
 ) -> Problem:
-    """Adds bytes in from the ledger's samples and this night's. With too few samples they stay unknown."""
+    """Adds bytes in from metrics server, ledger and this night's samples. If these are too few, they stay unknown."""
     snapshot = folder / json_files.SNAPSHOT_FOLDER
     known = ledger_rows.read_columns(deployment, "metrics", connection_id, DAYS, now=now)
     tonight = [{"observed_at": now, **row} for row in metric_rows(taken)]
     samples = pa.concat_tables([known.table, pa.Table.from_pylist(tonight, schema=history_table.SAMPLES_SCHEMA)])
     existing = history_table.existing_partitions(problem, snapshot).drop_columns("lifetime_ms")
     existing = existing.append_column("lifetime_ms", pa.nulls(len(existing), pa.int64()))  # it looks at rates alone
-    rows = in_worst_hour(aggregated(samples, existing))
+    rows = in_worst_hour(aggregated(samples, existing), read_topic_rates(snapshot))
     content = history_table.write_history(folder, rows, known.files + 1, known.unreadable)
     return history_table.planned_with(problem, snapshot, content, history_table.HISTORY)
 

@@ -93,10 +93,12 @@ def _without_silent(problem: Problem, taken: Snapshot) -> Problem:
     return replace(problem, leaving=problem.leaving | _silent(problem, taken))
 
 
-def unread_words(taken: Snapshot) -> tuple[str, ...]:
+def unread_words(taken: Snapshot, has_rates: bool = True) -> tuple[str, ...]:
     """Names what could not be read, and the figures that are missing because of it."""
     unread: Unread = taken.unread
     said = []
+    if not has_rates:
+        said.append("the metrics server cannot be read: bytes in are those of the ledger alone")
     if unread.log_dirs:
         said.append(f"broker {some(unread.log_dirs)} does not tell its log dirs: only the others are measured")
     if unread.configs:

@@ -38,6 +38,7 @@ from kafka_rebalance.steps.run.requester import (
 )
 from kafka_rebalance.steps.run_folder import create_run_folder
 from kafka_rebalance.steps.throttle import run_rates
+from kafka_rebalance.steps.write_topic_rates import write_topic_rates
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +66,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     given["plan"] = pasted_plan.given_plan(inputs.deployment, params)
     if topics is not None:
         given["topics_in"] = list(topics)
-    asked = Settings.from_mapping(given)
-    window = read_window(params)
+    asked, window = Settings.from_mapping(given), read_window(params)
     deployment = inputs.deployment
     requester = read_requester(deployment, inputs.run)
     policy, connection = deployment.read_policy(connection_id), deployment.read_connection(connection_id)
@@ -103,6 +103,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     last = last_proposal(deployment, connection_id, folder, settings.job, taken.brokers, taken.partitions, observed_at)
     tables_digest = write_snapshot(snapshot, taken.brokers, with_lists(with_left(taken.partitions, left), last.lists))
     json_files.write_json(snapshot, json_files.CONFIGS, taken.configs, source_digest=tables_digest)
+    write_topic_rates(connection, {row["topic"] for row in taken.partitions}, snapshot, observed_at)
     prepare(snapshot, settings)  # fails here, before Spark, if no plan can satisfy the settings
     json_files.write_json(folder, json_files.SETTINGS, settings.to_mapping())
     kept_away = KeptAway(sum(map(len, left.values())), REST_DAYS)

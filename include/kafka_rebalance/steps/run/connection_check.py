@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from datetime import UTC, datetime
+
 from kafka_rebalance.admin import effective_configs, offsets, replica_sizes
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.metrics_server.hourly_rates import read_hourly_rates
 from kafka_rebalance.model.connection import ClusterConnection
 
 
@@ -30,7 +34,15 @@ def check_connection(connection: ClusterConnection) -> str:
         effective_configs.read_effective_configs(connection.kafka, brokers)
         offsets.read_start_offsets(connection.kafka, sorted(view.partitions)[:1])
         missing = cluster.read_missing_rights(view)
-    reached = f"Cluster {view.cluster_id}: {len(brokers)} brokers, {len(view.partitions)} partitions."
+    measured = _read_metrics(connection, topics)
+    reached = f"Cluster {view.cluster_id}: {len(brokers)} brokers, {len(view.partitions)} partitions.{measured}"
     if not missing:
         return f"{reached} This connection has every right that a rebalance needs."
     return f"{reached} This connection may plan, but not rebalance. {' '.join(f'{one}.' for one in missing)}"
+
+
+def _read_metrics(connection: ClusterConnection, topics: Collection[str]) -> str:
+    if connection.metrics is None:
+        return ""
+    found = read_hourly_rates(connection.metrics, topics, datetime.now(UTC), days=1)
+    return f" The metrics server has the bytes in of {len(found.topics)} of {len(topics)} topics in the last day."

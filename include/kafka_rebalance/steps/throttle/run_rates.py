@@ -28,8 +28,8 @@ NETWORKS_LISTED = 20
 class Measured(NamedTuple):
     """The replicas of every partition, and the bytes per second written to it and read from it, as the plan had them.
 
-    Written bytes are the 95th percentile of the ledger's samples; None: not measured. They are so with
-    `even_at_worst_hour` too: a copy must keep up with its own partition in every hour.
+    Written bytes are the 95th percentile, of the ledger's samples or by a metrics server; None: not measured. They are
+    so with `even_at_worst_hour` too: a copy must keep up with its own partition in every hour.
     """
 
     replicas: Mapping[TopicPartition, tuple[int, ...]]
@@ -42,9 +42,7 @@ def measured(folder: RunFolder) -> Measured:
     settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
     snapshot, history = folder / json_files.SNAPSHOT_FOLDER, folder / HISTORY / PART
     problem = read_problem(snapshot, replace(settings, even_at_worst_hour=False))
-    found = read_if_there(history)
-    if found is not None:
-        problem = planned_with(problem, snapshot, found, str(history))
+    problem = planned_with(problem, snapshot, read_if_there(history), str(history))
     topics = (problem.topics[topic] for topic in problem.topic.tolist())
     partitions = list(map(TopicPartition, topics, problem.partition.tolist()))
     brokers = problem.brokers.tolist()

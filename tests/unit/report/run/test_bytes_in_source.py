@@ -46,6 +46,30 @@ def account(**changes: Any) -> dict[str, Any]:
     }
 
 
+def server(**changes: Any) -> dict[str, Any]:
+    """`history.metrics_server`."""
+    return {
+        "digest": "e" * 64,
+        "problem": None,
+        "days": 27.96,
+        "first_at": "2026-04-05T15:00:00+00:00",
+        "last_at": "2026-05-03T14:00:00+00:00",
+        "topics": 40,
+        "short_topics": 0,
+        "partitions": 280,
+        "share_of_partitions": 0.9,
+        "share_of_bytes": 0.8,
+        "left_out": {},
+        **changes,
+    }
+
+
+BY_SERVER = (
+    "95th percentile of 28 days by the metrics server, of 40 topics, for 90 % of the partitions, which hold 80 % of "
+    "the bytes; "
+)
+
+
 def partitions(**counts: int) -> dict[str, int]:
     return {"history": 0, "snapshot": 0, "topic": 0, "cluster": 0, **counts}
 
@@ -82,6 +106,45 @@ def partitions(**counts: int) -> dict[str, int]:
         (
             {"last_at": "2026-05-03T11:12:10+00:00"},
             MEASURED.replace("samples)", "samples, the newest 3 h 20 min older than the snapshot)"),
+        ),
+        (
+            {"metrics_server": server()},
+            BY_SERVER + MEASURED.replace("95th percentile", "from the ledger, the same"),
+        ),
+        (
+            {"metrics_server": server(), "partitions": partitions(topic=1), "samples": 3},
+            BY_SERVER + "1 partition estimated from their topic",
+        ),
+        (
+            {
+                "metrics_server": server(
+                    partitions=0,
+                    short_topics=1,
+                    left_out={"without_topic": 1, "unknown_topics": 2, "no_rate_topics": 3},
+                ),
+                "partitions": partitions(),
+                "samples": 3,
+            },
+            "the metrics server has no rate that counts; 1 topic of the metrics server known for too short a time; "
+            "2 topics of the metrics server unknown to the cluster; 3 topics of the metrics server with points that "
+            "are no rate; too little history to say (3 samples)",
+        ),
+        (
+            {"metrics_server": server(problem="It cannot be read (HTTP 503). Check it.", partitions=0)},
+            "the metrics server gives nothing: It cannot be read (HTTP 503). Check it; " + MEASURED,
+        ),
+        (
+            {
+                "metrics_server": server(),
+                "worst_hour": {"hour": 47, "weeks": 4.0, "samples": 4},
+                "partitions": partitions(topic=1),
+            },
+            BY_SERVER.replace(
+                "95th percentile",
+                "mean of Tue 23:00-00:00 UTC, the hour of the week with most bytes in "
+                "(each hour from at least 4 samples in 4 weeks),",
+            )
+            + "1 partition estimated from their topic",
         ),
     ],
 )
