@@ -79,14 +79,12 @@ class _Found:
             self.unknown_first = tuple(ascii(name[:_LONGEST_NAME])[1:-1] for name in sorted(unknown)[:NAMED])
         self.without_topic = max(self.without_topic, sum(_TOPIC not in series.metric for series in answer))
         twice = set()
-        seen = set()
         for series in answer:
             topic = series.metric.get(_TOPIC)
             if topic not in self.row:
                 continue
-            if topic in seen or self.labels.setdefault(topic, series.metric) != series.metric:
+            if self.labels.setdefault(topic, series.metric) != series.metric:
                 twice.add(topic)
-            seen.add(topic)
             self._take_points(topic, series, begin, end)
         if twice:
             raise self.unusable(f"bytes_in gives several series for {some(sorted(twice))}: let it sum by (topic)")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.steps.nightly import check_cluster
+from kafka_rebalance.workflow.hooks import KafkaClusterHook
 from kafka_rebalance.workflow.run_step import run_step
 from support.metrics.http_server import answering, body, series
 from support.runs.rebalance_run import CONNECTION, connection_fields
@@ -72,3 +73,17 @@ def test_a_plan_without_the_server_says_why_on_its_page(run: SimulatedRun, monke
     page = (run.folder / "report.html").read_text()
     assert "the metrics server gives nothing: The metrics server" in page
     assert "&lt;b&gt;away&lt;/b&gt;" in page
+
+
+def test_the_button_test_says_what_the_server_has_or_why_it_cannot_be_used(
+    run: SimulatedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with answering(BUSY) as (url, asked):
+        connect(run, monkeypatch, url)
+        is_fine, said = KafkaClusterHook(CONNECTION).test_connection()
+    assert is_fine, said
+    assert "The metrics server has the bytes in of 2 of 2 topics in the last day." in said
+    assert len(asked) == 1
+    is_fine, said = KafkaClusterHook(CONNECTION).test_connection()
+    assert not is_fine
+    assert "cannot be read (Connection refused)" in said

@@ -92,7 +92,8 @@ def with_history(problem: Problem, retention: Retention, history: History, serve
     in_hour = at >= 0
     in_hour[in_hour] &= history.in_worst_hour[at[in_hour]]
     own = np.zeros(len(at)) if problem.bytes_in is None else np.where(retention.bytes_in_known, problem.bytes_in, 0.0)
-    of_topic = served(problem, server, hour, _spread(problem, own, retention.bytes_in_known, history, at, enough))
+    spread = own if server is None else _spread(problem, own, retention.bytes_in_known, history, at, enough)
+    of_topic = served(problem, server, hour, spread)
     measured = ~of_topic.rows & (enough if hour is None else in_hour)
     from_snapshot = retention.bytes_in_known & ~measured & ~of_topic.rows
     rates = of_topic.rates + np.where(from_snapshot, own, 0.0)
@@ -200,13 +201,10 @@ def _worst_hour(history: History, server: TopicRates | None) -> int | None:
 
 
 def _spread(problem: Problem, own: Floats, own_known: Bools, history: History, at: Ints, enough: Bools) -> Floats:
-    """[partition row] The 95th percentiles of the ledger's samples, else the snapshot's, else by size from the topic's
-    other partitions; 0 for all of a topic of which none is known.
-    """
-    rates = np.where(own_known, own, 0.0)
+    """[partition row] The 95th percentiles of the ledger's samples, else the snapshot's, else by size."""
+    rates = own.copy()
     rates[enough] = history.bytes_in[at[enough]]
-    rates, _, by_cluster = _estimated(problem, rates, enough | own_known)
-    return np.where(by_cluster, 0.0, rates)
+    return _estimated(problem, rates, enough | own_known)[0]
 
 
 def _lasting(problem: Problem, retention: Retention, history: History, at: Ints, enough: Bools) -> Ints:

@@ -58,7 +58,7 @@ def write_topic_rates(snapshot_folder: Folder, found: HourlyRates) -> None:
     week = (found.first_hour + MONDAY + np.arange(found.rates.shape[1])) % HOURS
     by_hour = [found.rates[:, week == hour] for hour in range(HOURS)]
     weeks = np.stack([(~np.isnan(rates)).sum(axis=1) for rates in by_hour], axis=1).min(axis=1)
-    known = np.flatnonzero(weeks >= MIN_WEEKS)
+    known = weeks >= MIN_WEEKS
     means = np.full((len(count), HOURS), np.nan)
     means[known] = np.stack([np.nanmean(rates[known], axis=1) for rates in by_hour], axis=1)
     p95 = np.nanquantile(found.rates, PERCENTILE, axis=1) if len(count) else np.zeros(0)
@@ -68,7 +68,7 @@ def write_topic_rates(snapshot_folder: Folder, found: HourlyRates) -> None:
         *(pa.array((found.first_hour + at) * _HOUR_US).cast(_TIME) for at in (first, last)),
         pa.array(p95),
         pa.array(weeks),
-        pa.FixedSizeListArray.from_arrays(pa.array(means.ravel()), HOURS, mask=pa.array(weeks < MIN_WEEKS)),
+        pa.FixedSizeListArray.from_arrays(pa.array(means.ravel()), HOURS, mask=pa.array(~known)),
     ]
     _write(snapshot_folder, pa.table(columns, schema=_SCHEMA), found.left_out, None)
 

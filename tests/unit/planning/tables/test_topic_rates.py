@@ -139,6 +139,22 @@ def test_a_topics_rate_spreads_as_the_ledger_says_else_as_sizes_do(tmp_path: Pat
     }
 
 
+def test_the_snapshots_own_rates_are_parts_of_the_servers_and_count_for_topics_that_it_does_not_have(
+    tmp_path: Path,
+) -> None:
+    own = {"orders": [10.0, 30.0], "audit": [7.0, 7.0]}
+    rows = [
+        row
+        for topic, known in own.items()
+        for row in partition_rows([[1, 2], [2, 3]], topic=topic, bytes_in_per_second=known)
+    ]
+    write_snapshot(tmp_path, broker_rows([1, 2, 3]), rows)
+    write_topic_rates(tmp_path, hourly(orders=lambda hour: 100))
+    problem = planned(tmp_path)
+    assert rates(problem).tolist() == pytest.approx([7, 7, 25, 75])
+    assert problem.history.partitions.snapshot == 2
+
+
 def test_topics_that_the_server_does_not_have_are_the_ledgers_or_estimated(tmp_path: Path) -> None:
     snapshot(tmp_path, orders=[100, 100], audit=[50, 50], young=[10], unseen=[100])
     found = hourly(audit=lambda hour: 8, young=lambda hour: 999)
