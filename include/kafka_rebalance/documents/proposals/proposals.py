@@ -178,10 +178,10 @@ class ReadByGroups:
 
 @dataclass(frozen=True, slots=True)
 class RatesLeftOut:
-    """What a metrics server gave and no plan can use. Counts are the most of any one answer."""
+    """What a metrics server gave and no plan can use."""
 
-    without_topic: int = 0  # series without the label `topic`
-    unknown_topics: int = 0  # topics that the cluster does not have
+    without_topic: int = 0  # series without the label `topic`, the most of any one answer
+    unknown_topics: int = 0  # topics that the cluster does not have, the most of any one answer
     unknown_first: tuple[str, ...] = ()
     no_rate_topics: int = 0  # topics with points that are no rate, as NaN: these points do not count
     no_rate_first: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.planning.problem.arrays import Floats
 from kafka_rebalance.planning.problem.topic_rates import HOURS, MIN_WEEKS, MONDAY, PERCENTILE, TopicRates
-from kafka_rebalance.planning.tables.checked_columns import Columns
+from kafka_rebalance.planning.tables.checked_columns import LARGEST_AMOUNT, Columns
 from kafka_rebalance.planning.tables.parquet_files import parquet_bytes, parquet_table
 
 TOPIC_RATES = "topic_rates.parquet"
@@ -33,7 +33,7 @@ _SCHEMA = pa.schema(
         ("last_at", _TIME),  # end of the last
         ("p95_bytes_in_per_second", pa.float64()),
         ("weeks", pa.int64()),  # the least of any hour of the week
-        (_HOURLY, pa.list_(pa.float64(), HOURS)),  # [hour of the week] means; null: not each was measured for MIN_WEEKS
+        (_HOURLY, pa.list_(pa.float64())),  # [hour of the week] means; null: not each was measured for MIN_WEEKS
     ]
 )
 _LEFT_OUT, _PROBLEM = b"left_out", b"problem"
@@ -59,8 +59,8 @@ def write_topic_rates(snapshot_folder: Folder, found: HourlyRates) -> None:
     by_hour = [found.rates[:, week == hour] for hour in range(HOURS)]
     weeks = np.stack([(~np.isnan(rates)).sum(axis=1) for rates in by_hour], axis=1).min(axis=1)
     known = weeks >= MIN_WEEKS
-    means = np.full((len(count), HOURS), np.nan)
-    means[known] = np.stack([np.nanmean(rates[known], axis=1) for rates in by_hour], axis=1)
+    means = np.stack([np.nanmean(rates[known], axis=1) for rates in by_hour], axis=1)
+    offsets = np.r_[0, np.cumsum(known) * HOURS].astype(np.int32)
     p95 = np.nanquantile(found.rates, PERCENTILE, axis=1) if len(count) else np.zeros(0)
     columns = [
         pa.array(found.topics, pa.string()),
@@ -68,7 +68,7 @@ def write_topic_rates(snapshot_folder: Folder, found: HourlyRates) -> None:
         *(pa.array((found.first_hour + at) * _HOUR_US).cast(_TIME) for at in (first, last)),
         pa.array(p95),
         pa.array(weeks),
-        pa.FixedSizeListArray.from_arrays(pa.array(means.ravel()), HOURS, mask=pa.array(~known)),
+        pa.ListArray.from_arrays(pa.array(offsets), pa.array(means.ravel()), mask=pa.array(~known)),
     ]
     _write(snapshot_folder, pa.table(columns, schema=_SCHEMA), found.left_out, None)
 
@@ -94,8 +94,11 @@ def read_topic_rates(snapshot_folder: Folder) -> TopicRates | None:
     columns.check_keys(topic)
     try:
         problem, left_out = json.loads(metadata[_PROBLEM]), json.loads(metadata[_LEFT_OUT])
-        hourly = table[_HOURLY].cast(pa.list_(pa.float64(), HOURS)).combine_chunks()
-        by_hour = pc.fill_null(pc.list_flatten(pc.fill_null(hourly, [0.0] * HOURS)), 0.0).to_numpy()
+        knows_hours = pc.list_value_length(table[_HOURLY]).fill_null(0).to_numpy() == HOURS
+        by_hour = np.zeros((len(table), HOURS))
+        by_hour[knows_hours] = pc.list_flatten(table[_HOURLY]).to_numpy().reshape(-1, HOURS)
+        if not ((by_hour >= 0) & (by_hour <= LARGEST_AMOUNT)).all():
+            raise ValueError("a rate that is none")
     except (KeyError, ValueError, pa.ArrowException) as wrong:
         raise ArtifactError(
             f"{where} is not what a snapshot writes ({type(wrong).__name__}). Nothing was planned. Start a new Dag run."
@@ -110,7 +113,7 @@ def read_topic_rates(snapshot_folder: Folder) -> TopicRates | None:
         first_at=columns.times("first_at")[order],
         last_at=columns.times("last_at")[order],
         p95=columns.amounts("p95_bytes_in_per_second", required=True)[0][order],
-        by_hour=by_hour.reshape(-1, HOURS)[order],
-        knows_hours=pc.is_valid(hourly).to_numpy(zero_copy_only=False)[order],
+        by_hour=by_hour[order],
+        knows_hours=knows_hours[order],
         weeks=columns.amounts("weeks", required=True)[0][order],
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_rebalance.documents.proposals.proposals import RatesLeftOut
@@ -105,6 +106,17 @@ def test_without_a_file_nothing_changes_and_a_damaged_one_is_refused(tmp_path: P
         tmp_path, in_worst_hour(aggregated(SAMPLES_SCHEMA.empty_table(), EXISTING_SCHEMA.empty_table())), 0, []
     )
     (tmp_path / TOPIC_RATES).write_bytes((tmp_path / "history/part-0.parquet").read_bytes())
+    with pytest.raises(ArtifactError, match="is not what a snapshot writes"):
+        read_topic_rates(tmp_path)
+
+
+@pytest.mark.parametrize("rate", [-1.0, np.nan, np.inf])
+def test_a_file_with_a_rate_by_hour_that_is_none_is_refused(tmp_path: Path, rate: float) -> None:
+    write_topic_rates(tmp_path, hourly(orders=at_noon))
+    table = pq.read_table(tmp_path / TOPIC_RATES)
+    bad = pa.array([[rate] * 168])
+    place = table.schema.get_field_index("hourly_bytes_in_per_second")
+    pq.write_table(table.set_column(place, "hourly_bytes_in_per_second", bad), tmp_path / TOPIC_RATES)
     with pytest.raises(ArtifactError, match="is not what a snapshot writes"):
         read_topic_rates(tmp_path)
 
