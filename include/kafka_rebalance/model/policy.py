@@ -19,7 +19,9 @@ from kafka_rebalance.model.settings import (
     RACKLESS,
     REFUSE,
     TOLERANCE,
+    BrokerPool,
     Settings,
+    broker_pools,
     flag,
     globs,
     integer,
@@ -64,6 +66,9 @@ class Policy:
     topics_out: tuple[str, ...] = ()  # globs; never moved
     pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers; the order of a list may change
     rack_pinned_topics: tuple[str, ...] = ()  # globs: a replica moves only to brokers of its own rack
+    broker_pools: tuple[BrokerPool, ...] | None = (
+        None  # topics that only these brokers hold, and nothing else; None: no
+    )
     brokers_out: tuple[int, ...] = ()  # neither emptied nor filled
     rackless_brokers: str = REFUSE  # if others have a rack: refuse to plan, or count them together as one_rack
     more_replicas_than_racks: bool | None = None  # allowed, and then spread as evenly as the racks allow; None: no
@@ -133,14 +138,13 @@ class Policy:
             raise PolicyError(f"The request goes beyond the policy: {'; '.join(problems)}. {_UNTOUCHED}")
         limit = self.bytes_limit(cluster_bytes)
         return dataclasses.replace(
-            asked,
+            self.with_rules(asked),
             max_bytes=limit if asked.max_bytes is None else min(limit, asked.max_bytes),
             topics_out=tuple(dict.fromkeys((*asked.topics_out, *self.topics_out))),
             pinned_topics=tuple(dict.fromkeys((*asked.pinned_topics, *self.pinned_topics))),
             rack_pinned_topics=tuple(dict.fromkeys((*asked.rack_pinned_topics, *self.rack_pinned_topics))),
             brokers_out=tuple(sorted({*asked.brokers_out, *self.brokers_out})),
             rackless_brokers=self.rackless_brokers,
-            more_replicas_than_racks=bool(self.more_replicas_than_racks),
             even_at_worst_hour=asked.even_at_worst_hour or bool(self.even_at_worst_hour),
             copies_within_racks=asked.copies_within_racks or bool(self.copies_within_racks),
             copies_per_broker=min(asked.copies_per_broker, self.copies_per_broker),
@@ -150,6 +154,14 @@ class Policy:
             less_even_plan=REFUSE if REFUSE in (asked.less_even_plan, self.less_even_plan) else OFFER,
             throttle_bytes_per_second=throttle,
             policy_digest=self.digest,
+        )
+
+    def with_rules(self, asked: Settings) -> Settings:
+        """The settings with what the policy alone says of places: the guards before a plan look at these already."""
+        return dataclasses.replace(
+            asked,
+            broker_pools=self.broker_pools or (),
+            more_replicas_than_racks=bool(self.more_replicas_than_racks),
         )
 
     def bytes_limit(self, cluster_bytes: int) -> int:
@@ -219,6 +231,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "topics_out": globs,
     "pinned_topics": globs,
     "rack_pinned_topics": globs,
+    "broker_pools": broker_pools,
     "brokers_out": _ids,
     "rackless_brokers": one_of(RACKLESS),
     "more_replicas_than_racks": flag,

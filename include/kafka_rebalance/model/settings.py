@@ -19,6 +19,7 @@ _LEFT_OUT_WHEN_OPEN = (
     "more_replicas_than_racks",
     "even_at_worst_hour",
     "copies_within_racks",
+    "broker_pools",
 )  # of a digest; earlier versions have no such setting
 
 _PAST = (("trials", 1),)  # of earlier versions, which documents still have, with the only value that is done now
@@ -38,6 +39,18 @@ RACKLESS = (REFUSE, ONE_RACK)  # how brokers without a rack are treated if other
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerPool:
+    """Topics, and the brokers that alone hold them and hold no other topics."""
+
+    topics: tuple[str, ...]  # globs
+    brokers: tuple[int, ...]  # ids, ascending
+
+    @property
+    def name(self) -> str:
+        return listed(self.topics)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One run's settings: the Dag's params after the policy has tightened them. Sizes are bytes, limits are totals."""
 
@@ -48,6 +61,7 @@ class Settings:
     topics_out: tuple[str, ...] = ()  # globs; these topics stay as they are, and count as load
     pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers; the order of a list may change
     rack_pinned_topics: tuple[str, ...] = ()  # globs: a replica moves only to brokers of its own rack
+    broker_pools: tuple[BrokerPool, ...] = ()  # topics that only these brokers hold; all others share the other brokers
     brokers_out: tuple[int, ...] = ()  # they keep their replicas and receive none
     brokers_in: tuple[int, ...] = ()  # only these receive replicas, and all others may give; empty: no such limit
     new_brokers_only: bool = False  # the same for the brokers that hold no replica in the snapshot
@@ -114,6 +128,19 @@ def matches(topic: str, globs: Iterable[str]) -> bool:
     return any(fnmatchcase(topic, glob) for glob in globs)
 
 
+def pools_with(topic: str, pools: Sequence[BrokerPool]) -> tuple[int, ...]:
+    """The numbers of the pools that have the topic: a sound policy has it in one at most."""
+    return tuple(number for number, pool in enumerate(pools) if matches(topic, pool.topics))
+
+
+def brokers_for(topic: str, pools: Sequence[BrokerPool], brokers: Iterable[int]) -> tuple[int, ...]:
+    """Which of the brokers may hold the topic: those of its pool, or of no pool if it has none."""
+    named = pools_with(topic, pools)
+    inside = {broker for number in named for broker in pools[number].brokers}
+    taken = {broker for pool in pools for broker in pool.brokers}
+    return tuple(broker for broker in brokers if (broker in inside if named else broker not in taken))
+
+
 def _unusable(problems: Sequence[str]) -> SettingsError:
     return SettingsError(
         f"The settings cannot be used: {'; '.join(problems)}. "
@@ -139,8 +166,14 @@ def read_values(
 
 
 def plain_values(value: Any) -> dict[str, Any]:
-    """A dataclass as JSON values: its tuples become lists."""
-    return {key: list(field) if isinstance(field, tuple) else field for key, field in dataclasses.asdict(value).items()}
+    """A dataclass as JSON values: its tuples become lists, and dataclasses in it objects."""
+    return {key: _plain(field) for key, field in dataclasses.asdict(value).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _contradictions(settings: Settings) -> list[str]:
@@ -225,6 +258,25 @@ def globs(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def broker_pools(value: Any) -> tuple[BrokerPool, ...]:
+    """Reads a list of {topics, brokers}, which may be empty. No broker is in two pools."""
+    found = []
+    for pool in value if isinstance(value, (list, tuple)) else [None]:
+        if not isinstance(pool, Mapping) or set(pool) != {"topics", "brokers"}:
+            raise ValueError("must be a list of {topics: [glob, …], brokers: [id, …]}")
+        try:
+            found.append(BrokerPool(_some_globs(pool["topics"]), _broker_ids(pool["brokers"])))
+        except ValueError as wrong:
+            raise ValueError(f"has a pool whose list {wrong}") from wrong
+        if not found[-1].brokers:
+            raise ValueError(f"has a pool of {found[-1].name} without brokers")
+    brokers = [broker for pool in found for broker in pool.brokers]
+    twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
+    if twice:
+        raise ValueError(f"has broker {listed(twice)} in more than one pool")
+    return tuple(found)
+
+
 def flag(value: Any) -> bool:
     """Reads true or false."""
     if type(value) is not bool:
@@ -290,6 +342,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "topics_out": globs,
     "pinned_topics": globs,
     "rack_pinned_topics": globs,
+    "broker_pools": broker_pools,
     "brokers_out": _broker_ids,
     "brokers_in": _broker_ids,
     "new_brokers_only": flag,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -23,16 +24,17 @@ from kafka_rebalance.planning.describe.planned_elections import ending
 from kafka_rebalance.planning.describe.status_and_note import optimum_words
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, among, lagging, replication
 from kafka_rebalance.planning.problem.loads import DISK, leader_loads, leader_weights
+from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.proposed_lists import in_proposed_order
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 from kafka_rebalance.planning.search import drain_and_replace, replication_factor
 from kafka_rebalance.planning.search.cheaper_lists import can_be_cheaper, cheaper_lists
 from kafka_rebalance.planning.search.efforts import best_of_trials, near_trial
-from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, placement_of, search_bands
+from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, joined, placement_of, search_bands
 from kafka_rebalance.planning.search.leader_balance import with_leaders
 from kafka_rebalance.planning.search.optimal import NOT_SOLVED, Optimum, Proof, applies, fewest_bytes
-from kafka_rebalance.planning.search.placement import Budget, Placement, budget_of, spent
+from kafka_rebalance.planning.search.placement import Budget, Limit, Placement, budget_of, spent, total
 
 
 class Search(StrEnum):
@@ -62,6 +64,8 @@ def searched(problem: Problem, name: str, search: Search = Search.FRESH) -> Foun
     """The lists of the candidate of that name, or why there are none."""
     if name not in SEARCHED:
         return given_plan.propose_given(problem, name)
+    if problem.pools is not None:
+        return _pool_by_pool(problem, name, search)
     goal = goal_of(problem.settings, name)
     wanted = replication_factor.wanted_factor(problem) if goal.moves_replicas else replication(problem.replicas)
     frame = frame_of(problem, goal, wanted)
@@ -71,6 +75,53 @@ def searched(problem: Problem, name: str, search: Search = Search.FRESH) -> Foun
     if not goal.moves_replicas:
         return _led(frame, name, problem.replicas, budget_of(problem), seed)
     return _moved(frame, name, seed, search)
+
+
+def _pool_by_pool(problem: Problem, name: str, search: Search) -> FoundLists | DescribedCandidate:
+    """The lists of all pools, each searched by itself. If all together go beyond a limit, the pools share it."""
+    parts = parts_of(problem)
+    found = [searched(part.problem, name, search) for part in parts]
+    together = _joined(problem, name, found)
+    if not isinstance(together, FoundLists) or not together.budget.exceeded():
+        return together
+    needed = [_required(part.problem, name) for part in parts]
+    required = total(problem, needed)
+    if name == OPTIMAL or required.exceeded():
+        return infeasible(problem, name, _beyond(together.budget if name == OPTIMAL else required))
+    limited = []
+    for part, least, one in zip(parts, needed, together.parts, strict=True):
+        limits = {limit: _share_of(limit, least, one.budget, required, together.budget) for limit in Limit}
+        given: dict[str, Any] = {limit: share for limit, share in limits.items() if share is not None}
+        limited.append(replace(part.problem, settings=replace(problem.settings, **given)))
+    return _joined(problem, name, [searched(part, name, search) for part in limited])
+
+
+def _share_of(limit: Limit, least: Budget, wished: Budget, least_of_all: Budget, wished_by_all: Budget) -> int | None:
+    """What its job requires, and a part of the rest in proportion to what the pool would like to spend."""
+    allowed = wished_by_all.limits[limit]
+    if allowed is None:
+        return None
+    needed, rest = least.spent[limit], allowed - least_of_all.spent[limit]
+    more = max(1, wished_by_all.spent[limit] - least_of_all.spent[limit])
+    return needed + min(rest, rest * max(0, wished.spent[limit] - needed) // more)
+
+
+def _required(problem: Problem, name: str) -> Budget:
+    """What the moves that the job requires cost."""
+    goal = goal_of(problem.settings, name)
+    if not goal.moves_replicas:
+        return budget_of(problem)
+    return _forced(frame_of(problem, goal, replication_factor.wanted_factor(problem)))[0].budget
+
+
+def _joined(
+    problem: Problem, name: str, found: Sequence[FoundLists | DescribedCandidate]
+) -> FoundLists | DescribedCandidate:
+    """The lists of all pools together. If there are none for a pool, why."""
+    for part, one in zip(parts_of(problem), found, strict=True):
+        if not isinstance(one, FoundLists):
+            return infeasible(problem, name, f"In the pool of {part.name}: {one.candidate.note}")
+    return joined(problem, [one for one in found if isinstance(one, FoundLists)])
 
 
 def _moved(frame: Frame, name: str, seed: tuple[int, int, int], search: Search) -> FoundLists | DescribedCandidate:
@@ -133,6 +184,12 @@ def chosen(
     fresh, *others = found
     if not isinstance(fresh, FoundLists):
         return fresh
+    if fresh.parts:
+        searches = [one.parts for one in found if isinstance(one, FoundLists)]
+        each = zip(parts_of(problem), zip(*searches, strict=True), strict=True)
+        parts = [chosen(part.problem, name, own) for part, own in each]
+        together = _joined(problem, name, parts)
+        return fresh if isinstance(together, FoundLists) and together.budget.exceeded() else together
     best = _cheaper(problem, name, fresh)
     near = next((one for one in others if isinstance(one, FoundLists)), None)
     if near is None or not is_nearer(problem.proposed[name], near, best) or not is_as_good(problem, near, best):
@@ -225,7 +282,7 @@ def _forced(frame: Frame) -> tuple[Placement, int]:
         plain = band(frame.targets, frame.goal.tolerance)
         nothing = np.zeros(before.shape, dtype=bool)
         start = placement_of(frame, replaced, before, nothing, Budget())
-        replicas = replication_factor.shrunk(start, frame.wanted, problem.leaving, problem.in_sync, plain)
+        replicas = replication_factor.shrunk(start, frame.wanted, frame.emptied, problem.in_sync, plain)
         start = placement_of(frame, replicas, before, nothing, Budget())
         replicas, short = replication_factor.grown(start, frame.wanted, plain)
         replicas = replication_factor.led_by_those_who_may(problem, replicas, lagging(problem, replicas))

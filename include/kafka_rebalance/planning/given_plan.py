@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,11 +38,13 @@ from kafka_rebalance.planning.problem.arrays import (
     replication,
     widened,
 )
-from kafka_rebalance.planning.problem.loads import DISK, replica_loads
-from kafka_rebalance.planning.rules.goals import goal_of
+from kafka_rebalance.planning.problem.loads import DISK, replica_loads, replica_weights
+from kafka_rebalance.planning.problem.pools import parts_of, strays
+from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end
+from kafka_rebalance.planning.rules.goals import Goal, goal_of
 from kafka_rebalance.planning.rules.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
-from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of
+from kafka_rebalance.planning.search.frame import FoundLists, frame_of, joined
 from kafka_rebalance.planning.search.placement import spent
 
 Lists = Mapping[TopicPartition, Sequence[int]]
@@ -60,7 +63,8 @@ def propose_given(problem: Problem, name: str) -> DescribedCandidate:
     if name == AS_KAFKA:
         reason, who = ReasonKind.AS_KAFKA, "the proposal of Kafka's own tool"
         try:
-            replicas = _applied(problem, _generated(problem))
+            lists = {tp: held for part in parts_of(problem) for tp, held in _generated(part.problem).items()}
+            replicas = _applied(problem, lists)
         except KafkaRuleError as refused:
             return infeasible(problem, name, f"Kafka's own tool would refuse: {refused}")
     else:
@@ -68,33 +72,40 @@ def propose_given(problem: Problem, name: str) -> DescribedCandidate:
         lists = parse_plan(problem.settings.plan or "")
         replicas = _applied(problem, lists)
         notes = _notes(problem, lists, replicas)
-    frame = frame_of(problem, goal, replication(replicas))
+    parts = parts_of(problem)
     budget = spent(problem, replicas)
     beyond = [f"{used:,} against {limit} {allowed:,}" for limit, used, allowed in budget.exceeded()]
-    beyond += _kept_out(problem, replicas) + _too_short(problem, replicas) + _overfull(frame, replicas)
+    beyond += [words for part in parts for words in _kept_out(part.problem, replicas[part.rows])]
+    beyond += _too_short(problem, replicas) + _overfull(problem, replicas)
     if beyond:
         text = f"The run does not offer {who}, because it is beyond the limits: {'; '.join(beyond)}."
         return infeasible(problem, name, text)
-    was_broken, is_broken = violations(frame.rule, problem.replicas), violations(frame.rule, replicas)
+    reasons = (MoveReason(reason),)
+    each = [_found(part.problem, goal, replicas[part.rows], reasons) for part in parts]
+    found = each[0] if problem.pools is None else joined(problem, each)
+    was_broken, is_broken = violations(found.rule, problem.replicas), violations(found.rule, replicas)
     newly = int((is_broken & ~was_broken).sum())
     if newly:
         notes.append(f"{newly} partitions that keep the rack rule now would break it")
-    # A replica that stays on a broker that leaves is none of the copies that every plan needs.
-    wanted = frame.wanted - ((replicas >= 0) & ~problem.staying[np.maximum(replicas, 0)]).sum(axis=1)
-    moved = changed_lists(problem.replicas, replicas)
-    targets = leader_targets(problem, led_first(replicas, np.where(moved, replicas[:, 0], problem.leader)))
-    plan = described_candidate(
-        problem,
-        name,
-        FoundLists(
-            replicas, replicas, goal, frame.rule, wanted, frame.targets, targets, frame.scale, budget, None,
-            (MoveReason(reason),),
-            tuple(notes),
-        ),
-    )  # fmt: skip
+    plan = described_candidate(problem, name, replace(found, notes=tuple(notes)))
     if name == GIVEN and problem.settings.less_even_plan == REFUSE and (worse := plan.less_even()) is not None:
         return infeasible(problem, name, _less_even_note(worse))
     return plan
+
+
+def _found(problem: Problem, goal: Goal, replicas: Ints, reasons: tuple[MoveReason, ...]) -> FoundLists:
+    """The given lists as lists that a search would have found."""
+    frame = frame_of(problem, goal, replication(replicas))
+    # A replica that stays on a broker that leaves is none of the copies that every plan needs.
+    at = np.maximum(replicas, 0)
+    stays = problem.staying[at] | strays(problem, replicas)
+    wanted = frame.wanted - ((replicas >= 0) & ~stays).sum(axis=1)
+    moved = changed_lists(problem.replicas, replicas)
+    targets = leader_targets(problem, led_first(replicas, np.where(moved, replicas[:, 0], problem.leader)))
+    budget = spent(problem, replicas)
+    return FoundLists(
+        replicas, replicas, goal, frame.rule, wanted, frame.targets, targets, frame.scale, budget, None, reasons
+    )
 
 
 def _less_even_note(worse: LessEven) -> str:
@@ -122,7 +133,7 @@ def _generated(problem: Problem) -> dict[TopicPartition, tuple[int, ...]]:
     partitions from 0, and would name partitions that do not exist.
     """
     fixed = set(problem.topic[~problem.relocatable | problem.rack_pinned].tolist())
-    topics = [topic for number, topic in enumerate(problem.topics) if number not in fixed]
+    topics = [topic for number, topic in enumerate(problem.topics) if number in problem.topic and number not in fixed]
     racks = {
         int(broker): rack
         for broker, rack, receives in zip(problem.brokers, problem.racks, problem.receivers, strict=True)
@@ -197,6 +208,14 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
     emptied = np.unique(replicas[gained][problem.leaving[replicas[gained]]])
     if len(emptied):
         found.append(f"{_ids(problem, emptied)} would receive replicas, but must be emptied")
+    outside = strays(problem, replicas) & gained
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        name, broker = problem.topics[problem.topic[row]], problem.brokers[replicas[row, column]]
+        found.append(
+            f"{int(outside.any(axis=1).sum())} partitions would get replicas outside the pools of their topics "
+            f"(broker_pools), first {problem.name_of(row)}: broker {broker} is not in the pool of {name}"
+        )
     if problem.only_receivers is not None:
         shut = np.unique(replicas[gained][problem.evened[replicas[gained]] & ~problem.receivers[replicas[gained]]])
         if len(shut):
@@ -234,17 +253,16 @@ def _ids(problem: Problem, brokers: Ints) -> str:
     return f"broker{'s' * (len(brokers) > 1)} {', '.join(map(str, problem.brokers[brokers].tolist()))}"
 
 
-def _overfull(frame: Frame, replicas: Ints) -> list[str]:
+def _overfull(problem: Problem, replicas: Ints) -> list[str]:
     """Disks of known size that the new replicas would fill beyond their headroom."""
-    problem = frame.problem
-    brokers = len(problem.brokers)
-    found = _too_large(problem, replicas)
-    before = replica_loads(problem.replicas, frame.weights, brokers)[:, DISK]
-    after = replica_loads(replicas, frame.weights, brokers)[:, DISK]
-    over = problem.staying & (after > before) & (after > frame.disk_limit * (1 + 1e-9))
+    brokers, weights = len(problem.brokers), replica_weights(problem)
+    found, limit = _too_large(problem, replicas), disk_limits_in_the_end(problem)
+    before = replica_loads(problem.replicas, weights, brokers)[:, DISK]
+    after = replica_loads(replicas, weights, brokers)[:, DISK]
+    over = problem.staying & (after > before) & (after > limit * (1 + 1e-9))
     if not over.any():
         return found
-    kept: Floats = (after - frame.disk_limit) * frame.scale[DISK] / problem.disk_capacity
+    kept: Floats = (after - limit) / problem.disk_capacity
     worst = int(np.where(over, kept, -np.inf).argmax())
     full = 1 - problem.settings.disk_headroom + float(kept[worst])
     return [

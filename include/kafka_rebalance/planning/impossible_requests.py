@@ -9,9 +9,10 @@ import numpy as np
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.amounts_in_words import share_in_words
-from kafka_rebalance.model.settings import LEADERS_ALONE, ONE_RACK
+from kafka_rebalance.model.settings import LEADERS_ALONE, ONE_RACK, pools_with
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 from kafka_rebalance.planning.problem.loads import DISK, known_of_all, replica_loads, replica_weights
+from kafka_rebalance.planning.problem.pools import foreign, parts_of
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end, held_bytes
 from kafka_rebalance.planning.rules.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.rules.rack_rule import distinct, domains_of, rack_rule, rackless, violations
@@ -29,8 +30,21 @@ def check_problem(problem: Problem) -> None:
     _check_lists(problem)
     _check_broker_ids(problem)
     _check_topics(problem)
+    _check_pools(problem)
     if problem.settings.job not in LEADERS_ALONE:
         _check_rackless(problem)
+    for part in parts_of(problem):
+        try:
+            _check_moves(part.problem)
+        except PlanningError as wrong:
+            if problem.pools is None:
+                raise
+            raise PlanningError(f"In the pool of {part.name}: {wrong}") from wrong
+
+
+def _check_moves(problem: Problem) -> None:
+    """What the moves of the job need; with pools, those of one pool."""
+    if problem.settings.job not in LEADERS_ALONE:
         _check_pinned(problem)
     _check_room(problem)
     _check_min_insync(problem)
@@ -61,6 +75,7 @@ def _check_broker_ids(problem: Problem) -> None:
         ("drain:", settings.drain, existing, exist),
         ("replace:", settings.replace, existing, exist),
         ("brokers_out:", settings.brokers_out, existing, exist),
+        ("broker_pools:", [broker for pool in settings.broker_pools for broker in pool.brokers], existing, exist),
         ("brokers_in:", settings.brokers_in, registered, ("is not registered", "are not registered")),
         ("replace: the new", settings.replace.values(), registered, ("is not registered", "are not registered")),
     ):
@@ -122,6 +137,42 @@ def _check_topics(problem: Problem) -> None:
         )
 
 
+def _check_pools(problem: Problem) -> None:
+    """A topic is in one pool at most. A pool has brokers and racks enough, and a replacement for its own brokers."""
+    pools, settings = problem.pools, problem.settings
+    if pools is None:
+        return
+    for topic in problem.topics:
+        named = [settings.broker_pools[number].name for number in pools_with(topic, settings.broker_pools)]
+        if len(named) > 1:
+            raise PlanningError(
+                f"broker_pools: topic {topic} is in the pools of {' and '.join(map(repr, named))}. {_NOTHING} Change "
+                "their globs in the policy, so that no topic is in two pools."
+            )
+    of = dict(zip(problem.brokers.tolist(), pools.of_broker.tolist(), strict=True))
+    for old, new in settings.replace.items():
+        if of[old] != of[new]:
+            raise PlanningError(
+                f"replace: broker {old} is in the pool of {pools.names[of[old]]}, and broker {new} in that of "
+                f"{pools.names[of[new]]}. {_NOTHING} Choose a broker of the same pool, or change broker_pools of the "
+                "policy."
+            )
+    racks = rack_rule(problem)
+    for part, (_, rule) in zip(parts_of(problem), racks.pools, strict=True):
+        counts = replication(part.problem.replicas)
+        brokers = int((part.problem.registered & ~foreign(part.problem)).sum())
+        in_racks = rule.racks if rule.known else 1
+        for more, what in (
+            (counts > brokers, f"{brokers} brokers"),
+            (np.minimum(counts, racks.racks) > (in_racks if racks.known else brokers), f"brokers in {in_racks} racks"),
+        ):
+            if more.any() and not (what.endswith("racks") and settings.more_replicas_than_racks):
+                raise PlanningError(
+                    f"broker_pools: the pool of {part.name} has {what}, but {_count_and_first(part.problem, more)}, "
+                    f"have more replicas. {_NOTHING} Give the pool more brokers in the policy."
+                )
+
+
 def _check_rackless(problem: Problem) -> None:
     """One broker without a rack would end the rack rule, or count as a rack that it may share with others."""
     without = rackless(problem)
@@ -166,7 +217,8 @@ def _check_room(problem: Problem) -> None:
     """Enough brokers and racks for every list that has to change."""
     staying = int(problem.staying.sum())
     if not staying:
-        raise PlanningError(f"All {len(problem.brokers)} brokers are to be emptied. {_NOTHING} Name fewer in drain.")
+        brokers = int((~foreign(problem)).sum())
+        raise PlanningError(f"All {brokers} brokers are to be emptied. {_NOTHING} Name fewer in drain.")
     factor = problem.settings.replication_factor
     rule = rack_rule(problem, factor)
     racks = len(np.unique(rule.domain[problem.staying]))
@@ -290,6 +342,8 @@ def _check_replacements(problem: Problem, limits: Floats, held: Floats) -> None:
     moved = replica_loads(problem.replicas, replica_weights(problem) * problem.relocatable[:, None], len(held))[:, DISK]
     for old, new in problem.settings.replace.items():
         source, target = (int(np.searchsorted(problem.brokers, broker)) for broker in (old, new))
+        if foreign(problem)[target]:
+            continue  # what the old broker holds of this pool goes into the pool
         if moved[source] > 0 and held[target] + moved[source] > limits[target]:
             raise PlanningError(
                 f"Broker {new} cannot replace broker {old}, which holds {int(moved[source]):,} bytes. Broker {new} "

@@ -24,6 +24,7 @@ from kafka_rebalance.planning.problem.loads import (
     replica_weights,
     shares,
 )
+from kafka_rebalance.planning.problem.pools import part_for
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_meanwhile
 from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
 
@@ -42,9 +43,10 @@ def place_partitions(
     """The brokers of each new partition, preferred leader first. The topic may exist already.
 
     `size_bytes` is the expected size of one replica, `bytes_in_per_second` the expected rate of one partition. Brokers
-    that leave, are not registered or are in `brokers_out` get nothing. The lists keep the rack rule
-    (`rules.rack_rule`). Raises PlanningError, with figures, if there is no such placement.
+    that leave, are not registered, in `brokers_out` or outside the topic's pool get nothing. The lists keep the rack
+    rule (`rules.rack_rule`). Raises PlanningError, with figures, if there is no such placement.
     """
+    problem = part_for(problem, topic)
     rule = rack_rule(problem, replication_factor)
     number = problem.topics.index(topic) if topic in problem.topics else -1
     of_topic = np.flatnonzero(problem.topic == number)

@@ -80,6 +80,18 @@ def _receivers(draw: st.DrawFn, others: list[int], replacements: list[int]) -> d
 
 
 @st.composite
+def _pools(draw: st.DrawFn, ids: list[int]) -> list[dict[str, Any]]:
+    """Mostly none; else one or two pools, and perhaps no broker for the other topics."""
+    number: int = draw(st.sampled_from([0, 0, 1, 2]))
+    in_any_order = draw(st.permutations(ids))
+    half = max(1, len(ids) // 2)
+    pools = [{"topics": ["orders"], "brokers": in_any_order[:half]}]
+    if in_any_order[half:]:
+        pools.append({"topics": ["pay*", "__*"], "brokers": in_any_order[half:]})
+    return pools[:number]
+
+
+@st.composite
 def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[str, Any]:
     """Settings of this job that name brokers of this cluster; not all of them can be satisfied."""
     ids = [row["broker"] for row in cluster[0]]
@@ -116,6 +128,7 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[
     settings["rackless_brokers"] = draw(st.sampled_from(["refuse", "one_rack", "one_rack"]))
     settings["more_replicas_than_racks"] = draw(st.sampled_from([False, True]))
     settings["rack_pinned_topics"] = draw(st.sampled_from([[], [], ["orders"], ["*"]]))
+    settings["broker_pools"] = draw(_pools(ids))
     settings["copies_per_broker"] = draw(st.integers(1, 5))
     settings["partitions_per_batch"] = draw(st.integers(1, 100))
     settings["leader_changes_per_batch"] = draw(st.integers(1, 100))

@@ -48,12 +48,16 @@ def _verify_lists(
 ) -> None:
     leaving = leaving_of(brokers, settings)
     share = settings.more_replicas_than_racks
-    racks = racks_that_count(brokers, leaving, share=share)
-    stay = [row["broker"] for row in brokers if row["broker"] not in leaving] if share else None
     receiving = receivers_of(rows.values(), brokers, settings)
     for move in moves:
         row = rows[move.topic_partition]
         where = f"{name} {move.topic_partition} {move.before} -> {move.after}"
+        pool = pool_of(row["topic"], brokers, settings)
+        in_pool = [one for one in brokers if one["broker"] in pool]
+        racks = racks_that_count(in_pool, leaving, share=share)
+        racks |= {one["broker"]: one["rack"] for one in brokers if one.get("rack") in set(racks.values()) - {None}}
+        stay = [broker for broker in pool if broker not in leaving] if share else None
+        assert set(move.added) <= pool, f"{where}: only {pool} may hold the topic"
         assert move.before == tuple(row["replicas"]), where
         assert move.leader == leader_of(row), where
         if move.is_election:
@@ -90,8 +94,18 @@ def _verify_lists(
         assert move.after[0] not in kept or move.before[0] in kept or set(move.after) <= kept, where
         assert not kept & set(move.added), where
         assert set(move.added) <= receiving, f"{where}: only {receiving} may receive"
-        if settings.job == "balance" and not leaving and rack_rule_problem(move.before, racks, share=stay) is None:
+        sound = set(move.before) <= pool and rack_rule_problem(move.before, racks, share=stay) is None
+        if settings.job == "balance" and not leaving and sound:
             assert not set(move.added) & set(row.get("left_brokers") or ()), f"{where}: {row['left_brokers']}"
+
+
+def pool_of(topic: str, brokers: Rows, settings: Settings) -> set[int]:
+    """The brokers that may hold the topic."""
+    ids = {row["broker"] for row in brokers}
+    for pool in settings.broker_pools:
+        if matches(topic, pool.topics):
+            return ids & set(pool.brokers)
+    return ids - {broker for pool in settings.broker_pools for broker in pool.brokers}
 
 
 def receivers_of(partitions: Collection[Mapping[str, Any]], brokers: Rows, settings: Settings) -> set[int]:
@@ -153,6 +167,12 @@ def _verify_brokers(
         for key, row in rows.items():
             if settings.selects(row["topic"]) and not row.get("excluded"):
                 assert not leaving & set(after[key]), f"{key} still on a broker that leaves: {after[key]}"
+    if candidate.name == "balanced" and settings.job != "relieve" and candidate.status == "ok":
+        for key, row in rows.items():
+            free = settings.selects(row["topic"]) and not row.get("excluded")
+            if free and settings.job not in LEADERS_ALONE and not matches(row["topic"], settings.pinned_topics):
+                pool = pool_of(row["topic"], brokers, settings)
+                assert set(after[key]) - set(settings.brokers_out) <= pool, f"{key} outside its pool"
     held = Counter(broker for replicas in after.values() for broker in replicas)
     planned = {tuple(move.topic_partition) for move in candidate.moves}
     leads = Counter(lists[0] if key in planned else leader_of(rows[key]) for key, lists in after.items())

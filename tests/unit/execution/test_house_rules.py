@@ -122,6 +122,22 @@ def test_with_the_policys_key_more_replicas_than_racks_must_be_as_even_as_the_ra
     assert problems(expanded, racks=racks, more_replicas_than_racks=True) != ()
 
 
+def test_new_partitions_stay_in_the_pool_of_their_topic() -> None:
+    pool = {"topics": ["orders"], "brokers": [1, 2]}
+    assert problems(EXPANDED, broker_pools=[pool]) == ()
+    assert problems(CREATED, broker_pools=[pool]) == (
+        "broker 3 is not in the pool of topic orders (broker_pools of the policy)",
+    )
+    assert problems(EXPANDED, broker_pools=[{"topics": ["audit"], "brokers": [2]}]) == (
+        "broker 2 is not in the pool of topic orders (broker_pools of the policy)",
+    )
+    twice = [{"topics": ["ord*"], "brokers": [1, 2, 3]}, {"topics": ["*ers"], "brokers": [4]}]
+    assert "topic orders would be in the pools of 'ord*' and '*ers'" in problems(CREATED, broker_pools=twice)[0]
+    one_rack = [{"topics": ["orders"], "brokers": [1, 3]}]
+    same_rack = dataclasses.replace(CREATED, new_partitions={0: (1, 3)})
+    assert "replication factor 2 is above the 1 racks" in problems(same_rack, broker_pools=one_rack)[0]
+
+
 @pytest.mark.parametrize(("least", "factor", "refused"), [(1, 1, False), (1, 2, False), (2, 2, True), (2, 1, True)])
 def test_producers_must_survive_one_broker_that_is_down(least: int, factor: int, refused: bool) -> None:
     change = dataclasses.replace(CREATED, replication_factor=factor)

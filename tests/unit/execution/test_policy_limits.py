@@ -58,6 +58,8 @@ TWO = [move(0, [1, 2], [3, 2]), move(1, [1, 2], [3, 4])]  # three copies, two ne
         (TWO, {"topics_out": ["ord*"]}, "topics_out keeps out orders-0, orders-1"),
         (TWO, {"brokers_out": [4]}, "brokers_out keeps out orders-1"),
         (TWO, {"brokers_out": [1]}, "brokers_out keeps out orders-0, orders-1"),
+        (TWO, {"broker_pools": [{"topics": ["orders"], "brokers": [1, 2, 3]}]}, "broker_pools keeps out orders-1"),
+        (TWO, {"broker_pools": [{"topics": ["other"], "brokers": [4]}]}, "broker_pools keeps out orders-1"),
         (TWO, {"pinned_topics": ["orders"]}, "pinned_topics keeps out orders-0, orders-1"),
         ([move(0, [1, 2], [4, 2])], {"rack_pinned_topics": ["orders"]}, "rack_pinned_topics keeps out orders-0"),
         ([move(0, [1], [3], "__consumer_offsets")], {}, "internal_topics keeps out __consumer_offsets-0"),

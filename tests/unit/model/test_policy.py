@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.model.policy import TIB, Approver, Policy
-from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.settings import BrokerPool, Settings
 
 WHERE = "policies/prod.yaml"
 
@@ -72,6 +72,15 @@ def test_a_file_that_is_no_mapping_is_refused(given_: Any) -> None:
         ("topics_out", [""], "list of topic globs"),
         ("brokers_out", [1.0], "list of broker ids"),
         ("brokers_out", [-1], "list of broker ids"),
+        *[("broker_pools", value, "list of {topics: [glob") for value in ("x", [5], [{"topics": ["x"]}])],
+        ("broker_pools", [{"topics": [], "brokers": [1]}], "must name at least one topic glob"),
+        ("broker_pools", [{"topics": ["x"], "brokers": []}], "has a pool of x without brokers"),
+        ("broker_pools", [{"topics": ["x"], "brokers": ["1"]}], "must be a list of broker ids"),
+        (
+            "broker_pools",
+            [{"topics": ["x"], "brokers": [1, 2]}, {"topics": ["y"], "brokers": [2, 3]}],
+            "has broker 2 in more than one pool",
+        ),
         ("internal_topics", None, "true or false"),
         ("more_replicas_than_racks", "spread", "true or false"),
         ("imbalance_limit", 0, "above 0 and at most 1"),
@@ -111,6 +120,9 @@ def test_the_least_throttle_may_not_be_above_the_most() -> None:
 
 def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> None:
     one = policy(approvers=["anna", {"id": 7, "name": "Ben"}], topics_out=["a"], brokers_out=[2, 1, 2])
+    pooled = policy(broker_pools=[{"topics": ["x"], "brokers": [2, 1]}])
+    assert pooled.broker_pools == (BrokerPool(("x",), (1, 2)),)
+    assert Policy.from_mapping(json.loads(json.dumps(pooled.to_mapping())), WHERE) == pooled
     assert Policy.from_mapping(json.loads(json.dumps(one.to_mapping())), WHERE) == one
     changed = {
         "requester_may_approve": True,
@@ -126,6 +138,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> N
         "topics_out": ("x",),
         "pinned_topics": ("x",),
         "rack_pinned_topics": ("x",),
+        "broker_pools": (BrokerPool(("x",), (1,)),),
         "brokers_out": (9,),
         "rackless_brokers": "one_rack",
         "more_replicas_than_racks": True,
@@ -168,6 +181,13 @@ def test_a_key_that_is_left_open_changes_no_digest() -> None:
     assert tightened().more_replicas_than_racks is False
     assert tightened({"more_replicas_than_racks": True}).more_replicas_than_racks is False, "a request only tightens"
     assert tightened(more_replicas_than_racks=True).more_replicas_than_racks is True
+    assert "broker_pools" not in policy().to_mapping()
+
+
+def test_pools_are_the_policys_alone() -> None:
+    pools = [{"topics": ["x"], "brokers": [1]}]
+    assert tightened({"broker_pools": pools}).broker_pools == ()
+    assert tightened(broker_pools=pools).broker_pools == (BrokerPool(("x",), (1,)),)
 
 
 @pytest.mark.parametrize("key", ["even_at_worst_hour", "copies_within_racks"])

@@ -35,6 +35,7 @@ def test_every_setting_is_read_and_written() -> None:
         "topics_out": ["*-internal"],
         "pinned_topics": ["ledger"],
         "rack_pinned_topics": ["eu-*"],
+        "broker_pools": [{"topics": ["billing.*"], "brokers": [1, 2, 3]}],
         "brokers_out": [3, 1],
         "brokers_in": [5, 2],
         "new_brokers_only": False,

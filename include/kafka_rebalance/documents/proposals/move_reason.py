@@ -21,6 +21,7 @@ class ReasonKind(Enum):
 
     REPLACES = auto()  # `other` takes the place of `broker`
     EMPTIES = auto()
+    ENTERS_POOL = auto()  # `broker` is not in the pool of the `topic`
     FACTOR = auto()  # `factors` are those before and after
     SPREADS_RACKS = auto()
     EVENS = auto()  # `broker` gives to `other` in the `metric` in which they are furthest apart
@@ -46,11 +47,13 @@ class MoveReason:
     shares: tuple[float, float] = (0.0, 0.0)  # the loads of `broker` and `other`, over their shares
     amount: float = 0.0  # how much of the metric goes; of SPREADS_TOPIC partitions
     factors: tuple[int, int] = (0, 0)
+    topic: str = ""
 
 
 _TEXTS = {
     ReasonKind.REPLACES: "broker {other} takes the place of broker {broker}",
     ReasonKind.EMPTIES: "empties broker {broker}",
+    ReasonKind.ENTERS_POOL: "broker {broker} is not in the pool of {topic}",
     ReasonKind.FACTOR: "replication factor {before} to {after}",
     ReasonKind.SPREADS_RACKS: "spreads the replicas over more racks",
     ReasonKind.EVENS: "broker {broker} has {has} of its share of {noun}, broker {other} {other_has}: {amount}",
@@ -81,6 +84,7 @@ def encode_reasons(reasons: Iterable[MoveReason]) -> str:
 
 def _text(reason: MoveReason) -> str:
     figures = {"broker": reason.broker, "other": reason.other, "noun": reason.metric.noun}
+    figures["topic"] = reason.topic
     figures["count"] = round(reason.amount)
     if reason.kind == ReasonKind.FACTOR:
         figures |= {"before": reason.factors[0], "after": reason.factors[1]}

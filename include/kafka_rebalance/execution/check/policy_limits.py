@@ -11,7 +11,7 @@ from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.settings import matches
+from kafka_rebalance.model.settings import BrokerPool, brokers_for, matches
 
 
 def check_within_policy(
@@ -83,12 +83,17 @@ def _kept_out(moves: Sequence[Move], policy: Policy, racks: Mapping[int, str | N
             ("topics_out", matches(topic, policy.topics_out)),
             ("internal_topics", topic in HELD_BACK_TOPICS and not policy.internal_topics),
             ("brokers_out", {*move.added, *move.removed} & set(policy.brokers_out)),
+            ("broker_pools", policy.broker_pools and _outside_its_pool(move, policy.broker_pools)),
             ("pinned_topics", matches(topic, policy.pinned_topics) and set(move.before) != set(move.after)),
             ("rack_pinned_topics", matches(topic, policy.rack_pinned_topics) and _leaves_its_rack(move, racks)),
         ):
             if is_held:
                 held.setdefault(name, []).append(move.topic_partition)
     return (f"{name} keeps out {some(named)}" for name, named in held.items())
+
+
+def _outside_its_pool(move: Move, pools: Sequence[BrokerPool]) -> bool:
+    return len(brokers_for(move.topic_partition.topic, pools, move.added)) < len(move.added)
 
 
 def _leaves_its_rack(move: Move, racks: Mapping[int, str | None]) -> bool:

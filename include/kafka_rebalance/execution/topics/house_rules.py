@@ -17,6 +17,7 @@ from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.replica_list import is_uneven_over
+from kafka_rebalance.model.settings import brokers_for, pools_with
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
@@ -117,10 +118,19 @@ def _kept_out(change: TopicChange, policy: Policy) -> Iterable[str]:
         yield f"{', '.join(throttles)} belong to reassignments: a list by hand slows replicas that nobody moves"
     if shut := sorted(change.brokers_used & set(policy.brokers_out)):
         yield f"the policy's brokers_out keeps out broker {listed(shut)}"
+    if policy.broker_pools:
+        inside = brokers_for(change.topic, policy.broker_pools, change.brokers_used)
+        if outside := sorted(set(change.brokers_used) - set(inside)):
+            yield f"broker {listed(outside)} is not in the pool of topic {change.topic} (broker_pools of the policy)"
+        named = [policy.broker_pools[number].name for number in pools_with(change.topic, policy.broker_pools)]
+        if len(named) > 1 and change.action == "create":
+            yield f"topic {change.topic} would be in the pools of {' and '.join(map(repr, named))} (broker_pools)"
 
 
 def _rack_problems(change: TopicChange, policy: Policy, racks: Mapping[int, str | None]) -> Iterable[str]:
     factor = change.replication_factor
+    inside = brokers_for(change.topic, policy.broker_pools or (), racks)
+    racks = {broker: racks[broker] for broker in inside}
     known = {rack for rack in racks.values() if rack is not None}
     if not known or None in racks.values() or factor <= len(known):
         return

@@ -69,11 +69,12 @@ class _Model:
         return np.concatenate([self.band_high.ravel(), self.group_high.ravel(), self.gain, most])
 
 
-def relaxed_bound(problem: Problem, bands: Bands, sound: Bools) -> Relaxation | None:
+def relaxed_bound(problem: Problem, bands: Bands, sound: Bools, enters: Bools | None = None) -> Relaxation | None:
     """A bound for every plan that keeps the replica counts, empties the brokers that leave and ends within the bands.
 
     `bands` are [broker, REPLICA_METRICS] in the resources' own units, for evened brokers. `sound` is
-    [partition row], whether the partition ends within the rack rule. None if the solver is missing or found no prices.
+    [partition row], whether the partition ends within the rack rule. `enters` is [partition row, position], the strays
+    that go into their pool; None: there are none. None if the solver is missing or found no prices.
     """
     if not solver.available():
         return None
@@ -85,6 +86,8 @@ def relaxed_bound(problem: Problem, bands: Bands, sound: Bools) -> Relaxation | 
     held = np.maximum(problem.replicas, 0)
     lists = (problem.replicas >= 0) & problem.relocatable[:, None]
     free, forced = lists & problem.evened[held], lists & problem.leaving[held]
+    if enters is not None:
+        forced |= lists & enters
     needed = float((forced.sum(axis=1) * problem.size_bytes).sum())
     if not free.any():
         return Relaxation(int(needed), needed, 0)

@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
-from kafka_rebalance.planning.problem.loads import DISK, LEADERS, leader_loads, leader_weights, replica_loads, shares
+from kafka_rebalance.planning.problem.loads import (
+    DISK,
+    LEADER_METRICS,
+    LEADERS,
+    leader_loads,
+    leader_weights,
+    replica_loads,
+    shares,
+)
+from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.rack_rule import RackRule
 
 _HALVINGS = 60  # of an interval, down to the last bit of a double
@@ -105,6 +114,9 @@ def leader_targets(problem: Problem, replicas: Ints) -> Floats:
 
     A broker can lead no more than it holds, and must lead every list of one that it holds. The others lead the rest.
     """
+    if problem.pools is not None:
+        parts = (leader_targets(part.problem, replicas[part.rows]) for part in parts_of(problem))
+        return sum(parts, np.zeros((len(problem.brokers), len(LEADER_METRICS))))
     raw = leader_weights(problem, replicas)
     evened, share = problem.evened, shares(problem)[:, LEADERS:]
     fixed = leader_loads(replicas[:, 0], raw, len(evened))

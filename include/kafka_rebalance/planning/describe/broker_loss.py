@@ -3,7 +3,7 @@
 The next replica in sync leads what the lost broker led: the first of the list that is alive and in the ISR (Kafka,
 PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection). Then people copy the lost replicas anew: to the rest
 of the rack, each broker by its capacity. If the broker has no rack, or no other is in it, all others share them. So
-every leader has as many followers as before.
+every leader has as many followers as before. With pools, the others are those of its pool.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from kafka_rebalance.documents.proposals.candidate_figures import AfterLoss, BrokerLoss, DiskAfterLoss, NetworkAfterLoss
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem, lagging
-from kafka_rebalance.planning.problem.loads import known_of_all, leader_loads, replica_loads, sent_bytes, shares
+from kafka_rebalance.planning.problem.loads import known_of_all, leader_loads, replica_loads, sent_bytes, shares, totals
 from kafka_rebalance.planning.rules.disk_limits import used_bytes
 
 
@@ -46,7 +46,7 @@ def _network(problem: Problem, replicas: Ints, leaders: Ints) -> NetworkAfterLos
     brokers = len(problem.brokers)
     base = leader_loads(leaders, sent[:, None], brokers)[:, 0]
     follows = next_leaders(problem, replicas, leaders)
-    fair = shares(problem)[:, -1] * sent.sum()
+    fair = shares(problem)[:, -1] * (sent.sum() if problem.pools is None else totals(problem, base[:, None])[:, 0])
     # A broker that leaves, or has no share, is no yardstick.
     taken = (follows >= 0) & (fair[np.maximum(follows, 0)] > 0) & problem.registered[leaders]
     if not taken.any():
@@ -72,25 +72,27 @@ def _disk(problem: Problem, held: Floats, used: Floats) -> DiskAfterLoss | None:
     staying = np.flatnonzero(problem.staying)
     if capacity is None or len(staying) < 2 or not (capacity[staying] > 0).all():
         return None
-    groups: dict[str | None, list[int]] = {}
+    pool = np.zeros(len(held), dtype=np.int64) if problem.pools is None else problem.pools.of_broker
+    groups: dict[tuple[int, str | None], list[int]] = {}
     for broker in staying.tolist():
-        groups.setdefault(problem.racks[broker], []).append(broker)
+        groups.setdefault((int(pool[broker]), problem.racks[broker]), []).append(broker)
     fullness = np.divide(used, capacity, out=np.zeros(len(used)), where=capacity > 0)
 
     def fullest_first(members: Ints) -> tuple[Ints, float]:
         """(its two fullest brokers, its capacity)"""
         return members[np.argsort(-fullness[members], kind="stable")[:2]], float(capacity[members].sum())
 
-    everywhere = fullest_first(staying)
-    by_rack: dict[str | None, tuple[Ints, float]] = {
-        rack: fullest_first(np.array(here)) for rack, here in groups.items() if rack is not None
-    }
+    everywhere = {own: fullest_first(staying[pool[staying] == own]) for own in np.unique(pool[staying]).tolist()}
+    by_rack = {group: fullest_first(np.array(here)) for group, here in groups.items() if group[1] is not None}
     worst: tuple[float, int, int, float] | None = None
     for lost in np.flatnonzero(problem.registered & (held > 0)).tolist():
         own = float(capacity[lost]) if problem.staying[lost] else 0.0
-        fullest, total = by_rack.get(problem.racks[lost], everywhere)
+        in_pool = everywhere.get(int(pool[lost]))
+        if in_pool is None or in_pool[0].tolist() == [lost]:
+            continue  # nobody else may take its replicas
+        fullest, total = by_rack.get((int(pool[lost]), problem.racks[lost]), in_pool)
         if fullest.tolist() == [lost]:
-            fullest, total = everywhere
+            fullest, total = in_pool
         at = int(fullest[fullest != lost][0])
         filled = held[lost] / (total - own)
         if worst is None or fullness[at] + filled > worst[0]:

@@ -17,11 +17,11 @@ _MATTERS = 0.01  # of a load: figures in words hide a smaller difference
 
 
 def cost_of_receivers(problem: Problem, found: FoundLists, bound: Callable[..., int]) -> list[str]:
-    """A clause of the candidate's note; none if all may receive, or if the limit costs nothing.
+    """A clause of the candidate's note; none if all may receive, if the limit costs nothing, or with pools.
 
     `bound` gives the bound on bytes of a problem, of lists with its targets, and of the bytes where disks are `after`.
     """
-    if problem.only_receivers is None or not (found.goal.balances and found.goal.searched):
+    if problem.only_receivers is None or problem.pools is not None or not (found.goal.balances and found.goal.searched):
         return []
     open_to_all = replace(problem, only_receivers=None)
     frame = frame_of(open_to_all, found.goal, found.wanted)

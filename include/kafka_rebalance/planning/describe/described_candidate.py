@@ -47,8 +47,18 @@ from kafka_rebalance.planning.describe.way_back import batch_of_rows, way_back
 from kafka_rebalance.planning.describe.worst_case import worst_case
 from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, led_first, replication, widened
-from kafka_rebalance.planning.problem.loads import DISK, LEADERS, all_loads, bytes_out, loads_now, shares
+from kafka_rebalance.planning.problem.loads import (
+    DISK,
+    LEADERS,
+    all_loads,
+    bytes_out,
+    loads_now,
+    replica_loads,
+    replica_weights,
+    shares,
+)
 from kafka_rebalance.planning.problem.moved_lists import MovedLists, moved_lists
+from kafka_rebalance.planning.problem.pools import parts_of, strays
 from kafka_rebalance.planning.rules.crowding import crowded_replicas
 from kafka_rebalance.planning.rules.disk_limits import used_bytes
 from kafka_rebalance.planning.rules.rack_rule import broken_now, violations
@@ -278,10 +288,19 @@ def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dic
 def _bytes_bound(problem: Problem, found: FoundLists, before: Floats, after: Floats) -> int:
     """The bound on bytes, for plans whose disks end within the tolerance, or as near to it as `after`."""
     goal = found.goal
+    if found.parts:
+        bounds = []
+        for part, own in zip(parts_of(problem), found.parts, strict=True):
+            lists = part.problem.replicas, found.replicas[part.rows]
+            weights, brokers = replica_weights(part.problem)[:, [DISK]], len(problem.brokers)
+            disks = (replica_loads(those, weights, brokers)[:, 0] for those in lists)
+            bounds.append(_bytes_bound(part.problem, replace(own, replicas=lists[1]), *disks))
+        return sum(bounds)
     if not goal.moves_replicas:
         return 0
     staying = problem.staying
     kept = ((problem.replicas >= 0) & staying[np.maximum(problem.replicas, 0)]).sum(axis=1)
+    kept += strays(problem, found.replicas).sum(axis=1)  # a stray that stays is not copied
     lacking = np.where(problem.relocatable, np.maximum(0, found.wanted - kept), 0)
     needed = float((lacking * problem.size_bytes).sum())
     if not goal.balances:

@@ -62,7 +62,8 @@ class Reasons:
         self._takes = ReasonKind.DEMOTES if is_demoted else ReasonKind.TAKES_OFF  # from brokers that leave
         self._shares: list[list[float]] = relative.tolist()
         self._givers: list[int] = np.flatnonzero(problem.evened & ~problem.receivers).tolist()
-        self._fair: list[list[float]] = ratios(loads_now(problem), shares(problem)).tolist() if self._givers else []
+        fair = ratios(problem, loads_now(problem), shares(problem)) if self._givers else np.zeros((0, len(METRICS)))
+        self._fair: list[list[float]] = fair.tolist()
         # [metric] the broker of these with the least of its fair share
         self._poorest = [
             min(self._givers, key=lambda giver: self._fair[giver][k]) if self._givers else -1
@@ -83,7 +84,7 @@ class Reasons:
         `rows` and `repaired` are [move]: its partition row, and whether the move repairs its racks.
         """
         new, gone = lists.new, lists.gone
-        found = self._asked_for(lists, new, gone, repaired)
+        found = self._asked_for(rows, lists, new, gone, repaired)
         copies, drops = new.any(axis=1), gone.any(axis=1)
         evens = np.flatnonzero(copies & drops & np.array([not reasons for reasons in found], dtype=bool))
         self._add_evens(found, evens, rows, (lists.before, gone), (lists.after, new), leading=False)
@@ -97,8 +98,10 @@ class Reasons:
         self._add_evens(found, leads, rows, (lists.before, first), (lists.after, first), leading=True)
         return found
 
-    def _asked_for(self, lists: MovedLists, new: Bools, gone: Bools, repaired: Bools) -> list[list[MoveReason]]:
-        """What the job asks for: brokers to be emptied, the replication factor, the racks."""
+    def _asked_for(
+        self, rows: Ints, lists: MovedLists, new: Bools, gone: Bools, repaired: Bools
+    ) -> list[list[MoveReason]]:
+        """What the job asks for: brokers to be emptied, pools, the replication factor, the racks."""
         problem = self._problem
         found: list[list[MoveReason]] = [[] for _ in repaired]
         moves, positions = np.nonzero(gone & problem.leaving[lists.before])
@@ -109,6 +112,13 @@ class Reasons:
                 found[move].append(MoveReason(ReasonKind.REPLACES, broker, by))
             else:
                 found[move].append(MoveReason(ReasonKind.EMPTIES, broker))
+        if problem.pools is not None:
+            topics = problem.topic[rows]
+            outside = problem.pools.of_broker[lists.before] != problem.pools.of_topic[topics][:, None]
+            moves, positions = np.nonzero(gone & outside & ~problem.leaving[lists.before])
+            for move, index in zip(moves.tolist(), lists.before[moves, positions].tolist(), strict=True):
+                topic = problem.topics[topics[move]]
+                found[move].append(MoveReason(ReasonKind.ENTERS_POOL, self._ids[index], topic=topic))
         counts = replication(lists.before), replication(lists.after)
         for move in np.flatnonzero(counts[0] != counts[1]).tolist():
             found[move].append(MoveReason(ReasonKind.FACTOR, factors=(int(counts[0][move]), int(counts[1][move]))))
@@ -245,9 +255,9 @@ def rack_limits(problem: Problem, rule: RackRule, reachable: Floats) -> tuple[st
     """Racks whose brokers must carry more, or less, than an even share: RACKS at most, the furthest off first.
 
     `reachable` is [broker, METRICS], the loads when all are as even as the racks allow. Empty if some brokers receive
-    nothing, because these force loads, too.
+    nothing, because these force loads, too; so do pools.
     """
-    if not rule.known or (problem.staying & ~problem.receivers).any():
+    if problem.pools is not None or not rule.known or (problem.staying & ~problem.receivers).any():
         return ()
     even = shares(problem)[:, :LEADERS] * reachable[:, :LEADERS].sum(axis=0)
     found = []

@@ -27,6 +27,7 @@ from kafka_rebalance.planning.problem.loads import (
     replica_weights,
     shares,
 )
+from kafka_rebalance.planning.problem.pools import parts_of, strays
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end, disk_shares, held_bytes, sized_disks
 from kafka_rebalance.planning.rules.goals import Goal, goal_of
@@ -44,7 +45,7 @@ _ROUNDING = 2e-4  # of a share: the search stops slightly outside the band
 class Shortfall:
     """If all are 0, the job is done, within the tolerance."""
 
-    undone: int  # replicas on brokers to be emptied, partitions with a wrong factor or leader, disks too full
+    undone: int  # replicas on wrong brokers, partitions with a wrong factor or leader, disks too full
     rack_violations: int  # partitions that the job could spread over more racks
     excess: float  # squared shares by which brokers are outside the tolerance, summed over brokers and metrics
     furthest: float  # how far the worst broker is from its reachable share, as a share of it
@@ -106,6 +107,8 @@ def shortfall(problem: Problem, held: Held, replicas: Ints, leaders: Ints, loads
     away = (np.abs(apart) if held.relief is None else np.maximum(0.0, apart))[asked_cells(problem, held)]
     repairs = int((broken & problem.relocatable & ~problem.rack_pinned).sum()) if held.goal.repairs_racks else 0
     undone = left_behind(problem, replicas) + len(disks_above(problem, loads[:, DISK]))
+    if held.goal.repairs_racks:
+        undone += outside_pools(problem, replicas)
     wrongly_led = {"elect": leaders != replicas[:, 0], "leaders": problem.leaving[leaders]}.get(problem.settings.job)
     if wrongly_led is not None:
         undone += int((problem.movable & wrongly_led).sum())
@@ -125,6 +128,9 @@ def off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tu
 
     A broker within one replica of its band is excused only if no single move and no swap would help it.
     """
+    if problem.pools is not None:
+        found = [off_cells(part.problem, held, replicas[part.rows], loads) for part in parts_of(problem)]
+        return np.logical_or.reduce([off for off, _ in found]), found[0][1]
     goal, targets = held.goal, held.targets
     weights = np.hstack([replica_weights(problem), leader_weights(problem, replicas)])
     off = outside_band(loads, targets, weights.max(axis=0, initial=0.0), goal.tolerance, problem.evened)
@@ -151,7 +157,9 @@ def _could_be_finer(problem: Problem, held: Held, replicas: Ints, loads: Floats,
     if not outside.any():
         return outside
     rule = rack_rule(problem, problem.settings.replication_factor)
-    looked_at = Outside(free_placement(problem, rule, replicas), bands, asked)
+    placement = free_placement(problem, rule, replicas)
+    placement.loads = loads  # with pools, replicas of other topics count as well
+    looked_at = Outside(placement, bands, asked)
     found = np.zeros_like(outside)
     for broker, resource in np.argwhere(outside).tolist():
         found[broker, resource] = looked_at.is_helped(broker, resource)
@@ -222,6 +230,12 @@ def left_behind(problem: Problem, replicas: Ints) -> int:
     if problem.settings.job in LEADERS_ALONE:
         return 0
     return int(np.isin(replicas, np.flatnonzero(problem.leaving)).sum())
+
+
+def outside_pools(problem: Problem, replicas: Ints) -> int:
+    """Replicas outside the pools of their topics that a plan may move."""
+    free = problem.relocatable[:, None] & ~problem.closed[np.maximum(replicas, 0)]
+    return int((strays(problem, replicas) & free).sum())
 
 
 def disks_above(problem: Problem, after: Floats) -> Ints:

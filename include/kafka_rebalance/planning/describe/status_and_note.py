@@ -19,6 +19,7 @@ from kafka_rebalance.planning.describe.shortfall import (
     disks_above,
     left_behind,
     off_cells,
+    outside_pools,
 )
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, lagging, replication
 from kafka_rebalance.planning.problem.loads import DISK, METRICS
@@ -69,7 +70,8 @@ def status_and_note(
         Limit.LEADER_CHANGES: end.leader_changes(problem),
     }
     reached_limits = budget.reached | ({Limit.LEADER_CHANGES} if end.beyond else set())
-    unfinished = bool(off) or (goal.repairs_racks and broken > 0) or end.beyond > 0
+    outside = outside_pools(problem, found.replicas) if goal.repairs_racks else 0
+    unfinished = bool(off) or (goal.repairs_racks and broken > 0) or outside > 0 or end.beyond > 0
     if reached_limits and unfinished:
         status = Status.PARTIAL
         reached = (
@@ -84,6 +86,9 @@ def status_and_note(
     notes += off[:_LISTED]
     if goal.repairs_racks and broken:
         notes.append(f"{broken} partitions still break the rack rule")
+    if outside:
+        status = Status.PARTIAL if goal.searched else status
+        notes.append(f"{outside} replicas stay outside the pools of their topics")
     factor = problem.settings.replication_factor
     if factor is not None and goal.moves_replicas and goal.searched:
         same = int((problem.movable & problem.pinned & (found.wanted != factor)).sum())

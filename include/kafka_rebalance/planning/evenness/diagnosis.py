@@ -23,7 +23,7 @@ def outlook(problem: Problem) -> Diagnosis:
     loads, share = loads_now(problem), shares(problem)
     return Diagnosis(
         problem.settings.tolerance,
-        tuple(_off(problem, ratios(loads, share))),
+        tuple(_off(problem, ratios(problem, loads, share))),
         broken_now(problem),
         fullest_disk(problem),
         first_full(problem),

@@ -15,11 +15,13 @@ DAYS = (30, 90, 180)
 def further_brokers(problem: Problem) -> FurtherBrokers | None:
     """By the growth of each partition, in a straight line. None if nobody knows it, or the size of a disk that stays.
 
+    None with pools, too: a further broker helps its own pool alone.
+
     Disks count as evenly used. If most bytes have a replica in every rack, each rack needs its own brokers. A new
     broker has the median disk.
     """
     growth, stays = problem.growth_bytes_per_day, problem.staying
-    if growth is None or not stays.any() or not sized_disks(problem)[stays].all():
+    if problem.pools is not None or growth is None or not stays.any() or not sized_disks(problem)[stays].all():
         return None
     counts = replication(problem.replicas)
     grows = float((growth * counts).sum())

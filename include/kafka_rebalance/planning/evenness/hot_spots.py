@@ -18,6 +18,7 @@ from kafka_rebalance.planning.problem.loads import (
     replica_weights,
     shares,
 )
+from kafka_rebalance.planning.problem.pools import parts_of, strays
 from kafka_rebalance.planning.rules.rack_rule import rack_rule
 
 
@@ -42,8 +43,19 @@ def reach(problem: Problem, metrics: Sequence[str], limit: float) -> Mapping[str
     """By metric. The brokers with a hot spot are judged by what else lies on them, the others among themselves.
 
     A broker counts as off by the planner's own measure (`outside_band`): by more than the limit, and by more than
-    moving one replica could mend. Policies may keep in place what could move; that is not looked at here.
+    moving one replica could mend. Policies may keep in place what could move; that is not looked at here. A move helps
+    if it helps in one of the pools, or brings a replica into its pool.
     """
+    if problem.pools is not None:
+        enters = bool(strays(problem, problem.replicas).any())
+        found = [reach(part.problem, metrics, limit) for part in parts_of(problem)]
+        return {
+            metric: Reach(
+                enters or any(own[metric].can_help for own in found),
+                tuple(spot for own in found for spot in own[metric].hot_spots),
+            )
+            for metric in metrics
+        }
     loads, share = loads_now(problem), shares(problem)
     weights = np.hstack([replica_weights(problem), leader_weights(problem, problem.replicas)])
     return {metric: _reach(problem, METRICS.index(metric), loads, share, weights, limit) for metric in metrics}

@@ -9,12 +9,15 @@ import numpy as np
 from kafka_rebalance.documents.proposals.candidate_figures import Score
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Problem, widened
-from kafka_rebalance.planning.problem.loads import METRICS, all_loads, known_metrics, loads_now, shares
+from kafka_rebalance.planning.problem.loads import METRICS, all_loads, known_metrics, loads_now, shares, totals
 
 
-def ratios(loads: Floats, shares: Floats) -> Floats:
-    """[broker, metric] Load over the share of the whole that the broker should carry; 1 where there is no load."""
-    mean = shares * loads.sum(axis=0)
+def ratios(problem: Problem, loads: Floats, shares: Floats) -> Floats:
+    """[broker, metric] Load over the share of the whole that the broker should carry; 1 where there is no load.
+
+    With pools, the whole is what all brokers of its pool carry.
+    """
+    mean = shares * totals(problem, loads)
     relative: Floats = np.divide(loads, mean, out=np.where(loads > 0, np.inf, 1.0), where=mean > 0)
     return relative
 
@@ -22,7 +25,7 @@ def ratios(loads: Floats, shares: Floats) -> Floats:
 def scores(problem: Problem, loads: Floats, shares: Floats) -> dict[str, Score]:
     """The scores of every metric that is known, in the order of METRICS."""
     known = known_metrics(problem)
-    relative = ratios(loads, shares)[problem.staying]
+    relative = ratios(problem, loads, shares)[problem.staying]
     return {
         metric: Score(
             round(float(relative[:, k].max()), 6),

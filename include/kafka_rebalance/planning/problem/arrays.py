@@ -47,6 +47,15 @@ class DirContents:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Pools:
+    """Which pool has each topic and each broker. The last pool is of all that no pool of the settings names."""
+
+    names: tuple[str, ...]
+    of_topic: Ints  # [topic]
+    of_broker: Ints  # [broker]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """One snapshot and the settings of its plan. Rows are sorted by topic and partition, brokers by id."""
 
@@ -85,6 +94,8 @@ class Problem:
     )
     # {candidate: [partition row, position] the list that the last proposal gave the partition, -1: none}
     proposed: Mapping[str, Ints] = field(default_factory=dict)
+    pools: Pools | None = None  # `broker_pools`; None: there are none, or this is the problem of one of them
+    foreign: Bools | None = None  # [broker] in the problem of one pool: the brokers of the others
 
     @property
     def relocatable(self) -> Bools:
@@ -96,8 +107,9 @@ class Problem:
 
     @property
     def staying(self) -> Bools:
-        """[broker] Brokers of the cluster that remains."""
-        return self.registered & ~self.leaving
+        """[broker] Brokers of the cluster that remains; in the problem of one pool, of the pool that remains."""
+        stays = self.registered & ~self.leaving
+        return stays if self.foreign is None else stays & ~self.foreign
 
     @property
     def evened(self) -> Bools:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from kafka_rebalance.model.metrics import Metric
@@ -73,6 +75,14 @@ def all_loads(problem: Problem, replicas: Ints, leaders: Ints) -> Floats:
     return np.hstack([held, leader_loads(leaders, leader_weights(problem, replicas), brokers)])
 
 
+def totals(problem: Problem, loads: Floats) -> Floats:
+    """[metric] The loads of all brokers together; with pools [broker, metric], of all brokers of its pool."""
+    if problem.pools is None:
+        return np.asarray(loads.sum(axis=0))
+    of_broker = problem.pools.of_broker
+    return np.stack([np.bincount(of_broker, column)[of_broker] for column in loads.T], axis=1).astype(np.float64)
+
+
 def known_metrics(problem: Problem) -> tuple[str, ...]:
     """The metrics for which this snapshot has figures."""
     comes_in, goes_out = problem.bytes_in is not None, problem.bytes_out is not None
@@ -88,10 +98,16 @@ def known_of_all(problem: Problem, capacity: Floats) -> Floats | None:
 def shares(problem: Problem) -> Floats:
     """[broker, METRICS] The share of the whole that each staying broker should carry; columns sum to 1.
 
+    With pools it is the share of what the broker's pool carries (`totals`), and columns sum to 1 in each pool.
+
     Shares go by capacity if it is known for every broker that stays; else they are equal. Replicas go by the disk and
     leaders by the network: equal counts on unequal brokers would contradict the other resources. If the network is
     unknown, leaders are equal even on unequal disks, because a broker with a larger disk need not send faster.
     """
+    if problem.pools is not None:
+        of_broker = problem.pools.of_broker
+        alone = (replace(problem, pools=None, foreign=of_broker != number) for number in np.unique(of_broker))
+        return sum((shares(pool) for pool in alone if pool.staying.any()), np.zeros((len(of_broker), len(METRICS))))
     stays = problem.staying.astype(np.float64)
     disk, received, sent = (known_of_all(problem, one) for one in (problem.disk_capacity, *problem.networks.T))
     by_metric = (disk, disk, received, sent, sent)

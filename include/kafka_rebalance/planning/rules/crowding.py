@@ -12,6 +12,7 @@ import numpy as np
 
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.problem.loads import REPLICAS, shares
+from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 
 
@@ -91,4 +92,6 @@ class Crowding:
 
 def crowded_replicas(problem: Problem, replicas: Ints) -> int:
     """Replicas above the even share of their topic on one broker plus one."""
+    if problem.pools is not None:
+        return sum(crowded_replicas(part.problem, replicas[part.rows]) for part in parts_of(problem))
     return Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS]).replicas

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
+from kafka_rebalance.planning.problem.pools import parts_of, strays
 
 _NOWHERE = -3
 
@@ -60,6 +61,7 @@ class RackRule:
     confined: Bools | None  # [partition row] whether its replicas stay in their domains; None: in no partition
     receives: Bools | None  # [broker] whether it may receive replicas, if only some of the `evened` may; None: all may
     left: Ints | None = None  # [partition row, n] brokers to which it may not go back; -1: none
+    pools: tuple[tuple[Ints, RackRule], ...] = ()  # the rows of each pool, and the rule over its brokers alone
 
     def least(self, counts: Ints, rack: int) -> Ints:
         """[row] How many of so many replicas the rack must hold."""
@@ -95,8 +97,12 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
     Brokers that stay without a rack, while others have one, count as one rack together, because it is unknown whether
     they are apart. A broker that is emptied needs no rack: a dead one has none, and the remaining cluster has its own.
     """
+    if problem.pools is not None:
+        of_pools = tuple((part.rows, rack_rule(part.problem, replication_factor)) for part in parts_of(problem))
+        return replace(rack_rule(replace(problem, pools=None), replication_factor), pools=of_pools)
     shares = problem.settings.more_replicas_than_racks
-    counted = problem.staying if shares else problem.registered  # only what stays can hold the other replicas
+    here = problem.registered if problem.foreign is None else problem.registered & ~problem.foreign
+    counted = problem.staying if shares else here  # only what stays can hold the other replicas
     named = sorted({rack for rack, here in zip(problem.racks, counted, strict=True) if here and rack is not None})
     has_rack = np.array([rack is not None for rack in problem.racks], dtype=bool)
     known = bool((has_rack & problem.staying).any())
@@ -109,7 +115,7 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
         ]
         racks = len(named) + bool(without.any())
     else:
-        numbers, racks = list(range(len(problem.racks))), int(problem.registered.sum())
+        numbers, racks = list(range(len(problem.racks))), int(here.sum())
     domain = np.where(problem.registered, np.array(numbers, dtype=np.int64), _NOWHERE)
     most = max(int(replication(problem.replicas).max(initial=0)), replication_factor or 0)
     confined = problem.rack_pinned if known and problem.rack_pinned.any() else None
@@ -118,12 +124,13 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
     strict = most <= racks
     even = _even_racks(domain, problem.staying, racks) if shares and known and not strict else None
     rule = RackRule(domain, racks, known, strict, even, problem.size_bytes, largest, confined, receives)
-    return rule if problem.left is None else replace(rule, left=_left(rule, problem.replicas, problem.left))
+    return rule if problem.left is None else replace(rule, left=_left(rule, problem, problem.left))
 
 
-def _left(rule: RackRule, replicas: Ints, left: Ints) -> Ints:
-    """The brokers to which each partition may not go back: none for a list that breaks the rack rule now."""
-    return np.where(violations(rule, replicas)[:, None], -1, left)
+def _left(rule: RackRule, problem: Problem, left: Ints) -> Ints:
+    """The brokers to which each partition may not go back: none for a list that breaks the rack rule or a pool now."""
+    broken = violations(rule, problem.replicas) | strays(problem, problem.replicas).any(axis=1)
+    return np.where(broken[:, None], -1, left)
 
 
 def rackless(problem: Problem) -> Bools:
@@ -160,7 +167,12 @@ def broken_now(problem: Problem) -> int:
 
 
 def violations(rule: RackRule, replicas: Ints) -> Bools:
-    """[partition row] Whether the list breaks the rack rule."""
+    """[partition row] Whether the list breaks the rack rule. With pools, `replicas` are the lists of all partitions."""
+    if rule.pools:
+        in_pools = np.zeros(len(replicas), dtype=bool)
+        for rows, own in rule.pools:
+            in_pools[rows] = violations(own, replicas[rows])
+        return in_pools
     if not rule.known:
         return np.zeros(len(replicas), dtype=bool)
     counts = replication(replicas)

@@ -83,11 +83,14 @@ def _make_room(placement: Placement, slot: int, bands: Bands) -> bool:
 def replaced(problem: Problem, replicas: Ints, replacements: Mapping[int, int]) -> Ints:
     """The lists with every movable replica of an old broker on its new one, in the same position.
 
+    Replicas of another pool than the new broker's stay on the old one: these find a place in their own pool.
     Raises PlanningError if the new broker already holds one of the partitions, or a confined one would leave its rack.
     """
     result = replicas.copy()
     index = {int(broker): number for number, broker in enumerate(problem.brokers)}
     for old, new in replacements.items():
+        if problem.foreign is not None and problem.foreign[index[new]]:
+            continue
         at = (replicas == index[old]) & problem.relocatable[:, None]
         result[at] = index[new]
         twice = at.any(axis=1) & (replicas == index[new]).any(axis=1)

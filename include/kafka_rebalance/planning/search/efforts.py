@@ -23,7 +23,7 @@ from kafka_rebalance.planning.search.limited_bytes import spend_on_the_worst
 from kafka_rebalance.planning.search.placement import Placement, spent
 from kafka_rebalance.planning.search.polish import polish
 from kafka_rebalance.planning.search.rebuild import give_back, nearness, rebuilt, return_arrivals, take_back
-from kafka_rebalance.planning.search.repair_racks import repair_racks
+from kafka_rebalance.planning.search.repair_racks import enter_pools, repair_racks
 
 # A small cluster is searched with several trade-offs, because there one replica too many is a per cent.
 _SMALL_REPLICAS = 6_000
@@ -69,6 +69,7 @@ def near_trial(frame: Frame, start: Placement, proposed: Ints, seed: tuple[int, 
     """
     problem, goal = frame.problem, frame.goal
     givers = problem.evened if frame.relief is None else problem.evened & frame.relief.givers
+    givers = givers | frame.emptied
     lists = lists_near(problem, frame.rule, proposed, start.replicas, start.origin, start.free, givers)
     if not goal.balances:  # then only what has to leave moves
         has_to = (start.replicas != start.origin) | violations(frame.rule, start.replicas)[:, None]
@@ -121,6 +122,8 @@ def _trial(
     give_back(placement, full)
     bands = search_bands(frame, placement, effort.slack) if near is None else full
     if goal.repairs_racks:
+        if problem.foreign is not None:
+            enter_pools(placement, problem.foreign, bands)
         repair_racks(placement, bands)
     if not goal.balances:
         return placement

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kafka_rebalance.documents.proposals.move_reason import MoveReason
 from kafka_rebalance.planning.bounds.bands import Bands, filled_bands
 from kafka_rebalance.planning.bounds.targets import reachable_targets, within_disks
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, widened
 from kafka_rebalance.planning.problem.loads import DISK, REPLICAS, replica_loads, replica_weights, shares
+from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end
 from kafka_rebalance.planning.rules.goals import Goal
 from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
-from kafka_rebalance.planning.search.placement import Budget, Placement
+from kafka_rebalance.planning.search.placement import Budget, Placement, total
 from kafka_rebalance.planning.search.relieve import Relief, relief_of
 
 BETWEEN_RACKS = 2.0  # what a byte counts that is copied between racks, where copies are to stay within racks
@@ -34,6 +36,7 @@ class Frame:
     targets: Floats
     disk_limit: Floats
     topic_shares: Floats  # [broker] the share of each topic that the broker should hold
+    emptied: Bools  # [broker] brokers that should hold nothing of this: they leave, or are of another pool
     relief: Relief | None  # of job `relieve`
 
 
@@ -46,9 +49,11 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
     scale = (raw * wanted[:, None]).sum(axis=0) / staying
     weights = np.divide(raw, scale, out=np.zeros_like(raw), where=scale > 0)
     brokers = len(problem.brokers)
-    pinned = ~problem.relocatable
+    pinned, emptied = ~problem.relocatable, problem.leaving
+    if problem.foreign is not None and goal.repairs_racks:
+        emptied = emptied | (problem.foreign & ~problem.closed)
     fixed = replica_loads(problem.replicas, weights, brokers)
-    fixed[problem.leaving] = replica_loads(problem.replicas[pinned], weights[pinned], brokers)[problem.leaving]
+    fixed[emptied] = replica_loads(problem.replicas[pinned], weights[pinned], brokers)[emptied]
     share = shares(problem)[:, : raw.shape[1]]
     limit = disk_limits_in_the_end(problem) / scale[DISK] if scale[DISK] > 0 else np.full(brokers, np.inf)
 
@@ -57,7 +62,7 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
 
     targets = within_disks(reachable, share, problem.evened, limit)
     relief = relief_of(problem, goal, targets, weights, scale) if goal.one_sided else None
-    return Frame(problem, goal, rule, wanted, weights, scale, targets, limit, share[:, REPLICAS], relief)
+    return Frame(problem, goal, rule, wanted, weights, scale, targets, limit, share[:, REPLICAS], emptied, relief)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +83,44 @@ class FoundLists:
     notes: tuple[str, ...] = ()  # on the origin of the lists
     is_proven: bool = False  # no lists do the same with fewer bytes, to a thousandth
     off: float = 0.0  # squared distance of the replica metrics to their bands
+    parts: tuple[FoundLists, ...] = ()  # with pools: the lists of each, in the order of `parts_of`
+
+
+def joined(problem: Problem, found: Sequence[FoundLists]) -> FoundLists:
+    """The lists of all pools together, with what they cost in all. `found` is in the order of `parts_of`."""
+    parts, rows = parts_of(problem), len(problem.partition)
+    width = max(max(one.replicas.shape[1], one.unordered.shape[1]) for one in found)
+    replicas, unordered = np.full((rows, width), -1), np.full((rows, width), -1)
+    wanted = np.zeros(rows, dtype=np.int64)
+    for part, one in zip(parts, found, strict=True):
+        replicas[part.rows], unordered[part.rows] = widened(one.replicas, width), widened(one.unordered, width)
+        wanted[part.rows] = one.wanted
+    raw, goal = replica_weights(problem), found[0].goal
+    scale = (raw * wanted[:, None]).sum(axis=0) / int(problem.staying.sum())
+    weights, targets = (
+        np.divide(values, scale, out=np.zeros_like(values), where=scale > 0)
+        for values in (raw, np.sum([one.targets * one.scale for one in found], axis=0))
+    )
+    of_pools = tuple((part.rows, one.rule) for part, one in zip(parts, found, strict=True))
+    return FoundLists(
+        replicas,
+        unordered,
+        goal,
+        replace(rack_rule(problem), pools=of_pools),
+        wanted,
+        targets,
+        np.sum([one.leader_targets for one in found], axis=0),
+        scale,
+        total(problem, [one.budget for one in found]),
+        relief_of(problem, goal, targets, weights, scale) if goal.one_sided else None,
+        found[0].reasons,
+        tuple(
+            f"in the pool of {part.name}: {note}" for part, one in zip(parts, found, strict=True) for note in one.notes
+        ),
+        all(one.is_proven for one in found),
+        sum(one.off for one in found),
+        tuple(found),
+    )
 
 
 def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budget: Budget) -> Placement:
@@ -121,7 +164,7 @@ def search_bands(frame: Frame, placement: Placement, slack: float, tolerance: fl
     problem, goal, loads = frame.problem, frame.goal, placement.loads
     if frame.relief is not None:
         return Bands(np.zeros_like(frame.targets), frame.relief.high)
-    on_leaving = np.where(problem.leaving[:, None], loads - frame.targets, 0.0)
+    on_leaving = np.where(frame.emptied[:, None], loads - frame.targets, 0.0)
     groups = [problem.evened & mask for mask, _ in placement.groups]
     extra = np.array([on_leaving[mask].sum(axis=0) for mask, _ in placement.groups]).reshape(-1, loads.shape[1])
     tolerance = goal.tolerance if tolerance is None else tolerance

@@ -16,6 +16,7 @@ from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 from kafka_rebalance.planning.problem.loads import BYTES_IN, DISK, replica_loads
+from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.rack_rule import domains_of, in_racks, rack_rule
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
@@ -77,7 +78,7 @@ class Optimum:
 
 def applies(problem: Problem) -> bool:
     """Whether the program covers what is asked for, is small enough, and can be solved here."""
-    return is_covered(problem, _VARIABLES)
+    return all(is_covered(part.problem, _VARIABLES) for part in parts_of(problem))
 
 
 def is_covered(problem: Problem, most: int) -> bool:
@@ -137,7 +138,7 @@ class ListProgram:
         self.partitions = np.flatnonzero(problem.relocatable)
         self.brokers = np.flatnonzero(problem.evened)
         self._lists = problem.replicas[self.partitions]
-        held = (self._lists >= 0) & (problem.evened | problem.leaving)[np.maximum(self._lists, 0)]
+        held = (self._lists >= 0) & (problem.evened | frame.emptied)[np.maximum(self._lists, 0)]
         self._stays = (self._lists >= 0) & ~held  # on brokers that keep what they have
         self.has: Bools = (self._lists[:, :, None] == self.brokers).any(axis=1)  # [partition, broker]
         loads = replica_loads(problem.replicas, frame.weights, len(frame.targets))[:, DISK]

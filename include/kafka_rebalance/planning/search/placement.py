@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -39,12 +40,18 @@ class Budget:
 
     def exceeded(self) -> tuple[tuple[Limit, int, int], ...]:
         """(limit, spent, allowed) of every limit that is exceeded."""
-        pairs = (
-            (Limit.BYTES, self.bytes, self.max_bytes),
-            (Limit.REPLICAS, self.replicas, self.max_replicas),
-            (Limit.LEADER_CHANGES, self.leader_changes, self.max_leader_changes),
+        limits, spent = self.limits, self.spent
+        return tuple(
+            (name, spent[name], limit) for name, limit in limits.items() if limit is not None and spent[name] > limit
         )
-        return tuple((name, spent, limit) for name, spent, limit in pairs if limit is not None and spent > limit)
+
+    @property
+    def limits(self) -> Mapping[Limit, int | None]:
+        return dict(zip(Limit, (self.max_bytes, self.max_replicas, self.max_leader_changes), strict=True))
+
+    @property
+    def spent(self) -> Mapping[Limit, int]:
+        return dict(zip(Limit, (self.bytes, self.replicas, self.leader_changes), strict=True))
 
     @property
     def limited(self) -> bool:
@@ -66,6 +73,17 @@ def budget_of(problem: Problem) -> Budget:
     """The limits of the settings, with nothing spent."""
     settings = problem.settings
     return Budget(settings.max_bytes, settings.max_replicas, settings.max_leader_changes)
+
+
+def total(problem: Problem, budgets: Sequence[Budget]) -> Budget:
+    """The limits of the settings, and what these budgets have spent together."""
+    budget = budget_of(problem)
+    for one in budgets:
+        budget.bytes += one.bytes
+        budget.replicas += one.replicas
+        budget.leader_changes += one.leader_changes
+        budget.reached |= one.reached
+    return budget
 
 
 def spent(problem: Problem, now: Ints) -> Budget:

@@ -1,12 +1,26 @@
-"""Job `repair_racks`, and a part of every balance: a list that breaks the rack rule gets a replica in another rack."""
+"""Job `repair_racks`, and a part of every balance: replicas that are in the wrong place get the right one.
+
+A replica outside the pool of its topic goes into the pool. A list that breaks the rack rule gets a replica in another
+rack.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands
+from kafka_rebalance.planning.problem.arrays import Bools
 from kafka_rebalance.planning.rules.rack_rule import allowed, violations
 from kafka_rebalance.planning.search.placement import Placement
+
+
+def enter_pools(placement: Placement, foreign: Bools, bands: Bands) -> None:
+    """Moves replicas from `foreign` brokers into the pool, the largest first. A limit or a full disk leaves some."""
+    slots = placement.movable_slots()
+    slots = slots[foreign[placement.replicas.ravel()[slots]]]
+    receivers = np.flatnonzero(placement.receivers)
+    for slot in slots[np.argsort(-placement.sizes[slots // placement.width], kind="stable")]:
+        placement.move_best(np.array([slot]), receivers, bands)
 
 
 def repair_racks(placement: Placement, bands: Bands) -> None:

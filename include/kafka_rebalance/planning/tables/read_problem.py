@@ -24,6 +24,7 @@ from kafka_rebalance.planning.problem.arrays import (
     changed_lists,
     widened,
 )
+from kafka_rebalance.planning.problem.pools import pools_of
 from kafka_rebalance.planning.tables.checked_columns import Columns, LogDirRow
 from kafka_rebalance.planning.tables.parquet_files import parquet_table, read_parquet
 from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, PROPOSED, BrokerState
@@ -109,6 +110,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         proposed=_proposed(
             named, replicas, {name: partitions.optional_lists(c)[order] for name, c in PROPOSED.items()}
         ),
+        pools=pools_of(settings.broker_pools, topics, named),
     )
 
 

@@ -218,8 +218,11 @@ def _of_check(cluster: Cluster, places: Places) -> Iterator[Reason]:
         errors = format_count(check.segment_errors, "error", "errors")
         yield Reason(Why.SEGMENT_ERRORS, f"{errors} in segment settings", log, -check.segment_errors)
     if check.past_limit and cluster.running is None:
-        racks = format_count(check.rack_violations, "rack violation", "rack violations")
-        words = check.skew_words if check.imbalance > check.limit else racks
+        words = format_count(check.rack_violations, "rack violation", "rack violations")
+        if check.imbalance > check.limit:
+            words = check.skew_words
+        elif not check.rack_violations and check.outside_pools:
+            words = f"{format_count(check.outside_pools, 'replica', 'replicas')} outside their pools"
         is_said_why = check.proposes_nothing and cluster.open_run is None  # to start one by hand may not help
         remedy = None if is_said_why else _remedy(cluster, places)
         yield Reason(Why.PAST_LIMIT, words, remedy, check.limit - check.imbalance)

@@ -35,6 +35,7 @@ class NightlyCheck:
     disks: Disks | None = None
     has_policy: bool = True
     has_rights: bool = True  # the connection may write what a rebalance needs
+    outside_pools: int = 0  # replicas outside the pools of their topics
 
     @property
     def read_only_words(self) -> str:
@@ -133,6 +134,7 @@ class _Verdict:
     disks: Disks | None = None
     has_policy: bool = True
     has_rights: bool = True
+    outside_pools: int = 0
 
 
 def read_check(verdict: Mapping[str, object]) -> NightlyCheck:
@@ -142,7 +144,7 @@ def read_check(verdict: Mapping[str, object]) -> NightlyCheck:
     return NightlyCheck(
         at=found.observed_at,
         text=found.text,
-        past_limit=found.imbalance > found.limit or found.rack_violations > 0,
+        past_limit=found.imbalance > found.limit or found.rack_violations > 0 or found.outside_pools > 0,
         segment_errors=found.segment_errors or 0,
         segment_warnings=found.segment_warnings or 0,
         findings=tuple(f"{one.severity.capitalize()}: {one.words or one.text}" for one in findings[:FINDINGS_SHOWN]),
@@ -156,4 +158,5 @@ def read_check(verdict: Mapping[str, object]) -> NightlyCheck:
         disks=found.disks,
         has_policy=found.has_policy,
         has_rights=found.has_rights,
+        outside_pools=found.outside_pools,
     )

@@ -29,7 +29,13 @@ from kafka_rebalance.steps.clusters import VERDICT
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.nightly.how_uneven import disks_of_the_rest, scores_of_the_rest, unread_words, verdict
+from kafka_rebalance.steps.nightly.how_uneven import (
+    disks_of_the_rest,
+    outside_pools,
+    scores_of_the_rest,
+    unread_words,
+    verdict,
+)
 from kafka_rebalance.steps.nightly.which_job import Wanted, which_job
 from kafka_rebalance.steps.nightly.why_not_propose import CheckedCluster, proposal_of, why_not
 from kafka_rebalance.steps.run import requester
@@ -50,6 +56,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     deployment, run_id = inputs.deployment, inputs.run.run_id
     policy = deployment.read_policy(connection_id)
     settings = Settings(
+        broker_pools=(policy and policy.broker_pools) or (),
         more_replicas_than_racks=bool(policy and policy.more_replicas_than_racks),
         even_at_worst_hour=bool(policy and policy.even_at_worst_hour),
     )
@@ -68,11 +75,12 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     found = scores_of_the_rest(problem, taken)
     broken = int(violations(rack_rule(problem), problem.replicas).sum())
     audit = audit_snapshot(taken)
-    measured = verdict(found, broken, policy)
+    outside = outside_pools(problem, policy)
+    measured = verdict(found, broken, policy, outside)
     checks = _nights_in_a_row(ledger_rows.read(deployment, "balance", connection_id, AWAY_DAYS, now=now))
     wanted = which_job(problem, measured["limit"], policy, taken, checks, now)
-    if broken and wanted.params.get("job") == "elect":
-        wanted = Wanted({})  # an election does not repair racks
+    if (broken or outside) and wanted.params.get("job") == "elect":
+        wanted = Wanted({})  # an election moves no replica
     measured["past_limit"] |= wanted.called_for
     measured["text"] = "; ".join(filter(None, [measured["text"], wanted.text, *unread_words(taken, has_rates)]))
     measured["brokers_away"] = list(taken.away.brokers)

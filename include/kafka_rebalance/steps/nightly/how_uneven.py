@@ -14,10 +14,12 @@ from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import matches
 from kafka_rebalance.planning.evenness.diagnosis import first_full, fullest_disk, fullest_log_dir
 from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Bools, Problem
 from kafka_rebalance.planning.problem.loads import loads_now, shares
+from kafka_rebalance.planning.problem.pools import strays
 from kafka_rebalance.report.units import format_count
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, Unread
 
@@ -35,7 +37,9 @@ def skew(found: Mapping[str, Score]) -> dict[str, float]:
     }
 
 
-def verdict(found: dict[str, Score], rack_violations: int, policy: Policy | None) -> dict[str, Any]:
+def verdict(
+    found: dict[str, Score], rack_violations: int, policy: Policy | None, outside_pools: int = 0
+) -> dict[str, Any]:
     """What the scores mean under this policy. `past_limit` says whether a rebalance is needed, and `text` says why.
 
     `imbalance` is the skew of the worst resource. Without a policy nobody could approve a rebalance, so the check
@@ -44,11 +48,13 @@ def verdict(found: dict[str, Score], rack_violations: int, policy: Policy | None
     off = skew(found)
     worst = max(off, key=lambda metric: off[metric])
     limit = policy.imbalance_limit if policy else Policy(approvers=()).imbalance_limit
-    unbalanced = off[worst] > limit or rack_violations > 0
+    unbalanced = off[worst] > limit or rack_violations > 0 or outside_pools > 0
     text = (
         f"{WORDS[worst]} are {share_in_words(off[worst])} off their share on the worst broker, the limit is "
         f"{share_in_words(limit)}; {format_count(rack_violations, 'rack violation', 'rack violations')}"
     )
+    if outside_pools:
+        text += f"; {format_count(outside_pools, 'replica is', 'replicas are')} outside the pools of their topics"
     if unbalanced and policy is None:
         text += "; read-only, since there is no policy file, so no rebalance is proposed"
     return {
@@ -56,10 +62,21 @@ def verdict(found: dict[str, Score], rack_violations: int, policy: Policy | None
         "resource": worst,
         "skew": off,
         "rack_violations": rack_violations,
+        "outside_pools": outside_pools,
         "limit": limit,
         "past_limit": unbalanced and policy is not None,
         "text": text,
     }
+
+
+def outside_pools(problem: Problem, policy: Policy | None) -> int:
+    """Replicas outside the pools of their topics that a rebalance under this policy would bring there."""
+    if policy is None:
+        return 0
+    held = (*policy.topics_out, *policy.pinned_topics)
+    moves = np.array([not matches(topic, held) for topic in problem.topics], dtype=bool)[problem.topic]
+    stays = np.flatnonzero(np.isin(problem.brokers, policy.brokers_out))
+    return int((strays(problem, problem.replicas) & ~np.isin(problem.replicas, stays))[problem.movable & moves].sum())
 
 
 def scores_of_the_rest(problem: Problem, taken: Snapshot) -> dict[str, Score]:

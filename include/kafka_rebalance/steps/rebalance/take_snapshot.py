@@ -71,7 +71,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     requester = read_requester(deployment, inputs.run)
     policy, connection = deployment.read_policy(connection_id), deployment.read_connection(connection_id)
     if policy is not None:  # the guards of the snapshot ask for it
-        asked = replace(asked, more_replicas_than_racks=bool(policy.more_replicas_than_racks))
+        asked = policy.with_rules(asked)
     running_rebalance.check_plans_nothing_meanwhile(inputs, connection)
     folder, nonce = create_run_folder(deployment, connection_id, inputs.run)
     inputs.tell("run_folder", str(folder))

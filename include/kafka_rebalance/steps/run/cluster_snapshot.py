@@ -213,6 +213,9 @@ def check_names(settings: Settings, view: ClusterView) -> None:
         for name in ("drain", "replace", "brokers_out")
         if (unknown := sorted(set(getattr(settings, name)) - existing))
     ]
+    pooled = {broker for pool in settings.broker_pools for broker in pool.brokers}
+    if unknown := sorted(pooled - existing):
+        problems.append(f"broker_pools of the policy names broker {listed(unknown)}, which does not exist")
     for name, receiving in (("replace", settings.replace.values()), ("brokers_in", settings.brokers_in)):
         if unregistered := sorted(set(receiving) - set(view.brokers)):
             problems.append(f"{name} puts replicas on broker {listed(unregistered)}, which is not registered")

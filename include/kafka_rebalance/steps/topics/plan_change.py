@@ -18,7 +18,7 @@ from kafka_rebalance.kafka.topic_configs import check_topic_config_names, check_
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import topic_identities
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.settings import Settings, brokers_for
 from kafka_rebalance.planning.new_partitions import place_partitions
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.tables.read_problem import read_problem
@@ -52,7 +52,8 @@ class _Given:
 
     @property
     def open_brokers(self) -> list[int]:
-        return [broker for broker in sorted(self.cluster.view.brokers) if broker not in self.settings.brokers_out]
+        of_topic = brokers_for(self.request.topic, self.settings.broker_pools, sorted(self.cluster.view.brokers))
+        return [broker for broker in of_topic if broker not in self.settings.brokers_out]
 
     def racks(self) -> dict[int, str] | None:
         racks = {broker: self.cluster.view.racks[broker] for broker in self.open_brokers}
@@ -76,7 +77,11 @@ def plan_change(
         return None
     if not exists and request.if_exists:
         return None
-    settings = Settings(brokers_out=policy.brokers_out, more_replicas_than_racks=bool(policy.more_replicas_than_racks))
+    settings = Settings(
+        brokers_out=policy.brokers_out,
+        broker_pools=policy.broker_pools or (),
+        more_replicas_than_racks=bool(policy.more_replicas_than_racks),
+    )
     given = _Given(request, cluster, connection, settings, folder)
     if request.action == "create":
         change = _creation(given)

@@ -1,0 +1,125 @@
+"""Broker pools: a cluster with pools as one problem for each pool, because pools share neither brokers nor topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from kafka_rebalance.model.settings import BrokerPool, pools_with
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Pools, Problem
+
+REST = "all other topics"
+
+
+class Part(NamedTuple):
+    """The partitions of one pool. Replicas of other pools on its brokers are other files there, which need not leave.
+
+    Brokers of other pools are `foreign` to it: they hold its strays, and may only lose them.
+    """
+
+    name: str
+    rows: Ints  # of the whole problem
+    problem: Problem
+
+
+def pools_of(given: Sequence[BrokerPool], topics: Sequence[str], brokers: Ints) -> Pools | None:
+    """None if there are no pools. The last pool has the topics and the brokers of no other."""
+    if not given:
+        return None
+    rest = len(given)
+    of_topic = [(*pools_with(topic, given), rest)[0] for topic in topics]
+    number = {broker: at for at, pool in enumerate(given) for broker in pool.brokers}
+    of_broker = [number.get(broker, rest) for broker in brokers.tolist()]
+    names = (*(pool.name for pool in given), REST)
+    return Pools(names, np.array(of_topic, dtype=np.int64), np.array(of_broker, dtype=np.int64))
+
+
+def parts_of(problem: Problem) -> tuple[Part, ...]:
+    """One problem for each pool that has partitions; the whole problem if there are no pools."""
+    pools = problem.pools
+    if pools is None:
+        return (Part("", np.arange(len(problem.partition)), problem),)
+    of_row = pools.of_topic[problem.topic]
+    return tuple(
+        Part(name, rows, _part(problem, pools, number, rows))
+        for number, name in enumerate(pools.names)
+        if len(rows := np.flatnonzero(of_row == number))
+    )
+
+
+def part_for(problem: Problem, topic: str) -> Problem:
+    """The problem of the pool that has the topic, whether it exists or not."""
+    if problem.pools is None:
+        return problem
+    settings = problem.settings
+    number = (*pools_with(topic, settings.broker_pools), len(settings.broker_pools))[0]
+    rows = np.flatnonzero(problem.pools.of_topic[problem.topic] == number)
+    return _part(problem, problem.pools, number, rows)
+
+
+def foreign(problem: Problem) -> Bools:
+    """[broker] In the problem of one pool the brokers of the others; in a whole problem none."""
+    return np.zeros(len(problem.brokers), dtype=bool) if problem.foreign is None else problem.foreign
+
+
+def strays(problem: Problem, replicas: Ints) -> Bools:
+    """[row, column] Whether the replica is outside the pool of its topic."""
+    if problem.foreign is not None:
+        return (replicas >= 0) & problem.foreign[np.maximum(replicas, 0)]
+    if problem.pools is None:
+        return np.zeros(replicas.shape, dtype=bool)
+    pools = problem.pools
+    outside: Bools = pools.of_broker[np.maximum(replicas, 0)] != pools.of_topic[problem.topic][:, None]
+    return (replicas >= 0) & outside
+
+
+def _part(problem: Problem, pools: Pools, number: int, rows: Ints) -> Problem:
+    def of(values: Floats | None) -> Floats | None:
+        return None if values is None else values[rows]
+
+    lasting = problem.lasting_bytes
+    return replace(
+        problem,
+        topic=problem.topic[rows],
+        partition=problem.partition[rows],
+        replicas=problem.replicas[rows],
+        leader=problem.leader[rows],
+        size_bytes=problem.size_bytes[rows],
+        bytes_in=of(problem.bytes_in),
+        bytes_out=of(problem.bytes_out),
+        movable=problem.movable[rows],
+        pinned=problem.pinned[rows],
+        rack_pinned=problem.rack_pinned[rows],
+        in_sync=problem.in_sync[rows],
+        min_insync=problem.min_insync[rows],
+        dir_contents=replace(problem.dir_contents, holding=problem.dir_contents.holding[rows]),
+        lasting_bytes=None if lasting is None else lasting[rows],
+        growth_bytes_per_day=of(problem.growth_bytes_per_day),
+        left=None if problem.left is None else problem.left[rows],
+        proposed={name: lists[rows] for name, lists in problem.proposed.items()},
+        disk_used=_used_with_others(problem, rows),
+        foreign=pools.of_broker != number,
+        pools=None,
+    )
+
+
+def _used_with_others(problem: Problem, rows: Ints) -> Floats:
+    """[broker] `disk_used`, where replicas of other rows are among the used bytes.
+
+    A stray gets a place elsewhere only if the limits allow it, so until then its bytes stay where they are.
+    """
+    lasting = problem.size_bytes if problem.lasting_bytes is None else problem.lasting_bytes
+    others = np.ones(len(problem.partition), dtype=bool)
+    others[rows] = False
+    own, more = _held(problem, lasting, ~others), _held(problem, problem.size_bytes, others)
+    return np.where(more > 0, np.fmax(problem.disk_used, own + more), problem.disk_used)
+
+
+def _held(problem: Problem, sizes: Ints, rows: Bools) -> Floats:
+    """[broker] The sum of the sizes of these rows' replicas."""
+    there = (problem.replicas >= 0) & rows[:, None]
+    held: Ints = np.bincount(problem.replicas[there], sizes[np.nonzero(there)[0]], len(problem.brokers))
+    return held.astype(np.float64)
