@@ -51,3 +51,22 @@ def test_a_factor_above_the_racks_needs_the_policys_key_and_is_spread_evenly(
     for move in moves:
         assert sorted(Counter(TWO_ZONES[broker] for broker in move.after).values()) == [1, 2]
     assert "Partitions may have more replicas than there are racks" in (run.folder / json_files.REPORT).read_text()
+
+
+def test_a_run_brings_a_topic_into_the_pool_of_the_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = SimulatedRun(tmp_path, SimulatedCluster(monkeypatch, TOPICS), monkeypatch)
+    topic, *others = TOPICS
+    pool = f"broker_pools: [{{topics: [{topic}], brokers: [3, 4"
+    run.policy_file.write_text(f"{POLICY}{pool}, 77]}}]\n")
+    with pytest.raises(AirflowFailException, match="broker_pools of the policy names broker 77, which does not exist"):
+        run.plan(candidates=["balanced"])
+    run.policy_file.write_text(f"{POLICY}{pool}]}}]\n")
+    run.plan(candidates=["balanced"])
+    assert f"only brokers 3, 4 may hold topics {topic}" in (run.folder / json_files.REPORT).read_text()
+    run.approve("balanced", RATE)
+    run.hold()
+    run.reassign()
+    assert run.finish()["passed"] is True
+    assert {broker for replicas in run.cluster.replicas(topic).values() for broker in replicas} == {3, 4}
+    for other in others:
+        assert not {3, 4} & {broker for replicas in run.cluster.replicas(other).values() for broker in replicas}

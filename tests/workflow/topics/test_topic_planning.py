@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,14 @@ from support.kafka.small_clusters import partition, view
 KEY = "min.insync.replicas"
 
 
-def planned(folder: Path, lists: list[list[int]], least: dict[int, str], **asked: object) -> PlannedTopic | None:
+def planned(
+    folder: Path,
+    lists: list[list[int]],
+    least: dict[int, str],
+    *,
+    pools: Sequence[Mapping[str, object]] = (),
+    **asked: object,
+) -> PlannedTopic | None:
     """What altering topic `orders` of these lists gives; `least` is each broker's own min.insync.replicas."""
     cluster = TopicCluster(
         view=view(
@@ -37,7 +45,7 @@ def planned(folder: Path, lists: list[list[int]], least: dict[int, str], **asked
         disks=BrokerDisks({}, {}),
     )
     connection = ClusterConnection("kafka_test", ZooKeeperConnection("zk:2181"), KafkaConnection("b:9092"))
-    policy = Policy.from_mapping({"approvers": ["uma"]}, "test")
+    policy = Policy.from_mapping({"approvers": ["uma"], "broker_pools": list(pools)}, "test")
     request = TopicRequest.from_params({"action": "alter", "topic": "orders", **asked})
     return plan_change(request, cluster, connection, policy, folder)
 
@@ -56,3 +64,17 @@ def test_an_expansion_of_a_topic_below_the_highest_min_insync_replicas_of_a_brok
     found = planned(tmp_path, [[1]], dict.fromkeys((1, 2, 3), "1"), partitions=2, assignment="kafka")
     assert found is not None
     assert not any(KEY in note for note in found.notes)
+
+
+@pytest.mark.parametrize("assignment", ["kafka", "room"])
+def test_new_partitions_go_to_the_brokers_of_the_topics_pool(tmp_path: Path, assignment: str) -> None:
+    (tmp_path / "snapshot").mkdir()  # as the run's folder makes it
+    pools = [{"topics": ["ord*"], "brokers": [2, 3]}]
+    least = dict.fromkeys((1, 2, 3), "1")
+    found = planned(tmp_path, [[2, 3]], least, pools=pools, partitions=6, assignment=assignment)
+    assert found is not None
+    assert [set(replicas) for replicas in found.change.new_partitions.values()] == [{2, 3}] * 5
+    rest = [{"topics": ["audit"], "brokers": [2]}]
+    found = planned(tmp_path, [[1, 3]], least, pools=rest, partitions=6, assignment=assignment)
+    assert found is not None
+    assert [set(replicas) for replicas in found.change.new_partitions.values()] == [{1, 3}] * 5

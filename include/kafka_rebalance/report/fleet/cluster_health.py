@@ -222,7 +222,7 @@ def _of_check(cluster: Cluster, places: Places) -> Iterator[Reason]:
         if check.imbalance > check.limit:
             words = check.skew_words
         elif not check.rack_violations and check.outside_pools:
-            words = f"{format_count(check.outside_pools, 'replica', 'replicas')} outside their pools"
+            words = format_count(check.outside_pools, "replica outside its pool", "replicas outside their pools")
         is_said_why = check.proposes_nothing and cluster.open_run is None  # to start one by hand may not help
         remedy = None if is_said_why else _remedy(cluster, places)
         yield Reason(Why.PAST_LIMIT, words, remedy, check.limit - check.imbalance)

@@ -212,6 +212,11 @@ def test_a_rack_violation_is_past_any_limit() -> None:
     assert row(past_limit(0.1, rack_violations=3)).words == "3 rack violations"
 
 
+def test_a_replica_outside_its_pool_is_past_any_limit() -> None:
+    assert row(past_limit(0.1, outside_pools=1)).words == "1 replica outside its pool"
+    assert row(past_limit(0.1, outside_pools=2, rack_violations=3)).words == "3 rack violations"
+
+
 def test_what_cannot_be_read_is_not_called_missing() -> None:
     assert [reason.why for reason in reasons_of(ILL[Why.UNREAD], PLACES)] == [Why.UNREAD]
 

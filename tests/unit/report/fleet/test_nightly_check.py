@@ -21,6 +21,11 @@ def words(fullest: dict[str, Any] | None, first: tuple[int, float] | None, known
     return check.fullest_words, check.until_full_words
 
 
+def test_replicas_outside_their_pools_are_past_the_limit() -> None:
+    assert read_check(OF_0_1_0).past_limit is False
+    assert read_check({**OF_0_1_0, "outside_pools": 1}).past_limit is True
+
+
 @pytest.mark.parametrize(
     ("first", "known", "said"),
     [
