@@ -1,9 +1,9 @@
 """Thirty nights of one cluster, on paper: `make bench-month` writes them into docs/benchmarks.md.
 
-Its data grows and shrinks, topics arrive, a broker is lost, and later an empty one comes. Disks are large enough for all
-of that: on full disks no plan could move anything. Each night the product's own
-rules say whether a rebalance is needed and which job it is. The recommended plan is taken, and all its moves are done
-before the next night. The cluster is simulated; nothing is copied.
+Its data grows and shrinks, topics arrive, a broker is lost, and later an empty one comes. Disks are large enough for
+all of that: on full disks no plan could move anything. Each night the product's own rules say whether a rebalance is
+needed and which job it is. The recommended plan is taken, and all its moves are done before the next night. The cluster
+is simulated; nothing is copied.
 """
 
 from __future__ import annotations
