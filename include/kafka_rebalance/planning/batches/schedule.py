@@ -7,7 +7,7 @@ A batch lasts as long as its busiest broker. So it gets the moves that fit besid
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -105,26 +105,24 @@ def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, 
         work = Work(sizes, settings.partitions_per_batch)
         return filled_batches(settings, transfers, found, ranks, work, way, aim)
 
-    def in_turn(early_first: bool) -> Ints:
-        return one_after_another(settings, transfers, moves, ranks, sizes, early_first=early_first)
+    def in_turn() -> Ints:
+        return one_after_another(settings, transfers, moves, ranks, sizes)
 
     few = len(moves) <= _MANY
     found = pieces(settings, transfers, moves, ranks) if few else []
-    ways = [partial(all_at_once, way) for way in _WAYS] if few else []
+    ways: list[Callable[[], Ints]] = [partial(all_at_once, way) for way in _WAYS] if few else []
     best, least = moves, math.inf
-    for way in (*ways, partial(in_turn, True)):
+    for way in (*ways, in_turn):
         batch = way()
         lasts = _busiest_bytes(transfers, batch)
         if lasts < least:
             best, least = batch, lasts
         if least <= _NEAR * bound:
             return best[moves]
-    if least > _EARLY_WORTH * bound and (ranks[moves] < ORDINARY).any():
-        for way in ([partial(all_at_once, _EARLY_SPREAD)] if few else []) + [partial(in_turn, False)]:
-            batch = way()
-            lasts = _busiest_bytes(transfers, batch)
-            if lasts * _EARLY_WORTH < least:
-                best, least = batch, lasts * _EARLY_WORTH
+    if few and least > _EARLY_WORTH * bound and (ranks[moves] < ORDINARY).any():
+        batch = all_at_once(_EARLY_SPREAD)
+        if _busiest_bytes(transfers, batch) * _EARLY_WORTH < least:
+            best = batch
     return levelled(settings, transfers, moves, best, ranks, sizes)[moves]
 
 
