@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("sizes", nargs="+", choices=SIZES)
     parser.add_argument("--only", nargs="+", default=SCENARIOS, choices=SCENARIOS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
-    parser.add_argument("--partitions", type=int, default=Settings().partitions_per_batch, help="in a batch at most")
+    parser.add_argument("--partitions", type=int, help="in a batch at most")
     asked = parser.parse_args(arguments)
     print("| cluster | ε | partitions a batch | batches | makespan ÷ bound | no batches below |")
     print("|---|---:|---:|---:|---:|---:|")
@@ -32,11 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if case.scenario not in asked.only:
                 continue
             out = Path(scratch) / f"{case.snapshot.name}-{case.tolerance}"
-            planned(case, out, partitions_per_batch=asked.partitions)
+            brokers = SIZES[case.size].brokers
+            partitions = Settings(partitions_per_batch=asked.partitions or 0).for_brokers(brokers).partitions_per_batch
+            planned(case, out, partitions_per_batch=partitions)
             cluster, moves = read_cluster(case.snapshot), read_moves(out, CANDIDATE)
-            least = least_makespan_ratio(cluster, moves, asked.partitions)
+            least = least_makespan_ratio(cluster, moves, partitions, Settings().copies_per_broker)
             print(
-                f"| {case.size} {case.scenario} | {case.tolerance:.0%} | {asked.partitions} | {max(moves.batch)} | "
+                f"| {case.size} {case.scenario} | {case.tolerance:.0%} | {partitions} | {max(moves.batch)} | "
                 f"{makespan_ratio(cluster, moves):.3f} | {least:.3f} |",
                 flush=True,
             )

@@ -93,6 +93,7 @@ def make_cluster(size: Size, scenario: str, seed: int) -> Cluster:
     partitions = [
         {
             "topic": f"topic-{number:05d}",
+            "topic_id": f"{number:022d}",  # Kafka 2.8 and later
             "partition": partition,
             "replicas": [FIRST_BROKER + broker for broker in held if broker >= 0],
             "size_bytes": stored,

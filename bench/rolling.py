@@ -29,16 +29,14 @@ BYTES_PER_SECOND, LOOK_SECONDS = 100_000_000, 15
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    default = Settings()
     parser = argparse.ArgumentParser(prog="python -m bench.rolling", description=__doc__.splitlines()[0])
     parser.add_argument("sizes", nargs="+", choices=SIZES)
     parser.add_argument("--only", nargs="+", default=[], metavar="SCENARIO", help="such as add or drain")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
-    parser.add_argument("--partitions", type=int, default=default.partitions_per_batch, help="in flight at most")
+    parser.add_argument("--partitions", type=int, default=0, help="in flight at most")
     parser.add_argument("--plans", type=Path, metavar="FOLDER", help="keep the plans here, and make only those missing")
     parser.add_argument("--print-only", action="store_true", help="leave docs/ as it is")
     asked = parser.parse_args(arguments)
-    limits = Limits(default.copies_per_broker, asked.partitions, default.leader_changes_per_batch)
     lines = [
         "",
         "| cluster | ε | moves | looks | batches ÷ bound | rolling ÷ bound | requests |",
@@ -55,6 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             plan = read_candidate(out, CANDIDATE)
             batches = makespan_ratio(read_cluster(case.snapshot), read_moves(out, CANDIDATE))
             looks = max(1, round(busiest_bytes(plan.moves) / BYTES_PER_SECOND / LOOK_SECONDS))
+            settings = Settings(partitions_per_batch=asked.partitions).for_brokers(SIZES[case.size].brokers)
+            limits = Limits(
+                settings.copies_per_broker, settings.partitions_per_batch, settings.leader_changes_per_batch
+            )
             run = roll(plan.moves, limits, looks=looks)
             lines.append(
                 f"| {case.size} {case.scenario} | {case.tolerance:.0%} | {len(plan.moves):,} | {looks:,} | "

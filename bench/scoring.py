@@ -268,13 +268,14 @@ def makespan_ratio(cluster: Cluster, moves: Moves) -> float:
     return float(traffic.max(axis=1).sum()) / bound if bound else 1.0
 
 
-def least_makespan_ratio(cluster: Cluster, moves: Moves, partitions: int) -> float:
-    """What no batches of so many partitions can stay below, over the least time of any order; 1 without copies.
+def least_makespan_ratio(cluster: Cluster, moves: Moves, partitions: int, copies: int) -> float:
+    """What no batches can stay below, over the least time of any order; 1 without copies.
 
-    Partitions in order of the bytes that their busiest broker copies: the longest n batches last at least as long as
-    number 1, 1 + `partitions`, … of them together, and bring a group of brokers at most its n x `partitions` largest
-    parts. The rest takes the group at least its mean. That holds for every n and every group; here it is each share of
-    the busiest receivers and of the busiest senders.
+    A batch has at most so many partitions, and a broker receives or sends at most so many copies in it. Partitions in
+    order of the bytes that their busiest broker copies: the longest n batches last at least as long as number 1,
+    1 + `partitions`, … of them together. They bring a group of brokers at most its n x `partitions` largest parts, and
+    each broker at most its n x `copies` largest. The rest takes the group at least its mean. That holds for every n and
+    every group; here it is each broker, and each share of the busiest receivers and of the busiest senders.
     """
     brokers, parts = len(cluster.racks), _copied(cluster, moves)
     move, end, size = (np.array(column) for column in zip(*parts, strict=True)) if parts else (np.zeros(0, int),) * 3
@@ -287,13 +288,21 @@ def least_makespan_ratio(cluster: Cluster, moves: Moves, partitions: int) -> flo
     longest = np.sort(longest)[::-1]
     lasts = np.concatenate([[0.0], np.cumsum(longest[::partitions])])
     taken = np.minimum(np.arange(len(lasts)) * partitions, len(longest))
+    order = np.lexsort((-size, end))
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.arange(len(order)) - np.searchsorted(end[order], end[order])
+    earliest = number // copies  # [part] so many batches the broker needs for its larger parts
     least = bound
+    for batches in range(1, min(4, len(lasts))):
+        rest = total - np.bincount(end, size * (earliest < batches), 2 * brokers)
+        least = max(least, float(lasts[batches] + rest.max()))
     for way in (np.arange(brokers), np.arange(brokers, 2 * brokers)):
         busiest = way[np.argsort(-total[way], kind="stable")]
         for count in sorted({max(1, round(brokers * 0.9**step)) for step in range(70)}):
             theirs = np.isin(end, busiest[:count])
             of_moves = np.sort(np.bincount(move[theirs], size[theirs], len(longest)))[::-1]
-            brought = np.concatenate([[0.0], np.cumsum(of_moves)])[taken]
+            by_copies = np.bincount(earliest[theirs], size[theirs], len(lasts)).cumsum()[: len(lasts) - 1]
+            brought = np.minimum(np.cumsum([0.0, *of_moves])[taken], np.concatenate([[0.0], by_copies]))
             least = max(least, float((lasts + (of_moves.sum() - brought) / count).max()))
     return least / bound
 

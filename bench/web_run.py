@@ -62,7 +62,7 @@ class LargeRun:
         made = make_cluster(SIZE, "add", seed=1)
         digest = write_snapshot(snapshot, made.brokers, made.partitions)
         policy = Policy.from_mapping(POLICY, CONNECTION)
-        settings = policy.tighten(Settings(), cluster_bytes=_bytes(made))
+        settings = policy.tighten(Settings(), cluster_bytes=_bytes(made), brokers=3)
         json_files.write_json(self.folder, json_files.NONCE, {"nonce": NONCE})
         json_files.write_json(self.folder, json_files.SNAPSHOT, self._snapshot(made, policy, settings, digest))
         problem = prepare(snapshot, settings)

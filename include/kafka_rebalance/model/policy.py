@@ -13,6 +13,7 @@ from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.settings import (
     FEWEST_BYTES,
+    LEAST_PARTITIONS_PER_BATCH,
     LESS_EVEN_PLANS,
     OFFER,
     PREFERENCES,
@@ -27,6 +28,7 @@ from kafka_rebalance.model.settings import (
     integer,
     number_reader,
     one_of,
+    partitions_per_batch,
     plain_values,
     read_values,
 )
@@ -57,7 +59,7 @@ class Policy:
     max_bytes_share: float = 0.10  # that one run may copy, of the bytes that the cluster holds
     max_bytes: int = 2 * TIB  # that one run may copy; the smaller limit counts
     leader_changes_per_batch: int = 1000  # at most
-    partitions_per_batch: int = 250  # at most
+    partitions_per_batch: int = 0  # at most; 0: as many as there are brokers, and at least 250
     copies_per_broker: int = 10  # replicas that one broker sends or receives at once, at most
     partitions_per_topic: int = 1000  # `kafka_topics` creates no larger topic
     replicas_per_broker: int = 4000  # `kafka_topics` adds no replica to a broker with this many
@@ -109,20 +111,22 @@ class Policy:
         raise PolicyError(f"{where}: {'; '.join(sorted(problems))}. {_UNTOUCHED}")
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain JSON values: what `digest` is computed from. What the policy leaves open is not among them, so that a
+        """Plain JSON values, from which `digest` is computed. What the policy leaves open is not among them, so that a
         new key of that kind changes no digest.
         """
         return {key: value for key, value in plain_values(self).items() if value is not None}
 
     @property
     def digest(self) -> str:
-        return digest_of(self.to_mapping())
+        # A policy that leaves this open keeps the digest that it had while the default was the same for all clusters.
+        most = self.partitions_per_batch or LEAST_PARTITIONS_PER_BATCH
+        return digest_of(self.to_mapping() | {"partitions_per_batch": most})
 
-    def tighten(self, asked: Settings, *, cluster_bytes: int, internal_topics: bool = False) -> Settings:
+    def tighten(self, asked: Settings, *, cluster_bytes: int, brokers: int, internal_topics: bool = False) -> Settings:
         """The settings of a run: of the request and the policy, the tighter value of each.
 
-        `cluster_bytes` is what all replicas hold together. Raises PolicyError if the policy forbids the throttle, a
-        broker or the internal topics of the request.
+        `cluster_bytes` is what all replicas hold together, `brokers` the number of brokers. Raises PolicyError if the
+        policy forbids the throttle, a broker or the internal topics of the request.
         """
         throttle = asked.throttle_bytes_per_second or self.max_throttle_bytes_per_second
         problem = self.throttle_problem(throttle)
@@ -136,7 +140,7 @@ class Policy:
             problems.append("the policy does not allow internal topics")
         if problems:
             raise PolicyError(f"The request goes beyond the policy: {'; '.join(problems)}. {_UNTOUCHED}")
-        limit = self.bytes_limit(cluster_bytes)
+        limit, most = self.bytes_limit(cluster_bytes), self.partitions_limit(brokers)
         return dataclasses.replace(
             self.with_rules(asked),
             max_bytes=limit if asked.max_bytes is None else min(limit, asked.max_bytes),
@@ -148,7 +152,7 @@ class Policy:
             even_at_worst_hour=asked.even_at_worst_hour or bool(self.even_at_worst_hour),
             copies_within_racks=asked.copies_within_racks or bool(self.copies_within_racks),
             copies_per_broker=min(asked.copies_per_broker, self.copies_per_broker),
-            partitions_per_batch=min(asked.partitions_per_batch, self.partitions_per_batch),
+            partitions_per_batch=min(asked.partitions_per_batch or most, most),
             leader_changes_per_batch=min(asked.leader_changes_per_batch, self.leader_changes_per_batch),
             prefer=FEWEST_BYTES if FEWEST_BYTES in (asked.prefer, self.prefer) else TOLERANCE,
             less_even_plan=REFUSE if REFUSE in (asked.less_even_plan, self.less_even_plan) else OFFER,
@@ -163,6 +167,10 @@ class Policy:
             broker_pools=self.broker_pools or (),
             more_replicas_than_racks=bool(self.more_replicas_than_racks),
         )
+
+    def partitions_limit(self, brokers: int) -> int:
+        """The partitions that one batch may have in a cluster of so many brokers."""
+        return self.partitions_per_batch or partitions_per_batch(brokers)
 
     def bytes_limit(self, cluster_bytes: int) -> int:
         """What one run may copy at most. `cluster_bytes` is what all replicas hold together."""
@@ -222,7 +230,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "max_bytes_share": _fraction,
     "max_bytes": integer(1),
     "leader_changes_per_batch": integer(1),
-    "partitions_per_batch": integer(1),
+    "partitions_per_batch": integer(0),
     "copies_per_broker": integer(1),
     "partitions_per_topic": integer(1),
     "replicas_per_broker": integer(1),

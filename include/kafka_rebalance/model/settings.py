@@ -26,6 +26,8 @@ _PAST = (("trials", 1),)  # of earlier versions, which documents still have, wit
 
 _LARGEST_LONG = 2**63 - 1  # Kafka's rates and sizes are Java's longs, and so are the planner's arrays
 
+LEAST_PARTITIONS_PER_BATCH = 250  # of the limit if nobody gives one; earlier versions had it for clusters of any size
+
 JOBS = ("balance", "leaders", "elect", "drain", "replace", "replication_factor", "relieve", "repair_racks")
 LEADERS_ALONE = ("leaders", "elect")  # of the jobs, those that copy nothing
 # The planner searches these candidates itself. It offers `optimal` if the cluster is small enough to be solved exactly.
@@ -81,7 +83,7 @@ class Settings:
     less_even_plan: str = OFFER  # offer or refuse a given plan that ends less even than the cluster is
     plan: str | None = None  # in kafka-reassign-partitions' JSON; it is scored beside our own candidates
     copies_per_broker: int = 10  # replicas that one broker sends or receives at once
-    partitions_per_batch: int = 250  # at most
+    partitions_per_batch: int = 0  # at most; 0: as many as there are brokers, and at least 250
     leader_changes_per_batch: int = 1000  # at most
     throttle_bytes_per_second: int | None = None  # of each broker; None in a run: the most that the policy allows
     disk_headroom: float = 0.10  # share of a disk that stays free while both copies exist
@@ -108,6 +110,11 @@ class Settings:
         values = plain_values(self) | {"replace": {str(old): new for old, new in sorted(self.replace.items())}}
         return {key: value for key, value in values.items() if value or key not in _LEFT_OUT_WHEN_OPEN}
 
+    def for_brokers(self, brokers: int) -> Self:
+        """The settings for a cluster of so many brokers: none is left to the number of brokers."""
+        most = self.partitions_per_batch or partitions_per_batch(brokers)
+        return dataclasses.replace(self, partitions_per_batch=most)
+
     def selects(self, topic: str) -> bool:
         """Whether this topic may change: a glob of `topics_in` matches it, and none of `topics_out`."""
         return matches(topic, self.topics_in) and not matches(topic, self.topics_out)
@@ -121,6 +128,11 @@ class Settings:
     def receivers_setting(self) -> str | None:
         """The setting that says which brokers alone receive replicas; None if there is none."""
         return "brokers_in" if self.brokers_in else "new_brokers_only" if self.new_brokers_only else None
+
+
+def partitions_per_batch(brokers: int) -> int:
+    """The limit if nobody gives one: then each broker of a large cluster has one partition in motion on average."""
+    return max(LEAST_PARTITIONS_PER_BATCH, brokers)
 
 
 def matches(topic: str, globs: Iterable[str]) -> bool:
@@ -362,7 +374,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "less_even_plan": one_of(LESS_EVEN_PLANS),
     "plan": _optional(_plan),
     "copies_per_broker": integer(1),
-    "partitions_per_batch": integer(1),
+    "partitions_per_batch": integer(0),
     "leader_changes_per_batch": integer(1),
     "throttle_bytes_per_second": _optional(integer(1)),
     "disk_headroom": number_reader("from 0 to below 1", lambda share: 0 <= share < 1),

@@ -26,7 +26,7 @@ def policy() -> Policy:
 def snapshot(**changes: Any) -> dict[str, Any]:
     """Six brokers in three racks, 480 partitions, 3.2 TiB."""
     cluster_bytes = 3300 * GIB
-    settings = policy().tighten(Settings(), cluster_bytes=cluster_bytes)
+    settings = policy().tighten(Settings(), cluster_bytes=cluster_bytes, brokers=3)
     return {
         "format_version": FORMAT_VERSION,
         "connection_id": "orders-prod",

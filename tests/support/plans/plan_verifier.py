@@ -21,6 +21,7 @@ NOT_SEARCHED = ("given", "as_kafka")  # they promise the limits, and nothing of 
 
 def verify(plan: DescribedCandidate, snapshot_digest: str, brokers: Rows, partitions: Rows, settings: Settings) -> None:
     """Fails with the partition and the rule that the plan breaks."""
+    settings = settings.for_brokers(len(brokers))
     candidate = plan.candidate
     rows = {(row["topic"], row["partition"]): row for row in partitions}
     assert len({move.topic_partition for move in candidate.moves}) == len(candidate.moves), "one move a partition"

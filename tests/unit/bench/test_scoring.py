@@ -146,10 +146,21 @@ def test_few_places_keep_every_plan_from_the_bound(tmp_path: Path) -> None:
     cluster = written(tmp_path, partitions, dict.fromkeys(range(1, 7), "a"))
     given = moves((0, [1], [5], 1), *((1 + n, [2], [6], 1 + n) for n in range(10)))
     assert makespan_ratio(cluster, given) == pytest.approx(1.9)
-    assert least_makespan_ratio(cluster, given, 2) == pytest.approx(1.5)  # six batches, the first with the large one
-    assert least_makespan_ratio(cluster, given, 8) == pytest.approx(1.15)
-    assert least_makespan_ratio(cluster, given, 11) == 1
-    assert least_makespan_ratio(cluster, moves(), 2) == 1
+    assert least_makespan_ratio(cluster, given, 2, 99) == pytest.approx(
+        1.5
+    )  # six batches, the first with the large one
+    assert least_makespan_ratio(cluster, given, 8, 99) == pytest.approx(1.15)
+    assert least_makespan_ratio(cluster, given, 11, 99) == 1
+    assert least_makespan_ratio(cluster, moves(), 2, 99) == 1
+
+
+def test_few_copies_at_once_keep_every_plan_from_the_bound(tmp_path: Path) -> None:
+    """Broker 6 receives 100 twice at most while broker 5 receives 1,000."""
+    partitions = rows([[1]], size=1000) + [row | {"partition": 1 + n} for n, row in enumerate(rows([[2]] * 10))]
+    cluster = written(tmp_path, partitions, dict.fromkeys(range(1, 7), "a"))
+    given = moves((0, [1], [5], 1), *((1 + n, [2], [6], 1 + n) for n in range(10)))
+    assert least_makespan_ratio(cluster, given, 4, 2) == pytest.approx(1.8)
+    assert least_makespan_ratio(cluster, given, 4, 5) == pytest.approx(1.5)
 
 
 def test_the_planner_s_own_figures_are_those_of_the_judge(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert p.max_bytes_share == 0.10
     assert p.max_bytes == 2 * TIB
     assert p.copies_per_broker == 10
-    assert p.partitions_per_batch == 250
+    assert (p.partitions_per_batch, p.partitions_limit(249), p.partitions_limit(1000)) == (0, 250, 1000)
     assert not p.requester_may_approve
     assert not p.internal_topics
 
@@ -67,7 +67,7 @@ def test_a_file_that_is_no_mapping_is_refused(given_: Any) -> None:
         *[("growth_limit", value, "from 0 to 100") for value in (-0.1, 101, True, "1", float("nan"))],
         ("partitions_per_topic", 0, "at least 1"),
         ("replicas_per_broker", "many", "at least 1"),
-        ("partitions_per_batch", None, "at least 1"),
+        ("partitions_per_batch", None, "at least 0"),
         ("topics_out", "x", "list of topic globs"),
         ("topics_out", [""], "list of topic globs"),
         ("brokers_out", [1.0], "list of broker ids"),
@@ -200,7 +200,7 @@ def test_a_run_does_it_if_the_request_or_the_policy_asks_for_it(key: str) -> Non
 
 def tightened(asked: Any = None, *, cluster_bytes: Any = 1000, internal_topics: Any = False, **limits: Any) -> Any:
     settings = Settings.from_mapping(asked or {})
-    return policy(**limits).tighten(settings, cluster_bytes=cluster_bytes, internal_topics=internal_topics)
+    return policy(**limits).tighten(settings, cluster_bytes=cluster_bytes, brokers=3, internal_topics=internal_topics)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,9 @@ def test_a_request_beyond_the_policy_is_refused(asked: Any, limits: Any, interna
 
 def test_internal_topics_may_be_ticked_where_the_policy_allows_it() -> None:
     allowing = policy(internal_topics=True)
-    assert allowing.tighten(Settings(), cluster_bytes=1, internal_topics=True).policy_digest == allowing.digest
+    assert (
+        allowing.tighten(Settings(), cluster_bytes=1, brokers=3, internal_topics=True).policy_digest == allowing.digest
+    )
 
 
 @given(

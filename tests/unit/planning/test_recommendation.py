@@ -241,5 +241,8 @@ def test_reordered_lists_are_not_recommended_where_the_job_is_done_already() -> 
 def test_either_policy_or_params_may_prefer_the_fewest_bytes(where: str) -> None:
     given = {"approvers": ["anna"]} | ({"prefer": "fewest_bytes"} if where == "policy" else {})
     asked = Settings.from_mapping({"prefer": "fewest_bytes"} if where == "params" else {})
-    assert Policy.from_mapping(given, "p.yaml").tighten(asked, cluster_bytes=1).prefer == "fewest_bytes"
-    assert Policy.from_mapping({"approvers": ["anna"]}, "p").tighten(Settings(), cluster_bytes=1).prefer == "tolerance"
+    assert Policy.from_mapping(given, "p.yaml").tighten(asked, cluster_bytes=1, brokers=3).prefer == "fewest_bytes"
+    assert (
+        Policy.from_mapping({"approvers": ["anna"]}, "p").tighten(Settings(), cluster_bytes=1, brokers=3).prefer
+        == "tolerance"
+    )

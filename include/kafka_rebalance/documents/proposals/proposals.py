@@ -26,6 +26,7 @@ from kafka_rebalance.documents.proposals.candidate_figures import (
 )
 from kafka_rebalance.documents.proposals.log_dir_peaks import LogDirPeaks
 from kafka_rebalance.documents.proposals.recommendation import Recommendation
+from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH
 
 NOT_ESTIMATED = FurtherRuns(0, 0)
 
@@ -67,6 +68,7 @@ class ProposedCandidate:
     stays_behind: tuple[StaysBehind, ...] | None = omitted()
     since_last: SinceLast | None = omitted()  # None: the last proposal did not have this candidate, or there was none
     evenness_by_bytes: tuple[CutPlan, ...] = omitted(())  # of `balanced`, from now to the whole plan
+    controller_bytes_allowed: int = omitted(CONTROLLER_BYTES_PER_BATCH)  # older runs, and controllers below 2.8
     is_proven: bool = omitted(False)  # that no plan of its kind copies 0.1 % fewer bytes
 
 

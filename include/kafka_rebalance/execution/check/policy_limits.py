@@ -31,7 +31,7 @@ def check_within_policy(
     moves = [move for batch in batches for move in batch.moves]
     problems = [
         *_too_many_bytes(moves, policy, sizes, cluster_bytes),
-        *(problem for batch in batches for problem in _too_large(batch, policy)),
+        *(problem for batch in batches for problem in _too_large(batch, policy, len(racks))),
         *_kept_out(moves, policy, racks),
     ]
     throttle = policy.throttle_problem(throttle_bytes_per_second)
@@ -58,7 +58,7 @@ def _too_many_bytes(
         yield f"{total} bytes to copy are more than {limit} (max_bytes, max_bytes_share)"
 
 
-def _too_large(batch: Batch, policy: Policy) -> Iterator[str]:
+def _too_large(batch: Batch, policy: Policy, brokers: int) -> Iterator[str]:
     leads = sum(move.changes_leader for move in batch.moves)
     sent, received = Counter[int](), Counter[int]()
     for move in batch.moves:
@@ -67,7 +67,7 @@ def _too_large(batch: Batch, policy: Policy) -> Iterator[str]:
         sent[move.source] += min(len(move.added), policy.copies_per_broker)
     broker, copies = max([*received.items(), *sent.items()], key=lambda item: item[1], default=(0, 0))
     for name, found, limit in (
-        ("partitions_per_batch", len(batch.moves), policy.partitions_per_batch),
+        ("partitions_per_batch", len(batch.moves), policy.partitions_limit(brokers)),
         ("leader_changes_per_batch", leads, policy.leader_changes_per_batch),
         (f"copies_per_broker, on broker {broker}", copies, policy.copies_per_broker),
     ):

@@ -15,7 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH, JUTE_MAXBUFFER_BYTES
+from kafka_rebalance.kafka.znode_limits import (
+    CONTROLLER_BYTES_PER_BATCH,
+    CONTROLLER_BYTES_PER_BATCH_FROM_2_8,
+    JUTE_MAXBUFFER_BYTES,
+)
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem
 from kafka_rebalance.planning.problem.moved_lists import moved_lists
@@ -32,12 +36,15 @@ _REQUEST_ENTRY = len('{"topic":"","partition":,"replicas":[]},')
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rewrites:
-    """The sizes of the znodes that the controller rewrites for moves. All are [move]; all but `topic` are bytes."""
+    """The sizes of the znodes that the controller rewrites for moves. All but `most` are [move]."""
 
     topic: Ints  # index into the problem's topics
-    topic_bytes: Ints  # the topic's znode without moves, each list at its longer size of before and after
+    topic_bytes: (
+        Ints  # bytes, as all that follow: the znode without moves, each list at its longer size of before and after
+    )
     growth: Ints  # extra bytes while this partition moves: union list, added and removed (2.4+)
     request: Ints  # the partition's entry in the reassignment znode
+    most: int  # bytes that it may rewrite for one batch
 
     @property
     def alone(self) -> Ints:
@@ -72,7 +79,13 @@ def rewrites(problem: Problem, moves: Sequence[Move]) -> Rewrites:
         np.where(elects, 0, (_topic_bytes(problem) + _summed(topic, longer, len(problem.topics)))[topic]),
         np.where((new | gone).any(axis=1), growth, 0),
         np.where(elects, 0, _REQUEST_ENTRY + name[topic] + key + after),
+        controller_bytes_allowed(problem),
     )
+
+
+def controller_bytes_allowed(problem: Problem) -> int:
+    """What the controller may rewrite for one batch. One that gives topics ids needs a sixth of the time."""
+    return CONTROLLER_BYTES_PER_BATCH_FROM_2_8 if problem.has_topic_ids else CONTROLLER_BYTES_PER_BATCH
 
 
 def _digits(numbers: Ints) -> Ints:
@@ -128,10 +141,10 @@ def bearable(sizes: Rewrites, moves: Ints) -> bool:
     """Whether these moves may be one batch. A single move always may."""
     if len(moves) < 2:
         return True
-    some = Rewrites(sizes.topic[moves], sizes.topic_bytes[moves], sizes.growth[moves], sizes.request[moves])
+    some = Rewrites(sizes.topic[moves], sizes.topic_bytes[moves], sizes.growth[moves], sizes.request[moves], sizes.most)
     longest = some.topic_bytes + np.bincount(some.topic, some.growth)[some.topic]
     cost = int(bytes_by_batch(some, np.zeros(len(moves), dtype=np.int64))[0])
-    return bool(longest.max() <= ZNODE_BYTES) and cost <= CONTROLLER_BYTES_PER_BATCH
+    return bool(longest.max() <= ZNODE_BYTES) and cost <= sizes.most
 
 
 class Work:
@@ -146,7 +159,8 @@ class Work:
         largest = int((sizes.topic_bytes + most * sizes.growth).max(initial=0))
         request = _REQUEST_FRAME + most * int(sizes.request.max(initial=0))
         # In most clusters, topics are so small that no batch comes near a limit. Then there is nothing to add up.
-        self.matters = largest > ZNODE_BYTES or most * (largest + request) > CONTROLLER_BYTES_PER_BATCH
+        self.matters = largest > ZNODE_BYTES or most * (largest + request) > sizes.most
+        self._most = sizes.most
         columns = sizes.topic, sizes.alone, sizes.growth, sizes.request
         self._sizes = list(zip(*(column.tolist() for column in columns), strict=True))
         # Each topic in each batch that has it. A topic has as many of these columns as it has moves.
@@ -172,7 +186,7 @@ class Work:
         after += self._rewritten
         batches, count, longer = self._in_batch[:, self._starts[topic] : self._ends[topic]]
         after[batches] += count * growth + longer
-        over: Bools = after > CONTROLLER_BYTES_PER_BATCH - alone - entry
+        over: Bools = after > self._most - alone - entry
         if self._longest[topic] > ZNODE_BYTES - alone:
             over[batches] |= longer > ZNODE_BYTES - alone
         if not self._partitions[-1]:
@@ -208,7 +222,7 @@ class OneBatch:
         """[move] False if the batch has no room for it, even if nothing else of its topic moves."""
         more = self.sizes.topic_bytes[moves] + self.sizes.growth[moves] + self._request
         more += (self._partitions + 1) * self.sizes.request[moves]
-        may: Bools = self._bytes + more <= CONTROLLER_BYTES_PER_BATCH
+        may: Bools = self._bytes + more <= self.sizes.most
         return may
 
     def added(self, move: int) -> bool:
@@ -218,7 +232,7 @@ class OneBatch:
         topic_bytes = int(self.sizes.topic_bytes[move]) + growth + longer
         # The topic once more, and each time longer by the growth; the same for the request.
         rewritten = self._bytes + topic_bytes + count * growth + self._request + entry + self._partitions * entry
-        if self._partitions and (rewritten > CONTROLLER_BYTES_PER_BATCH or topic_bytes > ZNODE_BYTES):
+        if self._partitions and (rewritten > self.sizes.most or topic_bytes > ZNODE_BYTES):
             return False
         self._bytes, self._partitions, self._request = rewritten, self._partitions + 1, self._request + entry
         self._topics[topic] = count + 1, longer + growth
@@ -229,4 +243,4 @@ def partitions_per_batch(sizes: Rewrites, moves: Sequence[int]) -> float:
     """How many of these moves fit in a batch, if all are as large as the mean: then n(t + nr) is the limit."""
     topic_bytes = float(sizes.topic_bytes[moves].mean())
     each = float((sizes.growth[moves] + sizes.request[moves]).mean())
-    return max(1.0, (math.sqrt(topic_bytes**2 + 4 * each * CONTROLLER_BYTES_PER_BATCH) - topic_bytes) / (2 * each))
+    return max(1.0, (math.sqrt(topic_bytes**2 + 4 * each * sizes.most) - topic_bytes) / (2 * each))

@@ -13,6 +13,7 @@ import numpy as np
 
 from kafka_rebalance.documents.proposals.candidate_figures import FurtherRuns, LessEven, MoveGroup, Range, Score
 from kafka_rebalance.documents.proposals.move_reason import MoveReason, encode_reasons
+from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH
 from kafka_rebalance.model.candidate import Candidate, Move, Status, candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import BALANCED
@@ -207,6 +208,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         | {"stays_behind": staying, "broker_loss": broker_loss(problem, final, leaders)}
         | {"evenness_by_bytes": by_bytes}
         | ({"since_last": since_last(problem.proposed[name], end)} if name in problem.proposed else {})
+        | ({"controller_bytes_allowed": sizes.most} if sizes.most > CONTROLLER_BYTES_PER_BATCH else {})
         | ({"is_proven": True} if found.is_proven else {}),
     )
 

@@ -89,6 +89,8 @@ class Problem:
     growth_bytes_per_day: Floats | None = None  # of one replica, by the ledger's samples; 0 if they are too few
     history: HistoryUsed | None = None  # what this problem has from the ledger's samples
     only_receivers: Bools | None = None  # [broker] `brokers_in` or `new_brokers_only`; None: no such limit
+    # Every topic has an id, which a controller of 2.8 or later has given it (KIP-516, KafkaController.processTopicIds).
+    has_topic_ids: bool = False
     left: Ints | None = (
         None  # [partition row, n] brokers to which it may not go back, -1 past the end; None: no such limit
     )

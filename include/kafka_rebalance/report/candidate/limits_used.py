@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
@@ -38,15 +37,16 @@ def limit_uses(
     for name, limit, used in (
         ("Replicas moved", settings.max_replicas, candidate.moved_replicas),
         ("Leader changes", settings.max_leader_changes, candidate.leader_changes),
-        ("Partitions in one batch", settings.partitions_per_batch, candidate.most_partitions_in_a_batch),
+        ("Partitions in one batch", settings.partitions_per_batch or None, candidate.most_partitions_in_a_batch),
         ("Leader changes in one batch", settings.leader_changes_per_batch, candidate.most_leader_changes_in_a_batch),
     ):
         if limit is not None:
             uses.append(LimitUse(name, format_count(limit), format_count(used), _share(used, limit)))
     if candidate.controller_bytes is not None:
-        allowed, used = f"{format_bytes(CONTROLLER_BYTES_PER_BATCH)}, fixed", candidate.controller_bytes
+        bearable, rewritten = candidate.controller_bytes_allowed, candidate.controller_bytes
         name = "Znodes that the controller rewrites for one batch"
-        uses.append(LimitUse(name, allowed, format_bytes(used), _share(used, CONTROLLER_BYTES_PER_BATCH)))
+        allowed, share = f"{format_bytes(bearable)}, fixed", _share(rewritten, bearable)
+        uses.append(LimitUse(name, allowed, format_bytes(rewritten), share))
     if policy is not None:
         limit, used = policy.copies_per_broker, settings.copies_per_broker
         name = "Copies at once on one broker"

@@ -87,11 +87,13 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
             "There is no policy file for %s, so the cluster is read-only: the run makes a plan and writes nothing",
             connection_id,
         )
-        settings = asked
+        settings = asked.for_brokers(len(taken.brokers))
     else:
         for missing in taken.missing_rights:
             log.warning("%s. The run makes a plan, and nobody is asked to approve it", missing)
-        settings = policy.tighten(asked, cluster_bytes=taken.cluster_bytes, internal_topics=internal)
+        settings = policy.tighten(
+            asked, cluster_bytes=taken.cluster_bytes, brokers=len(taken.brokers), internal_topics=internal
+        )
     # What goes wrong must not wait for the night, so a way back takes no windows.
     if policy is not None and window == Window() and not params.get("outside_windows") and not is_way_back(inputs.run):
         window = read_window({"recurring": policy.windows})
