@@ -45,16 +45,16 @@ def limit_uses(
     if candidate.controller_bytes is not None:
         bearable, rewritten = candidate.controller_bytes_allowed, candidate.controller_bytes
         name = "Znodes that the controller rewrites for one batch"
-        allowed, share = f"{format_bytes(bearable)}, fixed", _share(rewritten, bearable)
-        uses.append(LimitUse(name, allowed, format_bytes(rewritten), share))
+        allowed, part = f"{format_bytes(bearable)}, fixed", _share(rewritten, bearable)
+        uses.append(LimitUse(name, allowed, format_bytes(rewritten), part))
     if policy is not None:
         limit, used = policy.copies_per_broker, settings.copies_per_broker
         name = "Copies at once on one broker"
         uses.append(LimitUse(name, format_count(limit), format_count(used), _share(used, limit)))
         fastest = policy.max_throttle_bytes_per_second
         allowed = f"{format_rate(policy.min_throttle_bytes_per_second)} to {format_rate(fastest)}"
-        part = None if throttle is None else _share(throttle, fastest)
-        uses.append(LimitUse("Throttle of one broker", allowed, format_rate(throttle), part))
+        share_of_rate = None if throttle is None else _share(throttle, fastest)
+        uses.append(LimitUse("Throttle of one broker", allowed, format_rate(throttle), share_of_rate))
     return tuple(uses)
 
 
