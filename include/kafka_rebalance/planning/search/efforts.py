@@ -34,6 +34,10 @@ _SMALL_EFFORTS = (
     replace(_SMALL, costs=(1.0, 1.0), cost_power=0.8, slack=0.04),
 )
 _MIDDLE_REPLICAS = 200_000
+# Empty brokers need something of everything, so a second pass over these moves gains nothing.
+_EMPTY = Effort(costs=(1.0, 1.0))
+# Of a topic with half of all bytes, empty brokers may take small replicas, and run out of places for the others.
+_EMPTY_EFFORTS = (_EMPTY, replace(_EMPTY, keeps_places=True, in_need=True), replace(_EMPTY, crowds=True, in_need=True))
 # Few brokers are off by little, so whatever costs least of everything else changes the fewest lists.
 _NEAR = Effort(costs=(1.0, 1.0))
 _ENOUGH = 1.01  # of the bytes that disks alone ask for; a search for less is in vain
@@ -49,8 +53,11 @@ def best_of_trials(
     """
     full = _asked(frame, start)
     at_first = nearness(start, full)
+    enough = _enough(frame, start, full)
     best, best_key = start, (np.inf, 0)
     for number, effort in enumerate(_efforts(start)):
+        if effort.in_need and best.budget.bytes <= enough:
+            break
         rng = np.random.default_rng([*seed, number])
         found = _trial(frame, start, full, effort, rng, holds_leaders=holds_leaders)
         key = nearness(found, full)
@@ -90,9 +97,8 @@ def _efforts(start: Placement) -> Sequence[Effort]:
         return _SMALL_EFFORTS
     large = replicas > _MIDDLE_REPLICAS
     if (start.receivers & (start.count == 0)).any():
-        # Empty brokers need something of everything, so a second pass over these moves gains nothing. On a large
-        # cluster 64 replicas are as good as 200, in half the time.
-        return (Effort(costs=(1.0, 1.0), replicas=64) if large else Effort(costs=(1.0, 1.0)),)
+        # On a large cluster 64 replicas are as good as 200, in half the time.
+        return (replace(_EMPTY, replicas=64),) if large else _EMPTY_EFFORTS
     # On a larger cluster, several searches are hardly better than one that goes over its moves again.
     return (Effort() if large else Effort(replicas=400, rebuilds=6),)
 
@@ -135,7 +141,7 @@ def _trial(
     is_short = spend_on_the_worst(frame, placement, givers, effort, rng)
     if is_short and near is None:
         bands = search_bands(frame, placement, effort.slack)
-    enough = placement.budget.bytes + int(_ENOUGH * _asked_of_disks(placement, full) * frame.scale[DISK])
+    enough = _enough(frame, placement, full)
     greedy(placement, bands, givers, effort, rng)
     polish(placement, full, givers, effort, rng)
     take_back(placement, full)
@@ -147,8 +153,12 @@ def _trial(
     return found
 
 
-def _asked_of_disks(placement: Placement, bands: Bands) -> float:
-    """The disk load that brokers must give or take, whichever is more, to come into their bands."""
+def _enough(frame: Frame, placement: Placement, bands: Bands) -> int:
+    """Bytes at which a plan is good enough: what is copied already, what disks ask for, and a little.
+
+    Disks ask for what brokers must give or take to come into their bands, whichever is more.
+    """
     held: Floats = placement.loads[placement.evened, DISK]
     low, high = (values[placement.evened, DISK] for values in (bands.low, bands.high))
-    return float(max(np.maximum(0, held - high).sum(), np.maximum(0, low - held).sum()))
+    asked = max(np.maximum(0, held - high).sum(), np.maximum(0, low - held).sum())
+    return placement.budget.bytes + int(_ENOUGH * asked * frame.scale[DISK])

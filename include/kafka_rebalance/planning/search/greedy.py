@@ -37,6 +37,8 @@ class Effort:
     rebuilds: int = 0
     rebuilt: float = 0.4  # share of the brokers whose moves are searched anew
     crowds: bool = False  # whether topics may crowd one broker while they crowd others less
+    keeps_places: bool = False  # whether a replica costs at least the mean of its topic
+    in_need: bool = False  # whether it is only for plans that copy clearly more than disks ask for
 
 
 def greedy(placement: Placement, bands: Bands, givers: Bools, effort: Effort, rng: np.random.Generator) -> None:
@@ -44,12 +46,19 @@ def greedy(placement: Placement, bands: Bands, givers: Bools, effort: Effort, rn
 
     The gain is how much the squared distances of giver and taker to their bands fall (`Placement.changes`).
     """
+    costs = _costs(placement, effort)
     for group, receivers in placement.groups:
-        _greedy(placement, bands, givers & group, receivers, effort, rng)
+        _greedy(placement, bands, givers & group, receivers, costs, effort, rng)
 
 
 def _greedy(
-    placement: Placement, bands: Bands, givers: Bools, receivers: Ints, effort: Effort, rng: np.random.Generator
+    placement: Placement,
+    bands: Bands,
+    givers: Bools,
+    receivers: Ints,
+    costs: Floats,
+    effort: Effort,
+    rng: np.random.Generator,
 ) -> None:
     stuck = np.zeros(len(givers), dtype=np.int64)
     level = 0
@@ -72,11 +81,17 @@ def _greedy(
             targets = targets[rng.permutation(len(targets))[: effort.takers]]
         if not len(targets):
             return
-        stuck[_give(placement, bands, sources, targets, effort, rng)] += 1
+        stuck[_give(placement, bands, sources, targets, costs, effort, rng)] += 1
 
 
 def _give(
-    placement: Placement, bands: Bands, sources: Ints, targets: Ints, effort: Effort, rng: np.random.Generator
+    placement: Placement,
+    bands: Bands,
+    sources: Ints,
+    targets: Ints,
+    costs: Floats,
+    effort: Effort,
+    rng: np.random.Generator,
 ) -> Ints:
     """Moves what gains most per weight from sources to targets. Returns the sources that had nothing to give.
 
@@ -84,7 +99,8 @@ def _give(
     """
     slots = placement.sample(sources, effort.replicas, rng)
     every = slots.ravel()
-    score = placement.changes(every, targets, bands) / _cost(placement, every, effort)[:, None]
+    cost = placement.of_slots(costs, every) * np.where(placement.away(every), _MOVED_ALREADY, 1.0)
+    score = placement.changes(every, targets, bands) / cost[:, None]
     score = score.reshape(*slots.shape, len(targets))
     best = score.argmin(axis=1)  # [source, target] which of its replicas
     value = np.take_along_axis(score, best[:, None, :], axis=1)[:, 0, :]
@@ -119,15 +135,21 @@ def _give(
     return stuck
 
 
-def _cost(placement: Placement, slots: Ints, effort: Effort) -> Floats:
-    """[slot] The cost of moving the replica: its bytes, and a little for count and rate, so that no replica is free."""
-    rows = slots // placement.width
+def _costs(placement: Placement, effort: Effort) -> Floats:
+    """[row, column] The cost of moving a replica: its bytes, and a little for count and rate, so that no replica is free.
+
+    A broker has as many places for a topic as its even share and one. A small replica of a large topic would waste one,
+    so with `keeps_places` it costs the mean of its topic.
+    """
     per_replica, per_rate = effort.costs
-    weights = placement.weights[rows]
-    cost: Floats = placement.copied_by(slots) + per_replica * weights[:, REPLICAS] + per_rate * weights[:, BYTES_IN]
-    cost **= effort.cost_power
-    cost *= np.where(placement.away(slots), _MOVED_ALREADY, 1.0)
-    return cost
+    copied, weights = placement.copied, placement.weights
+    if effort.keeps_places:
+        topic, counts = placement.crowding.topic, (placement.replicas >= 0).sum(axis=1)
+        held = np.maximum(1, np.bincount(topic, counts))
+        mean = np.bincount(topic, counts * copied.mean(axis=1)) / held
+        copied = np.maximum(copied, mean[topic][:, None])
+    cost: Floats = copied + per_replica * weights[:, [REPLICAS]] + per_rate * weights[:, [BYTES_IN]]
+    return cost**effort.cost_power
 
 
 def _several(placement: Placement, outside: Floats, effort: Effort) -> Ints:

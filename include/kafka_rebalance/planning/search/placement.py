@@ -201,11 +201,11 @@ class Placement:
         here: Bools = self.replicas.ravel()[slots] != self.origin.ravel()[slots]
         return here
 
-    def copied_by(self, slots: Ints) -> Floats:
-        """[slot] The bytes of a copy, in the unit of the weights, times what each counts."""
+    def of_slots(self, values: Floats, slots: Ints) -> Floats:
+        """[slot] The values of these slots; `values` is [row, column], or [row, 1] if those of a row are alike."""
         rows, columns = np.divmod(slots, self.width)
-        copied: Floats = self.copied[rows, np.minimum(columns, self.copied.shape[1] - 1)]
-        return copied
+        own: Floats = values[rows, np.minimum(columns, values.shape[1] - 1)]
+        return own
 
     def affordable(self, slots: Ints, targets: Ints) -> Bools:
         """[slot] Whether the limits allow the move, after the allowed moves before it."""

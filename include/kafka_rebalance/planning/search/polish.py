@@ -131,7 +131,7 @@ def _exchange_options(
 def _cost(placement: Placement, slots: Ints, targets: Ints) -> Floats:
     """[slot] The further bytes to copy if each goes to its target; below 0 if it comes home."""
     more = (targets != placement.origin.ravel()[slots]).astype(np.float64) - placement.away(slots)
-    cost: Floats = (more + _NO_COPY) * placement.copied_by(slots)
+    cost: Floats = (more + _NO_COPY) * placement.of_slots(placement.copied, slots)
     return cost
 
 
