@@ -20,7 +20,7 @@ from kafka_rebalance.planning.batches import schedule as batches
 from kafka_rebalance.planning.candidates import chosen, described, searched, searches_of
 from kafka_rebalance.planning.describe import described_candidate as description
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
+from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bounds
 from kafka_rebalance.planning.planner import offered, prepare
 from kafka_rebalance.planning.write_results import write_results
 
@@ -82,7 +82,7 @@ def steps_of(snapshot: Path, out: Path, settings: Settings) -> dict[str, Any]:
             with clock.step(REST):
                 plans.append(described(problem, name, found))
     with clock.step("bounds"):
-        plans = [with_sharper_bound(problem, plan) for plan in plans]
+        plans = list(with_sharper_bounds(problem, plans))
     with clock.step("write"):
         write_results(out, problem, plans)
     last = plans[-1].candidate

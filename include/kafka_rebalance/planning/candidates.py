@@ -243,7 +243,7 @@ def _with_its_leaders(frame: Frame, found: Optimum, seed: tuple[int, int, int]) 
     if budget.exceeded():
         return infeasible(problem, OPTIMAL, _beyond(budget))
     lists = with_leaders(frame, found.replicas, budget, seed)
-    return replace(lists, notes=(note,), is_proven=found.proof is Proof.PROVEN)
+    return replace(lists, notes=(note,), is_proven=found.proof is Proof.PROVEN, least_bytes=found.least_bytes)
 
 
 def _stranded(frame: Frame, placement: Placement, replicas: int) -> str:

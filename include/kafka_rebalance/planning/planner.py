@@ -16,7 +16,7 @@ from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.settings import OPTIMAL, Settings
 from kafka_rebalance.planning.candidates import chosen, described, searched, searches_of
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
+from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bounds
 from kafka_rebalance.planning.given_plan import check_plan
 from kafka_rebalance.planning.impossible_requests import check_problem
 from kafka_rebalance.planning.problem.arrays import Problem
@@ -121,7 +121,7 @@ def finish(
     progress: Callable[[str], None],
 ) -> tuple[DescribedCandidate, ...]:
     """Tells the plans and writes tables, proposals and timings. Returns the plans as told, with sharper bounds."""
-    plans = tuple(with_sharper_bound(problem, plan) for plan in found)
+    plans = with_sharper_bounds(problem, found)
     watch.lap("bounds")
     for plan in plans:
         progress(describe_plan(plan))

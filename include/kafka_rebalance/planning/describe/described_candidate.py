@@ -92,6 +92,7 @@ class DescribedCandidate:
     groups: tuple[MoveGroup, ...] = ()
     rack_limits: tuple[str, ...] = ()  # in words: how even the racks let brokers be
     consequences: Mapping[str, Any] = field(default_factory=dict)  # further keys of proposals.json
+    least_bytes: int | None = None  # of `optimal`: no plan within the tolerance copies fewer; None: nothing is proven
 
     @property
     def copied_bytes(self) -> int:
@@ -210,6 +211,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         | ({"since_last": since_last(problem.proposed[name], end)} if name in problem.proposed else {})
         | ({"controller_bytes_allowed": sizes.most} if sizes.most > CONTROLLER_BYTES_PER_BATCH else {})
         | ({"is_proven": True} if found.is_proven else {}),
+        found.least_bytes,
     )
 
 

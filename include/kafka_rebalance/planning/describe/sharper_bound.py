@@ -1,13 +1,18 @@
-"""The linear program's bound on the bytes of a finished plan. The driver computes it once for every plan."""
+"""The sharpest bound on the bytes of finished plans: the simple one, the linear program's, or that of `optimal`.
+
+The linear program lets replicas leave in fractions. The program of candidate `optimal` sees whole replicas, and has a
+bound even where its time is over. So both tell more of a small cluster. The driver computes this once for all plans.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from kafka_rebalance.model.candidate import Status
-from kafka_rebalance.model.settings import SEARCHED
+from kafka_rebalance.model.settings import BALANCED, OPTIMAL, SEARCHED
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.lp_bound import Relaxation, relaxed_bound
@@ -19,9 +24,19 @@ from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from kafka_rebalance.planning.search.frame import frame_of
 
+_ROUNDING = 1e-9  # of a load
 
-def with_sharper_bound(problem: Problem, plan: DescribedCandidate) -> DescribedCandidate:
-    """The plan with the better of the two bounds. No plan that ends as even as this one copies fewer bytes."""
+
+def with_sharper_bounds(problem: Problem, plans: Sequence[DescribedCandidate]) -> tuple[DescribedCandidate, ...]:
+    """The plans of one problem, each with the best of its bounds. No plan that ends as even copies fewer bytes."""
+    optimum = next((plan for plan in plans if plan.least_bytes is not None), None)
+    return tuple(with_sharper_bound(problem, plan, optimum) for plan in plans)
+
+
+def with_sharper_bound(
+    problem: Problem, plan: DescribedCandidate, optimum: DescribedCandidate | None = None
+) -> DescribedCandidate:
+    """The plan with the best of its bounds. `optimum` is a candidate `optimal` of the problem that proves one."""
     if not _bounded(problem, plan):
         return plan
     candidate = plan.candidate
@@ -30,9 +45,12 @@ def with_sharper_bound(problem: Problem, plan: DescribedCandidate) -> DescribedC
         return replace(plan, candidate=replace(candidate, note=note))
     found = bound_of(problem, plan)
     simple = candidate.summary["moved_bytes_bound"] or 0
-    if found is None or found.bytes <= simple:
+    best = max(simple, 0 if found is None else found.bytes)
+    if optimum is not None and _is_of_its_kind(problem, plan, optimum):
+        best = max(best, optimum.least_bytes or 0)
+    if best <= simple:
         return plan
-    return replace(plan, candidate=replace(candidate, summary={**candidate.summary, "moved_bytes_bound": found.bytes}))
+    return replace(plan, candidate=replace(candidate, summary={**candidate.summary, "moved_bytes_bound": best}))
 
 
 def bound_of(problem: Problem, plan: DescribedCandidate) -> Relaxation | None:
@@ -67,6 +85,18 @@ def _bound(
         asked = Bands(np.zeros_like(asked.low), frame.relief.high)
     met = Bands(np.minimum(asked.low * frame.scale, reached), np.maximum(asked.high * frame.scale, reached))
     return relaxed_bound(problem, met, sound, enters)
+
+
+def _is_of_its_kind(problem: Problem, plan: DescribedCandidate, optimum: DescribedCandidate) -> bool:
+    """Whether the plan is one of those that the optimum was compared with: within the tolerance and the rack rule."""
+    if plan.candidate.name not in (BALANCED, OPTIMAL):
+        return False
+    frame = frame_of(problem, goal_of(problem.settings, OPTIMAL), replication(problem.replicas))
+    asked, reached = band(frame.targets * frame.scale, problem.settings.tolerance), plan.loads_after[:, :LEADERS]
+    low, high = asked.low * (1 - _ROUNDING), asked.high * (1 + _ROUNDING)
+    inside = ((reached >= low) & (reached <= high))[problem.evened]
+    broken, least = (one.candidate.summary["rack_violations"] or 0 for one in (plan, optimum))
+    return bool(inside.all()) and broken <= least
 
 
 def _bounded(problem: Problem, plan: DescribedCandidate) -> bool:

@@ -31,6 +31,7 @@ _RANKS = (1.0, 1.0, 0.01)  # of the REPLICA_METRICS: the price of being outside 
 _PARTS = (1.0, 2.0, 4.0, np.inf)  # of half a band: the load beyond the band, part by part
 _PRICES = (1.0, 2.0, 4.0, 8.0)  # of each part
 _ROUNDING = 1e-7  # of a mean broker's load
+_INEXACT = 1e-6  # of the solver's bound: what its tolerances may add to it
 _TIE = 1e-5  # of the mean partition: the price of a copy beside its bytes
 NOT_SOLVED = (
     f"The exact optimum exists for the jobs {', '.join(_JOBS)} without max_leader_changes. It needs highspy, and at "
@@ -74,6 +75,7 @@ class Optimum:
     not_ruled_out: float = 0.0  # the share of their bytes that other lists may save
     keeps_headroom: bool = False  # among lists that bring nothing to disks beyond disk_headroom
     spreads_leaders: bool = False  # among lists in whose best order topics have no more excess leaders than now
+    least_bytes: int | None = None  # no lists within the tolerance and the rules copy fewer; None: nothing is proven
 
 
 def applies(problem: Problem) -> bool:
@@ -121,10 +123,12 @@ def fewest_bytes(frame: Frame, *, spreads_leaders: bool = False) -> Optimum:
         found = program.solved(bands)
         if found.x is not None:
             lists = program.lists(found.x > 0.5)
+            of_all = nearest is asked and not full and not spreads_leaders
+            least = program.least_bytes(found) if of_all else None
             if found.optimal:
-                return Optimum(lists, Proof.PROVEN, within, _GAP, full, spreads_leaders)
+                return Optimum(lists, Proof.PROVEN, within, _GAP, full, spreads_leaders, least)
             rest = 1 - found.bound / max(found.cost, 1e-12)
-            return Optimum(lists, Proof.BEST_FOUND, within, rest, spreads_leaders=spreads_leaders)
+            return Optimum(lists, Proof.BEST_FOUND, within, rest, spreads_leaders=spreads_leaders, least_bytes=least)
         impossible = found.infeasible
     return Optimum(None, Proof.NONE_EXISTS if impossible else Proof.NONE_FOUND)
 
@@ -163,6 +167,11 @@ class ListProgram:
     def _solve(self, program: solver.Program) -> solver.Solution:
         nodes = min(2_000, max(1, _WORK // self.has.size**2))
         return solver.solve(program, {**EFFORT, "mip_max_nodes": nodes})
+
+    def least_bytes(self, found: solver.Solution) -> int:
+        """The bytes that no lists stay below, by the solver's own bound. It counts a copy a little beside its bytes."""
+        copies = int((replication(self._lists) - self._stays.sum(axis=1)).sum())
+        return max(0, int((found.bound * (1 - _INEXACT) - _TIE * copies) * self._unit))
 
     def program(self, bands: Bands) -> solver.Program:
         """The fewest bytes within the bands."""
