@@ -1,24 +1,36 @@
-"""The fewest bytes known for a small cluster: the best of the plan itself and of a mixed-integer program (HiGHS).
+"""The fewest bytes known for a small cluster, and what is proven: by a mixed-integer program (HiGHS) of whole replicas.
 
 The program is written from the tables alone, without the planner's rules: y[partition, broker], whether the partition
 has a replica there. It keeps the length of lists, racks, brokers to be emptied, the bands of replicas, disks and bytes
-in, and in total as few crowded replicas as before. Nodes limit it, so that the same cluster gives the same figure.
+in, and crowds brokers no more in total than before. Where the plan is outside a band, or crowds more because replicas
+had to go somewhere, other lists may be so too. Nodes limit it, so that the same cluster gives the same figures.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from bench.scoring import NOWHERE, Bools, Cluster, Floats, Ints, reachable, weights
+from bench.scoring import NOWHERE, Bools, Cluster, Floats, Ints, loads, reachable, weights
 from kafka_rebalance.planning.bounds import solver
 
 _METRICS = ("replicas", "disk", "bytes_in")
 _GAP = 1e-3
+_INEXACT = 1e-6  # of the solver's bound: what its tolerances may add to it
 NODES = {"S": 1_000, "12x1200": 60}  # the sizes for which it is computed
 
 
-def best_known(cluster: Cluster, plan: Ints, tolerance: float, nodes: int) -> int | None:
-    """Bytes; None without a solver, or if neither the plan nor the program is within the tolerance.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Bytes that lists copy which end as even as the plan."""
+
+    fewest: int  # of the plan itself, and of the program's lists
+    least: int  # no such lists copy fewer
+
+
+def best_known(cluster: Cluster, plan: Ints, tolerance: float, nodes: int) -> Known | None:
+    """None without a solver, or if the plan breaks a rule.
 
     `plan` is [row, position], the lists after the plan. The program starts from it.
     """
@@ -34,8 +46,10 @@ def best_known(cluster: Cluster, plan: Ints, tolerance: float, nodes: int) -> in
         rows.add(columns[:, cluster.racks == rack], 1.0, 0, np.maximum(1, copies - racks + 1))
     for metric in _METRICS:
         share, weight = reachable(cluster, metric), weights(cluster, cluster.replicas)[metric]
+        reached = loads(cluster, plan)[metric]
         for broker in np.flatnonzero(cluster.staying):
-            least, most = ((1 + side * tolerance) for side in (-1, 1))
+            own = reached[broker] / share[broker]
+            least, most = min(1 - tolerance, own), max(1 + tolerance, own)
             rows.add(columns[None, :, broker], weight / share[broker], least, most)
     total = np.bincount(cluster.topic, copies)
     fits = np.ceil(total / cluster.staying.sum()) + 1
@@ -60,14 +74,14 @@ def best_known(cluster: Cluster, plan: Ints, tolerance: float, nodes: int) -> in
     )
     start = np.concatenate([lists.astype(float).ravel(), _crowded(lists, cluster, fits).ravel()])
     moved = int((cluster.size_bytes[:, None] * (lists & ~before)).sum())
-    is_within = program.breach(start) <= 1e-4
-    options: solver.Options = {"mip_rel_gap": _GAP, "mip_max_nodes": nodes}
-    found = solver.solve(program, options, start if is_within else None)
-    known = [moved] if is_within else []
+    if program.breach(start) > 1e-4:
+        return None
+    found = solver.solve(program, {"mip_rel_gap": _GAP, "mip_max_nodes": nodes}, start)
+    fewest, least = moved, max(0, int(found.bound * (1 - _INEXACT) * unit))
     if found.x is not None:
         new = (found.x[: before.size] > 0.5).reshape(before.shape) & ~before
-        known.append(int((cluster.size_bytes[:, None] * new).sum()))
-    return min(known, default=None)
+        fewest = min(fewest, int((cluster.size_bytes[:, None] * new).sum()))
+    return Known(fewest, least)
 
 
 def _there(replicas: Ints, cluster: Cluster) -> Bools:

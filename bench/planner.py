@@ -111,8 +111,7 @@ def measured(case: Case, cluster: Cluster, out: Path) -> Row:
     moves = read_moves(out, CANDIDATE)
     after = moved(cluster, moves)
     before, result = score(cluster, cluster.replicas), score(cluster, after)
-    is_tight = case.scenario == "skew" and case.tolerance == min(TOLERANCES)
-    nodes = NODES.get(case.size) if is_tight else None
+    nodes = NODES.get(case.size)
     return Row(
         size=case.size,
         scenario=case.scenario,
@@ -124,7 +123,7 @@ def measured(case: Case, cluster: Cluster, out: Path) -> Row:
         excess_leaders_before=before.excess_leaders,
         simple_bound=simple_bound(cluster, case.tolerance),
         relaxed_bound=relaxed_bytes(case, cluster),
-        best_known=best_known(cluster, after, case.tolerance, nodes) if nodes else None,
+        known=best_known(cluster, after, case.tolerance, nodes) if nodes else None,
         makespan_ratio=makespan_ratio(cluster, moves),
         search_seconds=taken["search_seconds"],
         peak_bytes=taken["peak_bytes"],

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from bench.best_known import best_known
+from bench.best_known import Known, best_known
 from bench.scoring import METRICS, Cluster, reachable
 
 SIZES = np.array([5.0, 3.0, 2.0, 2.0, 1.0, 1.0])
@@ -29,6 +29,10 @@ def cluster_of(lists: list[int]) -> Cluster:
     )
 
 
+def known(lists: list[int], plan: list[int], tolerance: float, nodes: int = 1_000) -> Known | None:
+    return best_known(cluster_of(lists), np.array(plan)[:, None], tolerance, nodes)
+
+
 def test_the_best_known_bytes_are_the_fewest_of_all_lists_within_the_tolerance() -> None:
     cluster = cluster_of([0, 0, 0, 0, 1, 1])
     share = reachable(cluster, "disk")
@@ -38,14 +42,25 @@ def test_the_best_known_bytes_are_the_fewest_of_all_lists_within_the_tolerance()
         if (np.abs(np.bincount(lists, SIZES, minlength=3) / share - 1) <= 0.5).all()
         and (np.abs(np.bincount(lists, minlength=3) / 2 - 1) <= 0.5).all()
     )
-    assert best_known(cluster, cluster.replicas, 0.5, nodes=1_000) == fewest
+    found = known([0, 0, 0, 0, 1, 1], [0, 1, 2, 2, 1, 1], 0.5)
+    assert found is not None
+    assert found.fewest == fewest
+    assert fewest * 0.998 - 1 <= found.least <= fewest
 
 
 def test_a_plan_within_the_tolerance_is_known_itself() -> None:
-    cluster = cluster_of([0, 0, 1, 1, 2, 2])
-    assert best_known(cluster, cluster.replicas, 0.9, nodes=0) == 0
+    assert known([0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2], 0.9, nodes=0) == Known(0, 0)
 
 
-def test_nothing_is_known_where_no_lists_are_within_the_tolerance() -> None:
+def test_a_plan_outside_the_tolerance_is_compared_with_lists_that_end_as_even() -> None:
+    assert known([0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 1, 1], 0.001) == Known(0, 0), "nothing is as even"
+    found = known([0, 0, 0, 0, 1, 1], [0, 1, 2, 2, 2, 1], 0.001)  # disks 5, 4 and 5
+    assert found is not None
+    assert found.fewest == 8
+    assert found.least >= 7
+
+
+def test_nothing_is_known_of_a_plan_that_breaks_a_rule() -> None:
     cluster = cluster_of([0, 0, 0, 0, 1, 1])
-    assert best_known(cluster, cluster.replicas, 0.001, nodes=1_000) is None
+    twice = np.stack([cluster.replicas[:, 0], np.full(6, 2)], axis=1)
+    assert best_known(cluster, twice, 0.9, nodes=10) is None, "lists are longer than before"

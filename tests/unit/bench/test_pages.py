@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.best_known import Known
 from bench.pages import PAGE, Row, tables, write_page
 from bench.scoring import METRICS, Score, Spread
 
@@ -25,16 +26,15 @@ SCORE = Score(
     moved_bytes=2_040_000_000_000,
     leader_changes=3,
 )
-ROW = Row(
-    "S", "add", 1, 0.02, "ok", SCORE, 0.03, 1_204, 2_000_000_000_000, None, 2_000_000_000_000, 1.01, 0.4, 150 * 2**20
-)
+KNOWN = Known(fewest=2_000_000_000_000, least=1_980_000_000_000)
+ROW = Row("S", "add", 1, 0.02, "ok", SCORE, 0.03, 1_204, 2_000_000_000_000, None, KNOWN, 1.01, 0.4, 150 * 2**20)
 
 
 def test_a_line_has_the_worst_of_its_seeds() -> None:
     score = replace(SCORE, moved_bytes=2_200_000_000_000, crowding=0.01, excess_leaders=5)
     worse = replace(ROW, seed=2, score=score, relaxed_bound=2)
     lines = [line for line in tables([ROW, replace(worse, relaxed_bound=2_100_000_000_000)]) if "S add" in line]
-    assert lines[0] == "| S add | 2% | 2 | 2.20 | 1.100 | 1.048 | 1.100 | 1.010 | 0.4 | 150 |"
+    assert lines[0] == "| S add | 2% | 2 | 2.20 | 1.100 | 1.048 | 1.111 | 1.100 | 1.010 | 0.4 | 150 |"
     assert lines[1].endswith("| 0.0300 → 0.0200 | 1,204 → 5 | 0 |")
 
 
