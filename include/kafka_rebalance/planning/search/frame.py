@@ -102,6 +102,7 @@ def joined(problem: Problem, found: Sequence[FoundLists]) -> FoundLists:
         np.divide(values, scale, out=np.zeros_like(values), where=scale > 0)
         for values in (raw, np.sum([one.targets * one.scale for one in found], axis=0))
     )
+    least = [one.least_bytes for one in found]
     of_pools = tuple((part.rows, one.rule) for part, one in zip(parts, found, strict=True))
     return FoundLists(
         replicas,
@@ -114,13 +115,14 @@ def joined(problem: Problem, found: Sequence[FoundLists]) -> FoundLists:
         scale,
         total(problem, [one.budget for one in found]),
         relief_of(problem, goal, targets, weights, scale) if goal.one_sided else None,
-        found[0].reasons,
-        tuple(
+        reasons=found[0].reasons,
+        notes=tuple(
             f"in the pool of {part.name}: {note}" for part, one in zip(parts, found, strict=True) for note in one.notes
         ),
-        all(one.is_proven for one in found),
-        sum(one.off for one in found),
-        tuple(found),
+        is_proven=all(one.is_proven for one in found),
+        least_bytes=None if None in least else sum(filter(None, least)),
+        off=sum(one.off for one in found),
+        parts=tuple(found),
     )
 
 

@@ -136,7 +136,7 @@ def _give(
 
 
 def _costs(placement: Placement, effort: Effort) -> Floats:
-    """[row, column] The cost of moving a replica: its bytes, and a little for count and rate, so that no replica is free.
+    """[row, column] The cost of moving a replica: its bytes, and a little for count and rate, so that none is free.
 
     A broker has as many places for a topic as its even share and one. A small replica of a large topic would waste one,
     so with `keeps_places` it costs the mean of its topic.
