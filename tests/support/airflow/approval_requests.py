@@ -61,7 +61,7 @@ class World:
         )
         folder, self.nonce = create_run_folder(airflow_deployment(), "prod", self.dag_run)
         self.folder = Path(str(folder))
-        settings = policy.tighten(Settings(), cluster_bytes=1, brokers=300_000_000)
+        settings = policy.tighten(Settings(), cluster_bytes=300_000_000, brokers=len(BROKERS))
         digest = write_snapshot(self.folder / "snapshot", BROKERS, partitions)
         json_files.write_json(self.folder, json_files.SETTINGS, settings.to_mapping())
         json_files.write_json(
