@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
@@ -25,7 +24,6 @@ from kafka_rebalance.execution.throttle.wanted import desired_log_dir_rate
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
-from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.log_dirs.approved_moves import read_approved_moves, read_if_ready
 from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now
@@ -111,18 +109,7 @@ def _set(kept: ClusterLease, approved: ApprovedRequest[LogDirPlan], owner: LockO
         existing=existing,
     )
     check_can_be_put_back(taken)
-    lease = replace(
-        taken,
-        connection_id=approved.connection_id,
-        cluster_id=plan.cluster_id,
-        run_folder=str(approved.folder),
-        taken_at=now_text(),
-        taken_under=fence.generation,
-        generation=fence.generation,
-        handed_over_at=None,
-    )
-    kept.write(lease, fence)
-    kept.check_latest(lease)
+    lease = kept.begin(taken, approved.connection_id, approved.folder, fence)
     cluster.merge_configs(set_changes(lease, current), decided_on=current, fence=fence)
     kept.check_latest(lease)
     check_in_force(lease, read_configs(cluster, lease.wanted))

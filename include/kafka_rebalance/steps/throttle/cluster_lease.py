@@ -16,6 +16,7 @@ from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ArtifactError, CorruptZnodeError, FormatVersionError, LockLostError, StorageError
 from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LeaseRecord, LockOwner, is_same_run
+from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.throttle import lease_files
@@ -70,6 +71,22 @@ class ClusterLease:
         """The open lease of that run. Errors as in `read`."""
         lease = self.read_open()
         return None if lease is None or not is_same_run(lease.run, lease.owner, of.run, of.owner) else lease
+
+    def begin(self, taken: ThrottleLease, connection_id: str, folder: RunFolder, fence: Fence) -> ThrottleLease:
+        """The lease of a run under this fence, written before the run changes any config. Raises as `write` does."""
+        lease = replace(
+            taken,
+            connection_id=connection_id,
+            cluster_id=self.cluster_id,
+            run_folder=str(folder),
+            taken_at=now_text(),
+            taken_under=fence.generation,
+            generation=fence.generation,
+            handed_over_at=None,
+        )
+        self.write(lease, fence)
+        self.check_latest(lease)
+        return lease
 
     def write(self, lease: ThrottleLease, fence: Fence) -> None:
         """Makes it the cluster's lease unless there is a later one (`is_latest`).

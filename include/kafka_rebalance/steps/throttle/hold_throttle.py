@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
@@ -24,7 +23,6 @@ from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.lock_owner import Fence, LockOwner, is_same_run
 from kafka_rebalance.steps import clock
-from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.clusters import JANITOR_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
@@ -155,18 +153,7 @@ def _set(
         owner.run, plan.candidate.digest, moves, rate, current, owner=owner.owner, existing=existing, away=away
     )
     check_can_be_put_back(taken)
-    lease = replace(
-        taken,
-        connection_id=plan.connection_id,
-        cluster_id=kept.cluster_id,
-        run_folder=str(plan.folder),
-        taken_at=now_text(),
-        taken_under=fence.generation,
-        generation=fence.generation,
-        handed_over_at=None,
-    )
-    kept.write(lease, fence)
-    kept.check_latest(lease)
+    lease = kept.begin(taken, plan.connection_id, plan.folder, fence)
     batch = where.in_flight or where.next
     first = {move.topic_partition for move in batch.moves} if batch is not None else set()
     still = only_for(without_gone(plan, lease.without(away)), {*first, *copying_of(lease, view)})
