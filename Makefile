@@ -106,7 +106,7 @@ bench-murmur2: setup  ## measure keys hashed per second: a plain loop, numpy, an
 
 .PHONY: bench-controller
 bench-controller: setup  ## measure how long a batch keeps the controller busy, by the size of its topic
-	$(BIN)/python bench/controller_cost.py
+	$(BIN)/python -m bench.execution.controller_cost
 
 .PHONY: bench-reading
 bench-reading: setup  ## measure how long the parts of a snapshot take without ZooKeeper, with 10,000 partitions
@@ -131,11 +131,11 @@ bench-month: setup  ## simulate thirty nights of one cluster: growth, arrivals, 
 
 .PHONY: bench-execution
 bench-execution: setup  ## measure moves of empty partitions, with the product and bare, and latencies beside a move, into docs/
-	$(BIN)/python -m bench.execution
+	$(BIN)/python -m bench.execution.with_zookeeper
 
 .PHONY: bench-execution-kraft
 bench-execution-kraft: setup  ## measure the same without ZooKeeper
-	$(BIN)/python -m bench.execution_kraft
+	$(BIN)/python -m bench.execution.without_zookeeper
 
 .PHONY: bench-rolling
 bench-rolling: setup  ## compute how long plans take with batches and without, on paper; ten minutes, into docs/
@@ -148,15 +148,15 @@ bench-whole-job: setup  ## measure the planner from snapshot to written plans, b
 .PHONY: bench-web
 bench-web: setup  ## measure the run's page and its searches at 1,000 brokers and 150,000 moves, in a browser, into docs/
 	@sh scripts/install-chromium.sh
-	$(BIN)/python -m bench.web
+	$(BIN)/python -m bench.web.looks
 
 .PHONY: coverage
 coverage: setup  ## count the branches of the pure rooms that the unit tests take, into docs/; fails below 95 %
-	$(BIN)/python -m bench.branches
+	$(BIN)/python -m bench.strength.branches
 
 .PHONY: mutation
 mutation: setup  ## change what decides a write, place by place, and count the changes that no test notices, into docs/; fails below 95 %
-	$(BIN)/python -m bench.mutants
+	$(BIN)/python -m bench.strength.mutants
 
 .PHONY: faults
 faults: setup  ## cause faults during a move, on every version: kills, disks, topics, storage, clocks; 90 minutes, into docs/ (RESUME=1 goes on)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from bench.execution_load import Seen, table
+from bench.execution.load import Seen, table
 
 
 def seen() -> Seen:

@@ -7,8 +7,8 @@ import threading
 from typing import Any
 
 from bench.clusters import SIZES, make_cluster
-from bench.size_others import Seen
-from bench.size_znodes import write_znodes
+from bench.size.others import Seen
+from bench.size.znodes import write_znodes
 from bench.slow_network import SlowNetwork
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper.znodes.registrations import decode_broker

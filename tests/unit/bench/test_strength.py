@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.branches import ROOMS, missing_in
-from bench.branches import table as branch_table
-from bench.mutants import MODULES, PAGE, ROOT, equivalent_in, results_in
-from bench.mutants import table as mutant_table
+from bench.strength.branches import ROOMS, missing_in
+from bench.strength.branches import table as branch_table
+from bench.strength.mutants import MODULES, PAGE, ROOT, equivalent_in, results_in
+from bench.strength.mutants import table as mutant_table
 
 TOLD = """
     kafka_rebalance.execution.move_stage.x_stage_of__mutmut_1: killed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.web import Look, table
-from bench.web_run import moved
+from bench.web.large_run import moved
+from bench.web.looks import Look, table
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 

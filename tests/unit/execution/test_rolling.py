@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.rolling_runs import roll
+from bench.rolling.runs import roll
 from kafka_rebalance.execution.rolling import Limits, RestOfPlan, in_order
 from kafka_rebalance.model.candidate import Move
 from support.kafka.small_clusters import move

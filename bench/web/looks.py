@@ -27,7 +27,7 @@ from selenium.webdriver.support.expected_conditions import presence_of_element_l
 from selenium.webdriver.support.wait import WebDriverWait
 
 from bench.pages import write_section
-from bench.web_run import DAG, LargeRun
+from bench.web.large_run import DAG, LargeRun
 from demo.local_airflow import LocalAirflow
 
 SECTION = "bench-web"

@@ -1,6 +1,6 @@
 """Another client of a ZooKeeper, in a process of its own: it reads and writes at a steady rate and times each request.
 
-`python -m bench.size_others HOSTS TOPICS` answers with its times when its stdin ends.
+`python -m bench.size.others HOSTS TOPICS` answers with its times when its stdin ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kazoo.client import KazooClient
 
 from bench.clusters import Cluster
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 REQUESTS_PER_SECOND = 100  # reads and writes in turn, one at a time
 OWN = "/others"
 Timed = list[tuple[float, float]]  # (when it was sent, milliseconds until its answer)
@@ -63,7 +63,7 @@ class Others:
     def __init__(self, hosts: str, cluster: Cluster) -> None:
         topics = sorted({str(row["topic"]) for row in cluster.partitions})
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.size_others", hosts, json.dumps(topics)],
+            [sys.executable, "-m", "bench.size.others", hosts, json.dumps(topics)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,

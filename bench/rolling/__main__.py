@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.clusters import SIZES
 from bench.pages import write_section
 from bench.planner import CANDIDATE, cases, planned
-from bench.rolling_runs import roll
+from bench.rolling.runs import roll
 from bench.scoring import makespan_ratio, read_cluster, read_moves
 from kafka_rebalance.execution.eta import busiest_bytes
 from kafka_rebalance.execution.rolling import Limits

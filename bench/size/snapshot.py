@@ -1,4 +1,4 @@
-"""`python -m bench.size_snapshot HOSTS FOLDER`: the task `snapshot` without Airflow. Brokers' answers are simulated.
+"""`python -m bench.size.snapshot HOSTS FOLDER`: the task `snapshot` without Airflow. Brokers' answers are simulated.
 
 FOLDER/tables has the cluster: its sizes are what brokers answer. Prints when ZooKeeper was read, as JSON.
 """

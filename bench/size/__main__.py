@@ -1,7 +1,7 @@
 """A snapshot of 300 brokers and 150,000 partitions: `make bench-size` writes it into docs/benchmarks.md.
 
 ZooKeeper is real, and its znodes are as Kafka writes them. There is no broker: what brokers answer is simulated
-(`bench/size_snapshot.py`). Meanwhile another client reads and writes on the same ZooKeeper at a steady rate.
+(`bench/size/snapshot.py`). Meanwhile another client reads and writes on the same ZooKeeper at a steady rate.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kazoo.client import KazooClient
 
 from bench.clusters import SIZES, Cluster, make_cluster
 from bench.pages import write_section
-from bench.size_others import Latencies, Others
-from bench.size_znodes import write_znodes
+from bench.size.others import Latencies, Others
+from bench.size.znodes import write_znodes
 from faults.file_systems import own_file_system
 from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION
 from kafka_rebalance.local_cluster.jvms.class_archive import find_runtime
@@ -34,7 +34,7 @@ from kafka_rebalance.local_cluster.machine.ports import accepts_connections, fre
 from kafka_rebalance.local_cluster.machine.processes import Guard, start_process
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SECTION = "bench-size"
 HEAP, DATA_BYTES = "1g", 2_000_000_000
 QUIET_SECONDS, REST_SECONDS = 20.0, 5.0
@@ -84,7 +84,7 @@ def first_on_the_processor(priority: int) -> Iterator[None]:
 
 def snapshot(hosts: str, folder: Path) -> dict[str, Any]:
     """Takes the snapshot in a process of its own; returns its times and its memory."""
-    taking = [sys.executable, "-m", "bench.size_snapshot", hosts, str(folder)]
+    taking = [sys.executable, "-m", "bench.size.snapshot", hosts, str(folder)]
     began = time.monotonic()
     with first_on_the_processor(1):
         taker = subprocess.Popen(

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.execution_cluster import BROKERS, LOCK, Bare, Created, elsewhere, make_topics, move, started
-from bench.execution_load import Latencies, Seen, load, table
-from bench.execution_ours import Ours, set_up_airflow
+from bench.execution.cluster import BROKERS, LOCK, Bare, Created, elsewhere, make_topics, move, started
+from bench.execution.load import Latencies, Seen, load, table
+from bench.execution.ours import Ours, set_up_airflow
 from bench.pages import write_section
 
 SECTION = "bench-execution"

@@ -1,6 +1,6 @@
 """A process that runs our triggers one after the other, as Airflow's triggerer would, and counts its memory.
 
-`python -m bench.execution_triggerer` reads triggers from stdin, one on each line, and answers with their events. At the
+`python -m bench.execution.triggerer` reads triggers from stdin, one on each line, and answers with their events. At the
 end of stdin it answers with its memory. At first it has imported Airflow alone; the first trigger imports its modules.
 """
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from airflow.sdk.exceptions import TaskDeferred
 
-from bench.execution_cluster import Entry, Lists
-from bench.execution_triggerer import Triggerer
+from bench.execution.cluster import Entry, Lists
+from bench.execution.triggerer import Triggerer
 from faults import product
 from faults.processes import airflow_environment
 from kafka_rebalance.documents import json_files

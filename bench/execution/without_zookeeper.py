@@ -18,9 +18,18 @@ from pathlib import Path
 
 from kafka import KafkaAdminClient, TopicPartition
 
-from bench.execution import LOAD, LOAD_PARTITIONS, MOVED_BYTES, NO_THROTTLE, THROTTLE, TRIPS, say, seconds_of
-from bench.execution_load import Seen, load, table
-from bench.execution_ours import Ours, set_up_airflow
+from bench.execution.load import Seen, load, table
+from bench.execution.ours import Ours, set_up_airflow
+from bench.execution.with_zookeeper import (
+    LOAD,
+    LOAD_PARTITIONS,
+    MOVED_BYTES,
+    NO_THROTTLE,
+    THROTTLE,
+    TRIPS,
+    say,
+    seconds_of,
+)
 from bench.pages import write_section
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS

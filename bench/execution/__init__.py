@@ -1,0 +1,1 @@
+"""What execution costs on real brokers, with ZooKeeper and without."""

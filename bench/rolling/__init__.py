@@ -1,0 +1,1 @@
+"""How long plans take on paper, if moves are added as others end."""

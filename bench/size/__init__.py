@@ -1,0 +1,1 @@
+"""The snapshot of a large cluster, and what it costs other clients."""

@@ -1,0 +1,1 @@
+"""How much of the code the tests run, and which changes of it they notice."""
