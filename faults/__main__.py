@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from faults.cases import EVERY_VERSION, Case, matrix
-from faults.processes import ROOT
+from faults.ours.processes import ROOT
 from faults.report import write_tables
 from faults.run import Result, airflow, run_case
-from faults.running_cluster import running
+from faults.clusters.running_cluster import running
 
 RESULTS = ROOT / ".faults" / "results.jsonl"
 

@@ -20,9 +20,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from faults.cases import Case, Fault
-from faults.cluster import BROKERS
-from faults.processes import CONNECTION, ROOT, Triggerer
-from faults.zookeeper_cluster import ZooKeeperFaultCluster
+from faults.clusters.fault_cluster import BROKERS
+from faults.ours.processes import CONNECTION, ROOT, Triggerer
+from faults.clusters.zookeeper_cluster import ZooKeeperFaultCluster
 
 OF_TOPICS = ("/brokers/topics", "/config/topics")  # each child belongs to a topic
 CHANGES = "/config/changes"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from faults import load
 from faults.cases import Case, Ending, Fault
-from faults.cluster import AFTER, BEFORE, FaultCluster, Truth
+from faults.clusters.fault_cluster import AFTER, BEFORE, FaultCluster, Truth
 from faults.strike import Strike
 
 if TYPE_CHECKING:

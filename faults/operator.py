@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from faults.cluster import AWAY, BROKERS, FaultCluster
+from faults.clusters.fault_cluster import AWAY, BROKERS, FaultCluster
 
 ELECT = re.compile(r"(?i)another controller|controller election|broker that is controller|new controller")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from faults.cases import EVERY_VERSION, KINDS, Case, matrix
 from faults.growth import Figure, rows
-from faults.processes import ROOT
+from faults.ours.processes import ROOT
 from faults.run import Result
 
 PAGE = ROOT / "docs" / "reliability.md"

@@ -12,11 +12,11 @@ from typing import Any
 
 from faults import load
 from faults.cases import Case, Ending, Fault, Moment
-from faults.cluster import AFTER, BEFORE, BULK_BYTES, RATE, FaultCluster, Truth
-from faults.file_systems import own_file_system
+from faults.clusters.fault_cluster import AFTER, BEFORE, BULK_BYTES, RATE, FaultCluster, Truth
+from faults.clusters.file_systems import own_file_system
 from faults.judge import Throttles, judge_end, judge_records, judge_rest, judge_strike, judge_words
 from faults.operator import Operator
-from faults.processes import Processes, Step, Triggerer, airflow_environment
+from faults.ours.processes import Processes, Step, Triggerer, airflow_environment
 from faults.strike import Strike
 
 STORAGE_BYTES = 200_000_000

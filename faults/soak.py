@@ -18,14 +18,14 @@ from itertools import islice
 from pathlib import Path
 
 from faults.cases import KINDS, Case, Ending, Needs
-from faults.cluster import BROKERS, DISK_BYTES, FaultCluster
+from faults.clusters.fault_cluster import BROKERS, DISK_BYTES, FaultCluster
 from faults.growth import Figure, Growth, growth_problems, held_by, held_figures
 from faults.judge import Throttles, missing_records
-from faults.processes import ROOT, Triggerer
+from faults.ours.processes import ROOT, Triggerer
 from faults.report import growth_table, write_soak
 from faults.run import Result, airflow, loses_its_topic, run_case
-from faults.running_cluster import running
-from faults.zookeeper_cluster import ZooKeeperFaultCluster
+from faults.clusters.running_cluster import running
+from faults.clusters.zookeeper_cluster import ZooKeeperFaultCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION, VERSIONS
 
 REBALANCES = 50

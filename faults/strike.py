@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from faults.cases import Case, Fault, Moment
-from faults.cluster import AFTER, AWAY, BULK_BYTES, CONTROLLERS, RACK, TARGET, ZOOKEEPERS, FaultCluster
+from faults.clusters.fault_cluster import AFTER, AWAY, BULK_BYTES, CONTROLLERS, RACK, TARGET, ZOOKEEPERS, FaultCluster
 from faults.strikes import clocks, disks, servers, storage, topics
 from faults.strikes.scene import Scene, Struck
 

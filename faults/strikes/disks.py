@@ -7,8 +7,8 @@ import resource
 import shutil
 from pathlib import Path
 
-from faults.cluster import SESSION_SECONDS, TARGET
-from faults.file_systems import leave_no_room, resize
+from faults.clusters.fault_cluster import SESSION_SECONDS, TARGET
+from faults.clusters.file_systems import leave_no_room, resize
 from faults.strikes.scene import Scene, Struck, later
 
 FULL_SECONDS = 5.0

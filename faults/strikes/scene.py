@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from faults.cases import Case
-from faults.cluster import FaultCluster
+from faults.clusters.fault_cluster import FaultCluster
 
 if TYPE_CHECKING:
     from faults.run import Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from faults.cluster import BROKERS, SESSION_SECONDS, TARGET, ZOOKEEPERS
+from faults.clusters.fault_cluster import BROKERS, SESSION_SECONDS, TARGET, ZOOKEEPERS
 from faults.strikes.scene import Scene, Struck, later
 
 OUTAGE_SECONDS = 3.0  # of ZooKeeper

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faults.cluster import BEFORE, TARGET
+from faults.clusters.fault_cluster import BEFORE, TARGET
 from faults.strikes.scene import Scene, Struck, later
 
 STOPPED_SECONDS = 20.0  # the follower must say within 15 seconds that somebody lifted the throttle

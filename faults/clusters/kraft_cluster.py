@@ -25,7 +25,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest
 
-from faults.cluster import BROKERS, WAIT_SECONDS, FaultCluster, Truth
+from faults.clusters.fault_cluster import BROKERS, WAIT_SECONDS, FaultCluster, Truth
 from kafka_rebalance.local_cluster import LocalCluster
 
 LOCK_TOPIC = "__kafka_rebalance"

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from faults.clock import CLOCK_VARIABLE, shift_clock
+from faults.ours.clock import CLOCK_VARIABLE, shift_clock
 from kafka_rebalance.local_cluster import LocalCluster
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CONNECTION = "kafka_faults"
 
 
@@ -156,7 +156,7 @@ class Processes:
 def forking_context() -> Any:
     """Its server has imported everything once, and forks our processes."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["faults.product", "faults.load"])
+    context.set_forkserver_preload(["faults.ours.product", "faults.load"])
     path = os.environ.get("PYTHONPATH")
     folders = [str(ROOT / "include"), str(ROOT), *([path] if path else [])]
     with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(folders)):
@@ -165,7 +165,7 @@ def forking_context() -> Any:
 
 
 def _serve(connection: Any, clock: int) -> None:
-    from faults import product
+    from faults.ours import product
 
     shift_clock(clock)
     with suppress(EOFError):
@@ -176,6 +176,6 @@ def _serve(connection: Any, clock: int) -> None:
 
 def _run(*arguments: Any) -> None:
     # Imported here, in the new process, which has the module already. In the parent the import would take seconds.
-    from faults import product
+    from faults.ours import product
 
     product.run(*arguments)

@@ -30,8 +30,8 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 import kafka_rebalance.steps.run.cluster_snapshot
-from faults.clock import CLOCK_VARIABLE, shift_clock
-from faults.processes import CONNECTION
+from faults.ours.clock import CLOCK_VARIABLE, shift_clock
+from faults.ours.processes import CONNECTION
 from kafka_rebalance.dags import kafka_rebalance_dag
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.settings import Settings

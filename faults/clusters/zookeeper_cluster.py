@@ -13,7 +13,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NoNodeError
 
-from faults.cluster import BEFORE, FaultCluster, Truth
+from faults.clusters.fault_cluster import BEFORE, FaultCluster, Truth
 from kafka_rebalance.local_cluster import LocalCluster, zookeeper_topics
 
 _quiet = logging.getLogger("faults.kazoo")  # lost connections are expected here

@@ -1,0 +1,1 @@
+"""Our tasks, as processes that a fault may kill."""
