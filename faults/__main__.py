@@ -13,10 +13,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from faults.cases import EVERY_VERSION, Case, matrix
+from faults.clusters.running_cluster import running
+from faults.one_case import Result, run_case
+from faults.ours.environment import airflow
 from faults.ours.processes import ROOT
 from faults.report import write_tables
-from faults.run import Result, airflow, run_case
-from faults.clusters.running_cluster import running
 
 RESULTS = ROOT / ".faults" / "results.jsonl"
 

@@ -21,8 +21,9 @@ from kazoo.exceptions import NoNodeError
 
 from faults.cases import Case, Fault
 from faults.clusters.fault_cluster import BROKERS
-from faults.ours.processes import CONNECTION, ROOT, Triggerer
 from faults.clusters.zookeeper_cluster import ZooKeeperFaultCluster
+from faults.ours.environment import CONNECTION
+from faults.ours.processes import ROOT, Triggerer
 
 OF_TOPICS = ("/brokers/topics", "/config/topics")  # each child belongs to a topic
 CHANGES = "/config/changes"

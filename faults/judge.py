@@ -6,15 +6,13 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from faults import load
 from faults.cases import Case, Ending, Fault
 from faults.clusters.fault_cluster import AFTER, BEFORE, FaultCluster, Truth
+from faults.run import Run
 from faults.strike import Strike
-
-if TYPE_CHECKING:
-    from faults.run import Run
 
 Throttles = Mapping[str, Mapping[str, str]]
 # An error of Python's own, which says neither what was done to the cluster nor what to do. No run may end with one.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from faults.cases import EVERY_VERSION, KINDS, Case, matrix
 from faults.growth import Figure, rows
+from faults.one_case import Result
 from faults.ours.processes import ROOT
-from faults.run import Result
 
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- faults -->", "<!-- /faults -->"

@@ -19,13 +19,14 @@ from pathlib import Path
 
 from faults.cases import KINDS, Case, Ending, Needs
 from faults.clusters.fault_cluster import BROKERS, DISK_BYTES, FaultCluster
-from faults.growth import Figure, Growth, growth_problems, held_by, held_figures
-from faults.judge import Throttles, missing_records
-from faults.ours.processes import ROOT, Triggerer
-from faults.report import growth_table, write_soak
-from faults.run import Result, airflow, loses_its_topic, run_case
 from faults.clusters.running_cluster import running
 from faults.clusters.zookeeper_cluster import ZooKeeperFaultCluster
+from faults.growth import Figure, Growth, growth_problems, held_by, held_figures
+from faults.judge import Throttles, missing_records
+from faults.one_case import Result, loses_its_topic, run_case
+from faults.ours.environment import airflow
+from faults.ours.processes import ROOT, Triggerer
+from faults.report import growth_table, write_soak
 from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION, VERSIONS
 
 REBALANCES = 50

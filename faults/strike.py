@@ -5,15 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from faults.cases import Case, Fault, Moment
 from faults.clusters.fault_cluster import AFTER, AWAY, BULK_BYTES, CONTROLLERS, RACK, TARGET, ZOOKEEPERS, FaultCluster
+from faults.run import Run
 from faults.strikes import clocks, disks, servers, storage, topics
 from faults.strikes.scene import Scene, Struck
-
-if TYPE_CHECKING:
-    from faults.run import Run
 
 LOOK_SECONDS = 0.02
 MID_COPY = 0.4  # share of the bytes that the target receives

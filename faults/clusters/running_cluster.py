@@ -7,7 +7,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from faults.cases import without_suffix
-from faults.clusters.fault_cluster import BROKERS, CONFIG, CONTROLLERS, DISK_BYTES, SESSION_SECONDS, TARGET, ZOOKEEPERS, FaultCluster
+from faults.clusters.fault_cluster import (
+    BROKERS,
+    CONFIG,
+    CONTROLLERS,
+    DISK_BYTES,
+    SESSION_SECONDS,
+    TARGET,
+    ZOOKEEPERS,
+    FaultCluster,
+)
 from faults.clusters.file_systems import own_file_system
 from faults.clusters.kraft_cluster import KraftFaultCluster
 from faults.clusters.zookeeper_cluster import ZooKeeperFaultCluster

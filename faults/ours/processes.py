@@ -15,26 +15,8 @@ from typing import Any
 from unittest.mock import patch
 
 from faults.ours.clock import CLOCK_VARIABLE, shift_clock
-from kafka_rebalance.local_cluster import LocalCluster
 
 ROOT = Path(__file__).parents[2]
-CONNECTION = "kafka_faults"
-
-
-def airflow_environment(folder: Path, cluster: LocalCluster, policy: str) -> dict[str, str]:
-    """The Airflow settings of our processes. Writes the policy below `folder`, where the runs' folder is too."""
-    (folder / "policies").mkdir(parents=True)
-    (folder / "policies" / f"{CONNECTION}.yaml").write_text(policy, encoding="utf-8")
-    connection: dict[str, Any] = {"conn_type": "kafka_admin_api", "host": cluster.bootstrap_servers}
-    if not cluster.kraft:
-        extra = {"bootstrap_servers": cluster.bootstrap_servers}
-        connection = {"conn_type": "kafka_zookeeper", "host": cluster.zookeeper, "extra": extra}
-    return {
-        f"AIRFLOW_CONN_{CONNECTION.upper()}": json.dumps(connection),
-        "AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE": "false",  # our processes have no database to read it from
-        "AIRFLOW__KAFKA_REBALANCE__RUNS_URL": str(folder / "runs"),
-        "AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER": str(folder / "policies"),
-    }
 
 
 class Step:

@@ -31,7 +31,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 import kafka_rebalance.steps.run.cluster_snapshot
 from faults.ours.clock import CLOCK_VARIABLE, shift_clock
-from faults.ours.processes import CONNECTION
+from faults.ours.environment import CONNECTION
 from kafka_rebalance.dags import kafka_rebalance_dag
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.settings import Settings

@@ -5,13 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from faults.cases import Case
 from faults.clusters.fault_cluster import FaultCluster
-
-if TYPE_CHECKING:
-    from faults.run import Run
+from faults.run import Run
 
 
 @dataclass(frozen=True, slots=True)

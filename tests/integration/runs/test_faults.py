@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from faults.cases import Case, Fault, Moment
-from faults.clock import CLOCK_VARIABLE
-from faults.cluster import FaultCluster
-from faults.file_systems import leave_no_room, own_file_system, resize
-from faults.processes import ROOT, Triggerer
-from faults.run import airflow, run_case
-from faults.running_cluster import running
+from faults.clusters.fault_cluster import FaultCluster
+from faults.clusters.file_systems import leave_no_room, own_file_system, resize
+from faults.clusters.running_cluster import running
+from faults.one_case import run_case
+from faults.ours.clock import CLOCK_VARIABLE
+from faults.ours.environment import airflow
+from faults.ours.processes import ROOT, Triggerer
 from kafka_rebalance.local_cluster.machine.processes import read_start
 from support.waiting import wait
 

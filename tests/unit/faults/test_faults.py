@@ -12,11 +12,11 @@ import pytest
 
 from faults import load, report
 from faults.cases import EVERY_VERSION, KILLED, KINDS, WITHOUT_ZOOKEEPER, Case, Fault, Moment, Needs, matrix
-from faults.cluster import AFTER, BEFORE, Truth
+from faults.clusters.fault_cluster import AFTER, BEFORE, Truth
 from faults.growth import Figure, documented_names, growth_problems, held_figures
 from faults.judge import judge_end, judge_records, judge_rest, judge_words
+from faults.one_case import Result
 from faults.operator import Operator, leaders_to_restart
-from faults.run import Result
 from faults.soak import drawn
 from faults.strike import STRIKES
 from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
