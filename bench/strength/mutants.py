@@ -32,9 +32,9 @@ MODULES = (
 TESTS = (
     "tests/unit/execution",
     "tests/unit/model/test_replica_list.py",
-    "tests/unit/zookeeper/test_znodes.py",
-    "tests/unit/zookeeper/test_recorded_znodes.py",
-    "tests/unit/zookeeper/test_requests_encoded.py",
+    "tests/unit/zookeeper/znodes/test_znodes.py",
+    "tests/unit/zookeeper/znodes/test_recorded_znodes.py",
+    "tests/unit/zookeeper/znodes/test_requests_encoded.py",
 )
 NEEDED = (
     "tests/conftest.py",

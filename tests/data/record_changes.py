@@ -13,8 +13,8 @@ from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS
 from kafka_rebalance.model.connection import KafkaConnection
-from support.kafka.change_recordings import SCENARIOS, play, read_log, steps_of
-from support.kafka.kafka_classes import KafkaClasses
+from support.kafka.java.kafka_classes import KafkaClasses
+from support.kafka.recordings.change_recordings import SCENARIOS, play, read_log, steps_of
 
 FOLDER = Path(__file__).parent / "changes"
 READER = "3.9.2"  # its DumpLogSegments reads the logs of later versions too

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
-from support.kafka.move_recordings import SCENARIOS, record_move
+from support.kafka.recordings.move_recordings import SCENARIOS, record_move
 
 FOLDER = Path(__file__).parent / "moves"
 

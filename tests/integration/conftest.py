@@ -9,7 +9,7 @@ import pytest
 
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
-from support.kafka.kafka_classes import KafkaClasses
+from support.kafka.java.kafka_classes import KafkaClasses
 
 
 @pytest.fixture(scope="session", params=VERSIONS)

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.assignment import add_partitions, assign_replicas, rack_alternated
 from kafka_rebalance.kafka.topics import check_added_replicas
-from support.kafka.kafka_classes import KafkaClasses
+from support.kafka.java.kafka_classes import KafkaClasses
 
 RACKS = ("a", "b", "B", "rack10", "rack2", "é", "")
 Assignment = dict[int, tuple[int, ...]]

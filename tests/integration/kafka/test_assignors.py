@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.kafka.assignors import range_assignment, round_robin_assignment
-from support.kafka.kafka_classes import KafkaClasses
+from support.kafka.java.kafka_classes import KafkaClasses
 
 CASES = 1000  # for each version
 # Names whose order differs by number, by case, by length and between code points and UTF-16 units.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.kafka.kafka_classes import JavaError, KafkaClasses
+from support.kafka.java.kafka_classes import JavaError, KafkaClasses
 
 TWO_DOTS = {
     "2.0.1": 'Topic name cannot be "." or ".."',

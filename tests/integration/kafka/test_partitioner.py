@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.kafka.partitioner import murmur2, partition_for_key
-from support.kafka.default_partitioner import DefaultPartitioner
-from support.kafka.kafka_classes import KafkaClasses
+from support.kafka.java.default_partitioner import DefaultPartitioner
+from support.kafka.java.kafka_classes import KafkaClasses
 
 PARTITIONER = "org.apache.kafka.clients.producer.internals.DefaultPartitioner"
 

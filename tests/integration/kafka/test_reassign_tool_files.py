@@ -18,7 +18,7 @@ from kafka_rebalance.kafka.reassign_tool_files import (
     parse_topics_to_move,
 )
 from kafka_rebalance.model.partition import TopicPartition
-from support.kafka.kafka_classes import JavaError, KafkaClasses
+from support.kafka.java.kafka_classes import JavaError, KafkaClasses
 
 CASES = 1000  # for each version
 NOT_JSON, EMPTY = "The input string is not a valid JSON", "Partition reassignment data file is empty"

@@ -23,8 +23,8 @@ from kafka_rebalance.kafka.reassign_tool_files import (
 )
 from kafka_rebalance.local_cluster.machine.ports import free_port
 from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassignment, encode_reassignment
-from support.kafka.java_random import JavaRandom
-from support.kafka.kafka_classes import JavaError, KafkaClasses
+from support.kafka.java.java_random import JavaRandom
+from support.kafka.java.kafka_classes import JavaError, KafkaClasses
 
 with_zookeeper = pytest.mark.parametrize("kafka_classes", ["2.0.1", "2.8.2"], indirect=True)
 TOOL = "kafka.admin.ReassignPartitionsCommand"

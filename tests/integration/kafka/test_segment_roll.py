@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_rebalance.kafka.segment_roll import should_roll
-from support.kafka.kafka_classes import KafkaClasses
+from support.kafka.java.kafka_classes import KafkaClasses
 
 SEGMENTS, CASES = 25, 80
 INT_MAX = 2**31 - 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS, check_deletable, check_more_partitions, check_new_topic
-from support.kafka.kafka_classes import KafkaClasses
+from support.kafka.java.kafka_classes import KafkaClasses
 from support.kafka.refusals import refusal
 
 EXISTING = ("orders", "a.b", "x_y", "_", "pay-ments", *sorted(INTERNAL_TOPICS))

@@ -18,7 +18,7 @@ from kafka_rebalance.kafka.topic_configs import (
     topic_config_names,
 )
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS, check_actions, check_topic_name, parse_replica_assignment
-from support.kafka.kafka_classes import JavaError, KafkaClasses
+from support.kafka.java.kafka_classes import JavaError, KafkaClasses
 from support.kafka.refusals import refusal
 
 CHARACTERS = "aZ09._-,:=* \t\n\x00\x1f\x7f\u00a0äŻ٣０\u2003\ufeff😀"

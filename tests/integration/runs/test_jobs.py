@@ -18,8 +18,8 @@ from kafka_rebalance.model.partition import PartitionView
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from support.kafka.kafka_classes import KafkaClasses
-from support.kafka.reassign_tool import ReassignPartitions
+from support.kafka.java.kafka_classes import KafkaClasses
+from support.kafka.java.reassign_tool import ReassignPartitions
 from support.runs.cancel_run import CancelRun
 from support.runs.rebalance_run import CONNECTION, InProcessRun
 from support.waiting import wait

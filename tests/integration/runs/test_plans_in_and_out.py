@@ -17,9 +17,9 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from support.kafka.kafka_classes import KafkaClasses
+from support.kafka.java.kafka_classes import KafkaClasses
+from support.kafka.java.reassign_tool import ReassignPartitions
 from support.kafka.on_versions import BOTH_KINDS
-from support.kafka.reassign_tool import ReassignPartitions
 from support.runs.rebalance_run import InProcessRun
 
 SIZE_BYTES, RATE = 50_000, 50_000_000

@@ -18,7 +18,7 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client, read_znodes
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from support.kafka.kafka_classes import KafkaClasses
+from support.kafka.java.kafka_classes import KafkaClasses
 from support.kafka.on_versions import BOTH_KINDS, MIDDLE, NEWEST, OLDEST
 from support.runs.topic_run import CONNECTION, TopicRun
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafka_rebalance.local_cluster import LocalCluster
-from support.kafka.move_recordings import Scenario, record_move
-from support.kafka.recorded_moves import replay
+from support.kafka.recordings.move_recordings import Scenario, record_move
+from support.kafka.recordings.recorded_moves import replay
 
 
 def test_a_move_recorded_now_is_one_of_the_model(cluster: LocalCluster, fresh_topic_name: Callable[[], str]) -> None:

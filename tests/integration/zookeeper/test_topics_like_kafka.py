@@ -23,7 +23,7 @@ from kafka_rebalance.zookeeper.topic_writes import (
     set_topic_configs,
     write_more_partitions,
 )
-from support.kafka.kafka_classes import KafkaClasses
+from support.kafka.java.kafka_classes import KafkaClasses
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import fake_cluster
 

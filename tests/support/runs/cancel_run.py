@@ -25,7 +25,7 @@ from kafka_rebalance.steps.cancel.verify import verify
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper.znodes.controller_requests import encode_reassignment
-from support.kafka.cancelled_moves import cancel_by_api, fail_over
+from support.kafka.recordings.cancelled_moves import cancel_by_api, fail_over
 from support.runs.asked_run import AskedRun
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun

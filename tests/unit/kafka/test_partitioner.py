@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.errors import InputError, KafkaRuleError
 from kafka_rebalance.kafka.partitioner import murmur2, partition_for_key
-from support.kafka.default_partitioner import DefaultPartitioner
+from support.kafka.java.default_partitioner import DefaultPartitioner
 
 INT_MAX = 2**31 - 1
 

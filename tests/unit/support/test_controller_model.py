@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.kafka.recorded_moves import replay
+from support.kafka.recordings.recorded_moves import replay
 
 FOLDER = Path(__file__).parents[2] / "data" / "moves"
 RECORDINGS = [

@@ -13,7 +13,7 @@ from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper.request_replacement import ask_for_original_lists
 from kafka_rebalance.zookeeper.znodes.controller_requests import encode_reassignment
-from support.kafka.cancelled_moves import fail_over
+from support.kafka.recordings.cancelled_moves import fail_over
 from support.zookeeper.fake_zookeeper import REASSIGN, SimulatedController, fake_cluster
 
 CLUSTER = "simulated-cluster-0001"

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.errors import ExecutionError, WriteError
 from kafka_rebalance.model.partition import TopicPartition
-from support.kafka.cancelled_moves import cancel_by_api
+from support.kafka.recordings.cancelled_moves import cancel_by_api
 from support.runs.cancel_run import CancelRun
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batches, given_run

@@ -17,7 +17,7 @@ from kafka_rebalance.local_cluster.jars.class_path import quiet, tools_jars
 from kafka_rebalance.local_cluster.jvms.class_archive import find_runtime
 from kafka_rebalance.local_cluster.jvms.gateway import MAIN, open_gateway
 from kafka_rebalance.local_cluster.machine.processes import Guard, last_lines, start_process
-from support.kafka.java_tools import JavaTools
+from support.kafka.java.java_tools import JavaTools
 
 _ENTRY = re.compile(r"(?P<key>.+?) -> \w+\((?P<values>[^()]*)\)")
 

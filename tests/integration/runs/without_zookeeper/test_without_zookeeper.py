@@ -21,9 +21,9 @@ from kafka_rebalance.steps.nightly.check_cluster import check
 from kafka_rebalance.steps.rebalance.plan_drift import read_drift
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
-from support.kafka.kafka_classes import KafkaClasses
+from support.kafka.java.kafka_classes import KafkaClasses
+from support.kafka.java.reassign_tool import ReassignPartitions
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
-from support.kafka.reassign_tool import ReassignPartitions
 from support.runs.rebalance_run import CONNECTION, InProcessRun
 from support.runs.topic_run import TopicRun
 from support.waiting import wait

@@ -18,7 +18,7 @@ from kafka_rebalance.zookeeper.znodes.registrations import (
 )
 from kafka_rebalance.zookeeper.znodes.topic_assignment import decode_partition_state, decode_topic
 
-FOLDER = Path(__file__).parents[2] / "data" / "znodes"
+FOLDER = Path(__file__).parents[3] / "data" / "znodes"
 MOVING = TopicPartition("moving", 0)
 
 

@@ -28,7 +28,7 @@ from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.cluster_writes import Kind
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
-from support.kafka.kafka_classes import KafkaClasses
+from support.kafka.java.kafka_classes import KafkaClasses
 from support.waiting import wait
 
 Step = list[Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_rebalance.local_cluster import LocalCluster
-from support.kafka.kafka_classes import KafkaClasses
+from support.kafka.java.kafka_classes import KafkaClasses
 
 
 class ReassignPartitions:
