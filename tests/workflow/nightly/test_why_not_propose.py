@@ -40,7 +40,7 @@ def test_nothing_is_proposed_that_this_connection_may_not_write() -> None:
         ({1: [40, *[10] * 10], 2: [10] * 8, 3: [10] * 8}, None),
         (
             {1: [65, 65], 2: [85], 3: [85]},
-            "bytes on disk are as even as racks and the sizes of single partitions allow",
+            "a rebalance cannot help: bytes on disk are as even as the sizes of single partitions allow",
         ),
     ],
 )
@@ -52,3 +52,15 @@ def test_a_broker_is_proposed_for_if_a_lighter_replica_than_the_heaviest_helps_i
     result = {"limit": 0.2, "skew": {"disk": 0.3}, "rack_violations": 0}
     reason = why_not_propose.cannot_help(problem_of(broker_rows([1, 2, 3]), rows), result)
     assert reason is None if said is None else said in str(reason)
+
+
+def test_what_racks_force_is_said_with_figures_and_not_called_as_even_as_can_be() -> None:
+    """Of three racks one has two brokers: each should hold a sixth, which is a third more than an eighth."""
+    racks = dict(zip(range(1, 9), "aaabbbcc", strict=True))
+    lists = [[1 + n % 3, 4 + n % 3, 7 + (n >= 66)] for n in range(120)]
+    problem = problem_of(broker_rows(list(racks), racks), partition_rows(lists))
+    result = {"limit": 0.2, "skew": {"replicas": 0.4667}, "rack_violations": 0}
+    assert why_not_propose.cannot_help(problem, result) == (
+        "racks and disks alone keep replicas 33 % off. Of the share that they allow, the worst broker is 10 % off, "
+        "and the limit is 20 %. More brokers in the racks that have fewer would help"
+    )

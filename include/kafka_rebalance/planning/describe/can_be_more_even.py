@@ -6,28 +6,55 @@ true for a cluster of few partitions. But a broker may also hold lighter ones, w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kafka_rebalance.model.settings import BALANCED
-from kafka_rebalance.planning.bounds.targets import leader_targets
-from kafka_rebalance.planning.describe.shortfall import Held, off_cells
-from kafka_rebalance.planning.problem.arrays import Problem, led_first, replication
-from kafka_rebalance.planning.problem.loads import METRICS, loads_now
+from kafka_rebalance.planning.describe.shortfall import asked_cells, held_now, off_cells
+from kafka_rebalance.planning.evenness.scores import ratios
+from kafka_rebalance.planning.problem.arrays import Floats, Problem, led_first, replication
+from kafka_rebalance.planning.problem.loads import METRICS, loads_now, shares
+from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.search.frame import frame_of
 
 
-def can_be_more_even(problem: Problem, metrics: Sequence[str], limit: float) -> bool:
-    """Whether a broker is off its reachable share of one of the metrics by more than the limit, and a move would help.
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """How even one metric is against the shares that brokers can reach, and how far these are from their shares."""
 
-    The moves are of one replica, swaps of two, and new orders of lists, by all rules of a plan that balances.
+    can_help: bool  # a broker is off its reachable share by more than the limit, and a move would help
+    furthest: float  # how far the worst broker is from its reachable share, as a share of it
+    forced: float  # how far racks and disks keep a broker from its share of everything, as a share of that
+
+
+def can_be_more_even(problem: Problem, metrics: Sequence[str], limit: float) -> Mapping[str, Reachable]:
+    """By metric. The moves are of one replica, swaps of two, and new orders of lists, by all rules of a plan that
+    balances. With pools it is the worst of them.
     """
+    if problem.pools is not None:
+        found = [can_be_more_even(part.problem, metrics, limit) for part in parts_of(problem)]
+        return {
+            metric: Reachable(
+                any(own[metric].can_help for own in found),
+                max(own[metric].furthest for own in found),
+                max(own[metric].forced for own in found),
+            )
+            for metric in metrics
+        }
     held_to = replace(problem, settings=replace(problem.settings, tolerance=limit))
-    goal, led = goal_of(held_to.settings, BALANCED), led_first(problem.replicas, problem.leader)
-    frame = frame_of(held_to, goal, replication(problem.replicas))
-    targets = np.hstack([frame.targets * frame.scale, leader_targets(held_to, led)])
-    off, _ = off_cells(held_to, Held(goal, targets, None, frame.scale), led, loads_now(problem))
-    return bool(off[:, [METRICS.index(metric) for metric in metrics]].any())
+    frame = frame_of(held_to, goal_of(held_to.settings, BALANCED), replication(problem.replicas))
+    held, lists = held_now(held_to, frame.targets, frame.scale), led_first(problem.replicas, problem.leader)
+    off, relative = off_cells(held_to, held, lists, loads_now(problem))
+    cells, forced = asked_cells(held_to, held), ratios(problem, held.targets, shares(problem))
+
+    def furthest(of_share: Floats, k: int) -> float:
+        return float(np.abs(of_share[cells[:, k], k] - 1).max(initial=0.0))
+
+    return {
+        metric: Reachable(bool(off[:, k].any()), furthest(relative, k), furthest(forced, k))
+        for metric in metrics
+        for k in (METRICS.index(metric),)
+    }

@@ -23,7 +23,6 @@ from kafka_rebalance.planning.batches.schedule import schedule
 from kafka_rebalance.planning.batches.timetable import held_up
 from kafka_rebalance.planning.bounds.bands import band
 from kafka_rebalance.planning.bounds.simple_bound import makespan_bound, moved_bytes_bound
-from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.broker_loss import broker_loss
 from kafka_rebalance.planning.describe.cost_of_receivers import cost_of_receivers
 from kafka_rebalance.planning.describe.evenness_by_bytes import evenness_by_bytes
@@ -34,6 +33,7 @@ from kafka_rebalance.planning.describe.shortfall import (
     Held,
     Shortfall,
     bytes_left,
+    held_now,
     held_to_the_job,
     shortfall,
     stays_behind,
@@ -47,7 +47,7 @@ from kafka_rebalance.planning.describe.status_and_note import (
 from kafka_rebalance.planning.describe.way_back import batch_of_rows, way_back
 from kafka_rebalance.planning.describe.worst_case import worst_case
 from kafka_rebalance.planning.evenness.scores import scores
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, led_first, replication, widened
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication, widened
 from kafka_rebalance.planning.problem.loads import (
     DISK,
     LEADERS,
@@ -217,9 +217,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
 
 def shortfall_now(problem: Problem, found: FoundLists) -> Shortfall:
     """The shortfall of the lists before, against the same shares as the lists found."""
-    led = led_first(problem.replicas, problem.leader)
-    targets = np.hstack([found.targets * found.scale, leader_targets(problem, led)])
-    held, broken = held_to_the_job(problem, targets, found.scale), violations(found.rule, problem.replicas)
+    held, broken = held_now(problem, found.targets, found.scale), violations(found.rule, problem.replicas)
     return shortfall(problem, held, problem.replicas, problem.leader, loads_now(problem), broken)
 
 

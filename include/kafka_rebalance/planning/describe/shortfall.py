@@ -15,8 +15,9 @@ from kafka_rebalance.documents.proposals.candidate_figures import Reason, StaysB
 from kafka_rebalance.model.settings import BALANCED, LEADERS_ALONE, LIGHT
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.simple_bound import moved_bytes_bound
+from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.evenness.scores import outside_band
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, lagging, replication
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, lagging, led_first, replication
 from kafka_rebalance.planning.problem.loads import (
     DISK,
     LEADERS,
@@ -91,6 +92,12 @@ def held_to_the_job(problem: Problem, targets: Floats, scale: Floats) -> Held:
         units = np.divide(targets[:, : len(scale)], scale, out=np.zeros((len(targets), len(scale))), where=scale > 0)
         relief = relief_of(problem, goal, units, weights, scale)
     return Held(goal, targets, relief, scale)
+
+
+def held_now(problem: Problem, targets: Floats, scale: Floats) -> Held:
+    """The measure for the lists now. `targets` is [broker, REPLICA_METRICS] in units of `scale`."""
+    led = led_first(problem.replicas, problem.leader)
+    return held_to_the_job(problem, np.hstack([targets * scale, leader_targets(problem, led)]), scale)
 
 
 def shortfall(problem: Problem, held: Held, replicas: Ints, leaders: Ints, loads: Floats, broken: Bools) -> Shortfall:

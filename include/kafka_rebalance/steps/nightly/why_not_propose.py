@@ -13,10 +13,11 @@ from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.execution.nightly import after_rejection
 from kafka_rebalance.execution.nightly.after_rejection import AGAIN_AFTER, ClusterState, RejectedState
+from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import REFUSE, Settings
-from kafka_rebalance.planning.describe.can_be_more_even import can_be_more_even
+from kafka_rebalance.planning.describe.can_be_more_even import Reachable, can_be_more_even
 from kafka_rebalance.planning.evenness.hot_spots import Reach, reach
 from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Problem
@@ -94,24 +95,38 @@ def _obstacle(
 
 
 def cannot_help(problem: Problem, result: Mapping[str, Any]) -> str | None:
-    """Why no rebalance can bring the cluster below its limit, and what would help; None if one can."""
+    """Why no rebalance is proposed, and what would help; None if one would help.
+
+    Either none can help, or no broker is off by more than the limit of what racks and disks allow it.
+    """
     limit = result["limit"]
     past = [resource for resource, off in result["skew"].items() if off > limit]
     if result["rack_violations"] or not past:
         return None
     found = reach(problem, past, limit)
-    no_spots = [resource for resource, one in found.items() if not one.hot_spots]
-    if any(one.can_help for one in found.values()) or (no_spots and can_be_more_even(problem, no_spots, limit)):
+    if any(one.can_help for one in found.values()):
         return None
-    return "a rebalance cannot help: " + "; ".join(_helpless(resource, one) for resource, one in found.items())
+    no_spots = [resource for resource, one in found.items() if not one.hot_spots]
+    even = can_be_more_even(problem, no_spots, limit) if no_spots else {}
+    if any(one.can_help for one in even.values()):
+        return None
+    forced = [resource for resource, one in even.items() if one.furthest <= limit]
+    helpless = [_helpless(resource, one) for resource, one in found.items() if resource not in forced]
+    said = ["a rebalance cannot help: " + "; ".join(helpless)] if helpless else []
+    return "; ".join([*said, *(_forced(resource, even[resource], limit) for resource in forced)])
+
+
+def _forced(resource: str, found: Reachable, limit: float) -> str:
+    forced, furthest, allowed = (share_in_words(one) for one in (found.forced, found.furthest, limit))
+    return (
+        f"racks and disks alone keep {WORDS[resource]} {forced} off. Of the share that they allow, the worst broker is "
+        f"{furthest} off, and the limit is {allowed}. More brokers in the racks that have fewer would help"
+    )
 
 
 def _helpless(resource: str, found: Reach) -> str:
     if not found.hot_spots:
-        return (
-            f"{WORDS[resource]} are as even as racks and the sizes of single partitions allow. More partitions would "
-            "help, or more brokers in the racks that have fewer"
-        )
+        return f"{WORDS[resource]} are as even as the sizes of single partitions allow. More partitions would help"
     spot = found.hot_spots[0]
     more = f" (and {len(found.hot_spots) - 1} more like it)" if len(found.hot_spots) > 1 else ""
     remedy = {

@@ -23,11 +23,32 @@ def test_lighter_replicas_help_a_broker_that_the_heaviest_would_excuse(
     found = reach(problem, ["disk"], LIMIT)["disk"]
     assert not found.can_help
     assert not found.hot_spots
-    assert can_be_more_even(problem, ["disk"], LIMIT) is possible
+    assert can_be_more_even(problem, ["disk"], LIMIT)["disk"].can_help is possible
 
 
 def test_leaders_of_lighter_partitions_help_too() -> None:
     lists = [[1, 2]] * 7 + [[2, 1]] * 3
     problem = problem_of(broker_rows([1, 2]), partition_rows(lists))
-    assert can_be_more_even(problem, ["leaders"], LIMIT)
-    assert not can_be_more_even(problem, ["disk"], LIMIT)
+    found = can_be_more_even(problem, ["leaders", "disk"], LIMIT)
+    assert found["leaders"].can_help
+    assert not found["disk"].can_help
+
+
+def test_what_racks_force_is_told_apart_from_what_moves_could_mend() -> None:
+    """Each partition has a replica in each rack, so the two brokers of rack c carry a third of everything."""
+    racks = dict(zip(range(1, 9), "aaabbbcc", strict=True))
+    lists = [[1 + n % 3, 4 + n % 3, 7 + (n >= 66)] for n in range(120)]
+    problem = problem_of(broker_rows(list(racks), racks), partition_rows(lists))
+    found = can_be_more_even(problem, ["disk"], LIMIT)["disk"]
+    assert not found.can_help
+    assert found.forced == pytest.approx(1 / 3)  # a sixth instead of an eighth
+    assert found.furthest == pytest.approx(0.1)  # 66 or 54 of 60
+
+
+def test_brokers_of_a_pool_are_not_held_to_the_load_of_another() -> None:
+    pools = [{"topics": ["pay*"], "brokers": [1, 2, 3]}]
+    rows = [*partition_rows([[1], [2], [3]] * 6, topic="payments"), *partition_rows([[4], [5], [6]])]
+    problem = problem_of(broker_rows(list(range(1, 7))), rows, broker_pools=pools)
+    found = can_be_more_even(problem, ["disk"], LIMIT)["disk"]
+    assert not found.can_help
+    assert (found.furthest, found.forced) == pytest.approx((0.0, 0.0))
