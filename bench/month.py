@@ -29,6 +29,7 @@ from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.evenness.scores import scores
+from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.loads import loads_now, shares
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from kafka_rebalance.planning.tables.read_problem import read_problem
@@ -104,25 +105,28 @@ class Month:
         for topic in topics:
             self.trend.setdefault(topic, float(self.rng.normal(0, TREND_A_DAY)))
         by = {topic: float(np.exp(self.rng.normal(self.trend[topic], SPREAD_A_DAY))) for topic in topics}
-        for topic, days in list(self.filling.items()):
-            by[topic] *= (FILLED_IN_DAYS - days + 2) / (FILLED_IN_DAYS - days + 1)
-            self.filling[topic] = days - 1
-            if days == 1:
-                del self.filling[topic]
-        most = LARGEST_SHARE * sum(row["size_bytes"] * len(row["replicas"]) for row in self.partitions) / SIZE.brokers
+        # What arrives does not grow while a topic fills: only what is kept of it does.
+        fills = {topic: 1 + 1 / (FILLED_IN_DAYS - left) for topic, left in self.filling.items()}
+        self.filling = {topic: left - 1 for topic, left in self.filling.items() if left > 1}
+        most_bytes, most_in = (
+            LARGEST_SHARE * sum(row[one] * len(row["replicas"]) for row in self.partitions) / SIZE.brokers
+            for one in ("size_bytes", "bytes_in_per_second")
+        )
         for row in self.partitions:
-            row["size_bytes"] = max(1, int(min(row["size_bytes"] * by[row["topic"]], most)))
+            grown, topic = by[row["topic"]], row["topic"]
+            row["size_bytes"] = max(1, int(min(row["size_bytes"] * grown * fills.get(topic, 1.0), most_bytes)))
+            grown = min(grown, most_in / row["bytes_in_per_second"])
             for rate in ("bytes_in_per_second", "bytes_out_per_second"):
-                row[rate] *= by[row["topic"]]
+                row[rate] *= grown
 
     def _arrive(self, topic: str) -> None:
-        """A topic like one that is there, empty but for a day's records, where Kafka puts it."""
-        like = str(self.rng.choice(sorted({row["topic"] for row in self.partitions})))
+        """A topic like one that is there and full, empty but for a day's records, where Kafka puts it."""
+        like = str(self.rng.choice(sorted({row["topic"] for row in self.partitions} - set(self.filling))))
         rows = [row for row in self.partitions if row["topic"] == like]
         racks = {row["broker"]: row["rack"] for row in self._live()}
         start, shift = (int(one) for one in self.rng.integers(len(racks), size=2))
         lists = assign_replicas(sorted(racks), len(rows), REPLICAS, racks=racks, start_index=start, replica_shift=shift)
-        self.filling[topic] = FILLED_IN_DAYS
+        self.filling[topic] = FILLED_IN_DAYS - 1
         for number, row in enumerate(rows):
             made = {"topic": topic, "partition": number, "replicas": list(lists[number])}
             self.partitions.append({**row, **made, "size_bytes": row["size_bytes"] // FILLED_IN_DAYS})
@@ -180,9 +184,8 @@ class Month:
         night.moves = len(moves.keys)
 
 
-def skew(folder: Path) -> Mapping[str, Any]:
+def skew(problem: Problem) -> Mapping[str, Any]:
     """The verdict of the nightly check under the default policy."""
-    problem = read_problem(folder, Settings())
     found = scores(problem, loads_now(problem), shares(problem))
     return verdict(found, int(violations(rack_rule(problem), problem.replicas).sum()), Policy(approvers=()))
 
@@ -207,11 +210,12 @@ def nights(seed: int, scratch: Path, limit: int, *, keeps_away: bool = True) -> 
         night = Night(number, month.day(number))
         before, asked, after, out = (scratch / f"{number}-{kind}" for kind in ("before", "asked", "after", "plan"))
         month.write(before)
-        found = skew(before)
+        problem = read_problem(before, Settings())
+        found = skew(problem)
         night.skew = night.skew_after = found["imbalance"]
         settings = month.job(number, found["past_limit"])
-        if settings == BALANCE and cannot_help(read_problem(before, Settings()), found):
-            settings, night.job = None, "none would help"
+        if settings == BALANCE and cannot_help(problem, found):
+            settings, night.job = None, "none proposed"
         name = None
         if settings:
             month.write_for_plan(asked, number, settings)
@@ -220,7 +224,7 @@ def nights(seed: int, scratch: Path, limit: int, *, keeps_away: bool = True) -> 
             night.job, night.candidate = settings["job"], name
             month.carry_out(night, read_moves(out, name))
             month.write(after)
-            night.skew_after = skew(after)["imbalance"]
+            night.skew_after = skew(read_problem(after, Settings()))["imbalance"]
         yield night
 
 
