@@ -25,6 +25,7 @@ from kafka_rebalance.planning.search.placement import Budget, Limit
 
 _GAIN = -1e-13
 _ROUNDS = 400
+_IDLE = 30  # rounds in a row that spread no topic, until the spreading ends
 # A narrow aim inside the band lets leaders pass through brokers that are within the band themselves.
 _AIMS = (0.6, 0.3, 0.0)
 # By how much the excess of its topic grows (0, 1, or -1 from the end): what a gain for the bands counts.
@@ -40,7 +41,7 @@ def with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int, 
     long, and the leaders would not be as even as planned.
     """
     found = _balanced(frame, replicas, budget, seed, topics_first=True)
-    if found.off > 0:
+    if found.off > -_GAIN:  # what is less is rounding, as of a broker that leads exactly its least
         # Swaps that also spread topics may lead to where no other swap gains. The tolerance comes before these.
         other = _balanced(frame, replicas, budget, seed, topics_first=False)
         found = other if other.off < found.off + _GAIN else found
@@ -136,8 +137,9 @@ class _Leaders:
 
     def _spread_topics(self, bands: Bands, down_to: int, *, at_any_price: bool = False) -> None:
         """Spreads the leaders of topics while no broker gets further outside the bands, unless `at_any_price`."""
+        least, idle = self.topics.excess, 0
         for _ in range(_ROUNDS):
-            if self.topics.excess <= down_to:
+            if self.topics.excess <= down_to or (idle > _IDLE and not at_any_price):
                 return
             too_many = self.topics.room[self.topics.topic, self.lists[:, 0]] < 0
             rows = np.flatnonzero(self._may_lose() & too_many)
@@ -151,6 +153,8 @@ class _Leaders:
             if not len(found[0]):
                 return
             self._swap(*found)
+            idle = 0 if self.topics.excess < least else idle + 1
+            least = min(least, self.topics.excess)
 
     def _passes_on(self) -> Bools:
         """[topic, broker] Whether the broker leads a partition of the topic that one with room may lead instead."""
