@@ -14,10 +14,12 @@ from airflow.sdk import XComArg, dag, task
 from kafka_rebalance.steps.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
+from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
 from kafka_rebalance.workflow.operators.move_log_dirs import MoveLogDirsOperator
 from kafka_rebalance.workflow.params.log_dirs_form import LOG_DIRS_PARAMS
 from kafka_rebalance.workflow.run_step import run_step
 
+HOLD = "kafka_rebalance.steps.log_dirs.hold_rate.hold_rate"
 APPROVAL = "kafka_rebalance.steps.log_dirs.ask_for_approval.LogDirApproval"
 
 
@@ -36,11 +38,6 @@ def log_dirs() -> None:
     @task(retries=2)
     def plan(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
         return run_step("kafka_rebalance.steps.log_dirs.plan_moves.plan_moves", dag_run, params, ti=ti)
-
-    # Airflow runs no teardown after a setup that was killed half-way: only a retry puts the rate back.
-    @task(retries=2)
-    def hold_rate(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        return run_step("kafka_rebalance.steps.log_dirs.hold_rate.hold_rate", dag_run, decision)
 
     # As release_throttle of kafka_rebalance: a broker may be away for long. The janitor keeps the lease.
     @task(
@@ -61,7 +58,8 @@ def log_dirs() -> None:
     nonce = XComArg(planned.operator, key="nonce")
     approved = ApprovalOperator(task_id="approve", approval=APPROVAL, run_folder=run_folder, nonce=nonce)
     decision = XComArg(approved, key="decision")
-    held = hold_rate(decision)
+    # Airflow runs no teardown after a setup that was killed half-way: only a retry puts the rate back.
+    held = HoldThrottleOperator(task_id="hold_rate", decision=decision, hold=HOLD, retries=2)
     moved = MoveLogDirsOperator(task_id="move", decision=decision, retries=5, retry_exponential_backoff=2)
     # Both are teardowns: if a person marks the run or a task, Airflow skips everything else.
     released = release_rate(decision).as_teardown(setups=held, on_failure_fail_dagrun=True)

@@ -94,7 +94,7 @@ def pause_until(
         longest = duration_in_words(max(one.seconds for one in openings(window.recurring, now)))
         raise StoppedError(
             f"{takes}, and the policy's windows ({names}) are open for {longest} at most. Start a new Dag run with a "
-            "higher throttle, with a smaller partitions_per_batch, or with outside_windows"
+            "higher throttle or with outside_windows. A rebalance may also take a smaller partitions_per_batch"
         )
     waits = now < opening.opens_at
     if (waits or is_paused) and approval_ends < opening.opens_at:

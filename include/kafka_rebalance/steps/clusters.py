@@ -24,6 +24,13 @@ RUNS_THAT_MAY_WAIT = 1000
 VERDICT = "verdict.json"  # of the nightly check, in its run's folder
 
 
+def how_to_stop(run: str) -> str:
+    """What ends this run early and gives its cluster to others: words after "stop it"."""
+    if run.startswith(f"{LOG_DIRS_DAG}/"):
+        return "mark its task move as failed"
+    return f"stop it with {CANCEL_DAG}"
+
+
 def fleet(variable: Any) -> list[str]:
     """The connection ids of the Variable `kafka_rebalance_clusters`. Raises SettingsError if it is not such a list."""
     if variable is None:

@@ -53,9 +53,9 @@ def janitors_run(by: str | None = None) -> Any:
     return SimpleNamespace(dag_id="kafka_throttle_janitor", run_id="now", triggering_user_name=by, run_type="scheduled")
 
 
-def tend(by: str | None = None, **params: Any) -> dict[str, Any]:
-    given = {"kafka_conn_id": CONNECTION if params else None, "clean": [], "break_lock": None, **params}
-    return run_step(look_after_cluster.look_after_cluster, janitors_run(by), CONNECTION, given)
+def tend(by: str | None = None, of: str = CONNECTION, **params: Any) -> dict[str, Any]:
+    given = {"kafka_conn_id": of if params else None, "clean": [], "break_lock": None, **params}
+    return run_step(look_after_cluster.look_after_cluster, janitors_run(by), of, given)
 
 
 def silent(run: SimulatedRun, seconds: float) -> None:

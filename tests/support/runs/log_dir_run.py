@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.documents.reassignment.progress import PROGRESS_FILE
 from kafka_rebalance.documents.requests.log_dir_plan import LOG_DIRS_FILE, PlannedLogDirs
+from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.steps.log_dirs.follow_copies import CopiesFollower
 from kafka_rebalance.steps.log_dirs.hold_rate import hold_rate
@@ -76,10 +78,10 @@ class LogDirRun(AskedRun):
         }
         operator.execute_complete(self._context, event)
 
-    def hold(self) -> dict[str, int]:
+    def hold(self) -> ThrottleLease | Wait:
         return run_step(hold_rate, self.dag_run, self.xcom["decision"])
 
-    def move(self, seen: BatchSeen | None = None, stay_seconds: float = 0.0) -> Copying | None:
+    def move(self, seen: BatchSeen | None = None, stay_seconds: float = 0.0) -> Copying | Wait | None:
         """One call of `move`: what it follows from then on, None once all are in place."""
         return run_step(move_replicas, self.dag_run, self.xcom["decision"], seen, stay_seconds)
 

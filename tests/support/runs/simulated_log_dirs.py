@@ -11,10 +11,14 @@ import pytest
 from kafka_rebalance.admin.replica_sizes import BrokerDisks, FutureReplica, LogDir
 from kafka_rebalance.documents.requests.log_dir_plan import Replica
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
+from support.runs.log_dir_run import LogDirRun
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster
 
 DIRS = ("/a", "/b", "/c")
+DRAIN = {"job": "drain", "broker": 2, "log_dir": "/a"}  # four replicas
 
 
 class SimulatedLogDirs:
@@ -29,6 +33,7 @@ class SimulatedLogDirs:
         }
         self.future: dict[Replica, tuple[str, int]] = {}
         self.offline: set[tuple[int, str]] = set()
+        self.size_bytes = SIZE_BYTES  # of each replica
         self.usable_bytes = 200 * SIZE_BYTES
         self.refused: set[TopicPartition] = set()
         self.asked: list[tuple[int, dict[TopicPartition, str]]] = []
@@ -51,7 +56,7 @@ class SimulatedLogDirs:
         paths: dict[TopicPartition, dict[int, str]] = {}
         future: dict[TopicPartition, dict[int, FutureReplica]] = {}
         for replica, path in shown.items():
-            replicas.setdefault(replica.topic_partition, {})[replica.broker] = SIZE_BYTES
+            replicas.setdefault(replica.topic_partition, {})[replica.broker] = self.size_bytes
             paths.setdefault(replica.topic_partition, {})[replica.broker] = path
             if replica in self.future:
                 future.setdefault(replica.topic_partition, {})[replica.broker] = FutureReplica(*self.future[replica])
@@ -83,8 +88,8 @@ class SimulatedLogDirs:
     def step(self) -> None:
         """Each copy grows by half, and takes the place of its replica at its end."""
         for replica, (path, size) in list(self.future.items()):
-            if size < SIZE_BYTES:
-                self.future[replica] = path, size + SIZE_BYTES // 2
+            if size < self.size_bytes:
+                self.future[replica] = path, size + self.size_bytes // 2
             else:
                 self.paths[replica] = path
                 del self.future[replica]
@@ -95,6 +100,21 @@ class SimulatedLogDirs:
         for replica, path in self.paths.items():
             found[path] += replica.broker == broker
         return found
+
+
+def log_dir_rates(cluster: SimulatedCluster) -> dict[int, str]:
+    """Of the brokers that have one."""
+    found = {broker: cluster.config(f"brokers/{broker}").get(LOG_DIR_RATE) for broker in (1, 2, 3)}
+    return {broker: rate for broker, rate in found.items() if rate is not None}
+
+
+def to_the_end(run: LogDirRun, dirs: SimulatedLogDirs) -> None:
+    copying = run.move()
+    while copying is not None:
+        dirs.step()
+        copying = run.move(BatchSeen(BatchState.READY))
+    run.release()
+    run.verify()
 
 
 @contextmanager

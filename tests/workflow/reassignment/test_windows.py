@@ -5,7 +5,7 @@ The windows are real ones around the moment of the approval; the clock that deci
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.estimate import ESTIMATE_FILE, Estimate
 from kafka_rebalance.errors import LockHeldError
-from kafka_rebalance.model.windows.recurring_window import Opening, openings, read_recurring_window
+from kafka_rebalance.model.windows.recurring_window import Opening
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.steps.rebalance.record import outcome_row
 from kafka_rebalance.steps.run.run_lock import lock_owner, take_lock
@@ -27,25 +27,15 @@ from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperato
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import CONNECTION
+from support.runs.set_clock import DAY, HOUR, MINUTE, SECOND, Clock
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, other_dag_run
 
 LOCK = "/kafka_rebalance/run"
-SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=seconds) for seconds in (1, 60, 3600, 86_400))
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = datetime.now(UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr("kafka_rebalance.steps.clock.utc_now", made)
-    return made
+    return Clock.set_in(monkeypatch)
 
 
 @pytest.fixture(params=["2.0", "2.8"])
@@ -62,11 +52,10 @@ def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPat
 
 def give_windows(run: SimulatedRun, clock: Clock, days: str = "daily") -> tuple[Opening, Opening]:
     """A window from an hour before the approval until an hour after it; this opening and the next one."""
-    text = f"{days} {clock.now - HOUR:%H:%M}-{clock.now + HOUR:%H:%M} UTC"
+    text, now, following = clock.window_around(days)
     snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
     given = {**snapshot, "window": {**snapshot["window"], "recurring": [text]}}
     json_files.write_json(run.folder, json_files.SNAPSHOT, given)
-    now, following, *_ = openings([read_recurring_window(text)], clock.now)
     return now, following
 
 

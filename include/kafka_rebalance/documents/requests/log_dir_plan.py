@@ -52,6 +52,7 @@ class LogDirPlan:
     throttle_bytes_per_second: int  # of all copies within one broker together
     copies_per_broker: int  # at once
     disk_headroom: float  # share of a log dir's disk that stays free
+    windows: tuple[str, ...] = ()  # of the policy, in which copies begin and end; empty: at any time
 
     @property
     def digest(self) -> str:
@@ -109,6 +110,7 @@ class PlannedLogDirs:
     dirs: tuple[DirForecast, ...]  # of the brokers on which something moves
     bound_bytes: int  # no plan that does the job copies less
     left_bytes: int  # outside the band, on all brokers
+    policy_windows: tuple[str, ...] = ()  # also where the plan takes none
 
 
 LOG_DIRS_FILE = JsonFile(LOG_DIRS, PlannedLogDirs)

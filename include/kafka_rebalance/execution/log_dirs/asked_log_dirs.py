@@ -28,6 +28,7 @@ class AskedLogDirs:
     throttle_bytes_per_second: int | None = None  # None: the policy's highest
     copies_per_broker: int = COPIES_PER_BROKER
     internal_topics: bool = False
+    outside_windows: bool = False
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> AskedLogDirs:
@@ -57,6 +58,10 @@ class AskedLogDirs:
         if problems:
             raise PolicyError(f"The request goes beyond the policy: {'; '.join(problems)}. {_UNTOUCHED}")
         return rate, min(self.copies_per_broker, policy.copies_per_broker)
+
+    def windows(self, policy: Policy) -> tuple[str, ...]:
+        """Those of the policy that the run takes; a way back takes none, because what goes wrong must not wait."""
+        return () if self.outside_windows or self.job == WAY_BACK else policy.windows or ()
 
     def keeps(self, topic: str, policy: Policy) -> bool:
         """Whether replicas of this topic stay where they are."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 
 from kafka_rebalance.documents.requests.log_dir_plan import LogDirMove, LogDirPlan, Replica
 from kafka_rebalance.errors import StaleProposalError
@@ -80,17 +81,25 @@ def offline_dirs(disks: Mapping[int, Mapping[str, DiskOfDir]]) -> Iterator[Findi
             )
 
 
-def next_moves(plan: LogDirPlan, now: DirsNow) -> tuple[LogDirMove, ...]:
-    """What to request now: in the plan's order, as many as may copy at once, each only where it has room."""
+def next_moves(plan: LogDirPlan, now: DirsNow, in_time: float = inf) -> tuple[LogDirMove, ...]:
+    """What to request now: in the plan's order, as many as may copy at once, each only where it has room.
+
+    `in_time`: the bytes that each broker can still copy before a window closes.
+    """
     states = states_of(plan.moves, now)
     copying = Counter(move.broker for move in states[CopyState.COPYING])
     room = _room(plan, now, states[CopyState.COPYING])
+    left = dict.fromkeys(plan.brokers, in_time)
+    for move in states[CopyState.COPYING]:
+        left[move.broker] -= _to_copy(move, now)
     chosen = []
     for move in states[CopyState.WAITING]:
         place, size_bytes = (move.broker, move.after), now.sizes[move.replica]
-        if copying[move.broker] < plan.copies_per_broker and size_bytes <= room.get(place, 0):
+        may_copy = copying[move.broker] < plan.copies_per_broker
+        if may_copy and size_bytes <= min(room.get(place, 0), left[move.broker]):
             copying[move.broker] += 1
             room[place] -= size_bytes
+            left[move.broker] -= size_bytes
             chosen.append(move)
     return tuple(chosen)
 
@@ -120,15 +129,20 @@ def without_room(plan: LogDirPlan, now: DirsNow) -> Iterator[Finding]:
 def _room(plan: LogDirPlan, now: DirsNow, copying: Iterable[LogDirMove]) -> dict[tuple[int, str], float]:
     """What may still be copied into each log dir. A copy under way takes the rest of its bytes."""
     room = {
-        (broker, path): float("inf")
+        (broker, path): inf
         if disk.usable_bytes is None
         else disk.usable_bytes - plan.disk_headroom * (disk.total_bytes or 0)
         for broker, dirs in now.disks.items()
         for path, disk in dirs.items()
     }
     for move in copying:
-        room[move.broker, move.after] -= max(0, now.sizes[move.replica] - now.future[move.replica][1])
+        room[move.broker, move.after] -= _to_copy(move, now)
     return room
+
+
+def _to_copy(move: LogDirMove, now: DirsNow) -> int:
+    """What is left of a copy under way."""
+    return max(0, now.sizes[move.replica] - now.future[move.replica][1])
 
 
 def bytes_over(moves: Iterable[LogDirMove], now: DirsNow) -> int:

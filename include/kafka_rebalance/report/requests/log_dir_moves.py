@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kafka_rebalance.documents.requests.log_dir_plan import DirForecast, LogDirMove, PlannedLogDirs
+from kafka_rebalance.execution.log_dirs.copies_in_window import seconds_at_most, window_of
+from kafka_rebalance.execution.window_fit import fit
 from kafka_rebalance.report.requests.markdown import asked_by, code, on_cluster, table
-from kafka_rebalance.report.units import about, format_bytes, format_count, format_rate, format_share
+from kafka_rebalance.report.units import about, format_bytes, format_count, format_rate, format_share, format_time
 
 _LARGEST, _DIRS = 5, 24
 
@@ -50,11 +52,43 @@ def approval_body(written: PlannedLogDirs) -> str:
         "its place. Each log dir counts as a disk of its own.",
         f"The {len(moves)} largest moves:" if len(plan.moves) > len(moves) else "The moves:",
         table(("Replica", "#Broker", "From", "To", "#Size"), moves),
+        *_windows(written),
         f"To stop the run, mark its task `move` as failed: copies under way are then cancelled. To go back, start "
         f"kafka_log_dirs with job way_back and of_run {code(written.run_id, 120)}.",
         f"**Digest** {code(written.digest, 80)}",
     ]
     return "\n\n".join(parts)
+
+
+def _windows(written: PlannedLogDirs) -> Iterator[str]:
+    """Which windows of the policy the copies take, if it has any."""
+    plan, now = written.plan, written.observed_at
+    if not plan.windows:
+        if written.policy_windows:
+            yield f"The copies begin at once after the approval, outside the policy's windows ({_named(written)})."
+        return
+    window = window_of(plan)
+    opens, closes = window.waits_until(now), window.closes_at(now)
+    state = f"It opens at {format_time(opens)}" if opens is not None else f"It is open until {format_time(closes)}"
+    # A broker's copies share its rate, so they take as long as one after the other.
+    busiest = max(plan.brokers, key=lambda broker: sum(move.size_bytes for move in plan.moves if move.broker == broker))
+    rate = plan.throttle_bytes_per_second
+    seconds = [seconds_at_most(move.size_bytes, rate) for move in plan.moves if move.broker == busiest]
+    found = fit(window, seconds, now)
+    fate = (
+        f"All copies may take {format_count(len(found.used), 'opening', 'openings')}, and end by "
+        f"{format_time(found.ends_at)} even at the slow estimate"
+        if found.ends_at is not None
+        else f"No opening has room for the copy after the first {found.placed}"
+    )
+    yield (
+        f"Copies begin and end in the policy's windows ({_named(written)}). {state}. {fate}. Between two openings the "
+        "run keeps the cluster's lock and no rate. The approval must last until the next one opens."
+    )
+
+
+def _named(written: PlannedLogDirs) -> str:
+    return "; ".join(written.policy_windows)
 
 
 def _headline(written: PlannedLogDirs, *, quoted: bool = False) -> str:

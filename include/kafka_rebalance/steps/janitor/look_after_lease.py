@@ -26,6 +26,7 @@ from kafka_rebalance.execution.throttle.lifted_by_others import lifted, lifted_t
 from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of, slowed_catch_up
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.lock_owner import LockOwner, is_same_airflow
+from kafka_rebalance.steps.clusters import how_to_stop
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.janitor.sweep import Asked
 from kafka_rebalance.steps.run.run_lock import read_standing, this_airflow
@@ -160,7 +161,7 @@ def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Lo
         if opens_at is not None and not copying:
             look.lines.append(
                 f"run {lease.run} keeps the cluster and is paused until {opens_at.isoformat()}, when its window opens. "
-                "kafka_rebalance_cancel can stop it, which gives the cluster to other runs"
+                f"To give the cluster to other runs, {how_to_stop(lease.run)}"
             )
         if not copying and (waits is not None or opens_at is not None):
             try:

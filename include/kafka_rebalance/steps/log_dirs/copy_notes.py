@@ -9,6 +9,13 @@ from kafka_rebalance.documents.requests.log_dir_plan import LogDirPlan
 from kafka_rebalance.execution.log_dirs.copy_states import CopyState, DirsNow, bytes_over, states_of
 from kafka_rebalance.steps.reassignment.batch_seen import BatchState
 from kafka_rebalance.steps.run_folder import RunFolder
+from kafka_rebalance.steps.throttle.lease_files import read_copy
+
+
+def rate_now(folder: RunFolder, plan: LogDirPlan) -> int:
+    """The rate that was set last, else the approved one, in bytes per second. Raises ArtifactError."""
+    lease = read_copy(folder)
+    return plan.throttle_bytes_per_second if lease is None else lease.bytes_per_second
 
 
 def write_progress(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from kafka_rebalance.documents.requests.log_dir_plan import LOG_DIRS_FILE
+from kafka_rebalance.execution.log_dirs.copies_in_window import bytes_in_time, window_of
 from kafka_rebalance.execution.log_dirs.copy_states import CopyState, next_moves, offline_dirs, states_of
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.steps.log_dirs.copy_notes import write_progress
+from kafka_rebalance.steps.log_dirs.copy_notes import rate_now, write_progress
 from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now, read_disks
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState, Watcher
 from kafka_rebalance.steps.run_folder import RunFolder
@@ -45,7 +47,9 @@ class CopiesFollower(Watcher):
                 f"{so_far[0]} of {len(plan.moves)} replicas are in place, {bytes_in_words(so_far[1])} of "
                 f"{bytes_in_words(plan.size_bytes)} copied"
             )
-        has_news = any((states[CopyState.ELSEWHERE], [*offline_dirs(found.disks)], next_moves(plan, found)))
+        has_news = any(
+            (states[CopyState.ELSEWHERE], [*offline_dirs(found.disks)], next_moves(plan, found, self._in_time(now)))
+        )
         if has_news or not states[CopyState.COPYING]:
             return BatchSeen(BatchState.READY)
         if now - self._last[0] > self.stall_seconds:
@@ -62,6 +66,9 @@ class CopiesFollower(Watcher):
 
     def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
         return slowest
+
+    def _in_time(self, now: float) -> float:
+        return bytes_in_time(window_of(self._plan), rate_now(self.folder, self._plan), datetime.fromtimestamp(now, UTC))
 
     def _rate(self, now: float) -> float | None:
         """Bytes per second since the first look."""

@@ -14,9 +14,11 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.documents.requests.log_dir_plan import LogDirPlan
-from kafka_rebalance.errors import LockLostError, StaleProposalError
+from kafka_rebalance.errors import LockLostError, StaleProposalError, StoppedError
+from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.execution.check.cluster_ready import refuse
 from kafka_rebalance.execution.log_dirs.asked_log_dirs import check_within_policy
+from kafka_rebalance.execution.log_dirs.copies_in_window import seconds_at_most, window_of
 from kafka_rebalance.execution.log_dirs.copy_states import CopyState, check_as_approved, states_of, without_room
 from kafka_rebalance.execution.throttle.in_force import check_in_force, set_changes
 from kafka_rebalance.execution.throttle.recorded_before import take_lease_for
@@ -28,11 +30,13 @@ from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.log_dirs.approved_moves import read_approved_moves, read_if_ready
 from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin
+from kafka_rebalance.steps.run.checks_before_write import check_clock_for_window
 from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.steps.run.same_cluster import read_view_of
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_configs
 from kafka_rebalance.steps.throttle.hold_throttle import warn_without_janitor
+from kafka_rebalance.steps.throttle.wait_for_window import wait_for_opening
 from kafka_rebalance.steps.throttle.write_back import (
     check_can_be_put_back,
     put_back,
@@ -43,8 +47,10 @@ from kafka_rebalance.steps.throttle.write_back import (
 log = logging.getLogger(__name__)
 
 
-def hold_rate(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
-    """Checks the cluster again, takes its lock and sets the rate on each broker of the plan.
+def hold_rate(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLease | Wait:
+    """Checks the cluster again, takes its lock and sets the rate on each broker of the plan; returns the lease.
+
+    While no window is open for the smallest copy it takes neither, and returns what to wait for.
 
     If it fails half-way, it puts back what it has set and gives the lock back: Airflow runs no teardown after a failed
     setup.
@@ -59,11 +65,15 @@ def hold_rate(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]
         kept = ClusterLease(deployment, cluster, plan.cluster_id)
         cluster.check_same_cluster(read_view_of(cluster, (), plan.cluster_id))
         if kept.read_own(owner) is None:  # else a retry: an earlier try has begun in time
+            wait = _window_of(inputs, approved)
+            if wait is not None:
+                return wait
             _check_may_begin(inputs, cluster, connection, approved)
         fence = take_lock(deployment, cluster, approved.connection_id, owner)
         try:
             if [*put_back_left_behind(kept), *put_back_late(kept)]:
                 fence = cluster.lock.raise_held(owner)
+            check_clock_for_window(cluster, window_of(plan))
             lease = _set(kept, approved, owner, fence)
         except LockLostError:
             raise  # another worker has taken over, and looks after what this one has set
@@ -71,7 +81,18 @@ def hold_rate(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]
             _undo(kept, approved.connection_id, owner, fence)
             raise
     warn_without_janitor(deployment)
-    return {"throttle_bytes_per_second": lease.bytes_per_second, "brokers": len(lease.wanted)}
+    return lease
+
+
+def _window_of(inputs: StepInputs, approved: ApprovedRequest[LogDirPlan]) -> Wait | None:
+    plan = approved.plan
+    smallest = min(move.size_bytes for move in plan.moves)
+    try:
+        return wait_for_opening(
+            inputs.deployment, approved, window_of(plan), seconds_at_most(smallest, plan.throttle_bytes_per_second)
+        )
+    except StoppedError as never:
+        raise StoppedError(f"No copy was requested: {never}. Neither lock nor rate was taken.") from never
 
 
 def _check_may_begin(
@@ -79,7 +100,7 @@ def _check_may_begin(
 ) -> None:
     """Raises if the approval has expired, or if cluster, policy or replicas are no longer as approved."""
     plan = approved.plan
-    check_may_begin(inputs.deployment, approved)
+    check_may_begin(inputs.deployment, approved, window=window_of(plan))
     policy = inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
     _, disks = read_if_ready(cluster, connection, plan.cluster_id)
     check_within_policy(plan, policy, sum(size for by_broker in disks.replicas.values() for size in by_broker.values()))

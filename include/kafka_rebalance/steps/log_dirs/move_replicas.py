@@ -17,8 +17,10 @@ from kafka_rebalance.admin.log_dirs.alter_log_dirs import alter_log_dirs
 from kafka_rebalance.admin.wire import Wire, open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents.requests.log_dir_plan import LogDirMove, LogDirPlan
-from kafka_rebalance.errors import ExecutionError, RefusedError, ThrottleError
+from kafka_rebalance.errors import ExecutionError, RefusedError, StoppedError, ThrottleError
+from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.execution.check.cluster_ready import refuse
+from kafka_rebalance.execution.log_dirs.copies_in_window import bytes_in_time, seconds_at_most, window_of
 from kafka_rebalance.execution.log_dirs.copy_states import (
     CopyState,
     DirsNow,
@@ -33,16 +35,20 @@ from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.clock import looks
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.log_dirs.approved_moves import read_approved_moves
-from kafka_rebalance.steps.log_dirs.copy_notes import write_progress
+from kafka_rebalance.steps.log_dirs.copy_notes import rate_now, write_progress
 from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now, read_disks
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest
+from kafka_rebalance.steps.run.checks_before_write import check_clock_for_window
 from kafka_rebalance.steps.run.run_lock import lock_owner
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_lease_configs
+from kafka_rebalance.steps.throttle.suspend_throttle import set_for_batch, suspend
+from kafka_rebalance.steps.throttle.wait_for_window import wait_for_opening
 
 log = logging.getLogger(__name__)
 
@@ -63,12 +69,16 @@ class Copying:
 
 def move_replicas(
     inputs: StepInputs, decision: Mapping[str, Any], seen: BatchSeen | None = None, stay_seconds: float = 60.0
-) -> Copying | None:
+) -> Copying | Wait | None:
     """Requests what is next and looks for `stay_seconds`; None once every replica is in place or gone.
+
+    It requests nothing that may end after the policy's window closes. Once nothing copies any more, the rate is put
+    back until the next opening, and Wait is returned.
 
     `seen` is what a follower gave up with. If no byte was copied for long, the copies are cancelled and ExecutionError
     is raised: the next try asks for them anew. Raises StaleProposalError if somebody else has moved a replica,
-    RefusedError if a broker refuses a copy, and ClusterNotReadyError if a log dir is offline or has no room.
+    RefusedError if a broker refuses a copy, and ClusterNotReadyError if a log dir is offline or has no room. Raises
+    StoppedError if the approval ends before the next opening.
     """
     approved = read_approved_moves(inputs, decision)
     plan = approved.plan
@@ -88,11 +98,18 @@ def move_replicas(
                 for move in states[CopyState.GONE]:
                     log.warning("%s: the broker no longer has it, so nothing is copied", move.replica)
                 return None
-            chosen = next_moves(plan, now)
+            rate = rate_now(approved.folder, plan)
+            chosen = next_moves(plan, now, bytes_in_time(window_of(plan), rate, clock.utc_now()))
+            wait = None
             if chosen:
-                _request(inputs, kept, wire, approved, now, chosen)
+                wait = _request(inputs, kept, wire, approved, now, chosen)
             elif not states[CopyState.COPYING]:
-                refuse(without_room(plan, now))
+                later = next_moves(plan, now)
+                if not later:
+                    refuse(without_room(plan, now))
+                wait = _wait(inputs, kept, approved, now, later)
+            if wait is not None:
+                return wait
     return Copying(approved.connection_id, str(approved.folder))
 
 
@@ -103,13 +120,22 @@ def _request(
     approved: ApprovedRequest[LogDirPlan],
     now: DirsNow,
     chosen: Sequence[LogDirMove],
-) -> None:
-    """Raises LockHeldError unless this run holds the cluster, ThrottleError unless its rate is in force."""
+) -> Wait | None:
+    """None once they are requested, or what to wait for.
+
+    Raises LockHeldError unless this run holds the cluster, ThrottleError unless its rate is in force.
+    """
     inputs.deployment.check_not_frozen(approved.connection_id)
     inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
     owner = lock_owner(inputs.deployment, approved.plan.digest, inputs.run)
+    lease = kept.read_open_in(approved.folder)
+    if lease is not None and lease.suspended_at is not None:
+        wait = _wait(inputs, kept, approved, now, chosen)
+        if wait is not None:
+            return wait
     # The fence first: whoever puts the rate back after this check does not get through.
-    kept.cluster.lock.raise_held(owner)
+    set_for_batch(kept, approved.folder, owner)
+    check_clock_for_window(kept.cluster, window_of(approved.plan))
     lease = kept.read_open_in(approved.folder)
     if lease is None or lease.handed_over_at is not None:
         raise ThrottleError(
@@ -123,6 +149,37 @@ def _request(
             f"The brokers refused {len(refused)} of {len(chosen)} copies: {shown}. The others go on until this run's "
             "release_rate cancels them. Read the broker's log, then start a new Dag run."
         )
+    return None
+
+
+def _wait(
+    inputs: StepInputs,
+    kept: ClusterLease,
+    approved: ApprovedRequest[LogDirPlan],
+    now: DirsNow,
+    moves: Sequence[LogDirMove],
+) -> Wait | None:
+    """What to wait for before the smallest of these moves may begin; None: it may. The rate is put back meanwhile."""
+    plan, window = approved.plan, window_of(approved.plan)
+    if not window.recurring:
+        return None
+    smallest = min(now.sizes[move.replica] for move in moves)
+    lease = kept.read_open_in(approved.folder)
+    is_paused = lease is not None and lease.suspended_at is not None
+    seconds = seconds_at_most(smallest, rate_now(approved.folder, plan))
+    try:
+        wait = wait_for_opening(inputs.deployment, approved, window, seconds, is_paused=is_paused)
+    except StoppedError as never:
+        done = len(states_of(plan.moves, now)[CopyState.DONE])
+        raise StoppedError(
+            f"No further copy was requested: {never}. {done} of {len(plan.moves)} replicas are in place; "
+            "verification.json names the others. The rate is put back."
+        ) from never
+    if wait is not None:
+        if lease is not None and lease.handed_over_at is None and not suspend(kept, lease):
+            log.warning("Part of the rate is still set. The janitor puts it back")
+        log.info("The next copies wait: %s", wait.words)
+    return wait
 
 
 def cancel_copies(kept: ClusterLease, wire: Wire, kafka: KafkaConnection, plan: LogDirPlan, owner: LockOwner) -> int:

@@ -26,12 +26,14 @@ from kafka_rebalance.execution.log_dirs.asked_log_dirs import (
     AskedLogDirs,
     check_within_policy,
 )
+from kafka_rebalance.execution.log_dirs.copies_in_window import check_fits_openings
 from kafka_rebalance.execution.log_dirs.copy_states import CopyState, states_of
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.finding import listed, some
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.planning.log_dir_moves import Dir, DirMoves, emptied_dir, even_dirs
 from kafka_rebalance.report.requests.log_dir_moves import plan_lines
+from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.clusters import LOG_DIRS_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
@@ -77,7 +79,8 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
         planned = _back(done, dirs)
     if not planned.moves:
         raise NothingToDoError(_nothing(asked, planned))
-    plan = LogDirPlan(view.cluster_id, asked.job, planned.moves, throttle, copies, DISK_HEADROOM)
+    plan = LogDirPlan(view.cluster_id, asked.job, planned.moves, throttle, copies, DISK_HEADROOM, asked.windows(policy))
+    check_fits_openings(plan, clock.utc_now())
     check_within_policy(plan, policy, sum(one.size_bytes for held in dirs.values() for one in held))
     written = PlannedLogDirs(
         connection_id=connection_id,
@@ -97,6 +100,7 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
         dirs=tuple(_forecasts(plan, dirs)),
         bound_bytes=planned.bound_bytes,
         left_bytes=planned.left_bytes,
+        policy_windows=policy.windows or (),
     )
     LOG_DIRS_FILE.write(folder, written)
     for line in plan_lines(written):

@@ -50,7 +50,7 @@ from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.lease_files import rate_in_force
 from kafka_rebalance.steps.throttle.suspend_throttle import set_for_batch, suspend
-from kafka_rebalance.steps.throttle.throttle_in_force import check_throttle_in_force
+from kafka_rebalance.steps.throttle.throttle_in_force import check_throttle_in_force, gone_topics
 from kafka_rebalance.steps.throttle.wait_for_window import longest_seconds, wait_for_window
 
 log = logging.getLogger(__name__)
@@ -271,8 +271,8 @@ class Visit:
         # First the fence, then what people ask, then the throttle. Whoever cancels or puts the throttle back after this
         # stops the request. Whoever has begun before is stopped by the fence.
         owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
-        fence = set_for_batch(self.kept, plan, owner, _partitions(batch))
-        check_clock_for_window(cluster, plan)
+        fence = set_for_batch(self.kept, plan.folder, owner, _partitions(batch), gone_topics(plan))
+        check_clock_for_window(cluster, plan.window)
         _check_not_stopped(plan, where, batch)
         check_throttle_in_force(self.kept, plan, _partitions(batch))
         if batch.elects:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
 from kafka_rebalance.documents import json_files
@@ -18,6 +18,7 @@ from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.settings import LEADERS_ALONE, LEAST_PARTITIONS_PER_BATCH, Settings
 from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.left_out_moves import read_left_out, without
@@ -177,12 +178,21 @@ def read_approved_request(
     return ApprovedRequest(folder, written, given, plan)
 
 
-def check_may_begin(deployment: Deployment, approved: ApprovedRequest[Any]) -> None:
-    """For the moment before the first write. Raises ApprovalError if the approval has expired, RunFolderError if it is
-    of an earlier attempt, StaleProposalError if the policy has changed.
+def check_may_begin(
+    deployment: Deployment,
+    approved: ApprovedRequest[Any],
+    *,
+    window: Window = Window(),  # noqa: B008  immutable
+) -> None:
+    """For the moment before the first write. With a `window` the approval's age counts from its first opening.
+
+    Raises ApprovalError if the approval has expired, RunFolderError if it is of an earlier attempt, StaleProposalError
+    if the policy has changed.
     """
     given = approved.decision
     policy = deployment.check_policy_unchanged(approved.connection_id, given["policy_digest"])
     check_newest_attempt(approved.folder)
     if given["approved_by"] is not None:
-        check_approval_fresh(given["approved_at"], policy.approval_expires_after_seconds, datetime.now(UTC))
+        begins_at = window.waits_until(datetime.fromisoformat(given["approved_at"]))
+        expires = policy.approval_expires_after_seconds
+        check_approval_fresh(given["approved_at"], expires, clock.utc_now(), not_before=begins_at)

@@ -166,12 +166,12 @@ def check_plan_within_policy(deployment: Deployment, plan: ApprovedPlan) -> None
     check_only_receivers(plan.candidate.moves, asked, plan.tables.baseline.brokers)
 
 
-def check_clock_for_window(cluster: OpenCluster, plan: ApprovedPlan) -> None:
+def check_clock_for_window(cluster: OpenCluster, window: Window) -> None:
     """Compares this worker's clock with ZooKeeper's if the run has a window; raise the fence just before.
 
     Raises ClusterNotReadyError if they differ.
     """
-    if plan.window != Window():
+    if window != Window():
         check_clock(datetime.now(UTC), cluster.lock.read_time_of_fence())
 
 

@@ -19,6 +19,7 @@ from kafka_rebalance.documents.storage import make_folder, names_in, remove
 from kafka_rebalance.errors import ArtifactError, LockHeldError, StorageError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.model.lock_owner import Fence, LockOwner, is_same_airflow, marked
+from kafka_rebalance.steps.clusters import how_to_stop
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import RunName
 from kafka_rebalance.steps.run_folder import file_name, folder_of_run, installation, newest_attempt
@@ -61,11 +62,11 @@ def take_lock(deployment: Deployment, cluster: OpenCluster, connection_id: str, 
     except LockHeldError as held:
         holder = cluster.lock.read()
         until = None if holder is None else _paused_until(deployment, connection_id, holder)
-        if until is None:
+        if holder is None or until is None:
             raise
         raise LockHeldError(
             f"{held} That run pauses until {until:%Y-%m-%d %H:%M %Z}, when its window opens. To have the cluster "
-            "before that, stop it with kafka_rebalance_cancel."
+            f"before that, {how_to_stop(holder.run)}."
         ) from held
 
 

@@ -40,7 +40,7 @@ from kafka_rebalance.steps.run_folder import check_newest_attempt
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.steps.throttle.run_rates import check_run_rate
-from kafka_rebalance.steps.throttle.throttle_in_force import check_nothing_of_ours, has_held_before, without_gone
+from kafka_rebalance.steps.throttle.throttle_in_force import check_nothing_of_ours, gone_topics, has_held_before
 from kafka_rebalance.steps.throttle.wait_for_window import wait_for_window
 from kafka_rebalance.steps.throttle.write_back import (
     check_can_be_put_back,
@@ -94,7 +94,7 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
         try:
             if [*put_back_left_behind(kept), *put_back_late(kept)]:
                 fence = cluster.lock.raise_held(owner)
-            check_clock_for_window(cluster, plan)
+            check_clock_for_window(cluster, plan.window)
             lease = _set(kept, plan, owner, fence, view, where, held_before=held_before)
         except LockLostError:
             _put_back_what_came_late(kept, owner)
@@ -156,7 +156,7 @@ def _set(
     lease = kept.begin(taken, plan.connection_id, plan.folder, fence)
     batch = where.in_flight or where.next
     first = {move.topic_partition for move in batch.moves} if batch is not None else set()
-    still = only_for(without_gone(plan, lease.without(away)), {*first, *copying_of(lease, view)})
+    still = only_for(lease.without({*away, *gone_topics(plan)}), {*first, *copying_of(lease, view)})
     cluster.merge_configs(set_changes(still, current), decided_on=current, fence=fence)
     kept.check_latest(lease)
     check_in_force(still, read_configs(cluster, still.wanted))

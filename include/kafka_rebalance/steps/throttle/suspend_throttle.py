@@ -21,10 +21,10 @@ from kafka_rebalance.execution.throttle.still_copying import copying_of
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.clock import now_text
-from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.copies_within import read_copies_within
 from kafka_rebalance.steps.throttle.entity_configs import read_configs, read_lease_configs
-from kafka_rebalance.steps.throttle.throttle_in_force import without_gone
 from kafka_rebalance.steps.throttle.write_back import ATTEMPTS, check_can_be_put_back, write_back
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,8 @@ def suspend(kept: ClusterLease, decided: ThrottleLease) -> bool:
     lease = kept.read_own(decided)
     if lease is None or lease.taken_under != decided.taken_under or lease.handed_over_at is not None:
         return False
-    if copying_of(lease, kept.cluster.read_view(lease.topics)):
+    view = kept.cluster.read_view(lease.topics)
+    if copying_of(lease, view) or any(read_copies_within(kept.cluster, lease, view).values()):
         return False
     try:
         if lease.suspended_at is None:
@@ -56,18 +57,24 @@ def suspend(kept: ClusterLease, decided: ThrottleLease) -> bool:
 
 
 def set_for_batch(
-    kept: ClusterLease, plan: ApprovedPlan, owner: LockOwner, partitions: Collection[TopicPartition]
+    kept: ClusterLease,
+    folder: RunFolder,
+    owner: LockOwner,
+    partitions: Collection[TopicPartition] = (),
+    gone: Collection[str] = (),
 ) -> Fence:
     """Raises the run's fence, and sets the lists of throttled replicas for these partitions and those that still copy.
 
-    If the throttle is suspended, its rates are set again too, and what is there now is put back later. Returns the
-    fence under which the batch may be requested. Raises LockHeldError if the run does not hold the cluster. Raises
-    ThrottleError if somebody has lifted a rate, before it writes anything, or if others keep changing the throttle.
+    `gone` are entities of the lease that no longer exist. If the throttle is suspended, its rates are set again too,
+    and what is there now is put back later. Returns the fence under which the batch may be requested.
+
+    Raises LockHeldError if the run does not hold the cluster. Raises ThrottleError if somebody has lifted a rate,
+    before it writes anything, or if others keep changing the throttle.
     """
     cluster = kept.cluster
     for _ in range(ATTEMPTS):
         fence = cluster.lock.raise_held(owner)
-        lease = kept.read_open_in(plan.folder)
+        lease = kept.read_open_in(folder)
         if lease is None or lease.handed_over_at is not None:
             return fence  # for `check_throttle_in_force` to refuse
         is_suspended = lease.suspended_at is not None
@@ -79,7 +86,7 @@ def set_for_batch(
                 check_can_be_put_back(lease)
                 kept.write(lease, fence)
                 here = lease.without(lease.wanted.keys() - here.wanted.keys())
-            ours = without_gone(plan, here)
+            ours = here.without(gone)
             if not is_suspended:
                 check_in_force(only_for(ours, ()), current)
             over = listed_over(ours, current, partitions)

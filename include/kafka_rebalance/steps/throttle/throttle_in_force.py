@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ThrottleError
 from kafka_rebalance.execution.throttle.batch_lists import only_for
 from kafka_rebalance.execution.throttle.in_force import check_in_force, set_now
@@ -32,7 +30,7 @@ def check_throttle_in_force(kept: ClusterLease, plan: ApprovedPlan, partitions: 
         raise ThrottleError(
             "This run holds no throttle, so no batch is requested. Clear hold_throttle with what follows it."
         )
-    check_in_force(*read_lease_configs(kept.cluster, only_for(without_gone(plan, lease), partitions)))
+    check_in_force(*read_lease_configs(kept.cluster, only_for(lease.without(gone_topics(plan)), partitions)))
 
 
 def has_held_before(plan: ApprovedPlan, holder: LockOwner | None, owner: LockOwner) -> bool:
@@ -79,8 +77,6 @@ def check_put_back(cluster: OpenCluster, plan: ApprovedPlan) -> tuple[Check, ...
     return (*checks, *check_left(now, checks))
 
 
-def without_gone(plan: ApprovedPlan, lease: ThrottleLease) -> ThrottleLease:
-    """The lease without the topics that were left out because they are gone."""
-    gone = plan.topics - {move.topic_partition.topic for move in plan.candidate.moves}
-    wanted = {entity: values for entity, values in lease.wanted.items() if entity.removeprefix("topics/") not in gone}
-    return replace(lease, wanted=wanted)
+def gone_topics(plan: ApprovedPlan) -> set[str]:
+    """The lease's entities of topics that were left out because they are gone."""
+    return {f"topics/{topic}" for topic in plan.topics - {move.topic_partition.topic for move in plan.candidate.moves}}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
 from kafka_rebalance.documents.estimate import ESTIMATE_FILE
 from kafka_rebalance.execution.approval_rules import approval_ends
 from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.execution.eta import predicted_seconds, slowest_seconds
-from kafka_rebalance.execution.time_window import pause_until
+from kafka_rebalance.execution.time_window import Window, pause_until
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.deployment import Deployment
-from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, ApprovedRequest
 from kafka_rebalance.steps.throttle.lease_files import rate_in_force
 
 
@@ -32,7 +34,21 @@ def wait_for_window(
     """
     if not plan.window.recurring:
         return None
-    policy = deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"])
-    ends = approval_ends(plan.decision["approved_at"], policy.approval_expires_after_seconds, not_before=plan.begins_at)
-    until = pause_until(plan.window, longest_seconds(plan, moves), clock.utc_now(), ends, is_paused=is_paused)
-    return None if until is None else Wait(plan.connection_id, str(plan.folder), not_before=until)
+    return wait_for_opening(deployment, plan, plan.window, longest_seconds(plan, moves), is_paused=is_paused)
+
+
+def wait_for_opening(
+    deployment: Deployment,
+    approved: ApprovedPlan | ApprovedRequest[Any],
+    window: Window,
+    seconds: float,
+    *,
+    is_paused: bool = False,
+) -> Wait | None:
+    """As `wait_for_window`, for what may take up to so many seconds."""
+    policy = deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
+    at = approved.decision["approved_at"]
+    begins_at = window.waits_until(datetime.fromisoformat(at))
+    ends = approval_ends(at, policy.approval_expires_after_seconds, not_before=begins_at)
+    until = pause_until(window, seconds, clock.utc_now(), ends, is_paused=is_paused)
+    return None if until is None else Wait(approved.connection_id, str(approved.folder), not_before=until)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from airflow.sdk import BaseOperator
-
-from kafka_rebalance.workflow.run_step import fails_without_retry, step_inputs
+from kafka_rebalance.workflow.operators.moves import MovesOperator
+from kafka_rebalance.workflow.run_step import step_inputs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -15,39 +13,18 @@ if TYPE_CHECKING:
     from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen
 
 
-class MoveLogDirsOperator(BaseOperator):
-    """Deferrable. Each time it wakes, it reads from the brokers where the replicas are.
-
-    The worker stays `stay_seconds` after each request, so that small replicas follow each other without a wait. After
-    `stall_seconds` without a byte it fails.
-    """
-
-    template_fields = ("decision",)
-
-    def __init__(
-        self, *, decision: Any, stay_seconds: float = 60.0, stall_seconds: float = 1800.0, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.decision = decision
-        self.stay_seconds = stay_seconds
-        self.stall_seconds = stall_seconds
-
-    @fails_without_retry
-    def execute(self, context: Context) -> None:
-        self._advance(context, None)
-
-    @fails_without_retry
-    def resume(self, context: Context, event: Mapping[str, Any]) -> None:
-        """There is something to request, or the copies have ended or stall."""
-        from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen
-
-        self._advance(context, BatchSeen.from_event(event))
+class MoveLogDirsOperator(MovesOperator):
+    """The worker stays after each request, so that small replicas follow each other without a wait."""
 
     def _advance(self, context: Context, seen: BatchSeen | None) -> None:
+        from kafka_rebalance.execution.check.batch_wait import Wait
         from kafka_rebalance.steps.log_dirs.move_replicas import move_replicas
-        from kafka_rebalance.workflow.triggers import CopiesTrigger
+        from kafka_rebalance.workflow.triggers import CopiesTrigger, PauseTrigger
 
-        copying = move_replicas(step_inputs(context["dag_run"]), self.decision, seen, self.stay_seconds)
-        if copying is not None:
-            trigger = CopiesTrigger(**copying.to_arguments(), stall_seconds=self.stall_seconds)
-            self.defer(trigger=trigger, method_name="resume")
+        step = move_replicas(step_inputs(context["dag_run"]), self.decision, seen, self.stay_seconds)
+        if step is None:
+            return
+        given = step.to_arguments()
+        waits = isinstance(step, Wait)
+        trigger = PauseTrigger(**given) if waits else CopiesTrigger(**given, stall_seconds=self.stall_seconds)
+        self.defer(trigger=trigger, method_name="resume")

@@ -40,6 +40,11 @@ LOG_DIRS_PARAMS: dict[str, Param] = {
     "copies_per_broker": number(
         COPIES_PER_BROKER, "Copies per broker", "How many replicas of one broker copy at once.", _LIMITS, minimum=1
     ),
+    "outside_windows": flag(
+        "Outside the windows",
+        "Do not wait for the policy's windows: begin as soon as the run is approved. A way_back never waits for them.",
+        _LIMITS,
+    ),
     "internal_topics": flag(
         "Internal topics", "Move Kafka's own topics too, if the policy allows it. A drain usually needs it.", _LIMITS
     ),
