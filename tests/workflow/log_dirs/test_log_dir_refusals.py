@@ -21,71 +21,31 @@ from kafka_rebalance.errors import (
     ThrottleError,
     WriteError,
 )
-from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
 from kafka_rebalance.model.lock_owner import LockOwner
+from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.log_dirs import hold_rate
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs.log_dir_run import CONNECTION, POLICY, LogDirRun
-from support.runs.simulated_cluster import SIZE_BYTES, TOPICS, SimulatedCluster
-from support.runs.simulated_log_dirs import SimulatedLogDirs
+from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster
+from support.runs.simulated_log_dirs import DRAIN, SimulatedLogDirs, log_dir_rates, to_the_end
 
-DRAIN = {"job": "drain", "broker": 2, "log_dir": "/a"}  # four replicas
 OTHER = LockOwner("kafka_rebalance/two", "f" * 64, "another", "")
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS)
-
-
-@pytest.fixture
-def dirs(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedLogDirs:
-    return SimulatedLogDirs(monkeypatch, cluster)
-
-
-@pytest.fixture
-def run(
-    tmp_path: Path, cluster: SimulatedCluster, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch
-) -> LogDirRun:
-    made = LogDirRun(tmp_path, cluster, monkeypatch)  # type: ignore[arg-type]
-    monkeypatch.setattr("kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0)
-    return made
-
-
-@pytest.fixture
-def approved(run: LogDirRun) -> LogDirRun:
-    run.plan(**DRAIN, copies_per_broker=2)
-    run.answer()
-    return run
-
-
-def rates(cluster: SimulatedCluster) -> dict[int, str]:
-    found = {broker: cluster.config(f"brokers/{broker}").get(LOG_DIR_RATE) for broker in (1, 2, 3)}
-    return {broker: rate for broker, rate in found.items() if rate is not None}
-
-
-def to_the_end(run: LogDirRun, dirs: SimulatedLogDirs) -> None:
-    copying = run.move()
-    while copying is not None:
-        dirs.step()
-        copying = run.move(BatchSeen(BatchState.READY))
-    run.release()
-    run.verify()
 
 
 def test_a_drain_copies_as_many_at_once_as_it_may_and_leaves_nothing_behind(
     approved: LogDirRun, cluster: SimulatedCluster, dirs: SimulatedLogDirs
 ) -> None:
     approved.hold()
-    assert rates(cluster) == {2: "100000000"}
+    assert log_dir_rates(cluster) == {2: "100000000"}
     approved.move()
     assert len(dirs.future) == 2
     to_the_end(approved, dirs)
     assert dirs.held(2)["/a"] == 0
     assert all(len(targets) <= 2 for _, targets in dirs.asked)
     assert sum(len(targets) for _, targets in dirs.asked) == 4, "each is asked for once"
-    assert (rates(cluster), cluster.leftovers()) == ({}, [])
+    assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
     with pytest.raises(AirflowSkipException, match="is empty already"):
         approved.plan(**DRAIN)
 
@@ -204,7 +164,7 @@ def test_nothing_is_planned_or_begun_while_another_run_holds_the_cluster(
     for step in (approved.hold, lambda: run.plan(**DRAIN)):
         with pytest.raises(AirflowFailException, match=r"LockHeldError.*kafka_rebalance/two"):
             step()
-    assert rates(cluster) == {}
+    assert log_dir_rates(cluster) == {}
 
 
 def test_an_approval_counts_for_a_day_and_not_for_replicas_that_somebody_has_moved(
@@ -232,7 +192,7 @@ def test_a_plan_that_is_not_the_approved_one_is_not_carried_out(approved: LogDir
     for step in (approved.hold, approved.move, approved.release, approved.verify):
         with pytest.raises(AirflowFailException, match=r"ApprovalError.*has digest"):
             step()
-    assert rates(cluster) == {}
+    assert log_dir_rates(cluster) == {}
 
 
 def test_a_frozen_cluster_begins_nothing_and_requests_nothing_more(
@@ -259,7 +219,7 @@ def test_a_setup_that_fails_half_way_gives_rate_and_lock_back(
     monkeypatch.setattr(hold_rate, "check_in_force", fail)
     with pytest.raises(WriteError, match="simulated"):
         approved.hold()
-    assert (rates(cluster), cluster.leftovers()) == ({}, [])
+    assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
 
 
 def test_a_refused_copy_fails_the_run_and_the_others_are_cancelled(
@@ -271,7 +231,7 @@ def test_a_refused_copy_fails_the_run_and_the_others_are_cancelled(
         approved.move()
     assert len(dirs.future) == 1
     assert approved.release()["cancelled"] == 1
-    assert (dirs.future, rates(cluster), cluster.leftovers()) == ({}, {}, [])
+    assert (dirs.future, log_dir_rates(cluster), cluster.leftovers()) == ({}, {}, [])
     with pytest.raises(AirflowFailException, match="VerificationError"):
         approved.verify()
 
@@ -322,10 +282,10 @@ def test_copies_of_others_keep_rate_and_lock_until_they_have_ended(
         approved.move()
     with pytest.raises(ThrottleError, match="Copies are still in flight"):
         approved.release()
-    assert rates(cluster) == {2: "100000000"}
+    assert log_dir_rates(cluster) == {2: "100000000"}
     dirs.future.clear()
     approved.release()
-    assert (rates(cluster), cluster.leftovers()) == ({}, [])
+    assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
 
 
 def test_copies_that_stall_are_cancelled_and_the_next_try_asks_for_them_anew(
@@ -340,3 +300,38 @@ def test_copies_that_stall_are_cancelled_and_the_next_try_asks_for_them_anew(
     approved.move()
     assert set(dirs.future) == stalled
     to_the_end(approved, dirs)
+
+
+def history() -> dict[str, Any]:
+    """The ledger's one row."""
+    (row,) = ledger_rows.read(airflow_deployment(), "log_dirs", CONNECTION, 1).rows
+    return row
+
+
+def test_the_ledger_says_how_a_run_ended(approved: LogDirRun, dirs: SimulatedLogDirs) -> None:
+    approved.hold()
+    approved.move()
+    dirs.paths |= {replica: path for replica, (path, _) in dirs.future.items()}
+    dirs.future.clear()
+    approved.release()
+    with pytest.raises(AirflowFailException, match="VerificationError"):
+        approved.verify()
+    row = history()
+    assert (row["run_id"], row["job"], row["verified"]) == (approved.dag_run.run_id, "drain", False)
+    assert (row["requested_by"], row["approved_by"], row["brokers"]) == ("olive", "uma", [2])
+    assert (row["replicas"], row["in_place"]) == (4, 2)
+    assert (row["predicted_bytes"], row["copied_bytes"]) == (4 * SIZE_BYTES, 2 * SIZE_BYTES)
+    assert row["began_at"] <= row["ended_at"]
+    approved.hold()
+    to_the_end(approved, dirs)
+    assert (history()["verified"], history()["in_place"]) == (True, 4)
+
+
+def test_the_ledger_has_a_row_of_a_run_whose_brokers_cannot_be_read_at_its_end(
+    approved: LogDirRun, cluster: SimulatedCluster
+) -> None:
+    cluster.silent.add(2)
+    with pytest.raises(ReadError):
+        approved.verify()
+    row = history()
+    assert (row["verified"], row["in_place"], row["copied_bytes"], row["began_at"]) == (False, None, None, None)

@@ -53,6 +53,23 @@ TABLES = {
         refused=pa.string(),  # why an answer did not count; null if it did
         throttle_bytes_per_second=pa.int64(),
     ),
+    "log_dirs": _schema(  # one row for each run between log dirs, at its end
+        run_id=pa.string(),
+        job=pa.string(),
+        digest=pa.string(),
+        requested_by=pa.string(),
+        approved_by=pa.string(),
+        verified=pa.bool_(),
+        brokers=pa.list_(pa.int32()),
+        replicas=pa.int64(),
+        in_place=pa.int64(),  # of these; null: the brokers could not be read
+        predicted_bytes=pa.int64(),
+        copied_bytes=pa.int64(),  # as planned, of the replicas in place
+        predicted_seconds=pa.float64(),  # at the approved rate, without pauses
+        began_at=_TIME,  # when the rate was set; null: never
+        ended_at=_TIME,  # when it was put back, with all pauses before; null: not yet
+        throttle_bytes_per_second=pa.int64(),
+    ),
     "metrics": SAMPLES_SCHEMA,
     "outcomes": _schema(
         run_id=pa.string(),
