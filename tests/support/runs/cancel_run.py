@@ -84,7 +84,11 @@ def release(run: SimulatedRun, cluster: SimulatedCluster) -> None:
 
 
 class CancelRun(AskedRun):
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, run_id: str = "cancel", by: str = "olive") -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, run_id: str = "cancel", by: str = "olive", of: str = CONNECTION
+    ) -> None:
+        """`of`: the connection of the cluster."""
+        self._connection_id = of
         super().__init__(monkeypatch, "kafka_rebalance_cancel", ("cancel", "verify"), run_id, by)
 
     @property
@@ -97,7 +101,10 @@ class CancelRun(AskedRun):
     def request(self, action: str, **params: Any) -> dict[str, Any]:
         instance = SimpleNamespace(xcom_push=self._push)
         return run_step(
-            cancel_request.request, self.dag_run, {"kafka_conn_id": CONNECTION, "action": action, **params}, ti=instance
+            cancel_request.request,
+            self.dag_run,
+            {"kafka_conn_id": self._connection_id, "action": action, **params},
+            ti=instance,
         )
 
     def ask(self) -> ApprovalOperator:

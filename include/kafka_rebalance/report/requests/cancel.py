@@ -105,11 +105,14 @@ def rate_subject(document: Mapping[str, Any]) -> str:
 
 def rate_body(document: Mapping[str, Any]) -> str:
     """Markdown: the requested rate beside the approved one, and who asks."""
+    may = "Each broker may then send, and receive, that much for this rebalance."
+    if document.get("between_log_dirs"):
+        may = "Each broker may then copy that much between its log dirs."
     return "\n\n".join(
         [
             *_head(document, f"Another throttle for {code(document['run'], 120)}"),
-            "Each broker may then send, and receive, that much for this rebalance. The change takes effect within "
-            "seconds. The rate is above the approved one, so it needs its own approval. A lower rate needs none.",
+            f"{may} The change takes effect within seconds. The rate is above the approved one, so it needs its own "
+            "approval. A lower rate needs none.",
             f"**Digest** {code(document['digest'], 80)}",
         ]
     )

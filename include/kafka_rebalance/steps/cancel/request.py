@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.requests.log_dir_plan import LogDirPlan
 from kafka_rebalance.documents.storage import write_whole
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError, PolicyError, ReadError, SettingsError
 from kafka_rebalance.execution.cancel import cancel_fates
@@ -26,12 +27,13 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.requests import cancel, controller_election
 from kafka_rebalance.steps.cancel.actions import CANCEL_NOW, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
 from kafka_rebalance.steps.cancel.elect_controller import show_stuck_request
+from kafka_rebalance.steps.cancel.log_dir_run import find_log_dir_run
 from kafka_rebalance.steps.cancel.set_throttle import AskedRate
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.clusters import REBALANCE_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
-from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, ApprovedRequest
 from kafka_rebalance.steps.run.asked_batches import asked_for
 from kafka_rebalance.steps.run.requester import hand_on
 from kafka_rebalance.steps.run.running_rebalance import Running, find_moved, find_running
@@ -112,6 +114,9 @@ def _show_run(
     """What cancel.json says of the run to stop, cancel, throttle or roll back."""
     connection_id, action = params["kafka_conn_id"], params["action"]
     cluster_id = cluster.read_view([]).cluster_id
+    between_dirs = find_log_dir_run(deployment, cluster, connection_id)
+    if between_dirs is not None and action != ROLL_BACK:
+        return _show_log_dir_run(params, policy, between_dirs, cluster_id)
     running = find_running(deployment, cluster, connection_id)
     if action == ROLL_BACK:
         target, run = _moved(deployment, running, connection_id, cluster_id, params.get("run_id") or None)
@@ -122,11 +127,7 @@ def _show_run(
             f"No rebalance runs on cluster {cluster_id} ({connection_id}): nobody holds its lock. Nothing was "
             "changed. If a run waits for approval, reject it. If it has ended, use roll_back."
         )
-    if target.snapshot["cluster_id"] != cluster_id:
-        raise ClusterNotReadyError(
-            f"The connection now leads to cluster {cluster_id}, but the run was on {target.snapshot['cluster_id']}. "
-            "Nothing was changed. Correct the connection."
-        )
+    _check_its_cluster(cluster_id, target.snapshot["cluster_id"])
     asked = _Asked(cluster, params, connection, policy, cluster.read_view(target.topics), target, run)
     return {
         "cluster_id": cluster_id,
@@ -137,8 +138,47 @@ def _show_run(
     }
 
 
+def _show_log_dir_run(
+    params: Mapping[str, Any],
+    policy: Policy | None,
+    running: Running[ApprovedRequest[LogDirPlan]],
+    cluster_id: str,
+) -> dict[str, Any]:
+    """The same of a run of kafka_log_dirs, which takes another rate alone."""
+    run, plan = running.holder.run, running.plan.plan
+    if params["action"] != SET_THROTTLE:
+        raise _skip(
+            f"Run {run} holds cluster {cluster_id}. It moves replicas between log dirs, and {params['action']} is for "
+            "rebalances. Nothing was changed. To stop that run, mark its task move as failed. Its copies are then "
+            "cancelled, and what is in place stays."
+        )
+    _check_its_cluster(cluster_id, plan.cluster_id)
+    return {
+        "cluster_id": cluster_id,
+        "run": run,
+        "target_folder": str(running.plan.folder),
+        "candidate_digest": plan.digest,
+        "between_log_dirs": True,
+        **_another_rate(
+            params, _need_policy(policy, running.plan.connection_id), AskedRate(run, plan.digest, cluster_id, 0), plan
+        ),
+    }
+
+
+def _check_its_cluster(cluster_id: str, of_run: str) -> None:
+    if of_run != cluster_id:
+        raise ClusterNotReadyError(
+            f"The connection now leads to cluster {cluster_id}, but the run was on {of_run}. "
+            "Nothing was changed. Correct the connection."
+        )
+
+
 def _moved(
-    deployment: Deployment, running: Running | None, connection_id: str, cluster_id: str, run_id: str | None
+    deployment: Deployment,
+    running: Running[ApprovedPlan] | None,
+    connection_id: str,
+    cluster_id: str,
+    run_id: str | None,
 ) -> tuple[ApprovedPlan, str]:
     """The run to roll back."""
     if running is not None:
@@ -198,19 +238,27 @@ def _step_document(step: cancel_fates.CancelStep, view: ClusterView) -> dict[str
 
 
 def _set_throttle(asked: _Asked) -> dict[str, Any]:
-    rate = asked.params.get("throttle_bytes_per_second")
+    target = asked.target
+    unrated = AskedRate(asked.run, target.candidate.digest, asked.view.cluster_id, 0)
+    return _another_rate(asked.params, _need_policy(asked.policy, target.connection_id), unrated, target)
+
+
+def _another_rate(
+    params: Mapping[str, Any], policy: Policy, unrated: AskedRate, plan: ApprovedPlan | LogDirPlan
+) -> dict[str, Any]:
+    rate = params.get("throttle_bytes_per_second")
     if rate is None:
         raise SettingsError("set_throttle needs throttle_bytes_per_second. Nothing was changed. Give the rate.")
     rate = int(rate)  # for a JSON schema 3000000.0 is an integer too
-    problem = _need_policy(asked.policy, asked.connection.connection_id).throttle_problem(rate)
+    problem = policy.throttle_problem(rate)
     if problem is not None:
         raise PolicyError(f"The rate cannot be set: {problem}. Nothing was changed. Ask for a rate within the limits.")
-    approved = asked.target.throttle_bytes_per_second
+    approved = plan.throttle_bytes_per_second
     return {
         "bytes_per_second": rate,
         "approved_bytes_per_second": approved,
         "needs_approval": rate > approved,
-        "digest": AskedRate(asked.run, asked.target.candidate.digest, asked.view.cluster_id, rate).digest,
+        "digest": replace(unrated, bytes_per_second=rate).digest,
     }
 
 

@@ -1,4 +1,7 @@
-"""`set_throttle` and `raise_throttle`: give the copies of the running rebalance another rate, within seconds."""
+"""`set_throttle` and `raise_throttle`: another rate for the copies of the run that holds the cluster, within seconds.
+
+That is a rebalance, or a run between log dirs.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def set_throttle(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     """Sets a rate up to the approved one. It needs no approval."""
     written, target = target_run.read_request(inputs, run_folder)
     inputs.deployment.check_policy_unchanged(written["connection_id"], written["policy_digest"])
-    approved = target_run.plan_of(target, written).throttle_bytes_per_second
+    approved = target_run.approved_rate(target, written)
     if written["bytes_per_second"] > approved:
         raise ApprovalError(
             f"{written['bytes_per_second']} bytes/s is above the approved {approved} bytes/s of {written['run']}. "

@@ -9,6 +9,7 @@ from typing import Any
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError
+from kafka_rebalance.steps.cancel.log_dir_run import approved_log_dirs
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.run.running_rebalance import approved_in, still_running
@@ -32,6 +33,13 @@ def plan_of(target: RunFolder, written: Mapping[str, Any]) -> ApprovedPlan:
             "of kafka_rebalance_cancel."
         )
     return plan
+
+
+def approved_rate(target: RunFolder, written: Mapping[str, Any]) -> int:
+    """In bytes per second: of a rebalance, or of a run between log dirs."""
+    between_dirs = approved_log_dirs(target, written["candidate_digest"])
+    plan = plan_of(target, written) if between_dirs is None else between_dirs.plan
+    return plan.throttle_bytes_per_second
 
 
 def ended(inputs: StepInputs, cluster: OpenCluster, run: str, digest: str) -> dict[str, Any] | None:

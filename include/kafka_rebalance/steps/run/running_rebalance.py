@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
@@ -26,19 +27,34 @@ GOING_ON = (
 )
 
 
+Plan = TypeVar("Plan")
+
+
 @dataclass(frozen=True, slots=True)
-class Running:
+class Running(Generic[Plan]):
     holder: LockOwner
-    plan: ApprovedPlan
+    plan: Plan
 
 
-def find_running(deployment: Deployment, cluster: OpenCluster, connection_id: str) -> Running | None:
-    """The rebalance that holds the cluster's lock; None if no rebalance holds it.
+def find_running(deployment: Deployment, cluster: OpenCluster, connection_id: str) -> Running[ApprovedPlan] | None:
+    """The rebalance that holds the cluster's lock; None if no rebalance holds it. Errors as in `find_holder`."""
+    return find_holder(deployment, cluster, connection_id, REBALANCE_DAG, approved_in)
 
-    Raises LockHeldError if the holder belongs to another Airflow, or was started with another connection.
+
+def find_holder(
+    deployment: Deployment,
+    cluster: OpenCluster,
+    connection_id: str,
+    dag_id: str,
+    approved_in: Callable[[RunFolder, str], Plan | None],
+) -> Running[Plan] | None:
+    """The run of that Dag that holds the cluster's lock; None if none holds it.
+
+    `approved_in` gives the plan of a run's folder that has this digest. Raises LockHeldError if the holder belongs to
+    another Airflow, or was started with another connection.
     """
     holder = cluster.lock.read()
-    if holder is None or not holder.run.startswith(f"{REBALANCE_DAG}/"):
+    if holder is None or not holder.run.startswith(f"{dag_id}/"):
         return None
     here = this_airflow(deployment)
     if not is_same_airflow(holder.owner, here):
@@ -47,7 +63,7 @@ def find_running(deployment: Deployment, cluster: OpenCluster, connection_id: st
             "Cancel it from the Airflow that runs it."
         )
     unreadable: ArtifactError | None = None
-    for folder in _attempts(folder_of_run(deployment, connection_id, holder.run.removeprefix(f"{REBALANCE_DAG}/"))):
+    for folder in _attempts(folder_of_run(deployment, connection_id, holder.run.removeprefix(f"{dag_id}/"))):
         try:
             plan = approved_in(folder, holder.digest)
         except ArtifactError as problem:  # another attempt may be the one that runs

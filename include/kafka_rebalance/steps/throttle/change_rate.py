@@ -8,8 +8,10 @@ from dataclasses import replace
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import RateChange, ThrottleLease
+from kafka_rebalance.documents.requests.log_dir_plan import LOG_DIRS_FILE
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError, ThrottleRateError
 from kafka_rebalance.execution.throttle.in_force import rate_changes, with_rate
+from kafka_rebalance.execution.throttle.least_rate import LeastRate, check_rate
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run.left_out_moves import read_remaining
@@ -24,20 +26,18 @@ log = logging.getLogger(__name__)
 
 
 def change_rate(deployment: Deployment, folder: RunFolder, bytes_per_second: int, *, by: str) -> ThrottleLease:
-    """Sets a new rate for the run of this folder, and returns the new lease. Brokers apply the rate within seconds.
+    """Sets a new rate for the run of this folder, a rebalance or a run between log dirs, and returns the new lease.
 
-    The approval stays as it was; the lease says who changed the rate, and when. Raises ThrottleRateError for a rate
-    that the policy forbids or at which a copy could never end, ThrottleError if the run holds no throttle.
+    Brokers apply the rate within seconds. The approval stays as it was; the lease says who changed the rate, and when.
+    Raises ThrottleRateError for a rate that the policy forbids or at which a copy could never end, ThrottleError if the
+    run holds no throttle.
     """
     if type(bytes_per_second) is not int:
         raise ThrottleRateError(f"The rate {bytes_per_second!r} is not a whole number of bytes/s. Nothing was changed.")
-    snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
-    connection_id = str(snapshot["connection_id"])
-    candidate = read_remaining(folder, json_files.read_json(folder, json_files.DECISION)["choice"])
-    check_run_rate(folder, candidate, bytes_per_second, deployment.read_policy(connection_id))
+    connection_id, cluster_id = _check_rate(deployment, folder, bytes_per_second)
     change = RateChange(bytes_per_second, by, now_text())
     with open_cluster(deployment.read_connection(connection_id)) as cluster:
-        kept = ClusterLease(deployment, cluster, snapshot["cluster_id"])
+        kept = ClusterLease(deployment, cluster, cluster_id)
         _lease_of(kept, folder)
         before, changed = _change(kept, folder, change)
         if kept.read_own(changed) is None or lease_files.was_given_back_between(deployment, before, changed):
@@ -48,6 +48,21 @@ def change_rate(deployment: Deployment, folder: RunFolder, bytes_per_second: int
             )
     log.info("%s: %s changed the rate to %d bytes/s", changed.run, by, bytes_per_second)
     return changed
+
+
+def _check_rate(deployment: Deployment, folder: RunFolder, bytes_per_second: int) -> tuple[str, str]:
+    """The connection and the id of the run's cluster."""
+    between_dirs = LOG_DIRS_FILE.read_if_there(folder)
+    if between_dirs is not None:
+        # Producers write to the replica and not to its copy, so only the policy names a least rate.
+        policy = deployment.read_policy(between_dirs.connection_id)
+        check_rate(bytes_per_second, LeastRate(1, ""), policy)
+        return between_dirs.connection_id, between_dirs.plan.cluster_id
+    snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
+    connection_id = str(snapshot["connection_id"])
+    candidate = read_remaining(folder, json_files.read_json(folder, json_files.DECISION)["choice"])
+    check_run_rate(folder, candidate, bytes_per_second, deployment.read_policy(connection_id))
+    return connection_id, str(snapshot["cluster_id"])
 
 
 def _change(kept: ClusterLease, folder: RunFolder, change: RateChange) -> tuple[ThrottleLease, ThrottleLease]:
