@@ -185,6 +185,21 @@ def test_an_approval_counts_for_a_day_and_not_for_replicas_that_somebody_has_mov
         approved.hold()
 
 
+def test_replicas_that_have_grown_beyond_the_policys_limit_are_approved_again(
+    run: LogDirRun, dirs: SimulatedLogDirs, cluster: SimulatedCluster
+) -> None:
+    gib = dirs.size_bytes = 2**30
+    dirs.usable_bytes = 900 * gib
+    run.plan(**DRAIN)
+    run.answer()
+    dirs.size_bytes = 2 * gib
+    with pytest.raises(AirflowFailException, match=r"have grown by 4.00 GiB .*growth_limit.*on broker 2 by 1.00 GiB"):
+        run.hold()
+    assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
+    dirs.size_bytes = gib + gib // 100
+    run.hold()
+
+
 def test_a_plan_that_is_not_the_approved_one_is_not_carried_out(approved: LogDirRun, cluster: SimulatedCluster) -> None:
     written = approved.written
     other = replace(written.plan, throttle_bytes_per_second=2_000_000)

@@ -265,12 +265,20 @@ def check_growth(moves: Sequence[Move], sizes: Mapping[TopicPartition, int | Non
             f"The leaders of {len(unknown)} partitions report no size ({some(unknown)}): their log directory may be "
             "offline. Nothing was written. Repair the directory, then clear this task."
         )
-    grown = {move: ((sizes[move.topic_partition] or 0) - move.size_bytes) * len(move.added) for move in copies}
-    approved, more = sum(move.bytes_to_copy for move in copies), sum(grown.values())
+    grown = {
+        str(move.topic_partition): ((sizes[move.topic_partition] or 0) - move.size_bytes) * len(move.added)
+        for move in copies
+    }
+    check_grown(sum(move.bytes_to_copy for move in copies), grown, limit)
+
+
+def check_grown(approved: int, grown: Mapping[str, int], limit: float) -> None:
+    """As `check_growth`. `approved`: the bytes to copy; `grown`: by how much, by the name of what is copied."""
+    more = sum(grown.values())
     if more <= max(limit * approved, LEAST_GROWTH_BYTES):
         return
-    most = sorted(grown, key=lambda move: -grown[move])[:5]
-    named = ", ".join(f"{move.topic_partition} by {bytes_in_words(grown[move])}" for move in most if grown[move] > 0)
+    most = sorted(grown, key=lambda name: -grown[name])[:5]
+    named = ", ".join(f"{name} by {bytes_in_words(grown[name])}" for name in most if grown[name] > 0)
     raise StaleProposalError(
         f"There are {bytes_in_words(approved + more)} to copy, {bytes_in_words(approved)} were approved: partitions "
         f"have grown by {bytes_in_words(more)} since the snapshot. The policy's growth_limit is {limit:g} of what was "

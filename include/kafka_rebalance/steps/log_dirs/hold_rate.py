@@ -17,6 +17,7 @@ from kafka_rebalance.documents.requests.log_dir_plan import LogDirPlan
 from kafka_rebalance.errors import LockLostError, StaleProposalError, StoppedError
 from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.execution.check.cluster_ready import refuse
+from kafka_rebalance.execution.check.drift import check_grown
 from kafka_rebalance.execution.log_dirs.asked_log_dirs import check_within_policy
 from kafka_rebalance.execution.log_dirs.copies_in_window import seconds_at_most, window_of
 from kafka_rebalance.execution.log_dirs.copy_states import CopyState, check_as_approved, states_of, without_room
@@ -112,6 +113,8 @@ def _check_may_begin(
             f"{some([move.replica for move in gone])}: the broker no longer has it. Nothing was written. Start a new "
             "Dag run."
         )
+    grown = {str(move.replica): now.sizes[move.replica] - move.size_bytes for move in plan.moves}
+    check_grown(plan.size_bytes, grown, policy.growth_limit)
     refuse(without_room(plan, now))
 
 
