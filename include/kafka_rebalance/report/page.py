@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -37,6 +37,8 @@ from kafka_rebalance.report.first_screen.looks import limits_sum, looks_of, move
 from kafka_rebalance.report.first_screen.next_steps import next_steps
 from kafka_rebalance.report.first_screen.risks import RISKS_SHOWN
 from kafka_rebalance.report.fleet.cluster_health import Overview
+from kafka_rebalance.report.log_dirs import log_dir_figures as of_log_dirs
+from kafka_rebalance.report.log_dirs.log_dir_run import LogDirRun
 from kafka_rebalance.report.plots.broker_loads import Row, broker_plots, draw
 from kafka_rebalance.report.plots.brokers_at_a_glance import glance_plot
 from kafka_rebalance.report.plots.bytes_against_evenness import candidates_plot
@@ -218,6 +220,41 @@ def render_brokers(found: BrokersPage, connection_id: str, title: str, *, static
     """One page of all brokers of a candidate, like `render_candidate`."""
     more = {"found": found, "sorts": BROKER_SORTS}
     return _part("candidate/brokers.html", connection_id, f"{title}: brokers", static_url, run_url, **more)
+
+
+def render_log_dirs(
+    run: LogDirRun,
+    connection_id: str,
+    *,
+    static_url: str,
+    pages: Mapping[Action, str],
+    now: datetime,
+    holds: Sequence[str],
+) -> str:
+    """The page of a run of `kafka_log_dirs`. `pages` and `holds` as of `render_page`."""
+    planned = run.planned
+    return _rendered(
+        "log_dirs/run.html",
+        static_url,
+        run=run,
+        state=run.state,
+        connection_id=connection_id,
+        title=f"Log dirs of {connection_id}",
+        is_live=run.is_active and (run.state.changes_by_itself or run.has_open_request),
+        press=of_log_dirs.buttons(run, pages),
+        holds=holds,
+        asked=of_log_dirs.asked_words(planned) if planned else "",
+        figures=of_log_dirs.log_dir_figures(planned) if planned else (),
+        caveats=of_log_dirs.caveats(planned) if planned else (),
+        dirs=of_log_dirs.fullest_first(planned.dirs) if planned else (),
+        peak_share=of_log_dirs.peak_share,
+        copy_states=of_log_dirs.COPY_STATES,
+        moves=of_log_dirs.largest_first(planned) if planned else (),
+        moves_listed=MOVES_LISTED,
+        silence=of_log_dirs.silence(run, now),
+        what_failed=what_failed(run.verification) if run.verification else (),
+        refresh_seconds=REFRESH_SECONDS if run.state.changes_by_itself else ANSWER_SECONDS,
+    )
 
 
 def _part(part: str, connection_id: str, heading: str, static_url: str, run_url: str, **content: object) -> str:

@@ -15,6 +15,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import insert
 
 from kafka_rebalance.documents.json_files import JANITOR, PROPOSALS, SNAPSHOT, write_json
+from kafka_rebalance.steps.clusters import LOG_DIRS_DAG
 from kafka_rebalance.steps.run_folder import NONCE
 from support.airflow.airflow_home import RUNS
 from support.documents import report_samples as samples
@@ -28,6 +29,7 @@ class Run:
 
     def __init__(self, dag_id: str = "kafka_rebalance", state: str = "running") -> None:
         self.dag_id = dag_id
+        self.first_task = "plan" if dag_id == LOG_DIRS_DAG else "snapshot"  # pushes folder and nonce
         self.run_id = f"manual__2026-05-03T14:31:58+00:00_{uuid.uuid4().hex[:8]}"
         self.folder = RUNS / "orders-prod" / uuid.uuid4().hex
         self.url = f"/kafka-rebalance/run/{dag_id}/{quote(self.run_id, safe='')}"
@@ -56,8 +58,8 @@ class Run:
             for key, value in values.items():
                 session.add(
                     XComModel(
-                        dag_run_id=dag_run_id, dag_id=self.dag_id, run_id=self.run_id, task_id="snapshot", map_index=-1,
-                        key=key, value=value, timestamp=datetime.now(UTC),
+                        dag_run_id=dag_run_id, dag_id=self.dag_id, run_id=self.run_id, task_id=self.first_task,
+                        map_index=-1, key=key, value=value, timestamp=datetime.now(UTC),
                     )
                 )  # fmt: skip
         return self

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
-from kafka_rebalance.documents.requests.log_dir_plan import DirForecast, LogDirMove, PlannedLogDirs
+from kafka_rebalance.documents.requests.log_dir_plan import DirForecast, PlannedLogDirs
 from kafka_rebalance.execution.log_dirs.copies_in_window import seconds_at_most, window_of
 from kafka_rebalance.execution.window_fit import fit
+from kafka_rebalance.report.log_dirs.log_dir_figures import asked_words, fullest_first, largest_first, peak_share
 from kafka_rebalance.report.requests.markdown import asked_by, code, on_cluster, table
 from kafka_rebalance.report.units import about, format_bytes, format_count, format_rate, format_share, format_time
 
@@ -16,10 +17,10 @@ _LARGEST, _DIRS = 5, 24
 def plan_lines(written: PlannedLogDirs) -> tuple[str, ...]:
     """What will be copied, for the log: all moves are in log_dirs.json."""
     return (
-        f"{_headline(written)}: {_amounts(written)}",
+        f"{asked_words(written)}: {_amounts(written)}",
         *(
             f"{move.replica}: {move.before} -> {move.after}, {format_bytes(move.size_bytes)}"
-            for move in _largest(written)
+            for move in largest_first(written)[:_LARGEST]
         ),
         *(f"broker {one.broker} {one.path}: {_fill(one)}" for one in written.dirs[:_DIRS]),
     )
@@ -27,7 +28,7 @@ def plan_lines(written: PlannedLogDirs) -> tuple[str, ...]:
 
 def approval_subject(written: PlannedLogDirs) -> str:
     """One line of plain text."""
-    return f"Kafka {written.connection_id}: {_headline(written)}?"
+    return f"Kafka {written.connection_id}: {asked_words(written)}?"
 
 
 def approval_body(written: PlannedLogDirs) -> str:
@@ -36,15 +37,16 @@ def approval_body(written: PlannedLogDirs) -> str:
     moves = [
         (f"{code(f'{move.topic}-{move.partition}', 120)}", move.broker, code(move.before, 120), code(move.after, 120),
          format_bytes(move.size_bytes))
-        for move in _largest(written)
+        for move in largest_first(written)[:_LARGEST]
     ]  # fmt: skip
     dirs: list[tuple[object, ...]] = [
         (one.broker, code(one.path, 120), format_bytes(one.before_bytes), format_bytes(one.after_bytes), _peak(one))
-        for one in _by_peak(written.dirs)[:_DIRS]
+        for one in fullest_first(written.dirs)[:_DIRS]
     ]
     dirs += [("…", f"{len(written.dirs) - _DIRS} more, in log_dirs.json", "", "", "")] if written.dirs[_DIRS:] else []
+    asked = asked_words(written, lambda name: code(name, 120))
     parts = [
-        f"**{_headline(written, quoted=True)}** {on_cluster(written.connection_id, plan.cluster_id)}",
+        f"**{asked}** {on_cluster(written.connection_id, plan.cluster_id)}",
         asked_by(written.requested_by, written.reason),
         f"{_amounts(written)}. Replica lists, leaders and ISRs stay as they are.",
         table(("#Broker", "Log dir", "#Replicas now", "#After", "#Disk at the peak"), dirs),
@@ -91,18 +93,6 @@ def _named(written: PlannedLogDirs) -> str:
     return "; ".join(written.policy_windows)
 
 
-def _headline(written: PlannedLogDirs, *, quoted: bool = False) -> str:
-    job = written.plan.job
-    if job == "drain":
-        path = code(str(written.log_dir), 120) if quoted else written.log_dir
-        return f"empty log dir {path} of broker {written.broker}"
-    if job == "way_back":
-        run = code(str(written.of_run), 120) if quoted else written.of_run
-        return f"take back the moves between log dirs of run {run}"
-    whose = "each broker" if written.broker is None else f"broker {written.broker}"
-    return f"even the log dirs of {whose} within {format_share(written.tolerance)}"
-
-
 def _amounts(written: PlannedLogDirs) -> str:
     plan = written.plan
     text = (
@@ -117,20 +107,9 @@ def _amounts(written: PlannedLogDirs) -> str:
     return text
 
 
-def _largest(written: PlannedLogDirs) -> Sequence[LogDirMove]:
-    return sorted(written.plan.moves, key=lambda move: (-move.size_bytes, move.replica))[:_LARGEST]
-
-
-def _by_peak(dirs: Iterable[DirForecast]) -> Sequence[DirForecast]:
-    """The fullest disk first; then those whose size is unknown."""
-    return sorted(
-        dirs, key=lambda one: (-(one.peak_bytes / one.total_bytes if one.total_bytes else 0), one.broker, one.path)
-    )
-
-
 def _peak(one: DirForecast) -> str:
-    share = format_share(one.peak_bytes / one.total_bytes) if one.total_bytes else "size unknown"
-    return f"{format_bytes(one.peak_bytes)} ({share})"
+    share = peak_share(one)
+    return f"{format_bytes(one.peak_bytes)} ({'size unknown' if share is None else format_share(share)})"
 
 
 def _fill(one: DirForecast) -> str:

@@ -9,6 +9,7 @@ from kafka_rebalance.verification.check_result import CheckName
 # The worst first: (one, several, what is said of them). Checks without a line here come last, under their name.
 _SAID: dict[str, tuple[str, str, str]] = {
     CheckName.REPLICAS: ("move", "moves", "not in place"),
+    CheckName.LOG_DIR: ("replica", "replicas", "not in the approved log dir"),
     CheckName.SAME_TOPIC: ("moved topic", "moved topics", "deleted and created again"),
     CheckName.NOT_DELETED: ("moved topic", "moved topics", "queued for deletion"),
     CheckName.EMPTIED: ("broker", "brokers", "not emptied"),

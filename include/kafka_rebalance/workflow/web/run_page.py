@@ -12,11 +12,13 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 from sqlalchemy.orm import Session
 
+from kafka_rebalance.documents.folder_owner import read_folder_owner
 from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, read_json
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError, SettingsError
 from kafka_rebalance.report.page import picture, render_drift, render_message, render_page
 from kafka_rebalance.report.run_state import ACTIVE_STATES, Action
+from kafka_rebalance.steps.clusters import LOG_DIRS_DAG
 from kafka_rebalance.steps.freeze import VARIABLE, frozen_clusters
 from kafka_rebalance.steps.read_fleet import read_run_state
 from kafka_rebalance.steps.rebalance.plan_drift import PATIENCE_SECONDS, drift_now
@@ -25,7 +27,7 @@ from kafka_rebalance.steps.rebalance.read_report import read_reassignment, read_
 from kafka_rebalance.steps.run_folder import RunFolder, check_shared, file_name, open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.urls import answer_url, dag_url, run_page_url, run_url, static_url, task_url
-from kafka_rebalance.workflow.web import run_records
+from kafka_rebalance.workflow.web import log_dirs_page, run_records
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +71,8 @@ def answered(make: Page) -> Page:
 @answered
 def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
     """The run's report, or a page that says why there is none. An unchanged page is not sent again (If-None-Match)."""
+    if dag_id == LOG_DIRS_DAG:
+        return _unless_known(_log_dirs(run_id, session), request)
     folder, dag_run = open_folder(dag_id, run_id, session, not_yet=200)
     is_active, is_asked = _asked_of_airflow(dag_run, session)
     report = read_report(folder, for_page=True).in_airflow(is_active=is_active, has_open_request=is_asked)
@@ -86,9 +90,26 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
         holds=holds(session, dag_id, report.connection_id) if is_active else (),
         superseded=superseded_by(session, dag_run, folder) if is_active and state.is_before_writes else "",
     )
+    return _unless_known(html, request)
+
+
+def _unless_known(html: str, request: Request) -> Response:
+    """Nothing is sent again that the browser has already."""
     tag = f'"{sha256(html.encode()).hexdigest()}"'
     known = request.headers.get("if-none-match", "").removeprefix("W/")  # weak: a proxy has compressed it
     return Response(status_code=304) if known == tag else HTMLResponse(html, headers={"ETag": tag})
+
+
+def _log_dirs(run_id: str, session: Session) -> str:
+    dag_run = _read_run(LOG_DIRS_DAG, run_id, session)
+    pushed = _pushed(session, dag_run, log_dirs_page.PLAN_TASK)
+    if pushed is None:
+        raise _nothing_yet(log_dirs_page.PLAN_TASK, dag_run, 200)
+    folder = _open_pushed(*pushed)
+    owner = read_folder_owner(folder)
+    if (owner.dag_id, owner.run_id) != (dag_run.dag_id, dag_run.run_id):
+        raise _of_another_run()
+    return log_dirs_page.log_dirs_html(dag_run, folder, holds(session, LOG_DIRS_DAG, owner.connection_id), session)
 
 
 def _pages(dag_id: str, run_id: str, *, is_asked: bool) -> dict[Action, str]:
@@ -222,24 +243,39 @@ def open_folder(dag_id: str, run_id: str, session: Session, not_yet: int = 404) 
 
     `not_yet`: the status of an answer for a run without a snapshot.
     """
-    dag_run = run_records.read_run(session, dag_id, run_id)
-    if dag_run is None:
-        raise NotServed(404, "Unknown Dag run", f"There is no run {run_id} of the Dag {dag_id}.")
-    url = run_records.read_pushed(session, dag_run, run_records.FOLDER_KEY)
-    nonce = run_records.read_pushed(session, dag_run, run_records.NONCE_KEY)
-    if url is None or nonce is None:
+    dag_run = _read_run(dag_id, run_id, session)
+    pushed = _pushed(session, dag_run, run_records.SNAPSHOT_TASK)
+    if pushed is None:
         if run_records.is_rebalance(session, dag_run):
-            raise NotServed(
-                not_yet,
-                "No snapshot yet",
-                f"The task {run_records.SNAPSHOT_TASK} has not written this run's folder. The run is {dag_run.state}. "
-                "Reload the page when the task is done. If it failed, read its log.",
-            )
+            raise _nothing_yet(run_records.SNAPSHOT_TASK, dag_run, not_yet)
         raise NotServed(
             404,
             "This run is not a rebalance",
-            f"The Dag {dag_id} does not plan a rebalance of a Kafka cluster, so there is nothing to show here.",
+            f"The Dag {dag_id} does not plan a rebalance of a Kafka cluster, so there is nothing to show here. If it "
+            "asks for an approval, the request is under Browse, Required Actions. The logs of its tasks say the rest.",
         )
+    folder = _open_pushed(*pushed)
+    written = read_json(folder, SNAPSHOT)
+    if (written.get("dag_id"), written.get("run_id")) != (dag_run.dag_id, dag_run.run_id):
+        raise _of_another_run()
+    return folder, dag_run
+
+
+def _read_run(dag_id: str, run_id: str, session: Session) -> run_records.DagRun:
+    dag_run = run_records.read_run(session, dag_id, run_id)
+    if dag_run is None:
+        raise NotServed(404, "Unknown Dag run", f"There is no run {run_id} of the Dag {dag_id}.")
+    return dag_run
+
+
+def _pushed(session: Session, dag_run: run_records.DagRun, task_id: str) -> tuple[str, str] | None:
+    """The folder's address and its nonce, as the run's first task pushed them."""
+    url = run_records.read_pushed(session, dag_run, run_records.FOLDER_KEY, task_id)
+    nonce = run_records.read_pushed(session, dag_run, run_records.NONCE_KEY, task_id)
+    return None if url is None or nonce is None else (url, nonce)
+
+
+def _open_pushed(url: str, nonce: str) -> RunFolder:
     try:
         folder = open_run_folder(airflow_deployment(), url)
     except RunFolderError as outside:
@@ -248,11 +284,21 @@ def open_folder(dag_id: str, run_id: str, session: Session, not_yet: int = 404) 
         check_shared(airflow_deployment(), folder, nonce)
     except (RunFolderError, OSError) as unshared:
         raise NotServed(503, "The run's folder cannot be used by the API server", str(unshared)) from unshared
-    written = read_json(folder, SNAPSHOT)
-    if (written.get("dag_id"), written.get("run_id")) != (dag_run.dag_id, dag_run.run_id):
-        # People who may edit another Dag's XComs could name this folder. The permission was checked for this Dag only.
-        raise NotServed(403, "This folder is not served", "The folder that this run names belongs to another run.")
-    return folder, dag_run
+    return folder
+
+
+def _nothing_yet(task_id: str, dag_run: run_records.DagRun, status: int) -> NotServed:
+    return NotServed(
+        status,
+        f"No {task_id} yet",
+        f"The task {task_id} has not written this run's folder. The run is {dag_run.state}. Reload the page when the "
+        "task is done. If it failed, read its log.",
+    )
+
+
+def _of_another_run() -> NotServed:
+    """People who may edit another Dag's XComs could name this folder. The permission was checked for this Dag only."""
+    return NotServed(403, "This folder is not served", "The folder that this run names belongs to another run.")
 
 
 def _message(status: int, heading: str, text: str) -> HTMLResponse:

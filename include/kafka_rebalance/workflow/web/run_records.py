@@ -32,13 +32,13 @@ def read_run(session: Session, dag_id: str, run_id: str) -> DagRun | None:
     return session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
 
 
-def read_pushed(session: Session, dag_run: DagRun, key: str) -> str | None:
-    """The text that the snapshot pushed; None if it pushed nothing, or something else than text."""
+def read_pushed(session: Session, dag_run: DagRun, key: str, task_id: str = SNAPSHOT_TASK) -> str | None:
+    """The text that the run's first task pushed; None if it pushed nothing, or something else than text."""
     value = session.scalar(
         select(XComModel.value).where(
             XComModel.dag_id == dag_run.dag_id,
             XComModel.run_id == dag_run.run_id,
-            XComModel.task_id == SNAPSHOT_TASK,
+            XComModel.task_id == task_id,
             XComModel.map_index == -1,
             XComModel.key == key,
         )
