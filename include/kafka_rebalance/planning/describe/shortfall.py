@@ -29,7 +29,7 @@ from kafka_rebalance.planning.problem.loads import (
     shares,
 )
 from kafka_rebalance.planning.problem.pools import parts_of, strays
-from kafka_rebalance.planning.rules.crowding import Crowding
+from kafka_rebalance.planning.rules.crowding import Crowding, left_by_racks
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end, disk_shares, held_bytes, sized_disks
 from kafka_rebalance.planning.rules.goals import Goal, goal_of
 from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
@@ -164,7 +164,7 @@ def _could_be_finer(problem: Problem, held: Held, replicas: Ints, loads: Floats,
     if not outside.any():
         return outside
     rule = rack_rule(problem, problem.settings.replication_factor)
-    placement = free_placement(problem, rule, replicas)
+    placement = free_placement(problem, rule, replicas, targets[:, REPLICAS])
     placement.loads = loads  # with pools, replicas of other topics count as well
     looked_at = Outside(placement, bands, asked)
     found = np.zeros_like(outside)
@@ -200,9 +200,13 @@ def _outside(bands: Bands, targets: Floats, loads: Floats) -> Bools:
     return outside
 
 
-def free_placement(problem: Problem, rule: RackRule, replicas: Ints) -> Placement:
-    """These lists without limits: every replica may move that the settings let move."""
+def free_placement(problem: Problem, rule: RackRule, replicas: Ints, targets: Floats) -> Placement:
+    """These lists without limits: every replica may move that the settings let move.
+
+    `targets` is [broker], how many replicas each should hold.
+    """
     held, sizes = np.maximum(replicas, 0), problem.size_bytes
+    left = left_by_racks(problem, rule, replication(replicas), targets)
     return Placement(
         replicas,
         replicas,
@@ -214,7 +218,7 @@ def free_placement(problem: Problem, rule: RackRule, replicas: Ints) -> Placemen
         problem.evened,
         problem.receivers,
         disk_limits_in_the_end(problem),
-        Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS]),
+        Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS], left),
         Budget(),
     )
 

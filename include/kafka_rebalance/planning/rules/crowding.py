@@ -13,7 +13,10 @@ import numpy as np
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.problem.loads import REPLICAS, shares
 from kafka_rebalance.planning.problem.pools import parts_of
+from kafka_rebalance.planning.rules.rack_rule import RackRule
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
+
+_ROUNDING = 1e-9
 
 
 class Crowding:
@@ -23,16 +26,21 @@ class Crowding:
     `leaders` is given, no replica that comes first may go where its broker would lead too many of the topic.
     """
 
-    def __init__(self, replicas: Ints, topic: Ints, shares: Floats) -> None:
-        """`shares` is [broker], the share of everything that the broker should hold."""
+    def __init__(self, replicas: Ints, topic: Ints, shares: Floats, left_by_racks: Floats | None = None) -> None:
+        """`shares` is [broker], the share of everything that the broker should hold.
+
+        `left_by_racks` is as of the function of that name: where it is more, it is the even share.
+        """
         brokers, topics = len(shares), int(topic.max(initial=-1)) + 1
         rows, _ = np.nonzero(replicas >= 0)
         held = topic[rows] * brokers + replicas[replicas >= 0]
         counts = np.bincount(held, minlength=topics * brokers).reshape(topics, brokers)
         even = counts.sum(axis=1)[:, None] * np.where(shares > 0, shares, shares.max(initial=0.0))
+        if left_by_racks is not None:
+            even = np.maximum(even, left_by_racks)
         self.topic = topic
         # Rounding may put an even share just above a whole number.
-        self.room = (np.ceil(even - 1e-9) + 1 - counts).astype(np.int32)
+        self.room = (np.ceil(even - _ROUNDING) + 1 - counts).astype(np.int32)
         self.spare = 0  # how many fewer crowded replicas than at first
         self.in_total: int | None = None
         self.leaders: TopicLeaders | None = None
@@ -88,6 +96,30 @@ class Crowding:
         self._first[rows[leads]] = targets[leads]
         if self.leaders is not None:
             self.leaders.move(rows[leads], sources[leads], targets[leads])
+
+
+def left_by_racks(problem: Problem, rule: RackRule, counts: Ints, targets: Floats) -> Floats | None:
+    """[topic, broker] The replicas of each topic that a broker should hold as racks leave them; None if they are even.
+
+    A rack must hold one of each partition with as many replicas as there are racks. If few of its brokers stay, these
+    replicas fill them. Then other topics have their even share on the brokers of the other racks. `counts` is
+    [partition row], how many replicas each has; `targets` is [broker], how many each should hold, in any unit.
+    """
+    held, share = (np.where(problem.evened, values, 0.0) for values in (targets, shares(problem)[:, REPLICAS]))
+    if not rule.known or not held.any() or np.allclose(held * share.sum(), share * held.sum(), rtol=_ROUNDING):
+        return None
+    racks, topics = np.unique(rule.domain[problem.evened]), int(problem.topic.max(initial=-1)) + 1
+    must, may = (
+        np.stack([np.bincount(problem.topic, limit(counts, rack), topics) for rack in racks], axis=1)
+        for limit in (rule.least, rule.most)
+    )
+    here = rule.domain == racks[:, None]  # [rack, broker]
+    by_rack = (here * held).sum(axis=1)
+    rest = np.bincount(problem.topic, counts, topics) - must.sum(axis=1)
+    left = np.maximum(0.0, by_rack * counts.sum() / held.sum() - must.sum(axis=0))
+    in_rack = np.minimum(may, must + rest[:, None] * left / max(_ROUNDING, left.sum()))  # [topic, rack]
+    even: Floats = in_rack @ (here * held / np.maximum(_ROUNDING, by_rack)[:, None])
+    return even
 
 
 def crowded_replicas(problem: Problem, replicas: Ints) -> int:

@@ -13,7 +13,7 @@ from kafka_rebalance.planning.bounds.targets import reachable_targets, within_di
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, widened
 from kafka_rebalance.planning.problem.loads import DISK, REPLICAS, replica_loads, replica_weights, shares
 from kafka_rebalance.planning.problem.pools import parts_of
-from kafka_rebalance.planning.rules.crowding import Crowding
+from kafka_rebalance.planning.rules.crowding import Crowding, left_by_racks
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end
 from kafka_rebalance.planning.rules.goals import Goal
 from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
@@ -36,6 +36,7 @@ class Frame:
     targets: Floats
     disk_limit: Floats
     topic_shares: Floats  # [broker] the share of each topic that the broker should hold
+    left_by_racks: Floats | None  # [topic, broker] replicas of each topic, if racks do not leave them even
     emptied: Bools  # [broker] brokers that should hold nothing of this: they leave, or are of another pool
     relief: Relief | None  # of job `relieve`
 
@@ -62,7 +63,8 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
 
     targets = within_disks(reachable, share, problem.evened, limit)
     relief = relief_of(problem, goal, targets, weights, scale) if goal.one_sided else None
-    return Frame(problem, goal, rule, wanted, weights, scale, targets, limit, share[:, REPLICAS], emptied, relief)
+    left = left_by_racks(problem, rule, wanted, targets[:, REPLICAS])
+    return Frame(problem, goal, rule, wanted, weights, scale, targets, limit, share[:, REPLICAS], left, emptied, relief)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +145,7 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
         problem.evened,
         problem.receivers,
         frame.disk_limit,
-        Crowding(replicas, problem.topic, frame.topic_shares),
+        Crowding(replicas, problem.topic, frame.topic_shares, frame.left_by_racks),
         budget,
     )
 

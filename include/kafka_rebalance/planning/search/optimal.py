@@ -263,8 +263,11 @@ class ListProgram:
 
         A further column for each topic and broker that it may crowd has the replicas beyond an even share and one.
         """
-        problem, shares = self._frame.problem, self._frame.topic_shares
-        before, found = (Crowding(those, problem.topic, shares) for those in (problem.replicas, lists))
+        frame, problem = self._frame, self._frame.problem
+        before, found = (
+            Crowding(those, problem.topic, frame.topic_shares, frame.left_by_racks)
+            for those in (problem.replicas, lists)
+        )
         topic = problem.topic[self.partitions]
         now = self.values(lists).reshape(self.has.shape)
         fits = found.room[:, self.brokers].copy()  # [topic, broker] of the replicas that are variables

@@ -6,8 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_rebalance.planning.rules.crowding import Crowding
-from support.plans.small_snapshots import broker_rows, lists_after, partition_rows, plan_of
+from kafka_rebalance.planning.candidates import propose
+from kafka_rebalance.planning.problem.arrays import replication
+from kafka_rebalance.planning.rules.crowding import Crowding, left_by_racks
+from kafka_rebalance.planning.rules.rack_rule import rack_rule
+from support.plans.plan_verifier import verify
+from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
 
 EVEN = np.full(4, 0.25)
 
@@ -57,6 +61,47 @@ def test_a_broker_of_twice_the_size_takes_twice_as_many() -> None:
     replicas = lists(*[(0,)] * 6)
     found = Crowding(replicas, np.zeros(6, dtype=np.int64), np.array([0.5, 0.25, 0.25]))
     assert found.room.tolist() == [[3 + 1 - 6, 3, 3]]
+
+
+def narrow_rack() -> tuple[Rows, Rows]:
+    """Six brokers in three racks. Broker 6 leaves, so broker 3 is alone in its rack.
+
+    A topic of 60 partitions has a replica in each rack. Another topic has 40 partitions with two replicas.
+    """
+    state = dict.fromkeys(range(1, 6), "keep") | {6: "drain"}
+    brokers = broker_rows(range(1, 7), {one: f"rack-{one % 3}" for one in range(1, 7)}, state=state)
+    in_each = [[1, 2, 3], [4, 5, 6], [1, 5, 6], [4, 2, 3]] * 15
+    in_two = [[1, 2], [4, 5], [2, 3], [5, 6], [3, 1], [6, 4], [1, 5], [4, 2]] * 5
+    return brokers, partition_rows(in_each, topic="in-each") + partition_rows(in_two, topic="in-two")
+
+
+def test_a_topic_has_its_even_share_where_racks_leave_room_for_it() -> None:
+    problem = problem_of(*narrow_rack())
+    targets = np.array([50.0, 50.0, 60.0, 50.0, 50.0, 0.0])
+    left = left_by_racks(problem, rack_rule(problem), replication(problem.replicas), targets)
+    assert left is not None
+    assert np.round(left, 6).tolist() == [[30, 30, 60, 30, 30, 0], [20, 20, 0, 20, 20, 0]]
+    found = Crowding(problem.replicas, problem.topic, np.full(6, 0.2), left)
+    assert found.room[:, :3].tolist() == [
+        [36 + 1 - 30, 36 + 1 - 30, 60 + 1 - 30],
+        [20 + 1 - 15, 20 + 1 - 15, 16 + 1 - 10],
+    ]
+
+
+def test_racks_that_are_alike_change_no_share() -> None:
+    problem = problem_of(*narrow_rack())
+    even = np.array([52.0] * 5 + [0.0])
+    assert left_by_racks(problem, rack_rule(problem), replication(problem.replicas), even) is None
+
+
+def test_a_drain_that_leaves_a_narrow_rack_ends_within_the_tolerance() -> None:
+    brokers, partitions = narrow_rack()
+    problem = problem_of(brokers, partitions, tolerance=0.1)
+    plan = propose(problem, "balanced")
+    verify(plan, problem.snapshot_digest, brokers, partitions, problem.settings)
+    assert plan.shortfall_after.is_met_exactly
+    held = [broker for replicas in lists_after(plan, partitions).values() for broker in replicas]
+    assert held.count(3) <= 66
 
 
 @settings(max_examples=40, deadline=None)

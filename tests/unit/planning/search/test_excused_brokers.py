@@ -23,7 +23,8 @@ def drawn(seed: int) -> Outside:
     sizes, rates = (rng.integers(0, 6, len(lists)).tolist() for _ in range(2))
     partitions = partition_rows(lists, size_bytes=sizes, bytes_in_per_second=[float(rate) for rate in rates])
     problem = problem_of(broker_rows(range(1, BROKERS + 1)), partitions)
-    placement = free_placement(problem, rack_rule(problem), problem.replicas)
+    even = np.ones(BROKERS)
+    placement = free_placement(problem, rack_rule(problem), problem.replicas, even)
     low = np.maximum(0, np.round(placement.loads.mean(axis=0)) - rng.integers(0, 3, placement.loads.shape))
     return Outside(placement, Bands(low, low + rng.integers(0, 3, low.shape)), rng.random(low.shape) < 0.9)
 
