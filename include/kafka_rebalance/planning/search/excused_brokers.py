@@ -3,7 +3,7 @@
 No plan is finer than its replicas, so a broker may end outside the tolerance by the weight of one replica. A move helps
 if it lessens what both brokers together are outside their bands. It also helps if it brings one broker nearer that is
 far worse off than the other becomes. It must push neither further outside in another resource. Bytes in are the
-exception: disks outrank them, so a move that helps a disk may cost bytes in.
+exception: disks outrank them, so a move that helps a disk may cost bytes in, up to the weight of one replica.
 """
 
 from __future__ import annotations
@@ -136,10 +136,12 @@ class Outside:
 
         helped = _nearer(*compared(resource, slice(None)), least, self._fine[resource])
         for k in range(weights.shape[1]):
-            if k != resource and not (k == BYTES_IN and resource == DISK):
+            if k != resource:
                 pairs = np.flatnonzero(helped)
                 before, after = compared(k, pairs)
-                helped[pairs] = (after <= before + self._fine[k]).all(axis=0)
+                outranked = k == BYTES_IN and resource == DISK
+                most = np.maximum(before, weights[:, k].max(initial=0.0)) if outranked else before
+                helped[pairs] = (after <= most + self._fine[k]).all(axis=0)
         return helped
 
     def _may_swap(self, mine: Ints, theirs: Ints) -> Bools:

@@ -30,7 +30,10 @@ def drawn(seed: int) -> Outside:
 
 
 def helps(outside: Outside, source: int, target: int, row: int, resource: int) -> bool:
-    """The sum falls, or the far worse one gets nearer; and neither is further outside in what outranks it."""
+    """The sum falls, or the far worse one gets nearer; and neither is further outside in another resource.
+
+    For a disk, bytes in may be outside by the heaviest partition.
+    """
     low, high, asked = outside.bands.low, outside.bands.high, outside.asked
     loads, weights = outside.placement.loads, outside.placement.weights
 
@@ -43,9 +46,8 @@ def helps(outside: Outside, source: int, target: int, row: int, resource: int) -
         before, after = [excess(one, k, 0.0) for one, _ in pairs], [excess(*pair[:1], k, pair[1]) for pair in pairs]
         fine = 1e-6 * float(((low + high) / 2)[:, k].max())
         if k != resource:
-            if not (k == BYTES_IN and resource == DISK) and any(
-                then > earlier + fine for then, earlier in zip(after, before, strict=True)
-            ):
+            excused = float(weights[:, k].max()) if k == BYTES_IN and resource == DISK else 0.0
+            if any(then > max(earlier, excused) + fine for then, earlier in zip(after, before, strict=True)):
                 return False
             continue
         falls, squares = sum(before) - sum(after), sum(b * b for b in before) - sum(a * a for a in after)
