@@ -62,11 +62,20 @@ def cheaper_lists(frame: Frame, lists: Ints, seed: Sequence[int]) -> Ints | None
         return None
     old, new = (_placement(frame, those) for those in (lists, program.lists(best[: program.has.size] > 0.5)))
     take_back(new, asked)
+    ends = [new]
     if nearness(new, asked)[0]:
-        settle(new, asked, _asked(frame))
+        # Single moves help single brokers, but may bring others further away together.
+        settled = new.copy()
+        settle(settled, asked, _asked(frame))
+        ends = [settled, new]
+    return next((end.replicas for end in ends if _is_better(frame, end, old, asked)), None)
+
+
+def _is_better(frame: Frame, new: Placement, old: Placement, asked: Bands) -> bool:
+    """Whether the lists copy clearly fewer bytes, end as near, and leave no more brokers that a move would help."""
     better = nearness(new, asked)[0] <= nearness(old, asked)[0] and new.budget.bytes <= _WORTH * old.budget.bytes
     better &= not new.budget.exceeded() and (old.too_full or not new.too_full)
-    return new.replicas if better and _helped(frame, new, asked) <= _helped(frame, old, asked) else None
+    return better and _helped(frame, new, asked) <= _helped(frame, old, asked)
 
 
 def _searched(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.clusters import SIZES, make_cluster
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import band
@@ -92,6 +93,15 @@ def test_cheaper_lists_keep_every_promise(asked: dict[str, Any]) -> None:
         crowded(problem, lists) for lists in (problem.replicas, found.replicas, best.replicas)
     )
     assert cheaper <= max(first, searched_lists)
+
+
+def test_lists_are_cheaper_also_where_no_plan_is_within_the_tolerance() -> None:
+    """Single moves would then bring single brokers nearer, and the others further away together."""
+    cluster = make_cluster(SIZES["12x1200"], "drain", 211370)
+    problem = problem_of(cluster.brokers, cluster.partitions, tolerance=0.02)
+    found, best = both(problem)
+    assert 0 < best.off <= found.off
+    assert best.budget.bytes <= 0.95 * found.budget.bytes
 
 
 def test_the_same_cluster_gives_the_same_lists_twice() -> None:
