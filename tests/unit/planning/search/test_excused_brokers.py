@@ -58,7 +58,7 @@ def helps(outside: Outside, source: int, target: int, row: int, resource: int) -
     return True
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_the_first_move_that_helps_a_broker_is_that_of_the_rule_written_out(seed: int) -> None:
     outside = drawn(seed)

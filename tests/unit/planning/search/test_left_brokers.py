@@ -53,7 +53,7 @@ def moved_back(plan: DescribedCandidate, left: dict[tuple[str, int], list[int]])
 @pytest.mark.parametrize("name", OURS)
 def test_no_candidate_gives_a_replica_back_and_each_still_meets_its_goal(name: str) -> None:
     back = 0
-    for seed in range(4):
+    for seed in range(2):
         rows, left = swing(seed, 60 if name == "light" else 24)  # the others ask the solver
         back += moved_back(plan_of(SIX, rows, name, tolerance=0.05), left)
         problem = problem_of(SIX, resting(rows, left), tolerance=0.05)
