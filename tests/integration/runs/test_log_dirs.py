@@ -15,6 +15,7 @@ from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents.reassignment.progress import PROGRESS_FILE
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, ReadError, ThrottleError
+from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
@@ -22,18 +23,30 @@ from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.janitor.look_after_lease import Look, look_after_lease
 from kafka_rebalance.steps.janitor.sweep import Asked
+from kafka_rebalance.steps.log_dirs.move_replicas import Copying
 from kafka_rebalance.steps.reassignment.batch_seen import BatchState
+from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
-from support.runs.log_dir_run import CONNECTION, LogDirRun
+from support.runs.log_dir_run import CONNECTION, POLICY, LogDirRun
+from support.runs.set_clock import Clock
 from support.waiting import wait
 
 MIB = 1024**2
+WITH_ZOOKEEPER, WITHOUT = "2.8.2", "4.4.0"
+VERSIONS = ("2.0.1", WITH_ZOOKEEPER, WITHOUT)
 DRAIN = {"internal_topics": True, "copies_per_broker": 1}
+FAST = 100_000_000
 SIZES = {0: 12 * MIB, 1: 9 * MIB, 2: 6 * MIB, 3: 3 * MIB, 4: 2 * MIB, 5: MIB}
 
 
-@pytest.fixture(scope="module", params=["2.0.1", "2.8.2", "4.4.0"])
+def runs_on(*versions: str) -> pytest.MarkDecorator:
+    """The test runs on each version. `make test` takes these, and `make test-long` the others."""
+    params = [one if one in versions else pytest.param(one, marks=pytest.mark.long) for one in VERSIONS]
+    return pytest.mark.parametrize("cluster", params, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """All of topic t lies in log dir a of both brokers."""
     dirs = {"log.dirs": "{data}/a,{data}/b,{data}/c"}
@@ -121,6 +134,7 @@ def assert_given_back() -> None:
     assert holder() is None
 
 
+@runs_on(WITH_ZOOKEEPER, WITHOUT)
 def test_a_balance_evens_the_log_dirs_of_each_broker_and_leaves_nothing_behind(
     brokers: Brokers, run: LogDirRun
 ) -> None:
@@ -143,6 +157,7 @@ def test_a_balance_evens_the_log_dirs_of_each_broker_and_leaves_nothing_behind(
         run.plan(job="balance", tolerance=0.15)
 
 
+@runs_on(WITH_ZOOKEEPER)
 def test_a_drain_and_its_way_back_put_every_replica_where_it_was(
     brokers: Brokers, run: LogDirRun, cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +171,7 @@ def test_a_drain_and_its_way_back_put_every_replica_where_it_was(
     assert_given_back()
 
 
+@runs_on(WITH_ZOOKEEPER)
 def test_a_run_that_is_killed_goes_on_and_asks_only_for_what_is_missing(brokers: Brokers, run: LogDirRun) -> None:
     run.plan(job="balance", tolerance=0.15, throttle_bytes_per_second=2_000_000, copies_per_broker=1)
     run.answer()
@@ -168,6 +184,8 @@ def test_a_run_that_is_killed_goes_on_and_asks_only_for_what_is_missing(brokers:
     run.hold()  # a cleared setup keeps what was there before
     assert run.move() is not None  # as a retry after a kill: the same copies, and no other
     assert brokers.disks.future.keys() == copying.keys()
+    change_rate(airflow_deployment(), run.folder, FAST, by="olive")
+    assert [rates()[broker] for broker in (1, 2)] == [str(FAST)] * 2
     seen = run.follow()
     assert seen.state is BatchState.READY
     while run.move(seen) is not None:
@@ -177,6 +195,7 @@ def test_a_run_that_is_killed_goes_on_and_asks_only_for_what_is_missing(brokers:
     assert_given_back()
 
 
+@runs_on(WITH_ZOOKEEPER, WITHOUT)
 def test_the_janitor_keeps_the_rate_of_a_lost_run_until_its_copies_have_ended(brokers: Brokers, run: LogDirRun) -> None:
     run.plan(job="drain", broker=1, log_dir=brokers.path(1, "a"), throttle_bytes_per_second=4_000_000, **DRAIN)
     run.answer()
@@ -192,11 +211,13 @@ def test_the_janitor_keeps_the_rate_of_a_lost_run_until_its_copies_have_ended(br
 
     assert look().copying == 1
     assert (rates()[1], holder()) == ("4000000", lost)
+    change_rate(airflow_deployment(), run.folder, FAST, by="olive")
     wait("the copy has ended", lambda: not brokers.disks.future)
     assert look().copying == 0
     assert_given_back()
 
 
+@runs_on(WITH_ZOOKEEPER)
 def test_nothing_is_requested_while_somebody_else_has_changed_the_rate(brokers: Brokers, run: LogDirRun) -> None:
     run.plan(job="drain", broker=1, log_dir=brokers.path(1, "a"), throttle_bytes_per_second=4_000_000, **DRAIN)
     run.answer()
@@ -212,6 +233,7 @@ def test_nothing_is_requested_while_somebody_else_has_changed_the_rate(brokers: 
         set_rate(None, "77")
 
 
+@runs_on(WITH_ZOOKEEPER, WITHOUT)
 def test_a_run_that_is_stopped_cancels_its_copies_and_gives_everything_back(brokers: Brokers, run: LogDirRun) -> None:
     run.plan(job="drain", broker=1, log_dir=brokers.path(1, "a"), throttle_bytes_per_second=1_000_000, **DRAIN)
     run.answer()
@@ -229,6 +251,7 @@ def test_a_run_that_is_stopped_cancels_its_copies_and_gives_everything_back(brok
     assert_given_back()
 
 
+@runs_on(WITH_ZOOKEEPER)
 def test_nothing_is_planned_while_somebody_moves_replicas_between_log_dirs(brokers: Brokers, run: LogDirRun) -> None:
     set_rate("100000", None)
     try:
@@ -240,6 +263,7 @@ def test_nothing_is_planned_while_somebody_moves_replicas_between_log_dirs(broke
         set_rate(None, "100000")
 
 
+@runs_on(WITH_ZOOKEEPER)
 def test_a_rate_that_was_there_before_comes_back(brokers: Brokers, run: LogDirRun) -> None:
     set_rate("50000000", None)
     try:
@@ -249,12 +273,42 @@ def test_a_rate_that_was_there_before_comes_back(brokers: Brokers, run: LogDirRu
         set_rate(None, "50000000")
 
 
-@pytest.mark.parametrize("version", ["2.8.2", "4.4.0"])
+@runs_on(WITH_ZOOKEEPER)
+def test_a_run_pauses_without_its_rate_until_its_next_window(
+    brokers: Brokers, cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock.set_in(monkeypatch)
+    text, opening, following = clock.window_around()
+    run = LogDirRun(tmp_path, cluster, monkeypatch, f"{POLICY}windows: ['{text}']\n")
+    run.plan(job="drain", broker=1, log_dir=brokers.path(1, "a"), throttle_bytes_per_second=FAST, **DRAIN)
+    run.answer()
+    run.hold()
+    step = run.move()
+    clock.now = opening.closes_at
+    while isinstance(step, Copying):
+        step = run.move(run.follow())
+    assert isinstance(step, Wait)
+    assert step.not_before == following.opens_at
+    assert 0 < brokers.bytes_in(1)["a"] < sum(SIZES.values())
+    assert (rates()[1], brokers.disks.future) == (None, {})
+    assert holder() is not None
+    clock.now = following.opens_at
+    assert isinstance(run.move(), Copying)
+    assert rates()[1] == str(FAST)
+    run.move_all()
+    run.release()
+    run.verify()
+    assert brokers.bytes_in(1)["a"] == 0
+    assert_given_back()
+
+
+@pytest.mark.parametrize("version", [WITH_ZOOKEEPER, pytest.param(WITHOUT, marks=pytest.mark.long)])
 def test_copies_go_on_after_the_death_of_their_broker(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dirs = {"log.dirs": "{data}/a,{data}/b"}
-    with LocalCluster(version, brokers=3, racks=0, one_jvm=False, broker_config=dirs) as cluster:
+    brokers = 3 if version == WITHOUT else 2  # a quorum of the other two
+    with LocalCluster(version, brokers=brokers, racks=0, one_jvm=False, broker_config=dirs) as cluster:
         cluster.create_topic("t", {0: [2], 1: [2]})
         cluster.produce("t", {0: 12 * MIB, 1: 12 * MIB})
         run = LogDirRun(tmp_path, cluster, monkeypatch)
@@ -270,6 +324,7 @@ def test_copies_go_on_after_the_death_of_their_broker(
         cluster.start_broker(2)
         wait("broker 2 tells its log dirs again", lambda: can_read(kafka))
         assert rates()[2] == "2000000", "it came back with the broker"
+        change_rate(airflow_deployment(), run.folder, FAST, by="olive")
         with suppress(ExecutionError):  # of a copy that the broker does not go on with, seen once on 2.8.2
             run.move_all(stall_seconds=15.0)
         run.move_all()
