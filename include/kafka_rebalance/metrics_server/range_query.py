@@ -64,6 +64,9 @@ def query_range(server: MetricsServer, begin: int, end: int, step: int, timeout_
         if certificate is not None:
             raise _refused(server, f"the TLS handshake fails: {certificate}") from None
         why = (isinstance(failed, OSError) and failed.strerror) or str(failed) or type(failed).__name__
+        # With TLS 1.3 a server refuses a certificate after the handshake. It may be gone before its reason is read.
+        if isinstance(failed, ssl.SSLEOFError | ConnectionError) and server.url.startswith("https:"):
+            why += "; the server may ask for a certificate, or refuse the one of certfile"
         raise _unreadable(server, why) from None
     if response.status in (401, 403):
         raise _refused(server, f"HTTP {response.status}")
@@ -132,9 +135,16 @@ def _connected(server: MetricsServer, timeout_seconds: float) -> Iterator[HTTPCo
 
 def _tls_context(server: MetricsServer) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=server.ca)
+        context = ssl.create_default_context(cafile=server.ca)
     except OSError as wrong:
         raise _unreadable(server, f"ca, {server.ca}, holds no certificates: {wrong.strerror}") from None
+    if server.certfile is not None:
+        try:
+            # Without any password, OpenSSL would ask for it on a terminal.
+            context.load_cert_chain(server.certfile, server.keyfile, server.keyfile_password or "")
+        except OSError as wrong:
+            raise _unreadable(server, f"certfile and keyfile cannot be used: {wrong.strerror or wrong}") from None
+    return context
 
 
 def _login(server: MetricsServer) -> dict[str, str]:

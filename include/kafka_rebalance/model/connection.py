@@ -54,7 +54,8 @@ _ABOUT_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "DECRYP
 _TLS_FLAGS = ("use_ssl", "verify_certs", "check_hostname")
 _TLS_KEYS = (*_TLS_FLAGS, "ca", "certfile", "keyfile", "keyfile_password")
 _VISIBLE = re.compile("[!-~]+")  # ASCII without spaces: what a header and a path take
-_METRICS_KEYS = ("url", "bytes_in", "ca", "token", "username", "password")
+_METRICS_TLS = ("ca", "certfile", "keyfile", "keyfile_password")
+_METRICS_KEYS = ("url", "bytes_in", *_METRICS_TLS, "token", "username", "password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +106,16 @@ class MetricsServer:
     url: str  # without /api/v1
     bytes_in: str
     ca: str | None = None  # a file of trusted certificates; None: the machine's own
+    certfile: str | None = None  # PEM: the certificate that this side shows, with its chain
+    keyfile: str | None = None
+    keyfile_password: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
     username: str | None = None
     password: str | None = field(default=None, repr=False)
 
     def without_secrets(self, text: str) -> str:
         """What the server says, even if it quotes a password."""
-        for secret in (self.token, self.password):
+        for secret in (self.token, self.password, self.keyfile_password):
             text = text.replace(secret, "***") if secret else text
         return text
 
@@ -376,8 +380,12 @@ def _metrics_problems(given: Mapping[str, Any]) -> Iterator[str]:
     if not is_server or not _VISIBLE.fullmatch(given["url"]) or "@" in url.netloc or url.query or url.fragment:
         yield "url must be http:// or https:// with a host, and without user, password and query"
         return
-    if "ca" in given and url.scheme != "https":
-        yield "ca has no effect with http"
+    if url.scheme != "https" and (unused := [key for key in _METRICS_TLS if key in given]):
+        yield f"{listed(unused)} has no effect with http"
+    if ("certfile" in given) != ("keyfile" in given):
+        yield "certfile and keyfile must be given together"
+    if "keyfile_password" in given and "keyfile" not in given:
+        yield "keyfile_password has no effect without keyfile"
     if ("username" in given) != ("password" in given):
         yield "username and password must be given together"
     if "token" in given and "username" in given:

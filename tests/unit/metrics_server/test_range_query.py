@@ -167,3 +167,33 @@ def test_a_server_with_tls_is_read_only_if_a_trusted_authority_vouches_for_its_a
         with pytest.raises(ReadError, match=r"nowhere\.pem, holds no certificates: No such file"):
             ask(tmp_path / "nowhere.pem")
         assert len(asked) == 1
+
+
+def test_a_server_that_asks_for_a_certificate_is_read_with_the_one_of_the_connection(tmp_path: Path) -> None:
+    ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    issued = ours.issue("metrics", ["127.0.0.1"])
+    context.load_cert_chain(issued.certificate, issued.key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(ours.certificate)
+    ca, client = str(ours.certificate), ours.issue("planner", password=SECRET)
+    known = {"certfile": str(client.certificate), "keyfile": str(client.key), "keyfile_password": SECRET}
+    stranger = other.issue("stranger")
+    with answering(body(success([ORDERS])), context) as (url, asked):
+
+        def ask(**given: str) -> Any:
+            return query_range(metrics_server(url, ca=ca, **given), 3600, 7200, 3600, 30.0)
+
+        assert len(ask(**known)) == 1
+        for shown in ({}, {"certfile": str(stranger.certificate), "keyfile": str(stranger.key)}):
+            # It depends on who is first: the server that closes, or this side that reads why.
+            with pytest.raises((AuthenticationError, ReadError), match=r"CERTIFICATE|UNKNOWN_CA|certfile"):
+                ask(**shown)
+        for wrong in ({**known, "keyfile_password": "another"}, {**known, "keyfile": str(tmp_path / "nowhere.pem")}):
+            with pytest.raises(ReadError, match="certfile and keyfile cannot be used: ") as caught:
+                ask(**wrong)
+            assert SECRET not in str(caught.value)
+        without = {key: value for key, value in known.items() if key != "keyfile_password"}
+        with pytest.raises(ReadError, match="cannot be used"):
+            ask(**without)
+        assert len(asked) == 1

@@ -244,6 +244,10 @@ def test_a_metrics_server_is_read_and_shows_no_secret() -> None:
     assert (got.url, got.bytes_in) == ("https://vm.example.org:8481/select/0/prometheus", QUERY)
     assert (got.ca, got.token) == ("/etc/ssl/ours.pem", SECRET)
     assert SECRET not in repr(got)
+    shown = with_metrics({**METRICS, "certfile": "/c.pem", "keyfile": "/k.pem", "keyfile_password": SECRET})
+    assert (shown.certfile, shown.keyfile, shown.keyfile_password) == ("/c.pem", "/k.pem", SECRET)
+    assert SECRET not in repr(shown)
+    assert shown.without_secrets(f"{SECRET} opens it") == "*** opens it"
     login = with_metrics(json.dumps({**METRICS, "username": "olive", "password": SECRET}))
     assert (login.username, login.password) == ("olive", SECRET)
     assert SECRET not in repr(login)
@@ -254,7 +258,7 @@ def test_a_metrics_server_is_read_and_shows_no_secret() -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"bytes_out": QUERY}, "unknown keys bytes_out; keys are url, bytes_in, ca, token, username, password"),
+        ({"bytes_out": QUERY}, "unknown keys bytes_out; keys are url, bytes_in, ca, certfile, keyfile, keyfile_pass"),
         ({"bytes_in": 7}, "bytes_in must be a text that is not empty"),
         ({"token": " "}, "token must be a text that is not empty"),
         ({"url": None}, "url is missing"),
@@ -266,6 +270,9 @@ def test_a_metrics_server_is_read_and_shows_no_secret() -> None:
         ({"url": "https://vm/?x=1"}, "without user, password and query"),
         ({"url": "https://vm/a b"}, "url must be http:// or https://"),
         ({"url": "http://vm", "ca": "/ca.pem"}, "ca has no effect with http"),
+        ({"url": "http://vm", "certfile": "/c.pem", "keyfile": "/k.pem"}, "certfile, keyfile has no effect with http"),
+        ({"certfile": "/c.pem"}, "certfile and keyfile must be given together"),
+        ({"keyfile_password": SECRET}, "keyfile_password has no effect without keyfile"),
         ({"username": "olive"}, "username and password must be given together"),
         ({"username": "olive", "password": SECRET, "token": SECRET}, "give token, or username and password"),
         ({"token": f"{SECRET}\r\nHost: x"}, "token must be printable ASCII"),
