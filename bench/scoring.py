@@ -268,6 +268,10 @@ def makespan_ratio(cluster: Cluster, moves: Moves) -> float:
     return float(traffic.max(axis=1).sum()) / bound if bound else 1.0
 
 
+_BATCHES = 3  # the longest, to look at for each broker
+_PAIRS = 20  # brokers with large parts to look at
+
+
 def least_makespan_ratio(cluster: Cluster, moves: Moves, partitions: int, copies: int) -> float:
     """What no batches can stay below, over the least time of any order; 1 without copies.
 
@@ -276,6 +280,9 @@ def least_makespan_ratio(cluster: Cluster, moves: Moves, partitions: int, copies
     1 + `partitions`, … of them together. They bring a group of brokers at most its n x `partitions` largest parts, and
     each broker at most its n x `copies` largest. The rest takes the group at least its mean. That holds for every n and
     every group; here it is each broker, and each share of the busiest receivers and of the busiest senders.
+
+    Two large parts of one broker are in one batch, which lasts as long as both, or the second-longest batch lasts at
+    least as long as the smaller of them. The result is the shorter of these two cases, for the broker that is worst.
     """
     brokers, parts = len(cluster.racks), _copied(cluster, moves)
     move, end, size = (np.array(column) for column in zip(*parts, strict=True)) if parts else (np.zeros(0, int),) * 3
@@ -286,16 +293,18 @@ def least_makespan_ratio(cluster: Cluster, moves: Moves, partitions: int, copies
     longest = np.zeros(len(moves.keys))
     np.maximum.at(longest, move, size)
     longest = np.sort(longest)[::-1]
-    lasts = np.concatenate([[0.0], np.cumsum(longest[::partitions])])
+    firsts = longest[::partitions]
+    lasts = np.concatenate([[0.0], np.cumsum(np.pad(firsts, (0, max(0, _BATCHES - len(firsts)))))])
     taken = np.minimum(np.arange(len(lasts)) * partitions, len(longest))
     order = np.lexsort((-size, end))
     number = np.empty(len(order), dtype=np.int64)
     number[order] = np.arange(len(order)) - np.searchsorted(end[order], end[order])
     earliest = number // copies  # [part] so many batches the broker needs for its larger parts
-    least = bound
-    for batches in range(1, min(4, len(lasts))):
-        rest = total - np.bincount(end, size * (earliest < batches), 2 * brokers)
-        least = max(least, float(lasts[batches] + rest.max()))
+    # [n] at least so much takes a broker or a group of them after the n longest batches
+    rest = np.zeros(len(lasts))
+    for batches in range(_BATCHES + 1):
+        brought = np.bincount(end, size * (earliest < batches), 2 * brokers)
+        rest[batches] = (total - brought).max()
     for way in (np.arange(brokers), np.arange(brokers, 2 * brokers)):
         busiest = way[np.argsort(-total[way], kind="stable")]
         for count in sorted({max(1, round(brokers * 0.9**step)) for step in range(70)}):
@@ -303,7 +312,15 @@ def least_makespan_ratio(cluster: Cluster, moves: Moves, partitions: int, copies
             of_moves = np.sort(np.bincount(move[theirs], size[theirs], len(longest)))[::-1]
             by_copies = np.bincount(earliest[theirs], size[theirs], len(lasts)).cumsum()[: len(lasts) - 1]
             brought = np.minimum(np.cumsum([0.0, *of_moves])[taken], np.concatenate([[0.0], by_copies]))
-            least = max(least, float((lasts + (of_moves.sum() - brought) / count).max()))
+            rest = np.maximum(rest, (of_moves.sum() - brought) / count)
+    least = float((lasts + rest).max())
+    two = np.zeros((2, 2 * brokers))  # [larger or smaller, end]
+    two[number[number < 2], end[number < 2]] = size[number < 2]
+    for larger, smaller in two.T[np.argsort(-two[1])[:_PAIRS]]:
+        together, apart = lasts.copy(), lasts.copy()
+        together[1:] += max(0.0, larger + smaller - lasts[1])
+        apart[2:] += max(0.0, smaller - (lasts[2] - lasts[1]))
+        least = max(least, min(float((together + rest).max()), float((apart + rest).max())))
     return least / bound
 
 

@@ -188,3 +188,19 @@ def test_lists_of_other_lengths_score_beside_each_other(tmp_path: Path) -> None:
     assert cluster.replicas.tolist() == [[0, 1, 2], [1, 2, -1]]
     assert score(cluster, cluster.replicas).invalid_lists == 0
     assert np.isfinite(score(cluster, cluster.replicas).spreads["disk"].cv)
+
+
+@pytest.mark.parametrize(("two", "least"), [((600, 600), 2200), ((900, 300), 2100)])
+def test_two_large_parts_of_one_broker_keep_every_plan_from_the_bound(
+    tmp_path: Path, two: tuple[int, int], least: int
+) -> None:
+    """Broker 8 receives these two, broker 7 1,000 bytes, and broker 9 twelve times 100, of which two at once.
+
+    In one batch they last 1,200, and leave broker 9 ten. In two batches they last 1,000 and the smaller of the two,
+    and leave broker 9 eight.
+    """
+    sizes = [1000, *two, *[100] * 12]
+    partitions = [row | {"partition": n} for n, size in enumerate(sizes) for row in rows([[1 + n % 6]], size=size)]
+    cluster = written(tmp_path, partitions, dict.fromkeys(range(1, 10), "a"))
+    given = moves(*((n, [1 + n % 6], [7 + min(n, 1) + (n > 2)], 1 + n) for n in range(len(sizes))))
+    assert least_makespan_ratio(cluster, given, 99, 2) == pytest.approx(least / 1200)
