@@ -24,6 +24,7 @@ from kafka_rebalance.planning.problem.bytes_in_history import describe_history
 from kafka_rebalance.planning.rules.goals import candidate_names
 from kafka_rebalance.planning.search.optimal import applies
 from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
+from kafka_rebalance.planning.tables.parquet_files import give_memory_back
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.topic_rates import read_topic_rates
 from kafka_rebalance.planning.write_results import write_results
@@ -35,6 +36,7 @@ def prepare(snapshot_folder: Folder, settings: Settings) -> Problem:
     Raises ArtifactError and PlanningError; for a plan in the settings also SettingsError and KafkaRuleError.
     """
     problem = read_problem(snapshot_folder, settings)
+    give_memory_back()
     check_problem(problem)
     check_plan(problem)
     return problem

@@ -177,6 +177,10 @@ class Columns:
             raise self._error(f"column {name} holds {listed(map(repr, wrong))}, allowed are {listed(allowed or ())}")
         return found
 
+    def all_known(self, name: str) -> bool:
+        """Whether an optional column of text has a value in every row. An empty text is a value."""
+        return not self._cast(self._column(name, pa.string()), name, pa.string()).null_count
+
     def log_dirs(self) -> list[tuple[LogDirRow, ...]]:
         """[row] The optional column `log_dirs`, sorted by path."""
         kind = pa.list_(_LOG_DIR)
@@ -218,8 +222,14 @@ def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def _values(column: pa.ChunkedArray | pa.Array, null: float | None = None) -> np.ndarray:  # type: ignore[type-arg]
-    """Numbers as one array. `to_numpy` and scalars would import pandas, which takes longer than many plans."""
-    values: np.ndarray = np.from_dlpack(  # type: ignore[type-arg]
-        one_array(pc.fill_null(column, null) if column.null_count else column)
-    )
-    return values
+    """Numbers as one array, with `null` in place of nulls. Without `null` there must be none.
+
+    `to_numpy` and scalars, as of `fill_null`, would import pandas, which takes longer than many plans.
+    """
+    whole = one_array(column)
+    if null is None or not whole.null_count:
+        values: np.ndarray = np.from_dlpack(whole)  # type: ignore[type-arg]
+        return values
+    known = np.from_dlpack(whole.is_valid().cast(pa.int8())).astype(bool)
+    anything = pa.Array.from_buffers(whole.type, len(whole), [None, whole.buffers()[1]], offset=whole.offset)
+    return np.where(known, np.from_dlpack(anything), null)

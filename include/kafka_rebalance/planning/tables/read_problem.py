@@ -106,7 +106,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         log_dirs=_log_dirs(dirs, len(named), settings.disk_headroom),
         dir_contents=_dir_contents(dirs, partitions, order, replicas, size[order]),
         networks=np.stack([stated("nic_in_bytes_per_second"), stated("nic_out_bytes_per_second")], axis=1),
-        has_topic_ids=None not in partitions.texts("topic_id"),
+        has_topic_ids=partitions.all_known("topic_id"),
         only_receivers=_only_receivers(settings, named, replicas),
         left=_left(settings, named, replicas, leaving, partitions.optional_lists("left_brokers")[order]),
         proposed=_proposed(
