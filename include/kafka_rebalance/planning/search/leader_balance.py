@@ -125,7 +125,7 @@ class _Leaders:
         """(rows, positions) whose replica at the position should lead: at most one change per giver and per taker."""
         concerned = (self._far(bands) > 0) | self.leaving
         rows = np.flatnonzero(self._may_lose() & (concerned[self.lists] & (self.lists >= 0)).any(axis=1))
-        gain, grown = self._gains(rows, bands)
+        gain, grown = self._gains(rows, bands), self._grown(rows)
         worth = gain * _TOPIC[grown] if self.topics_first else gain
         worth = np.where(gain < _GAIN, worth, np.inf)
         never_worse = grown + self.topics.excess <= self.most_excess
@@ -143,18 +143,26 @@ class _Leaders:
                 return
             too_many = self.topics.room[self.topics.topic, self.lists[:, 0]] < 0
             rows = np.flatnonzero(self._may_lose() & too_many)
-            gain, grown = self._gains(rows, bands)
-            possible = np.isfinite(gain) if at_any_price else gain <= -_GAIN
-            found = self._one_each(rows, np.where(possible & (grown < 0), gain, np.inf))
+            topic = self.topics.topic[rows][:, None]
+            found = self._nearest(rows, self._grown(rows) < 0, bands, at_any_price)
             if not len(found[0]):
-                passes = self._passes_on()[self.topics.topic[rows][:, None], self.lists[rows]]
-                found = self._one_each(rows, np.where(possible & passes, gain, np.inf))
+                found = self._nearest(rows, self._passes_on()[topic, self.lists[rows]], bands, at_any_price)
             found = self._within_budget(*found, is_asked=False)
             if not len(found[0]):
                 return
             self._swap(*found)
             idle = 0 if self.topics.excess < least else idle + 1
             least = min(least, self.topics.excess)
+
+    def _nearest(self, rows: Ints, asked: Bools, bands: Bands, at_any_price: bool) -> tuple[Ints, Ints]:
+        """(rows, positions) of changes that are asked for, [row, position]: those first that bring the bands nearer.
+
+        In most rounds few rows have one, and the gains of the others would take nearly all the time.
+        """
+        some = asked[:, 1:].any(axis=1)
+        gain = self._gains(rows[some], bands)
+        possible = np.isfinite(gain) if at_any_price else gain <= -_GAIN
+        return self._one_each(rows[some], np.where(possible & asked[some], gain, np.inf))
 
     def _passes_on(self) -> Bools:
         """[topic, broker] Whether the broker leads a partition of the topic that one with room may lead instead."""
@@ -172,11 +180,12 @@ class _Leaders:
         may_lose: Bools = self.movable & (self.givers | self.leaving)[self.lists[:, 0]]
         return may_lose
 
-    def _gains(self, rows: Ints, bands: Bands) -> tuple[Floats, Ints]:
-        """[row, position] Change of the distance to the bands if that replica leads, and growth of the topic's excess.
+    def _grown(self, rows: Ints) -> Ints:
+        """[row, position] How much the excess of the row's topic grows if that replica leads."""
+        return self.topics.change(rows[:, None], self.lists[rows, :1], self.lists[rows])
 
-        Infinite if the replica must not lead.
-        """
+    def _gains(self, rows: Ints, bands: Bands) -> Floats:
+        """[row, position] Change of the distance to the bands if that replica leads; infinite if it must not."""
         lists, far = self.lists, self._far(bands)
         source, weight = lists[rows, 0], self.weights[rows]
         give = distance(self.loads[source] - weight, bands.low[source], bands.high[source]) - far[source]
@@ -189,7 +198,7 @@ class _Leaders:
             # The leader from before the plan is not a new leader, even out of the ISR.
             in_time = ~self.behind[rows, position] | (target == self.before[rows, 0])
             gain[:, position] = np.where((target >= 0) & self.evened[target] & in_time, give + taken, np.inf)
-        return gain, self.topics.change(rows[:, None], source[:, None], lists[rows])
+        return gain
 
     def _one_each(self, rows: Ints, value: Floats) -> tuple[Ints, Ints]:
         """(rows, positions) of the least finite values, [row, position]: at most one per giver and per taker."""
