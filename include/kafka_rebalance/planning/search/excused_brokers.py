@@ -3,7 +3,8 @@
 No plan is finer than its replicas, so a broker may end outside the tolerance by the weight of one replica. A move helps
 if it lessens what both brokers together are outside their bands. It also helps if it brings one broker nearer that is
 far worse off than the other becomes. It must push neither further outside in another resource. Bytes in are the
-exception: disks outrank them, so a move that helps a disk may cost bytes in, up to the weight of one replica.
+exception: disks outrank them, so a move that helps a disk may cost bytes in. But no broker gets further outside there than
+by one replica, unless it is already.
 """
 
 from __future__ import annotations
@@ -139,9 +140,11 @@ class Outside:
             if k != resource:
                 pairs = np.flatnonzero(helped)
                 before, after = compared(k, pairs)
-                outranked = k == BYTES_IN and resource == DISK
-                most = np.maximum(before, weights[:, k].max(initial=0.0)) if outranked else before
-                helped[pairs] = (after <= most + self._fine[k]).all(axis=0)
+                kept = after <= before + self._fine[k]
+                if k == BYTES_IN and resource == DISK:
+                    one = weights[:, k].max(initial=0.0) + self._fine[k]
+                    kept |= (after <= one) | (before > one)
+                helped[pairs] = kept.all(axis=0)
         return helped
 
     def _may_swap(self, mine: Ints, theirs: Ints) -> Bools:

@@ -32,7 +32,7 @@ def drawn(seed: int) -> Outside:
 def helps(outside: Outside, source: int, target: int, row: int, resource: int) -> bool:
     """The sum falls, or the far worse one gets nearer; and neither is further outside in another resource.
 
-    For a disk, bytes in may be outside by the heaviest partition.
+    For a disk, bytes in may get as far outside as the heaviest partition, and further if they are that far already.
     """
     low, high, asked = outside.bands.low, outside.bands.high, outside.asked
     loads, weights = outside.placement.loads, outside.placement.weights
@@ -46,9 +46,11 @@ def helps(outside: Outside, source: int, target: int, row: int, resource: int) -
         before, after = [excess(one, k, 0.0) for one, _ in pairs], [excess(*pair[:1], k, pair[1]) for pair in pairs]
         fine = 1e-6 * float(((low + high) / 2)[:, k].max())
         if k != resource:
-            excused = float(weights[:, k].max()) if k == BYTES_IN and resource == DISK else 0.0
-            if any(then > max(earlier, excused) + fine for then, earlier in zip(after, before, strict=True)):
-                return False
+            one = float(weights[:, k].max()) + fine
+            for then, earlier in zip(after, before, strict=True):
+                outranked = k == BYTES_IN and resource == DISK and (then <= one or earlier > one)
+                if then > earlier + fine and not outranked:
+                    return False
             continue
         falls, squares = sum(before) - sum(after), sum(b * b for b in before) - sum(a * a for a in after)
         grown = max([0.0, *(then for then, earlier in zip(after, before, strict=True) if then > earlier)])
