@@ -3,8 +3,8 @@
 No plan is finer than its replicas, so a broker may end outside the tolerance by the weight of one replica. A move helps
 if it lessens what both brokers together are outside their bands. It also helps if it brings one broker nearer that is
 far worse off than the other becomes. It must push neither further outside in another resource. Bytes in are the
-exception: disks outrank them, so a move that helps a disk may cost bytes in. But no broker gets further outside there than
-by one replica, unless it is already.
+exception: disks outrank them, so a move that helps a disk may cost bytes in. But no broker gets further outside
+there than by one replica, unless it is already.
 """
 
 from __future__ import annotations
