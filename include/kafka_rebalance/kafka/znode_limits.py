@@ -8,9 +8,9 @@ JUTE_MAXBUFFER_PLACES = (
     "kafka-rebalance keeps to ZooKeeper's default limit. To move the topic with Kafka's own tools, raise "
     "-Djute.maxbuffer in SERVER_JVMFLAGS of every ZooKeeper server, then in KAFKA_OPTS of every broker"
 )
-# What the controller may rewrite for one batch: about eight seconds of work. One MiB takes it about a second on 2.0.1,
-# and a sixth of a second from 2.8 on (`make bench-controller`, two cores). So if a broker dies during a batch, its
-# partitions get new leaders at the latest after about twice the time that ZooKeeper needs to notice
+# What one batch may cost the controller, as `planning/batches/controller_bytes.py` counts it: about eight seconds. One
+# MiB takes about a second on 2.0.1, and a sixth of it from 2.8 on (`make bench-controller`, two cores). So if a broker
+# dies meanwhile, its partitions get new leaders at the latest after about twice the time that ZooKeeper needs to notice
 # (zookeeper.session.timeout.ms, 6 s on 2.0).
 CONTROLLER_BYTES_PER_BATCH = 8 * 2**20
 CONTROLLER_BYTES_PER_BATCH_FROM_2_8 = 48 * 2**20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -276,8 +277,9 @@ def _verify_controller(plan: DescribedCandidate, rows: dict[tuple[str, int], dic
 def rewritten_bytes(
     batch: list[Move], moves: Sequence[Move], rows: dict[tuple[str, int], dict[str, Any]]
 ) -> tuple[int, int]:
-    """(bytes of topic and reassignment znodes written once for each partition of the batch, the largest topic znode).
+    """(half of the bytes that the controller writes and reads for the batch, bytes of the largest topic znode).
 
+    It writes the topic at the start and at the end of each partition, and the request again and again, ever shorter.
     Documents of version 3; lists that move in other batches are as long as they are before or after.
     """
     entries = [{"topic": m.topic_partition[0], "partition": m.topic_partition[1], "replicas": m.after} for m in batch]
@@ -301,7 +303,7 @@ def rewritten_bytes(
         document = {"version": 3, "topic_id": "x" * 22, "partitions": lists}
         size = _json_bytes({**document, "adding_replicas": adding, "removing_replicas": removing})
         sizes += [size] * len(mine)
-    return sum(sizes) + len(batch) * request, max(sizes, default=0)
+    return math.ceil(sum(sizes) + len(batch) * request / 2), max(sizes, default=0)
 
 
 def _json_bytes(document: object) -> int:

@@ -54,7 +54,7 @@ class ProposedCandidate:
     makespan_seconds: float | None = None  # copying alone, at the throttle
     makespan_bound_seconds: float | None = None  # likewise; no plan needs less
     peak_disk_fraction: float | None = None
-    controller_bytes: int | None = None  # the most that the controller rewrites in znodes for one batch
+    controller_bytes: int | None = None  # what one batch costs the controller, at most
     less_even: LessEven | None = None
     rack_limits: tuple[str, ...] = ()  # how even the brokers can be within these racks
     groups: tuple[MoveGroup, ...] = ()

@@ -1,10 +1,13 @@
-"""The cost of a batch for the controller: the bytes of the znodes that it rewrites.
+"""The cost of a batch for the controller: half of the bytes of the znodes that it writes and reads.
 
-For each moving partition, the controller writes the whole znode of its topic again (KafkaController,
-updateAssignedReplicasForPartition). Below 2.4 it also writes the whole reassignment znode again
-(removePartitionsFromReassignedPartitions). So the cost of a batch grows with the square of its size. The controller
-starts a batch in one event and ends its partitions in further events. If a broker dies meanwhile, the election of new
-leaders waits for these events.
+For each moving partition, the controller writes the whole znode of its topic twice, when the move starts and when it
+ends (KafkaController, updateAssignedReplicasForPartition; updateReplicaAssignmentForPartition since 2.4). When it ends,
+the controller also writes the request again, without this partition (removePartitionsFromReassignedPartitions). Since
+2.4 it reads the request before (maybeRemoveFromZkReassignment). The request becomes shorter all the time. So all its
+reads and writes together are the whole request once for each partition, and without the reads they are half of that.
+
+So the cost of a batch grows with the square of its size. The controller starts a batch in one event and ends its
+partitions in further events. If a broker dies meanwhile, the election of new leaders waits for these events.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ class Rewrites:
     )
     growth: Ints  # extra bytes while this partition moves: union list, added and removed (2.4+)
     request: Ints  # the partition's entry in the reassignment znode
-    most: int  # bytes that it may rewrite for one batch
+    most: int  # the cost that one batch may have
 
     @property
     def alone(self) -> Ints:
@@ -84,7 +87,7 @@ def rewrites(problem: Problem, moves: Sequence[Move]) -> Rewrites:
 
 
 def controller_bytes_allowed(problem: Problem) -> int:
-    """What the controller may rewrite for one batch. One that gives topics ids needs a sixth of the time."""
+    """The cost that one batch may have. A controller that gives topics ids needs a sixth of the time for it."""
     return CONTROLLER_BYTES_PER_BATCH_FROM_2_8 if problem.has_topic_ids else CONTROLLER_BYTES_PER_BATCH
 
 
@@ -124,7 +127,7 @@ def too_large(sizes: Rewrites) -> int | None:
 
 
 def bytes_by_batch(sizes: Rewrites, batches: Ints) -> Ints:
-    """[batch, from 0] The bytes rewritten for each batch: topic and request, once a partition. `batches` is [move]."""
+    """[batch, from 0] The cost of each: the topic and half of the request, for each partition. `batches` is [move]."""
     if not len(batches):
         return np.zeros(0, dtype=np.int64)
     partitions = np.bincount(batches)
@@ -134,7 +137,13 @@ def bytes_by_batch(sizes: Rewrites, batches: Ints) -> Ints:
     of_topic = np.bincount(pair.ravel())
     longest = np.bincount(pair.ravel(), sizes.growth).astype(np.int64)
     longest[pair.ravel()] += sizes.topic_bytes  # the same for every move of the topic
-    return partitions * request + np.bincount(pairs[0], of_topic * longest, len(partitions)).astype(np.int64)
+    return _half(partitions * request) + np.bincount(pairs[0], of_topic * longest, len(partitions)).astype(np.int64)
+
+
+def _half(requests: Ints) -> Ints:
+    """Rounded up."""
+    half: Ints = -(-requests // 2)
+    return half
 
 
 def bearable(sizes: Rewrites, moves: Ints) -> bool:
@@ -152,14 +161,14 @@ class Work:
 
     def __init__(self, sizes: Rewrites, most: int) -> None:
         """One empty batch; `most` is the limit of partitions in a batch."""
-        # [batch] bytes that the controller rewrites, and those of the request once more, for the next partition
-        self._rewritten = np.full(1, _REQUEST_FRAME, dtype=np.int64)
+        # [batch] twice the cost, and the request once more, for the next partition
+        self._doubled = np.full(1, _REQUEST_FRAME, dtype=np.int64)
         self._request = np.full(1, _REQUEST_FRAME, dtype=np.int64)
         self._partitions = np.zeros(1, dtype=np.int64)
         largest = int((sizes.topic_bytes + most * sizes.growth).max(initial=0))
         request = _REQUEST_FRAME + most * int(sizes.request.max(initial=0))
         # In most clusters, topics are so small that no batch comes near a limit. Then there is nothing to add up.
-        self.matters = largest > ZNODE_BYTES or most * (largest + request) > sizes.most
+        self.matters = largest > ZNODE_BYTES or most * (2 * largest + request) > 2 * sizes.most
         self._most = sizes.most
         columns = sizes.topic, sizes.alone, sizes.growth, sizes.request
         self._sizes = list(zip(*(column.tolist() for column in columns), strict=True))
@@ -172,7 +181,7 @@ class Work:
         self._places: dict[tuple[int, int], int] = {}  # {(topic, batch): its column}
 
     def append(self) -> None:
-        self._rewritten = np.append(self._rewritten, _REQUEST_FRAME)
+        self._doubled = np.append(self._doubled, _REQUEST_FRAME)
         self._request = np.append(self._request, _REQUEST_FRAME)
         self._partitions = np.append(self._partitions, 0)
 
@@ -181,12 +190,12 @@ class Work:
         if not self.matters:
             return np.zeros(len(self._partitions), dtype=bool)
         topic, alone, growth, entry = self._sizes[move]
-        # The topic once more, and each time longer by the growth; the same for the request.
+        # The topic twice more, and each time longer by the growth; the request once more, and longer by the entry.
         after = self._partitions * entry
-        after += self._rewritten
+        after += self._doubled
         batches, count, longer = self._in_batch[:, self._starts[topic] : self._ends[topic]]
-        after[batches] += count * growth + longer
-        over: Bools = after > self._most - alone - entry
+        after[batches] += 2 * (count * growth + longer)
+        over: Bools = after > 2 * (self._most - alone) - entry
         if self._longest[topic] > ZNODE_BYTES - alone:
             over[batches] |= longer > ZNODE_BYTES - alone
         if not self._partitions[-1]:
@@ -204,8 +213,8 @@ class Work:
         _, count, longer = self._in_batch[:, place].tolist()
         self._partitions[batch] += 1
         self._request[batch] += entry
-        self._rewritten[batch] += alone + longer + count * growth
-        self._rewritten[batch] += self._request[batch] + self._partitions[batch] * entry
+        self._doubled[batch] += 2 * (alone + longer + count * growth)
+        self._doubled[batch] += self._request[batch] + self._partitions[batch] * entry
         self._in_batch[1:, place] += (1, growth)
         self._longest[topic] = max(self._longest[topic], longer + growth)
 
@@ -215,32 +224,26 @@ class OneBatch:
 
     def __init__(self, sizes: Rewrites) -> None:
         self.sizes = sizes
-        self._bytes, self._partitions, self._request = 0, 0, _REQUEST_FRAME
+        self._doubled, self._partitions, self._request = 0, 0, _REQUEST_FRAME  # twice the cost
         self._topics: dict[int, tuple[int, int]] = {}  # {topic: (its partitions, extra bytes of its znode)}
-
-    def may_fit(self, moves: Ints) -> Bools:
-        """[move] False if the batch has no room for it, even if nothing else of its topic moves."""
-        more = self.sizes.topic_bytes[moves] + self.sizes.growth[moves] + self._request
-        more += (self._partitions + 1) * self.sizes.request[moves]
-        may: Bools = self._bytes + more <= self.sizes.most
-        return may
 
     def added(self, move: int) -> bool:
         """Whether the batch takes the move. An empty batch takes any."""
         topic, growth, entry = (int(part[move]) for part in (self.sizes.topic, self.sizes.growth, self.sizes.request))
         count, longer = self._topics.get(topic, (0, 0))
         topic_bytes = int(self.sizes.topic_bytes[move]) + growth + longer
-        # The topic once more, and each time longer by the growth; the same for the request.
-        rewritten = self._bytes + topic_bytes + count * growth + self._request + entry + self._partitions * entry
-        if self._partitions and (rewritten > self.sizes.most or topic_bytes > ZNODE_BYTES):
+        # The topic twice more, and each time longer by the growth; the request once more, and longer by the entry.
+        doubled = self._doubled + 2 * (topic_bytes + count * growth)
+        doubled += self._request + entry + self._partitions * entry
+        if self._partitions and (doubled > 2 * self.sizes.most or topic_bytes > ZNODE_BYTES):
             return False
-        self._bytes, self._partitions, self._request = rewritten, self._partitions + 1, self._request + entry
+        self._doubled, self._partitions, self._request = doubled, self._partitions + 1, self._request + entry
         self._topics[topic] = count + 1, longer + growth
         return True
 
 
 def partitions_per_batch(sizes: Rewrites, moves: Sequence[int]) -> float:
-    """How many of these moves fit in a batch, if all are as large as the mean: then n(t + nr) is the limit."""
+    """How many of these moves fit in a batch, if all are as large as the mean: then n(t + ng + nr/2) is the limit."""
     topic_bytes = float(sizes.topic_bytes[moves].mean())
-    each = float((sizes.growth[moves] + sizes.request[moves]).mean())
+    each = float((sizes.growth[moves] + sizes.request[moves] / 2).mean())
     return max(1.0, (math.sqrt(topic_bytes**2 + 4 * each * sizes.most) - topic_bytes) / (2 * each))

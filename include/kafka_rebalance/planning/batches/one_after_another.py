@@ -29,7 +29,7 @@ _NEARLY_FILLS = 0.2  # of a batch: longer partitions come before those of the ne
 _LOOKED_AT = 2  # times the places of a batch: so many of these partitions, and of early ones, to look at
 _EARLY = 1 / 8  # share of early partitions in a batch
 _NOT_LONG = 2  # times the mean length of a batch
-_LOOKS, _FEW_LOOKS = 10, 2  # partitions of an end to look at in a batch; and of an end with less than half of the most
+_TRIES, _FEW_TRIES = 20, 2  # partitions of an end that do not fit, then no more; fewer with less than half of the most
 _REFUSED = 250  # by the controller's limit, then the batch is full
 _ROUNDING = 1 + 1e-12
 
@@ -210,21 +210,21 @@ class _Filling:
         heap = [(-much, end) for end, much in enumerate(left) if much > 0]
         heapq.heapify(heap)
         many = max(left) / 2
-        place, looks = list(waiting.begins), [0] * len(left)
+        place, refused = list(waiting.begins), [0] * len(left)
         while heap and not batch.is_full:
             much, end = heap[0]
             if -much > left[end]:
                 heapq.heapreplace(heap, (-left[end], end))
                 continue
-            allowed, found = _LOOKS if -much > many else _FEW_LOOKS, False
+            tries, found = _TRIES if -much > many else _FEW_TRIES, False
             at = waiting.fitting(end, batch.room[end], place[end]) if batch.places[end] else waiting.begins[end + 1]
-            while looks[end] < allowed and not found:
+            while refused[end] < tries and not found:
                 at = waiting.at_or_after(at)
                 if at >= waiting.begins[end + 1]:
                     break
                 partition, at = waiting.listed[at], at + 1
-                looks[end] += 1
                 found = not self.is_early[partition] and self._put(partition, batch)
+                refused[end] += not found
             place[end] = at
             if found:
                 heapq.heapreplace(heap, (-left[end], end))

@@ -54,7 +54,7 @@ class Schedule:
     sent: Floats
     disks: DiskUse
     peak_disk_fraction: float | None
-    controller_bytes: int  # of the znodes that the controller rewrites for a batch, at most
+    controller_bytes: int  # what a batch costs the controller, at most
     timetable: Timetable
 
 
@@ -115,15 +115,18 @@ def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, 
     for way in (*ways, in_turn):
         batch = way()
         lasts = _busiest_bytes(transfers, batch)
+        if lasts > _NEAR * bound:
+            batch = levelled(settings, transfers, moves, batch, ranks, sizes)
+            lasts = _busiest_bytes(transfers, batch)
         if lasts < least:
             best, least = batch, lasts
         if least <= _NEAR * bound:
             return best[moves]
     if few and least > _EARLY_WORTH * bound and (ranks[moves] < ORDINARY).any():
-        batch = all_at_once(_EARLY_SPREAD)
+        batch = levelled(settings, transfers, moves, all_at_once(_EARLY_SPREAD), ranks, sizes)
         if _busiest_bytes(transfers, batch) * _EARLY_WORTH < least:
             best = batch
-    return levelled(settings, transfers, moves, best, ranks, sizes)[moves]
+    return best[moves]
 
 
 def _busiest_bytes(transfers: Transfers, batch: Ints) -> float:

@@ -78,6 +78,12 @@ def test_a_broker_without_a_place_in_one_batch_comes_first_in_the_next() -> None
     assert partitions_by_batch(runs)[:2] == [[0, 1], [2, 5]]
 
 
+def test_a_broker_gets_as_many_partitions_beside_a_long_one_as_it_may_copy_at_once() -> None:
+    lists: Lists = [([1], [5])] + [([2], [6])] * 25
+    runs = filled(lists, [3000] + [100] * 25, copies_per_broker=25)
+    assert [len(run.moves) for run in runs] == [26]
+
+
 def test_early_partitions_wait_for_a_batch_that_is_not_long() -> None:
     lists: Lists = [([number], [100 + number]) for number in range(1, 34)]
     ranks = [ORDINARY] * 31 + [URGENT] * 2

@@ -124,6 +124,16 @@ def test_what_is_early_comes_together_where_it_makes_no_batch_longer() -> None:
     assert makespan_over_bound(runs) == 1
 
 
+def test_the_way_counts_that_is_shortest_after_partitions_have_changed_batches() -> None:
+    """Before that, another way is shorter. It ends at 1.065 of the bound."""
+    senders = [2, 2, 3, 2, 2, 3, 2, 1, 1, 2, 1, 1, 2, 2]
+    receivers = [6, 5, 5, 4, 5, 4, 6, 6, 5, 4, 5, 5, 5, 4]
+    sizes = [165, 73, 675, 35, 106, 601, 218, 563, 227, 138, 52, 29, 290, 25]
+    lists = [([sender], [receiver]) for sender, receiver in zip(senders, receivers, strict=True)]
+    _, runs = scheduled(lists, sizes, copies_per_broker=3)
+    assert makespan_over_bound(runs) == 1
+
+
 def test_moves_that_one_batch_may_have_are_in_one_and_more_are_in_smaller_batches() -> None:
     for moves, batches in ((20, 1), (21, 3), (60, 8)):
         _, runs = scheduled([([1], [2])] * moves, [100] * moves, partitions_per_batch=20, copies_per_broker=20)
