@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import DAG
 
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
@@ -16,27 +14,19 @@ from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.steps.log_dirs import move_replicas
 from kafka_rebalance.workflow.params.log_dirs_form import LOG_DIRS_PARAMS
-from support.airflow.parsed_dags import read_dags
+from support.airflow.answered_dag import Run, read_dag, runs_of
 from support.runs.rebalance_run import set_up_airflow
 
 CONNECTION = "kafka_log_dirs_dag"
 # `dag.test()` runs have no known requester, so four eyes cannot be shown; other tests do that.
 POLICY = "approvers: [uma]\nrequester_may_approve: true\nmax_bytes_share: 1.0\n"
-DEFAULTS = {
-    name: param.value for name, param in LOG_DIRS_PARAMS.items()
-}  # `dag.test()` leaves a run's params in the Dag
 TASKS = ("plan", "approve", "hold_rate", "move", "release_rate", "verify")
 MIB = 1024**2
-
-Run = Callable[..., dict[str, str]]
 
 
 @pytest.fixture(scope="module")
 def log_dirs_dag() -> DAG:
-    dag: DAG = read_dags()["kafka_log_dirs"]
-    for task in dag.tasks:
-        task.retries = 0
-    return dag
+    return read_dag("kafka_log_dirs")
 
 
 @pytest.fixture(scope="module")
@@ -49,25 +39,9 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def run(cluster: LocalCluster, log_dirs_dag: DAG, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the Dag and gives the state of each task, and of the run under the key `run`."""
     set_up_airflow(monkeypatch, tmp_path, cluster, CONNECTION, POLICY)
 
-    def start(choice: str = "", **params: Any) -> dict[str, str]:
-        def answer(operator: HITLOperator, context: Any) -> Any:
-            event = {
-                "chosen_options": [next(option for option in operator.options if option.startswith(choice))],
-                "params_input": {"note": None},
-                "responded_at": datetime.now(UTC),
-                "responded_by_user": {"id": "uma", "name": "uma"},
-            }
-            return operator.execute_complete(context, event)
-
-        monkeypatch.setattr(HITLOperator, "execute", answer)
-        ended = log_dirs_dag.test(run_conf={**DEFAULTS, "kafka_conn_id": CONNECTION, **params})
-        states = {instance.task_id: str(instance.state) for instance in ended.get_task_instances()}
-        return {**states, "run": str(ended.state)}
-
-    return start
+    return runs_of(log_dirs_dag, CONNECTION, LOG_DIRS_PARAMS, monkeypatch)
 
 
 def held(cluster: LocalCluster) -> dict[str, list[int]]:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException
 
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.workflow.params.topics_form import TOPICS_PARAMS
-from support.airflow.parsed_dags import read_dags
+from support.airflow.answered_dag import Run, defaults_of, read_dag, runs_of
 from support.runs.rebalance_run import set_up_airflow
 
 CONNECTION = "kafka_topics_dag"
 # `dag.test()` runs have no known requester, so four eyes cannot be shown; other tests do that.
 POLICY = "approvers: [uma]\nrequester_may_approve: true\n"
-DEFAULTS = {name: param.value for name, param in TOPICS_PARAMS.items()}  # `dag.test()` leaves a run's params in the Dag
 BEHIND = ("sample_keys", "forecast", "approve", "write", "verify")
-
-Run = Callable[..., dict[str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -36,37 +31,18 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="module")
 def topics_dag() -> DAG:
-    dag: DAG = read_dags()["kafka_topics"]
-    for task in dag.tasks:
-        task.retries = 0
-    return dag
+    return read_dag("kafka_topics")
 
 
 @pytest.fixture
 def run(cluster: LocalCluster, topics_dag: DAG, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the Dag and gives the state of each task, and of the run under the key `run`."""
     set_up_airflow(monkeypatch, tmp_path, cluster, CONNECTION, POLICY)
 
     def fail(operator: SparkSubmitOperator, context: Any) -> None:
         raise AirflowException("simulated: Spark is not there")
 
-    def start(choice: str = "", **params: Any) -> dict[str, str]:
-        def answer(operator: HITLOperator, context: Any) -> Any:
-            event = {
-                "chosen_options": [next(option for option in operator.options if option.startswith(choice))],
-                "params_input": {"note": None},
-                "responded_at": datetime.now(UTC),
-                "responded_by_user": {"id": "uma", "name": "uma"},
-            }
-            return operator.execute_complete(context, event)
-
-        monkeypatch.setattr(SparkSubmitOperator, "execute", fail)
-        monkeypatch.setattr(HITLOperator, "execute", answer)
-        ended = topics_dag.test(run_conf={**DEFAULTS, "kafka_conn_id": CONNECTION, **params})
-        states = {instance.task_id: str(instance.state) for instance in ended.get_task_instances()}
-        return {**states, "run": str(ended.state)}
-
-    return start
+    monkeypatch.setattr(SparkSubmitOperator, "execute", fail)
+    return runs_of(topics_dag, CONNECTION, TOPICS_PARAMS, monkeypatch)
 
 
 def test_looking_ends_after_the_request(run: Run) -> None:
@@ -94,7 +70,7 @@ def test_a_bad_request_fails_the_run_before_anything_else(run: Run) -> None:
 
 
 def test_the_forms_defaults_ask_for_a_list_and_nothing_else() -> None:
-    asked = TopicRequest.from_params(DEFAULTS)
+    asked = TopicRequest.from_params(defaults_of(TOPICS_PARAMS))
     assert asked == TopicRequest("list", sample_rows=200_000)
 
 
