@@ -125,3 +125,11 @@ def test_a_broker_that_stays_away_is_said_once_and_given_up_after_a_time(
     assert look(follower, 1300.0) is None
     assert follower.away(1301.0, "away again", said.append) is None
     assert said == ["away", "away again"]
+
+
+def test_a_lease_in_the_folder_that_cannot_be_read_ends_no_run(
+    brokers: Brokers, follower: CopiesFollower, tmp_path: Path
+) -> None:
+    (tmp_path / "throttle.json").write_text("{")
+    brokers.copies = {0: 10, 1: 20}
+    assert look(follower, 1000.0) is None

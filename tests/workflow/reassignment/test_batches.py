@@ -230,7 +230,7 @@ def test_a_run_waits_deferred_until_its_time(run: SimulatedRun, cluster: Simulat
     assert run.request() is None
     event, said = one_look(run)
     assert event is None
-    assert said == [f"No batch begins before {opens_at:%Y-%m-%d %H:%M} UTC"]
+    assert said == [f"The run requests nothing before {opens_at:%Y-%m-%d %H:%M} UTC"]
     assert cluster.requests == []
     give_window(run, not_before=datetime.now(UTC) - timedelta(seconds=1))
     assert run.resume({"state": "ready"}) == 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from kafka_rebalance.documents.reassignment.progress import PROGRESS_FILE, Progress
 from kafka_rebalance.documents.requests.log_dir_plan import LogDirPlan
+from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.execution.log_dirs.copy_states import CopyState, DirsNow, bytes_over, states_of
 from kafka_rebalance.steps.reassignment.batch_seen import BatchState
 from kafka_rebalance.steps.run_folder import RunFolder
@@ -13,8 +15,10 @@ from kafka_rebalance.steps.throttle.lease_files import read_copy
 
 
 def rate_now(folder: RunFolder, plan: LogDirPlan) -> int:
-    """The rate that was set last, else the approved one, in bytes per second. Raises ArtifactError."""
-    lease = read_copy(folder)
+    """The rate that was set last, else or if its note is damaged the approved one, in bytes per second."""
+    lease = None
+    with suppress(ArtifactError):
+        lease = read_copy(folder)
     return plan.throttle_bytes_per_second if lease is None else lease.bytes_per_second
 
 

@@ -33,7 +33,7 @@ class Waiter(Watcher):
         reasons: tuple[str, ...] = ()
         until: datetime | None = None
         if not over and wait.not_before is not None and at < wait.not_before:
-            until, reasons = wait.not_before, (f"No batch begins before {wait.not_before:%Y-%m-%d %H:%M %Z}",)
+            until, reasons = wait.not_before, (f"The run requests nothing before {wait.not_before:%Y-%m-%d %H:%M %Z}",)
         elif not over and wait.pause:
             reasons = self._still_missing()
         if not reasons:
