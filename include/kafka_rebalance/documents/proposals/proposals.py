@@ -132,6 +132,14 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
+class Strays:
+    """Replicas outside the pool of their topic, and the brokers that hold them."""
+
+    replicas: int
+    brokers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """What is uneven in the snapshot, and what the cluster will come to. None: unknown, or there is none."""
 
@@ -142,6 +150,7 @@ class Diagnosis:
     first_full: FirstFull | None
     leaving: Leaving | None
     further_brokers: FurtherBrokers | None = omitted()
+    strays: Strays | None = omitted()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from kafka_rebalance.documents.disks import FullestLogDir
-from kafka_rebalance.documents.proposals.proposals import BrokerShare, Diagnosis, FirstFull, FullestDisk, Leaving, Off
+from kafka_rebalance.documents.proposals.proposals import (
+    BrokerShare,
+    Diagnosis,
+    FirstFull,
+    FullestDisk,
+    Leaving,
+    Off,
+    Strays,
+)
 from kafka_rebalance.planning.evenness.further_brokers import further_brokers
 from kafka_rebalance.planning.evenness.scores import ratios
 from kafka_rebalance.planning.problem.arrays import Floats, Problem
 from kafka_rebalance.planning.problem.loads import DISK, LEADERS, METRICS, REPLICAS, known_metrics, loads_now, shares
+from kafka_rebalance.planning.problem.pools import strays
 from kafka_rebalance.planning.rules.disk_limits import sized_disks, used_bytes
 from kafka_rebalance.planning.rules.rack_rule import broken_now
 
@@ -29,7 +38,13 @@ def outlook(problem: Problem) -> Diagnosis:
         first_full(problem),
         _leaving(problem, loads),
         further_brokers(problem),
+        _strays(problem),
     )
+
+
+def _strays(problem: Problem) -> Strays | None:
+    outside = problem.replicas[strays(problem, problem.replicas)]
+    return Strays(len(outside), tuple(sorted(problem.brokers[np.unique(outside)].tolist()))) if len(outside) else None
 
 
 def _off(problem: Problem, relative: Floats) -> Iterator[Off]:

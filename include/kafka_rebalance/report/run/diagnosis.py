@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kafka_rebalance.documents.proposals.candidate_figures import WorstCase
-from kafka_rebalance.documents.proposals.proposals import Diagnosis, FurtherBrokers, Leaving, Off
+from kafka_rebalance.documents.proposals.proposals import Diagnosis, FurtherBrokers, Leaving, Off, Strays
 from kafka_rebalance.model.metrics import Metric, noun_of
 from kafka_rebalance.model.settings import LEADERS_ALONE
 from kafka_rebalance.report.candidate.candidate_report import METRICS
 from kafka_rebalance.report.units import Named, format_bytes, format_count, format_factor, format_share
 
-METRICS_SAID = 3
+METRICS_SAID, BROKERS_SAID = 3, 10
 # What each of these jobs evens out, in the order of the sentences.
 JOB_METRICS = {
     "balance": METRICS,
@@ -24,6 +24,8 @@ def why_words(outlook: Diagnosis, job: str) -> tuple[str, ...]:
     said = []
     if outlook.leaving is not None:
         said.append(_leaving_words(outlook.leaving, job))
+    if outlook.strays is not None:
+        said.append(_stray_words(outlook.strays))
     if outlook.rack_violations:
         count = format_count(outlook.rack_violations, "partition has", "partitions have")
         said.append(f"{count} replicas on fewer racks than possible.")
@@ -54,6 +56,15 @@ def _leaving_words(leaving: Leaving, job: str) -> str:
     if leaving.leaders is not None:
         led = f" and {'leads' if is_one else 'lead'} {format_count(leaving.leaders, 'partition', 'partitions')}"
     return f"{said} lead nothing{led}. {'It keeps its' if is_one else 'They keep their'} replicas."
+
+
+def _stray_words(strays: Strays) -> str:
+    where = "outside the pool of"
+    replicas = format_count(strays.replicas, f"replica lies {where} its topic", f"replicas lie {where} their topic")
+    brokers = ", ".join(map(str, strays.brokers[:BROKERS_SAID]))
+    more = len(strays.brokers) - BROKERS_SAID
+    others = f" and {format_count(more, 'other', 'others')}" if more > 0 else ""
+    return f"{replicas}, on broker {brokers}{others}."
 
 
 def _off_words(off: Off, tolerance: float) -> str:

@@ -25,6 +25,16 @@ def test_brokers_beyond_the_tolerance_are_counted_and_the_highest_named() -> Non
     assert (found["fullest_disk"], found["first_full"], found["leaving"]) == (None, None, None)
 
 
+def test_replicas_outside_their_pool_are_counted_with_their_brokers() -> None:
+    pool = {"broker_pools": [{"topics": ["pay*"], "brokers": [1, 2]}]}
+    rows = partition_rows([[1, 3], [3, 2]], topic="payments") + partition_rows([[4, 3], [1, 4]], topic="orders")
+    found = outlook(problem_of(broker_rows([1, 2, 3, 4]), rows, **pool))
+    assert in_json(found)["strays"] == {"replicas": 3, "brokers": [1, 3]}
+    at_home = partition_rows([[1, 2]], topic="payments") + partition_rows([[4, 3]], topic="orders")
+    assert outlook(problem_of(broker_rows([1, 2, 3, 4]), at_home, **pool)).strays is None
+    assert outlook(problem_of(broker_rows([1, 2, 3, 4]), rows)).strays is None
+
+
 def test_the_disk_that_is_full_first_is_the_one_that_its_growth_fills_not_the_fullest() -> None:
     rows = partition_rows([[1, 2], [3]], size_bytes=[8_000, 4_000])
     problem = problem_of(broker_rows([1, 2, 3], disk_capacity_bytes=DISKS), rows)

@@ -1,4 +1,4 @@
-"""What the page says of money, and of brokers to buy."""
+"""What the page says of money, of brokers to buy, and of replicas outside their pool."""
 
 from __future__ import annotations
 
@@ -31,6 +31,16 @@ def test_it_is_said_how_many_brokers_the_growth_asks_for() -> None:
     )
     enough = brief(report(further_brokers=needed | {"brokers": [0, 0, 0]})).otherwise
     assert not any("further brokers" in words for words in enough)
+
+
+def test_replicas_outside_their_pool_come_first_with_the_brokers_that_hold_them() -> None:
+    found = brief(report(strays={"replicas": 12, "brokers": [3, 5]})).why
+    assert found[0] == "12 replicas lie outside the pool of their topic, on broker 3, 5."
+    many = brief(report(strays={"replicas": 1, "brokers": [*range(12)]})).why
+    assert (
+        many[0] == "1 replica lies outside the pool of its topic, on broker 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 others."
+    )
+    assert not any("pool" in words for words in brief(report()).why)
 
 
 def test_each_candidate_has_the_price_of_its_copies_between_racks_if_the_policy_names_one() -> None:
