@@ -6,6 +6,7 @@ import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
+from kafka_rebalance.workflow.web import run_records
 from support.airflow.browser import console_errors, keep_picture, look_as, overflow
 from support.airflow.web_stages import STAGES, at_the_approval, run_at
 
@@ -25,14 +26,25 @@ def test_a_closed_page_is_at_most_three_screens_high(browser: Chrome, served: st
     assert browser.execute_script("return document.documentElement.scrollHeight") <= 3 * TAB[1]
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
 @pytest.mark.parametrize(("width", "height", "screens"), [(1280, 844, 1), (*TAB, 1), (*PHONE, 2)])
 def test_the_first_screen_at_the_approval_has_all_that_one_decides_by(
-    browser: Chrome, served: str, width: int, height: int, screens: int
+    browser: Chrome,
+    served: str,
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+    height: int,
+    screens: int,
+    is_paused: bool,
 ) -> None:
     """`make pictures` keeps the README's picture."""
+    monkeypatch.setattr(run_records, "is_paused", lambda session, dag_id: is_paused)
     look_as(browser, width, height=height)
     browser.get(f"{served}{at_the_approval().url}")
-    keep_picture(browser, "run-at-the-approval" + ("" if width == 1280 else f"-{width}"))
+    keep_picture(
+        browser, "run-at-the-approval" + ("-paused" if is_paused else "") + ("" if width == 1280 else f"-{width}")
+    )
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#standing .ask")) == is_paused
     found = {
         words: browser.find_element(By.XPATH, f"//*[normalize-space(text())='{words}']")
         for words in (

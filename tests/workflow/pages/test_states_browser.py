@@ -38,10 +38,21 @@ def test_every_state_of_a_run_is_looked_at() -> None:
 def test_approved_and_actual_figures_are_read_on_a_phone_without_scrolling_sideways(
     browser: Chrome, served: str
 ) -> None:
+    assert sideways(browser, f"{served}{CASES['verified'].run().url}", "Predicted and actual") <= 0
+
+
+def test_failed_checks_are_read_on_a_phone_without_scrolling_sideways(browser: Chrome, served: str) -> None:
+    assert sideways(browser, f"{served}{CASES['failed'].run().url}", "Failed checks") <= 0
+    keep_picture(browser, "failed-checks-390")
+
+
+def sideways(browser: Chrome, url: str, table: str) -> int:
+    """By how many CSS pixels the table is wider than its region on a phone."""
     look_as(browser, 390, height=HEIGHT)
-    browser.get(f"{served}{CASES['verified'].run().url}")
-    table = browser.find_element(By.CSS_SELECTOR, '[aria-label="Predicted and actual"]')
-    assert browser.execute_script("return arguments[0].scrollWidth - arguments[0].clientWidth", table) <= 0
+    browser.get(url)
+    shown = browser.find_element(By.CSS_SELECTOR, f'[aria-label="{table}"]')
+    browser.execute_script("arguments[0].scrollIntoView()", shown)
+    return int(browser.execute_script("return arguments[0].scrollWidth - arguments[0].clientWidth", shown))
 
 
 @pytest.mark.parametrize("name", [*CASES, "between-windows"])

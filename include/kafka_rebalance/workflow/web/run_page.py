@@ -129,8 +129,8 @@ def holds(session: Session, dag_id: str, connection_id: str) -> tuple[str, ...]:
     said = []
     if run_records.is_paused(session, dag_id):
         said.append(
-            f"The Dag {dag_id} is paused. Airflow starts none of its tasks: it requests no next batch and does not "
-            "remove the throttle. Unpause the Dag."
+            # One line in Airflow's tab, so that the first screen stays whole.
+            f"The Dag {dag_id} is paused: no next batch, no end of the throttle. Unpause it."
         )
     try:
         frozen = frozen_clusters(run_records.read_variable(VARIABLE))
