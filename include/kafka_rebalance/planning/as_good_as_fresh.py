@@ -29,7 +29,7 @@ def is_as_good(problem: Problem, near: FoundLists, fresh: FoundLists) -> bool:
     if near.budget.bytes > HARDLY_MORE * fresh.budget.bytes:
         return False
     # These two are squared.
-    if near.off > HARDLY_MORE**2 * fresh.off or _leaders_off(problem, near) > HARDLY_MORE**2 * _leaders_off(
+    if near.off > HARDLY_MORE**2 * fresh.off or leaders_off(problem, near) > HARDLY_MORE**2 * leaders_off(
         problem, fresh
     ):
         return False
@@ -38,7 +38,7 @@ def is_as_good(problem: Problem, near: FoundLists, fresh: FoundLists) -> bool:
     return broken[0] <= broken[1] and crowded[0] <= max(before, crowded[1])
 
 
-def _leaders_off(problem: Problem, found: FoundLists) -> float:
+def leaders_off(problem: Problem, found: FoundLists) -> float:
     """The squared distance of the leader metrics to the tolerance, as shares of each broker's target."""
     held = leader_loads(found.replicas[:, 0], leader_weights(problem, found.replicas), len(problem.brokers))
     relative = np.divide(held, found.leader_targets, out=np.ones_like(held), where=found.leader_targets > 0)

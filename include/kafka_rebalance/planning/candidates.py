@@ -22,6 +22,7 @@ from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate, described_candidate, infeasible
 from kafka_rebalance.planning.describe.planned_elections import ending
 from kafka_rebalance.planning.describe.status_and_note import optimum_words
+from kafka_rebalance.planning.fewer_leader_changes import fewer_leader_changes
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, among, lagging, replication
 from kafka_rebalance.planning.problem.loads import DISK, leader_loads, leader_weights
 from kafka_rebalance.planning.problem.pools import parts_of
@@ -190,8 +191,8 @@ def chosen(
         parts = [chosen(part.problem, name, own) for part, own in each]
         together = _joined(problem, name, parts)
         return fresh if isinstance(together, FoundLists) and together.budget.exceeded() else together
-    best = _cheaper(problem, name, fresh)
-    near = next((one for one in others if isinstance(one, FoundLists)), None)
+    best = fewer_leader_changes(problem, name, _cheaper(problem, name, fresh))
+    near = next((fewer_leader_changes(problem, name, one) for one in others if isinstance(one, FoundLists)), None)
     if near is None or not is_nearer(problem.proposed[name], near, best) or not is_as_good(problem, near, best):
         return best
     return best if _more_excess(problem, near) > max(0, _more_excess(problem, best)) else near
