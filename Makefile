@@ -145,6 +145,10 @@ bench-rolling: setup  ## compute how long plans take with batches and without, o
 bench-whole-job: setup  ## measure the planner from snapshot to written plans, by step, up to 2,000 brokers; ten minutes, into docs/
 	$(BIN)/python -m bench.whole_job S M L XL 2xXL
 
+.PHONY: bench-executors
+bench-executors: setup  ## measure each part of a candidate, and plans on one Spark executor and on two; ten minutes, into docs/
+	$(BIN)/python -m bench.executors M:add L:add L:add:3 L:skew:3 XL:add XL:add:3
+
 .PHONY: bench-web
 bench-web: setup  ## measure the run's page and its searches at 1,000 brokers and 150,000 moves, in a browser, into docs/
 	@sh scripts/install-chromium.sh

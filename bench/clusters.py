@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -188,9 +188,10 @@ def _aged(rng: np.random.Generator, replicas: Ints, rack: Ints, old: Ints) -> In
     return aged
 
 
-def write_cluster(folder: Path, name: str, scenario: str, seed: int) -> None:
-    """Writes the snapshot's two tables of a cluster of the named size."""
-    made = make_cluster(SIZES[name], scenario, seed)
+def write_cluster(folder: Path, name: str, scenario: str, seed: int, *, racks: int | None = None) -> None:
+    """Writes the snapshot's two tables of a cluster of the named size. `racks`: if not as many as the size has."""
+    size = SIZES[name] if racks is None else replace(SIZES[name], racks=racks)
+    made = make_cluster(size, scenario, seed)
     folder.mkdir(parents=True, exist_ok=True)
     write_snapshot(folder, made.brokers, made.partitions)
 

@@ -83,13 +83,16 @@ class Submitted:
         return sum(sum(one.values()) for one in self.cpu_seconds.values() if isinstance(one, dict))
 
 
-def through_spark(size: str, folder: Path) -> Submitted:
-    out = folder / f"{size}-spark"
+def through_spark(
+    size: str, folder: Path, options: Sequence[str] = ("--master", "local[2]"), name: str = "spark"
+) -> Submitted:
+    """Plans the snapshot `folder / size`, into a folder beside it that ends with `name`."""
+    out = folder / f"{size}-{name}"
     out.mkdir()
     write_json(out, NONCE, {"nonce": SECTION, "dag_id": "bench", "run_id": size})
     write_json(out, "settings.json", Settings().to_mapping())
     archive = package_zip.build_package_zip(folder / "kafka_rebalance.zip")
-    command = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]", "--py-files", str(archive)]
+    command = [str(Path(sys.executable).parent / "spark-submit"), *options, "--py-files", str(archive)]
     command += [str(ROOT / "include/kafka_rebalance/spark/job.py"), "--snapshot", str(folder / size), "--out", str(out)]
     command += ["--settings", str(out / "settings.json"), "--expect-nonce", SECTION]
     inherited = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONPATH")}

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import pytest
 from upath import UPath
 
+from bench.standalone_cluster import StandaloneCluster
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger, wait_for_dag
 from kafka_rebalance.documents.json_files import PROPOSALS, SETTINGS, VERIFICATION, read_json
@@ -22,7 +23,7 @@ from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.machine.java import find_java, java_home
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run as plan_here
-from support.spark.standalone import StandaloneCluster, write_program
+from support.spark.worker_programs import write_program
 from support.storage.s3_server import BUCKET, S3Server, s3_server
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from bench.clusters import write_cluster
+from bench.standalone_cluster import StandaloneCluster
 from kafka_rebalance.documents.json_files import write_json
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.spark import job
 from support.spark.run_inputs import RESULTS
-from support.spark.standalone import StandaloneCluster, workers_with
+from support.spark.worker_programs import workers_with
 
 pytestmark = pytest.mark.long
 

@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bench.standalone_cluster import StandaloneCluster
 from kafka_rebalance.documents.json_files import write_json
 from kafka_rebalance.local_cluster.machine.java import SHORT_JOBS
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.spark import job
 from support.spark.run_inputs import RESULTS, write_inputs
-from support.spark.standalone import StandaloneCluster, workers_with, write_program
+from support.spark.worker_programs import workers_with, write_program
 
 pytestmark = pytest.mark.long
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -13,10 +14,10 @@ import pyspark
 
 from kafka_rebalance.local_cluster.machine.java import SHORT_JOBS
 from kafka_rebalance.local_cluster.machine.processes import Guard
-from support.waiting import wait
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
+START_SECONDS = 60
 _HERE = "127.0.0.1"
 
 
@@ -38,14 +39,14 @@ class StandaloneCluster:
         self._guard = Guard([])
         try:
             self._start("master", MASTER, "--host", _HERE, "--port", "0", "--webui-port", "0")
-            wait("the master names its address", lambda: self._said("master", r"master at (spark://\S+)") != [])
+            self._wait("name its address", lambda: self._said("master", r"master at (spark://\S+)") != [])
             (self.url,) = self._said("master", r"Starting Spark master at (spark://\S+)")
             for number, paths in enumerate(self._workers):
                 own = ("--work-dir", str(self.folder / f"work-{number}"), "--cores", "1", "--memory", "1g")
                 where = ("--host", _HERE, "--port", "0", "--webui-port", "0")
                 self._start(f"worker-{number}", WORKER, *own, *where, self.url, paths=paths)
             registered = len(self._workers)
-            wait("the workers register", lambda: len(self._said("master", "Registering worker")) == registered)
+            self._wait("register all workers", lambda: len(self._said("master", "Registering worker")) == registered)
         except BaseException:
             self.stop()
             raise
@@ -75,20 +76,15 @@ class StandaloneCluster:
             )
         self._processes.append(process)
 
+    def _wait(self, what: str, holds: Callable[[], bool]) -> None:
+        """Raises TimeoutError if the master does not do it in time."""
+        give_up = time.monotonic() + START_SECONDS
+        while not holds():
+            if time.monotonic() > give_up:
+                raise TimeoutError(
+                    f"Spark's master did not {what} in {START_SECONDS} s. Its log is {self.folder}/master.log."
+                )
+            time.sleep(0.02)
+
     def _said(self, name: str, pattern: str) -> list[str]:
         return re.findall(pattern, (self.folder / f"{name}.log").read_text(errors="replace"))
-
-
-def write_program(folder: Path, name: str, command: str) -> None:
-    """A program of a worker's own, such as the Python of its executors."""
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-    (folder / name).chmod(0o755)
-
-
-def workers_with(folder: Path, name: str, command: str) -> list[Path]:
-    """The folders of programs of two workers, which both have this one."""
-    workers = [folder / f"programs-{number}" for number in range(2)]
-    for programs in workers:
-        write_program(programs, name, command)
-    return workers
