@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ConnectionSettingsError
-from kafka_rebalance.steps import run_folder
-from kafka_rebalance.steps.run import approved_plan
+from kafka_rebalance.steps import clock, run_folder
 from kafka_rebalance.steps.topics import forecast_keys
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
@@ -103,8 +101,7 @@ def test_an_approval_that_expires_while_the_lock_is_taken_writes_nothing(
         return real(*arguments)
 
     monkeypatch.setattr(cluster_lock, "acquire", slowly)
-    later = SimpleNamespace(now=lambda zone: datetime.now(zone) + 90 * DAY)
-    monkeypatch.setattr(approved_plan, "datetime", later)
+    monkeypatch.setattr(clock, "utc_now", lambda: datetime.now(UTC) + 90 * DAY)
     with pytest.raises(AirflowFailException, match="has expired"):
         run.write()
     assert MARKER not in cluster.fake.znodes
