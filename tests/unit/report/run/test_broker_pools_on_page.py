@@ -22,5 +22,6 @@ def test_the_limits_name_each_pool_with_its_brokers() -> None:
         rates=samples.rates(),
     )
     page = render_file(report)
-    assert "Broker pool: only brokers 1, 2 may hold topics billing.*, &lt;b&gt;, and no other topics." in page
-    assert "Broker pool: only broker 3 may hold topics audit, and no other topics." in page
+    assert "<li>Broker pool: only brokers 1, 2 may hold topics billing.*, &lt;b&gt;, and no other topics.</li>" in page
+    assert "<li>Broker pool: only broker 3 may hold topics audit, and no other topics.</li>" in page
+    assert "<li>All other topics share the brokers of no pool.</li>" in page
