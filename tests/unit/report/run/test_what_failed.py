@@ -28,6 +28,11 @@ def test_what_failed_is_counted_and_the_worst_comes_first() -> None:
     )
 
 
+def test_replicas_in_another_log_dir_are_told_before_rates() -> None:
+    found = verified(("throttle", False), *[("log_dir", False)] * 6, *[("log_dir", True)] * 4)
+    assert what_failed(found)[0] == "6 of 10 replicas are not in the approved log dir"
+
+
 @pytest.mark.parametrize("name", CheckName)
 def test_a_failed_check_of_any_name_is_told(name: CheckName) -> None:
     assert len(what_failed(verified((name, False)))) == 1
