@@ -17,6 +17,7 @@ FINAL = (
     errors.ApprovalError,
     errors.ArtifactError,
     errors.AuthenticationError,
+    errors.FrozenError,
     errors.InputError,
     errors.KafkaRuleError,
     errors.LockHeldError,

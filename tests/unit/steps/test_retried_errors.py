@@ -15,6 +15,7 @@ from kafka_rebalance.steps.retried_errors import final_text, is_final, telling_c
     ("error", "final"),
     [
         (errors.PolicyError("no"), True),
+        (errors.FrozenError("frozen"), True),
         (errors.StaleProposalError("moved"), True),
         (errors.RunFolderError("another's"), True),
         (errors.VerificationError("not there"), True),

@@ -16,7 +16,6 @@ from kafka_rebalance.documents.requests.log_dir_plan import LOG_DIRS_FILE
 from kafka_rebalance.errors import (
     ClusterNotReadyError,
     ExecutionError,
-    FrozenError,
     ReadError,
     ThrottleError,
     WriteError,
@@ -214,12 +213,12 @@ def test_a_frozen_cluster_begins_nothing_and_requests_nothing_more(
     approved: LogDirRun, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "true")
-    with pytest.raises(FrozenError):
+    with pytest.raises(AirflowFailException, match="FrozenError"):
         approved.hold()
     monkeypatch.delenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE")
     approved.hold()
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "true")
-    with pytest.raises(FrozenError):
+    with pytest.raises(AirflowFailException, match="FrozenError"):
         approved.move()
     assert dirs.asked == []
     approved.release()
