@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from support.airflow.command_lines import CommandLines
 from support.kafka.documented_permissions import rules_to_plan
 from support.kafka.permissions import CLUSTER, permission, permit
 from support.kafka.secured_cluster import SecuredCluster
+from support.metrics.http_server import Asked, answering, body, success
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
@@ -43,6 +45,8 @@ POLICIES = {
 FLEET = ["kafka_nightly"]  # of its own: the check proposes nothing while another run of its cluster is open
 # What is looked for afterwards in every file that Airflow and the runs have left, and meanwhile in every command line.
 USER, SECRET = "rebalancer", "hunter2-e2e-s3cret"
+METRICS_USER, METRICS_SECRET = "planner", "hunter3-e2e-m3trics"
+METRICS_LOGIN = b64encode(f"{METRICS_USER}:{METRICS_SECRET}".encode()).decode()
 _TOPICS, _GROUPS = (AclResource.TOPIC, "*"), (AclResource.GROUP, "*")
 RULES = (
     *rules_to_plan(with_zookeeper=True),
@@ -71,13 +75,26 @@ def cluster(security: ServerSecurity) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="session")
+def metrics_server() -> Iterator[tuple[str, list[Asked]]]:
+    """Its URL, and what it was asked. It has no series, so plans are as without it."""
+    with answering(body(success([]))) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def airflow(
     cluster: LocalCluster,
     security: ServerSecurity,
+    metrics_server: tuple[str, list[Asked]],
     tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
 ) -> Iterator[LocalAirflow]:
     connection = SecuredCluster(cluster, security).connection()
+    metrics = {
+        "url": metrics_server[0], "bytes_in": "sum by (topic) (rate(bytes_in_total[1h]))", "username": METRICS_USER,
+        "password": METRICS_SECRET,
+    }  # fmt: skip
+    connection["extra"]["metrics_secret_config"] = json.dumps(metrics)
     home = tmp_path_factory.mktemp("airflow")
     variables = {
         "AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS": json.dumps(FLEET),
@@ -107,8 +124,8 @@ def command_lines(secrets: tuple[str, ...]) -> Iterator[CommandLines]:
 
 @pytest.fixture(scope="session")
 def secrets(security: ServerSecurity) -> tuple[str, ...]:
-    """The passwords of both users of the connection."""
-    return SECRET, security.kazoo_options["sasl_options"]["password"]
+    """The passwords of the connection's users, the metrics server's also as its header has it."""
+    return SECRET, security.kazoo_options["sasl_options"]["password"], METRICS_SECRET, METRICS_LOGIN
 
 
 @pytest.fixture(scope="session")
