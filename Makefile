@@ -102,7 +102,7 @@ bench-xl: setup  ## measure the same with 1,000 brokers and a million replicas
 
 .PHONY: bench-murmur2
 bench-murmur2: setup  ## measure keys hashed per second: a plain loop, numpy, and Spark with one core and with two
-	$(BIN)/python bench/murmur2.py
+	$(BIN)/python -m bench.spark.murmur2
 
 .PHONY: bench-controller
 bench-controller: setup  ## measure how long a batch keeps the controller busy, by the size of its topic
@@ -143,11 +143,11 @@ bench-rolling: setup  ## compute how long plans take with batches and without, o
 
 .PHONY: bench-whole-job
 bench-whole-job: setup  ## measure the planner from snapshot to written plans, by step, up to 2,000 brokers; ten minutes, into docs/
-	$(BIN)/python -m bench.whole_job S M L XL 2xXL
+	$(BIN)/python -m bench.spark.whole_job S M L XL 2xXL
 
 .PHONY: bench-executors
 bench-executors: setup  ## measure each part of a candidate, and plans on one Spark executor and on two; ten minutes, into docs/
-	$(BIN)/python -m bench.executors M:add L:add L:add:3 L:skew:3 XL:add XL:add:3
+	$(BIN)/python -m bench.spark.executors M:add L:add L:add:3 L:skew:3 XL:add XL:add:3
 
 .PHONY: bench-web
 bench-web: setup  ## measure the run's page and its searches at 1,000 brokers and 150,000 moves, in a browser, into docs/

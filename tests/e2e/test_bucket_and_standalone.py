@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 from upath import UPath
 
-from bench.standalone_cluster import StandaloneCluster
+from bench.spark.standalone_cluster import StandaloneCluster
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger, wait_for_dag
 from kafka_rebalance.documents.json_files import PROPOSALS, SETTINGS, VERIFICATION, read_json

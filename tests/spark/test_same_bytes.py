@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.clusters import write_cluster
-from bench.standalone_cluster import StandaloneCluster
+from bench.spark.standalone_cluster import StandaloneCluster
 from kafka_rebalance.documents.json_files import write_json
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run

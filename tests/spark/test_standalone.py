@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bench.standalone_cluster import StandaloneCluster
+from bench.spark.standalone_cluster import StandaloneCluster
 from kafka_rebalance.documents.json_files import write_json
 from kafka_rebalance.local_cluster.machine.java import SHORT_JOBS
 from kafka_rebalance.model.settings import Settings

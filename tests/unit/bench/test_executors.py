@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.clusters import write_cluster
-from bench.executors import Cluster, Parts, executor_lines, part_lines, parts_of, seconds_on
+from bench.spark.executors import Cluster, Parts, executor_lines, part_lines, parts_of, seconds_on
 from kafka_rebalance.model.settings import Settings
 
 

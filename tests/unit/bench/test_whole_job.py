@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import whole_steps
 from bench.clusters import SIZES, write_cluster
-from bench.whole_job import STEPS, Submitted, Whole, _peaks, by_process, by_step
-from bench.whole_steps import Clock, steps_of
+from bench.spark import whole_steps
+from bench.spark.whole_job import STEPS, Submitted, Whole, _peaks, by_process, by_step
+from bench.spark.whole_steps import Clock, steps_of
 from kafka_rebalance.model.settings import Settings
 
 

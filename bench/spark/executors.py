@@ -23,9 +23,9 @@ from unittest import mock
 from bench.clusters import SCENARIOS, SIZES, write_cluster
 from bench.pages import write_section
 from bench.planner import ONE_THREAD
-from bench.standalone_cluster import StandaloneCluster
-from bench.whole_job import through_spark
-from bench.whole_steps import Clock
+from bench.spark.standalone_cluster import StandaloneCluster
+from bench.spark.whole_job import through_spark
+from bench.spark.whole_steps import Clock
 from kafka_rebalance.documents.json_files import TIMINGS, read_json
 from kafka_rebalance.local_cluster.machine.java import find_java, java_home
 from kafka_rebalance.model.settings import BALANCED, Settings
@@ -189,7 +189,7 @@ def executor_lines(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.executors", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.spark.executors", description=__doc__.splitlines()[0])
     parser.add_argument("clusters", nargs="+", type=Cluster.named, metavar="SIZE:SCENARIO[:RACKS]")
     parser.add_argument("--tolerance", type=float, help="plan within this; then nothing goes through Spark")
     parser.add_argument("--print-only", action="store_true", help="leave docs/ as it is")

@@ -23,7 +23,7 @@ from typing import Any
 from bench.clusters import SIZES, write_cluster
 from bench.pages import write_section
 from bench.planner import ONE_THREAD, ROOT
-from bench.whole_steps import PARTS, REST
+from bench.spark.whole_steps import PARTS, REST
 from kafka_rebalance.documents.json_files import NONCE, TIMINGS, read_json, write_json
 from kafka_rebalance.local_cluster.machine.java import java_home
 from kafka_rebalance.model.settings import SEARCHED, Settings
@@ -51,7 +51,7 @@ class Whole:
 def in_one_process(size: str, folder: Path) -> Whole:
     out = folder / f"{size}-here"
     out.mkdir()
-    command = [sys.executable, "-m", "bench.whole_steps", str(folder / size), str(out)]
+    command = [sys.executable, "-m", "bench.spark.whole_steps", str(folder / size), str(out)]
     measuring = [sys.executable, str(ROOT / "bench/measured.py"), *command]
     done = subprocess.run(measuring, capture_output=True, text=True, env=os.environ | ONE_THREAD, check=False)
     if done.returncode:
@@ -176,7 +176,7 @@ def by_process(rows: Sequence[Submitted]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.whole_job", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.spark.whole_job", description=__doc__.splitlines()[0])
     parser.add_argument("sizes", nargs="+", choices=SIZES)
     parser.add_argument("--print-only", action="store_true", help="leave docs/ as it is")
     asked = parser.parse_args(arguments)

@@ -1,6 +1,7 @@
-"""The planner's whole job in one process: `python -m bench.whole_steps SNAPSHOT OUT` prints CPU seconds of each step.
+"""The planner's whole job in one process, with the CPU seconds of each step.
 
-`bench.whole_job` runs it in a process of its own. What comes after a search is split by the functions that compute it.
+`python -m bench.spark.whole_steps SNAPSHOT OUT` prints them; `bench.spark.whole_job` runs it in a process of its own.
+What comes after a search is split by the functions that compute it.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def steps_of(snapshot: Path, out: Path, settings: Settings) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.whole_steps", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.spark.whole_steps", description=__doc__.splitlines()[0])
     parser.add_argument("snapshot", type=Path)
     parser.add_argument("out", type=Path)
     asked = parser.parse_args(arguments)
