@@ -39,6 +39,7 @@ from kafka_rebalance.report.first_screen.risks import RISKS_SHOWN
 from kafka_rebalance.report.fleet.cluster_health import Overview
 from kafka_rebalance.report.log_dirs import log_dir_figures as of_log_dirs
 from kafka_rebalance.report.log_dirs.log_dir_run import LogDirRun
+from kafka_rebalance.report.log_dirs.windows_words import windows_words
 from kafka_rebalance.report.plots.broker_loads import Row, broker_plots, draw
 from kafka_rebalance.report.plots.brokers_at_a_glance import glance_plot
 from kafka_rebalance.report.plots.bytes_against_evenness import candidates_plot
@@ -244,6 +245,7 @@ def render_log_dirs(
         press=of_log_dirs.buttons(run, pages),
         holds=holds,
         asked=of_log_dirs.asked_words(planned) if planned else "",
+        windows=windows_words(planned) if planned else "",
         figures=of_log_dirs.log_dir_figures(planned) if planned else (),
         caveats=of_log_dirs.caveats(planned) if planned else (),
         dirs=of_log_dirs.fullest_first(planned.dirs) if planned else (),

@@ -65,6 +65,7 @@ class LogDirCase:
     done: int | None = None
     looked_seconds_ago: int = 3
     passed: bool | None = None
+    opens_in_hours: int | None = None  # of the window for which the next copies wait
 
     def run(self) -> Run:
         """A new one, with these files."""
@@ -98,14 +99,16 @@ class LogDirCase:
 
     def _progress(self, done: int) -> Progress:
         copied = sum(move.size_bytes for move in MOVES[:done])
-        under_way = min(3, len(MOVES) - done)
+        under_way = min(3, len(MOVES) - done) if self.opens_in_hours is None else 0
         phases = {
             CopyState.WAITING: len(MOVES) - done - under_way, CopyState.COPYING: under_way, CopyState.DONE: done,
         }  # fmt: skip
-        rate = 61 * 1024**2
+        rate, now = 61 * 1024**2, datetime.now(UTC)
+        waits = {} if self.opens_in_hours is None else {"waiting_until": now + timedelta(hours=self.opens_in_hours)}
         return Progress(
-            updated_at=datetime.now(UTC) - timedelta(seconds=self.looked_seconds_ago),
-            state="requested",
+            updated_at=now - timedelta(seconds=self.looked_seconds_ago),
+            state="waiting" if waits else "requested",
+            **waits,
             partitions_done=done,
             partitions_total=len(MOVES),
             bytes_copied=copied,
@@ -128,6 +131,7 @@ CASES: dict[str, LogDirCase] = {
     "unanswered": LogDirCase(LogDirState.UNANSWERED, "failed", choice=None),
     "approved": LogDirCase(LogDirState.APPROVED, choice=APPROVED),
     "copying": LogDirCase(LogDirState.COPYING, choice=APPROVED, done=4),
+    "paused": LogDirCase(LogDirState.PAUSED, choice=APPROVED, done=4, opens_in_hours=9),
     "verified": LogDirCase(LogDirState.VERIFIED, "success", choice=APPROVED, done=len(MOVES), passed=True),
     "failed": LogDirCase(LogDirState.NOT_AS_APPROVED, "failed", choice=APPROVED, done=4, passed=False),
     "ended-before-copies": LogDirCase(LogDirState.ENDED_BEFORE_COPIES, "failed", choice=APPROVED),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 
 from kafka_rebalance.documents.decision import Decision
@@ -36,6 +37,7 @@ class LogDirState(Enum):
     UNANSWERED = "Ended without an answer: nothing was written to the cluster", Tone.CALM, (Action.START_ANEW,)
     APPROVED = "Approved, not started yet", Tone.ATTENTION, (Action.STOP,)
     COPYING = "Approved; the copies were started and are not verified yet", Tone.ATTENTION, (Action.STOP,)
+    PAUSED = "Waits until its window opens; the rate is put back meanwhile", Tone.CALM, (Action.STOP,)
     VERIFIED = "Done and verified", Tone.GOOD, (Action.ROLL_BACK,)
     NOT_AS_APPROVED = (
         "Verification failed: the log dirs are not as approved",
@@ -56,7 +58,13 @@ class LogDirState(Enum):
     @property
     def changes_by_itself(self) -> bool:
         """Whether the page changes without an answer of a person."""
-        return self in (LogDirState.PLANNING, LogDirState.PLANNED, LogDirState.APPROVED, LogDirState.COPYING)
+        return self in (
+            LogDirState.PLANNING,
+            LogDirState.PLANNED,
+            LogDirState.APPROVED,
+            LogDirState.COPYING,
+            LogDirState.PAUSED,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,12 @@ class LogDirRun:
     has_open_request: bool = False
 
     @property
+    def waits_until(self) -> datetime | None:
+        """When the window opens for which the next copies wait; None if they do not wait."""
+        waits = self.progress is not None and self.progress.state == "waiting"
+        return self.progress.waiting_until if self.progress is not None and waits else None
+
+    @property
     def state(self) -> LogDirState:
         """The first state of the list that fits."""
         decision, verification, is_active = self.decision, self.verification, self.is_active
@@ -81,6 +95,7 @@ class LogDirRun:
             (verification is not None and not is_active, LogDirState.NOT_AS_APPROVED),
             (decision is not None and decision.choice is None, LogDirState.UNANSWERED),
             (decision is not None and not decision.is_approval, LogDirState.REJECTED),
+            (decision is not None and is_active and self.waits_until is not None, LogDirState.PAUSED),
             (
                 decision is not None and self.progress is not None,
                 LogDirState.COPYING if is_active else LogDirState.BROKEN_OFF,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kafka_rebalance.documents.requests.log_dir_plan import DirForecast, PlannedLogDirs
-from kafka_rebalance.execution.log_dirs.copies_in_window import seconds_at_most, window_of
-from kafka_rebalance.execution.window_fit import fit
 from kafka_rebalance.report.log_dirs.log_dir_figures import asked_words, fullest_first, largest_first, peak_share
+from kafka_rebalance.report.log_dirs.windows_words import windows_words
 from kafka_rebalance.report.requests.markdown import asked_by, code, on_cluster, table
-from kafka_rebalance.report.units import about, format_bytes, format_count, format_rate, format_share, format_time
+from kafka_rebalance.report.units import about, format_bytes, format_count, format_rate, format_share
 
 _LARGEST, _DIRS = 5, 24
 
@@ -43,7 +40,7 @@ def approval_body(written: PlannedLogDirs) -> str:
         (one.broker, code(one.path, 120), format_bytes(one.before_bytes), format_bytes(one.after_bytes), _peak(one))
         for one in fullest_first(written.dirs)[:_DIRS]
     ]
-    dirs += [("…", f"{len(written.dirs) - _DIRS} more, in log_dirs.json", "", "", "")] if written.dirs[_DIRS:] else []
+    dirs += [("…", f"{len(written.dirs) - _DIRS} more, on the run's tab", "", "", "")] if written.dirs[_DIRS:] else []
     asked = asked_words(written, lambda name: code(name, 120))
     parts = [
         f"**{asked}** {on_cluster(written.connection_id, plan.cluster_id)}",
@@ -52,45 +49,16 @@ def approval_body(written: PlannedLogDirs) -> str:
         table(("#Broker", "Log dir", "#Replicas now", "#After", "#Disk at the peak"), dirs),
         "At the peak each copy counts, and nothing that leaves: Kafka deletes a replica only after its copy has taken "
         "its place. Each log dir counts as a disk of its own.",
-        f"The {len(moves)} largest moves:" if len(plan.moves) > len(moves) else "The moves:",
+        f"The {len(moves)} largest moves; the run's tab Rebalance has more:"
+        if len(plan.moves) > len(moves)
+        else "The moves:",
         table(("Replica", "#Broker", "From", "To", "#Size"), moves),
-        *_windows(written),
+        *([windows] if (windows := windows_words(written)) else []),
         f"To stop the run, mark its task `move` as failed: copies under way are then cancelled. To go back, start "
         f"kafka_log_dirs with job way_back and of_run {code(written.run_id, 120)}.",
         f"**Digest** {code(written.digest, 80)}",
     ]
     return "\n\n".join(parts)
-
-
-def _windows(written: PlannedLogDirs) -> Iterator[str]:
-    """Which windows of the policy the copies take, if it has any."""
-    plan, now = written.plan, written.observed_at
-    if not plan.windows:
-        if written.policy_windows:
-            yield f"The copies begin at once after the approval, outside the policy's windows ({_named(written)})."
-        return
-    window = window_of(plan)
-    opens, closes = window.waits_until(now), window.closes_at(now)
-    state = f"It opens at {format_time(opens)}" if opens is not None else f"It is open until {format_time(closes)}"
-    # A broker's copies share its rate, so they take as long as one after the other.
-    busiest = max(plan.brokers, key=lambda broker: sum(move.size_bytes for move in plan.moves if move.broker == broker))
-    rate = plan.throttle_bytes_per_second
-    seconds = [seconds_at_most(move.size_bytes, rate) for move in plan.moves if move.broker == busiest]
-    found = fit(window, seconds, now)
-    fate = (
-        f"All copies may take {format_count(len(found.used), 'opening', 'openings')}, and end by "
-        f"{format_time(found.ends_at)} even at the slow estimate"
-        if found.ends_at is not None
-        else f"No opening has room for the copy after the first {found.placed}"
-    )
-    yield (
-        f"Copies begin and end in the policy's windows ({_named(written)}). {state}. {fate}. Between two openings the "
-        "run keeps the cluster's lock and no rate. The approval must last until the next one opens."
-    )
-
-
-def _named(written: PlannedLogDirs) -> str:
-    return "; ".join(written.policy_windows)
 
 
 def _amounts(written: PlannedLogDirs) -> str:

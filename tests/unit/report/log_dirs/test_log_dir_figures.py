@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from kafka_rebalance.documents.decision import Decision
 from kafka_rebalance.documents.reassignment.progress import Progress
 from kafka_rebalance.documents.requests.log_dir_plan import DirForecast, LogDirMove, LogDirPlan
 from kafka_rebalance.execution.log_dirs.copy_states import CopyState
 from kafka_rebalance.report.first_screen.key_figures import KeyFigure
 from kafka_rebalance.report.log_dirs.log_dir_figures import COPY_STATES, buttons, caveats, log_dir_figures, silence
-from kafka_rebalance.report.log_dirs.log_dir_run import LogDirRun
+from kafka_rebalance.report.log_dirs.log_dir_run import LogDirRun, LogDirState
 from kafka_rebalance.report.run_state import Action, Tone
 from support.documents.log_dir_sample import WRITTEN as SAMPLE
 
@@ -99,6 +100,16 @@ def test_copies_are_unfollowed_only_while_the_run_goes_on_and_something_is_left(
     assert silence(LogDirRun(WRITTEN, progress=seen), seen.updated_at) == ""
     assert silence(LogDirRun(WRITTEN, progress=seen, is_active=False), late) == ""
     assert silence(LogDirRun(WRITTEN, progress=replace(seen, partitions_done=2)), late) == ""
+
+
+def test_a_run_that_waits_for_its_window_is_paused_until_it_opens_or_ends() -> None:
+    opens = datetime(2026, 1, 2, tzinfo=UTC)
+    waits = Progress(updated_at=opens, state="waiting", waiting_until=opens)
+    approved = Decision(choice="balance", digest=PLAN.digest)
+    run = LogDirRun(WRITTEN, approved, waits)
+    assert (run.state, run.waits_until) == (LogDirState.PAUSED, opens)
+    assert replace(run, progress=replace(waits, state="requested")).state is LogDirState.COPYING
+    assert replace(run, is_active=False).state is LogDirState.BROKEN_OFF
 
 
 def test_a_button_needs_a_page_that_it_leads_to() -> None:
