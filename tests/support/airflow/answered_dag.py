@@ -24,15 +24,15 @@ def read_dag(dag_id: str) -> DAG:
 
 
 def defaults_of(params: Mapping[str, Param]) -> dict[str, Any]:
+    """Of a form, before the first run: `dag.test()` leaves a run's params in the Dag."""
     return {name: param.value for name, param in params.items()}
 
 
-def runs_of(dag: DAG, connection_id: str, params: Mapping[str, Param], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Starts a run with some of these params, and gives the state of each task, and of the run under the key `run`.
+def runs_of(dag: DAG, connection_id: str, defaults: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Starts a run with `defaults` and some other params. Gives the state of each task, and of the run by the key `run`.
 
     uma answers with the first option that begins with `choice`.
     """
-    defaults = defaults_of(params)  # `dag.test()` leaves a run's params in the Dag
 
     def start(choice: str = "", **given: Any) -> dict[str, str]:
         def answer(operator: HITLOperator, context: Any) -> Any:

@@ -114,7 +114,7 @@ def test_moves_whose_throttle_is_not_in_force(world: ModelWorld, monkeypatch: py
     assert take(world, "hold")[0] == "ok"
     monkeypatch.setattr(request_batch, "check_throttle_in_force", lambda *_: None)
     monkeypatch.setattr(
-        request_batch, "set_for_batch", lambda kept, plan, owner, partitions: kept.cluster.lock.raise_held(owner)
+        request_batch, "set_for_batch", lambda kept, folder, owner, *_: kept.cluster.lock.raise_held(owner)
     )
     world.controller.change_config("topics/orders", [(FOLLOWER_REPLICAS, DELETE, None)])
     with pytest.raises(AssertionError, match="are not throttled"):

@@ -14,10 +14,11 @@ from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.steps.log_dirs import move_replicas
 from kafka_rebalance.workflow.params.log_dirs_form import LOG_DIRS_PARAMS
-from support.airflow.answered_dag import Run, read_dag, runs_of
+from support.airflow.answered_dag import Run, defaults_of, read_dag, runs_of
 from support.runs.rebalance_run import set_up_airflow
 
 CONNECTION = "kafka_log_dirs_dag"
+DEFAULTS = defaults_of(LOG_DIRS_PARAMS)
 # `dag.test()` runs have no known requester, so four eyes cannot be shown; other tests do that.
 POLICY = "approvers: [uma]\nrequester_may_approve: true\nmax_bytes_share: 1.0\n"
 TASKS = ("plan", "approve", "hold_rate", "move", "release_rate", "verify")
@@ -41,7 +42,7 @@ def cluster() -> Iterator[LocalCluster]:
 def run(cluster: LocalCluster, log_dirs_dag: DAG, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     set_up_airflow(monkeypatch, tmp_path, cluster, CONNECTION, POLICY)
 
-    return runs_of(log_dirs_dag, CONNECTION, LOG_DIRS_PARAMS, monkeypatch)
+    return runs_of(log_dirs_dag, CONNECTION, DEFAULTS, monkeypatch)
 
 
 def held(cluster: LocalCluster) -> dict[str, list[int]]:

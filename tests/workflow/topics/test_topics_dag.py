@@ -18,6 +18,7 @@ from support.airflow.answered_dag import Run, defaults_of, read_dag, runs_of
 from support.runs.rebalance_run import set_up_airflow
 
 CONNECTION = "kafka_topics_dag"
+DEFAULTS = defaults_of(TOPICS_PARAMS)
 # `dag.test()` runs have no known requester, so four eyes cannot be shown; other tests do that.
 POLICY = "approvers: [uma]\nrequester_may_approve: true\n"
 BEHIND = ("sample_keys", "forecast", "approve", "write", "verify")
@@ -42,7 +43,7 @@ def run(cluster: LocalCluster, topics_dag: DAG, tmp_path: Path, monkeypatch: pyt
         raise AirflowException("simulated: Spark is not there")
 
     monkeypatch.setattr(SparkSubmitOperator, "execute", fail)
-    return runs_of(topics_dag, CONNECTION, TOPICS_PARAMS, monkeypatch)
+    return runs_of(topics_dag, CONNECTION, DEFAULTS, monkeypatch)
 
 
 def test_looking_ends_after_the_request(run: Run) -> None:
@@ -70,7 +71,7 @@ def test_a_bad_request_fails_the_run_before_anything_else(run: Run) -> None:
 
 
 def test_the_forms_defaults_ask_for_a_list_and_nothing_else() -> None:
-    asked = TopicRequest.from_params(defaults_of(TOPICS_PARAMS))
+    asked = TopicRequest.from_params(DEFAULTS)
     assert asked == TopicRequest("list", sample_rows=200_000)
 
 
