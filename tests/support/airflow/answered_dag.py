@@ -29,7 +29,7 @@ def defaults_of(params: Mapping[str, Param]) -> dict[str, Any]:
 
 
 def runs_of(dag: DAG, connection_id: str, defaults: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Starts a run with `defaults` and some other params. Gives the state of each task, and of the run by the key `run`.
+    """Starts a run with `defaults` and some other params. Gives the state of each task, and of the run as `run`.
 
     uma answers with the first option that begins with `choice`.
     """
