@@ -24,7 +24,7 @@ from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
-from support.kafka.on_versions import WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.kafka.permissions import (
     AS_READER,
     CLUSTER,
@@ -92,7 +92,7 @@ def copy_within(cluster: OpenCluster) -> None:
         alter_log_dirs(wire, 1, {ORDERS: path}, held={ORDERS}, log_dirs={path})
 
 
-@pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
+@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
 def kraft(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(request.param, brokers=3, racks=0, kraft=True, broker_config=WITH_A_READER) as running:
         running.create_topic("orders", {0: (1, 2)})

@@ -17,7 +17,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.tables.history_table import EXISTING_SCHEMA, SAMPLES_SCHEMA
 from kafka_rebalance.planning.tables.sample_aggregates import aggregated
 from kafka_rebalance.steps.run import cluster_snapshot
-from support.kafka.on_versions import BOTH_KINDS, WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import BOTH_KINDS, NEWEST_WITHOUT_ZOOKEEPER
 from support.waiting import wait
 
 FIRST_NIGHT = datetime(2026, 5, 1, 2, 15, tzinfo=UTC)
@@ -29,7 +29,7 @@ def _no_storm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_snapshot, "STORM_PAUSE_SECONDS", 0)
 
 
-@pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
+@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
 def kraft(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(version=request.param, brokers=2, racks=0, one_jvm=True, kraft=True) as running:
         yield running

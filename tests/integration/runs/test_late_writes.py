@@ -17,7 +17,7 @@ from kafka_rebalance.admin import wire
 from kafka_rebalance.cluster import with_admin_api
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.cluster_writes import Kind
-from support.kafka.on_versions import WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import InProcessRun
@@ -29,7 +29,7 @@ class Killed(BaseException):
     """kill -9: nothing more of this process happens."""
 
 
-@pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
+@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(request.param, brokers=3, racks=0, kraft=True) as running:
         yield running

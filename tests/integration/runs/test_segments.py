@@ -14,7 +14,6 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from kafka_rebalance.steps.clusters import VERDICT
 from kafka_rebalance.steps.nightly import check_cluster
 from kafka_rebalance.steps.rebalance.ask_for_approval import CandidateApproval
@@ -22,6 +21,7 @@ from kafka_rebalance.steps.run_folder import open_run_folder
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
+from support.kafka.on_versions import OLDEST_AND_NEWEST
 from support.runs.rebalance_run import CONNECTION, InProcessRun
 from support.waiting import wait
 
@@ -32,7 +32,7 @@ SMALL = {"segment.bytes": "100000"}
 WATCHED = ("/admin", "/brokers/topics", "/config", "/kafka_rebalance")
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=OLDEST_AND_NEWEST)
 def differing(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Brokers 1 and 2 roll after 24 hours, broker 3 after 2, by static settings. No racks."""
     with LocalCluster(request.param, brokers=2, racks=0, broker_config={"log.roll.hours": 24}) as cluster:
@@ -247,7 +247,7 @@ def test_values_written_by_hand_and_throttles_left_are_found_by_the_nightly_chec
     assert told["throttle_left", 1]["source"] == "/config/brokers/1"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", OLDEST_AND_NEWEST)
 def test_the_copy_that_the_audit_stops_would_never_end(version: str) -> None:
     """facts f, live: chunks above segment.bytes are refused by the new replica, again and again."""
     with LocalCluster(version, brokers=2, racks=0) as cluster:

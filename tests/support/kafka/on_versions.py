@@ -20,5 +20,14 @@ def _on(*versions: str) -> pytest.MarkDecorator:
 NEWEST, MIDDLE, OLDEST = map(_on, VERSIONS)
 BOTH_KINDS = _on(VERSIONS[0], VERSIONS[-1])
 
+# Two others show what differs; `make test-long` takes the version in between as well.
+OLDEST_AND_NEWEST = [VERSIONS[0], pytest.param(VERSIONS[1], marks=pytest.mark.long), VERSIONS[2]]
+
 # The `kraft` in a test's name keeps it out of the group of its version with ZooKeeper: it has a cluster of its own.
 WITHOUT_ZOOKEEPER = [pytest.param(version, id=f"{version}-kraft") for version in KRAFT_VERSIONS]
+# What our own code does by answers that both versions give alike shows on the newest. `make test-long` takes both.
+NEWEST_WITHOUT_ZOOKEEPER = [
+    pytest.param(version, id=f"{version}-kraft", marks=() if version == KRAFT_VERSIONS[0] else pytest.mark.long)
+    for version in KRAFT_VERSIONS
+]
+ON_BOTH_WITHOUT_ZOOKEEPER = pytest.mark.parametrize("cluster", WITHOUT_ZOOKEEPER, indirect=True, scope="module")

@@ -16,7 +16,7 @@ from kafka_rebalance.steps.janitor import look_after_cluster
 from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from support.kafka.on_versions import WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER, ON_BOTH_WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster
 from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow, tend
@@ -27,7 +27,7 @@ MEGABYTE = 1_000_000
 FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
 
 
-@pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
+@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Five brokers; the quorum has a node of its own, so that brokers can stop."""
     with LocalCluster(request.param, brokers=5, racks=0, kraft=True, controllers=1) as running:
@@ -75,6 +75,7 @@ def given(topic: str, lists: Mapping[int, tuple[int, ...]]) -> dict[str, Any]:
     return {"plan": json.dumps({"version": 1, "partitions": entries}), "candidates": []}
 
 
+@ON_BOTH_WITHOUT_ZOOKEEPER
 def test_a_throttled_move_ends_as_approved(run: InProcessRun, topic: Callable[..., str], kafka: ApiCluster) -> None:
     name = topic({0: (1, 2), 1: (1, 3)}, 2 * MEGABYTE)
     after = {0: (4, 2), 1: (1, 5)}
@@ -162,6 +163,7 @@ def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
     assert run.finish()["passed"] is True
 
 
+@ON_BOTH_WITHOUT_ZOOKEEPER
 def test_a_move_that_is_cancelled_in_mid_copy_goes_back_and_a_move_that_ended_is_rolled_back(
     cluster: LocalCluster,
     topic: Callable[..., str],

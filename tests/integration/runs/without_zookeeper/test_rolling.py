@@ -15,7 +15,7 @@ from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.steps.reassignment.batch_seen import BatchState
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from support.kafka.on_versions import WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster
 from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow
@@ -27,7 +27,7 @@ FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
 AFTER = {0: (1, 3), 1: (1, 3), 2: (1, 3), 3: (1, 3)}
 
 
-@pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
+@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(request.param, brokers=3, racks=0, kraft=True) as running:
         yield running
