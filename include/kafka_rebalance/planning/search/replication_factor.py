@@ -35,10 +35,13 @@ def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, b
 
     It drops replicas in this order: on brokers that leave; those whose loss keeps the list best spread; those out of
     sync; followers before the leader; those whose loss helps balance most.
+
+    A replica that leaves costs nothing, but one that may not change its rack cannot mend the spread afterwards. There
+    the spread comes first.
     """
     replicas = placement.replicas.copy()
     loads = placement.loads.copy()
-    surplus = replication(replicas) - wanted
+    surplus, confined = replication(replicas) - wanted, placement.rule.confined
     rows = np.flatnonzero(surplus > 0)
     for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
         weight = placement.weights[row]
@@ -55,7 +58,10 @@ def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, b
             lags = ~in_sync[row, columns]
             counts = np.full(len(columns), (replicas[row] >= 0).sum() - 1)
             spread = placement.rule.spread(without, counts)
-            order = np.lexsort((columns, relief, columns == 0, ~lags, -spread, ~leaving[holders]))
+            first, second = ~leaving[holders], -spread
+            if confined is not None and confined[row]:
+                first, second = second, first
+            order = np.lexsort((columns, relief, columns == 0, ~lags, second, first))
             column = int(columns[order[0]])
             loads[replicas[row, column]] -= weight
             replicas[row, column] = -1

@@ -63,6 +63,20 @@ def test_replicas_that_a_higher_factor_adds_go_to_any_rack() -> None:
     assert all({RACKS[broker] for broker in replicas} == {"a", "b", "c"} for replicas in after)
 
 
+@pytest.mark.parametrize("pinned", [[], ["orders"]])
+def test_a_lower_factor_leaves_replicas_in_as_many_racks_though_another_is_on_a_broker_that_leaves(
+    pinned: list[str],
+) -> None:
+    brokers = [{"broker": 1, "rack": "a", "state": "drain"}, *broker_rows([2, 4, 5], RACKS)]
+    partitions = partition_rows([[1, 2, 5]] * 4)
+    plan = plan_of(
+        brokers, partitions, "light", job="replication_factor", replication_factor=2, rack_pinned_topics=pinned
+    )
+    after = lists_after(plan, partitions).values()
+    assert all({RACKS[broker] for broker in replicas} == {"a", "b"} for replicas in after)
+    assert all(1 not in replicas for replicas in after)
+
+
 def test_a_replica_of_a_broker_whose_rack_nobody_knows_any_more_goes_to_a_rack_that_is_free() -> None:
     brokers = [*broker_rows([2, 3, 4], RACKS), {"broker": 1, "rack": None, "state": "drain"}]
     partitions = partition_rows([[1, 2, 3], [2, 1, 3]])
