@@ -23,6 +23,7 @@ from kafka_rebalance.planning.search.rebuild import nearness, take_back
 
 _VARIABLES = 50_000  # at most; the relaxation of a program of this size takes about two seconds
 _FREE = 1_800  # variables of one step
+_SMALL, _MOST = 3_600, 0.87  # of a program with so few variables, a step frees this share: what stays fixed costs bytes
 _NODES = 5  # of one step, at least; most of what it finds is found before the second
 _WORK = 20_000_000  # nodes times the square of the variables: a smaller step may search longer
 _STEPS = 10
@@ -92,13 +93,14 @@ def _searched(
     prices = prices[:size].reshape(shape)
     topic = frame.problem.topic[program.partitions]
     by_rack = np.lexsort((program.brokers, frame.rule.domain[program.brokers]))
+    at_once = max(_FREE, int(_MOST * size)) if size <= _SMALL else _FREE
     narrow = _narrow_steps(_differs(near, first[:size].reshape(shape), program.has), by_rack)
     for step in range(_STEPS):
         if whole.cost @ best <= _CLOSE * relaxed.cost or idle >= _IDLE:
             break
         now = best[:size].reshape(shape)
         brokers = narrow[step] if step < len(narrow) else _brokers_of(step - len(narrow), by_rack)
-        rows = _rows_of(now, near, prices, upper, program.has, brokers, _FREE >> idle, rng)
+        rows = _rows_of(now, near, prices, upper, program.has, brokers, at_once >> idle, rng)
         free = np.zeros(shape, dtype=bool)
         free[np.ix_(rows, brokers)] = True
         crowds = np.isin(program.crowd_topic, topic[rows]) & np.isin(program.crowd_broker, brokers)
