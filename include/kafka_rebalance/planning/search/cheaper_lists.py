@@ -3,22 +3,33 @@
 Large neighbourhood search (Shaw, 1998), guided by the linear relaxation of candidate `optimal`'s program. Each step
 frees the partitions in which the lists and the relaxation differ, and those that cost least to move by its prices. All
 others stay. The step solves this small program to its end, or for a few nodes, and keeps lists that cost less.
+
+On a larger cluster with a replica of each partition in each rack, racks exchange nothing. So each rack is searched by
+itself, if the plan is well above the linear program's bound. The relaxation of the rack's largest replicas is rounded
+and polished. One step then frees all in which it and the lists differ (relaxation induced neighbourhood search: Danna,
+Rothberg and Le Pape, 2005).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
+from kafka_rebalance.planning.bounds.lp_bound import relaxed_bound
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
-from kafka_rebalance.planning.problem.loads import replica_loads
+from kafka_rebalance.planning.problem.loads import DISK, replica_loads
+from kafka_rebalance.planning.rules.crowding import Crowding
+from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.search.excused_brokers import Outside, settle
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, placement_of
+from kafka_rebalance.planning.search.greedy import Effort
 from kafka_rebalance.planning.search.optimal import EFFORT, ListProgram, is_covered
 from kafka_rebalance.planning.search.placement import Placement, spent
+from kafka_rebalance.planning.search.polish import polish
 from kafka_rebalance.planning.search.rebuild import nearness, take_back
 
 _VARIABLES = 50_000  # at most; the relaxation of a program of this size takes about two seconds
@@ -37,11 +48,19 @@ _NOISE = (0.5, 2.0)  # factors of the prices, so that steps differ
 _WHOLE = 1e-6  # closer to a whole number than this is whole
 _RELAXED: solver.Options = {"simplex_iteration_limit": 100_000}
 _BREACH = 1e-9
+# Of a larger cluster, rack by rack:
+_MOST = 5_000_000  # partitions times brokers; beyond it, the largest replicas are too few to matter
+_OF_A_RACK = 35_000  # variables of one rack's program, which takes about a second
+_NEAR = 1.02  # times the bound; of a plan that is nearer, no rack is searched
+_CHEAPEST = 400  # variables that the step frees beside those where lists and relaxation differ
+_DRAWS, _DRAWN = 4_000, 3  # roundings of the relaxation: giant replicas decide, and most roundings are dear to mend
+_POLISH = Effort()
+_INSIDE = 3e-5  # of a mean broker's load: where the polish aims, because it ends up to 1e-5 outside its bands
 
 
 def can_be_cheaper(problem: Problem, found: FoundLists) -> bool:
     """Whether a search applies: the program covers the job, the cluster is small enough, and no limit was reached."""
-    return found.goal.balances and not found.budget.reached and is_covered(problem, _VARIABLES)
+    return found.goal.balances and not found.budget.reached and is_covered(problem, _MOST)
 
 
 def cheaper_lists(frame: Frame, lists: Ints, seed: Sequence[int]) -> Ints | None:
@@ -52,16 +71,12 @@ def cheaper_lists(frame: Frame, lists: Ints, seed: Sequence[int]) -> Ints | None
     """
     asked = band(frame.targets, frame.goal.tolerance)
     loads = replica_loads(lists, frame.weights, len(frame.targets))
-    program = ListProgram(frame)
-    program.crowd_no_more_than(lists)
-    whole = program.program(Bands(np.minimum(asked.low, loads), np.maximum(asked.high, loads)))
-    first = program.values(lists)
-    if whole.breach(first) > _BREACH:
-        return None  # a replica that found no better place breaks a rule
-    best = _searched(frame, program, whole, first, np.random.default_rng([*seed, 2_000]))
-    if best is first:
+    met = Bands(np.minimum(asked.low, loads), np.maximum(asked.high, loads))
+    small = is_covered(frame.problem, _VARIABLES)
+    found = _in_the_cluster(frame, lists, met, seed) if small else _in_each_rack(frame, lists, met, seed)
+    if found is lists:
         return None
-    old, new = (_placement(frame, those) for those in (lists, program.lists(best[: program.has.size] > 0.5)))
+    old, new = _placement(frame, lists), _placement(frame, found)
     take_back(new, asked)
     ends = [new]
     if nearness(new, asked)[0]:
@@ -72,11 +87,151 @@ def cheaper_lists(frame: Frame, lists: Ints, seed: Sequence[int]) -> Ints | None
     return next((end.replicas for end in ends if _is_better(frame, end, old, asked)), None)
 
 
+def _in_the_cluster(frame: Frame, lists: Ints, met: Bands, seed: Sequence[int]) -> Ints:
+    """The cheapest lists within the bands that steps over the whole cluster find; `lists` itself if there are none."""
+    program = ListProgram(frame)
+    program.crowd_no_more_than(lists)
+    whole = program.program(met)
+    first = program.values(lists)
+    if whole.breach(first) > _BREACH:
+        return lists  # a replica that found no better place breaks a rule
+    best = _searched(frame, program, whole, first, np.random.default_rng([*seed, 2_000]))
+    return lists if best is first else program.lists(best[: program.has.size] > 0.5)
+
+
+def _in_each_rack(frame: Frame, lists: Ints, met: Bands, seed: Sequence[int]) -> Ints:
+    """The same for a larger cluster whose partitions have a replica in each rack: these do not leave their rack."""
+    found = _placement(frame, lists)
+    if not found.tight or _is_near_bound(frame, lists, met):
+        return lists
+    for number, (here, _) in enumerate(found.groups):
+        lists = _in_rack(frame, lists, here, met, (*seed, 2_000, number))
+    return lists
+
+
+def _is_near_bound(frame: Frame, lists: Ints, met: Bands) -> bool:
+    """Whether no lists within the bands copy clearly fewer bytes."""
+    bands = Bands(met.low * frame.scale, met.high * frame.scale)
+    bound = relaxed_bound(frame.problem, bands, ~violations(frame.rule, lists))
+    return bound is not None and spent(frame.problem, lists).bytes <= _NEAR * bound.bytes
+
+
+def _in_rack(frame: Frame, lists: Ints, here: Bools, met: Bands, seed: Sequence[int]) -> Ints:
+    """Cheaper lists within the bands, with other brokers of one rack; `lists` itself if there are none."""
+    rows = _searched_rows(frame, lists, here)
+    if not len(rows):
+        return lists
+    program, whole, now = _rack_program(frame, lists, rows, here, met)
+    relaxed = solver.solve(solver.relaxed(whole), _RELAXED)
+    if relaxed.x is None or not relaxed.optimal or whole.breach(now) > _BREACH:
+        return lists
+    if whole.cost @ now <= _CLOSE * relaxed.cost:
+        return lists
+    near = relaxed.x[: program.has.size].reshape(program.has.shape)
+    old, rng = _placement(frame, lists), np.random.default_rng(seed)
+    polished = [_polished(frame, those, here, met, rng) for those in _roundings(frame, program, near, met, rng)]
+    polished = [one for one in polished if nearness(one, met)[0] == 0 and _keeps_rules(frame, one, old)]
+    best = min([old, *polished], key=lambda one: one.budget.bytes)
+    prices = _reduced(whole, relaxed.prices)[: near.size]
+    program, whole, now = _rack_program(frame, best.replicas, rows, here, met)
+    free = np.ones(len(now), dtype=bool)  # and all columns of crowded replicas
+    free[: near.size] = (now[: near.size] > 0.5) | (near.ravel() > _WHOLE)
+    fixed = np.flatnonzero(~free & (whole.upper > 0.5))
+    free[fixed[np.argsort(prices[fixed], kind="stable")[:_CHEAPEST]]] = True
+    after = _step(program, whole, now, free, 1)
+    if after is not now:
+        return program.lists(after[: near.size] > 0.5)
+    return lists if best is old else best.replicas
+
+
+def _roundings(
+    frame: Frame, program: ListProgram, near: Floats, met: Bands, rng: np.random.Generator
+) -> Sequence[Ints]:
+    """Lists with each replica on one of the brokers that the relaxation splits it over.
+
+    First each is where most of it is. Then the cheapest of many draws, by what they copy and at least copy to mend.
+    """
+    plain, brokers = near.argmax(axis=1), program.brokers
+
+    def lists_of(chosen: Ints) -> Ints:
+        return program.lists((np.arange(len(brokers)) == chosen[:, None]).ravel())
+
+    split = np.flatnonzero(near.max(axis=1) < 1 - _WHOLE)
+    weights, shares = frame.weights[program.partitions[split]], near[split].cumsum(axis=1)
+    drawn = np.zeros((_DRAWS, len(split)), dtype=np.int64)
+    for column, ends in enumerate(shares):
+        drawn[:, column] = np.searchsorted(ends, rng.random(_DRAWS) * ends[-1], side="right")
+    start = replica_loads(lists_of(plain), frame.weights, len(frame.targets))[brokers]
+    np.subtract.at(start, plain[split], weights)
+    loads = np.repeat(start[None], _DRAWS, axis=0)
+    np.add.at(loads, (np.arange(_DRAWS)[:, None], drawn), weights)
+    above, below = np.maximum(0.0, loads - met.high[brokers]), np.maximum(0.0, met.low[brokers] - loads)
+    mended = np.maximum(above.sum(axis=1), below.sum(axis=1))[:, DISK:].sum(axis=1)
+    copied = np.where(program.has[split, drawn], 0.0, weights[:, DISK]).sum(axis=1)
+    best = np.argsort(copied + mended, kind="stable")[:_DRAWN]
+    return [lists_of(plain), *(lists_of(_with(plain, split, one)) for one in drawn[best])]
+
+
+def _with(values: Ints, rows: Ints, others: Ints) -> Ints:
+    values = values.copy()
+    values[rows] = others
+    return values
+
+
+def _searched_rows(frame: Frame, lists: Ints, here: Bools) -> Ints:
+    """Partitions whose replica in the rack moves, and then the largest, as many as one program takes."""
+    problem = frame.problem
+    before, now = _held(problem.replicas, here), _held(lists, here)
+    rows = np.flatnonzero(problem.relocatable & (before == now).all(axis=1) & (now.sum(axis=1) == 1))
+    moves = ((lists != problem.replicas) & now)[rows].any(axis=1)
+    count = _OF_A_RACK // int((problem.evened & here).sum())
+    return np.sort(rows[np.lexsort((-problem.size_bytes[rows], ~moves))[:count]])
+
+
+def _rack_program(
+    frame: Frame, lists: Ints, rows: Ints, here: Bools, met: Bands
+) -> tuple[ListProgram, solver.Program, Floats]:
+    """The program over the replicas of these partitions in one rack, and its values for the lists.
+
+    All other replicas stay where the lists have them.
+    """
+    problem = frame.problem
+    start, movable = lists.copy(), np.zeros(len(lists), dtype=bool)
+    start[rows] = np.where(_held(lists[rows], here), problem.replicas[rows], lists[rows])
+    movable[rows] = True
+    part = replace(problem, replicas=start, movable=movable, closed=problem.closed | ~here)
+    program = ListProgram(replace(frame, problem=part, emptied=frame.emptied & here))
+    program.crowd_no_more_than(lists, problem.replicas)
+    return program, program.program(met), program.values(lists)
+
+
+def _held(lists: Ints, here: Bools) -> Bools:
+    """[row, column] Whether one of these brokers has the replica."""
+    held: Bools = (lists >= 0) & here[np.maximum(lists, 0)]
+    return held
+
+
+def _polished(frame: Frame, lists: Ints, here: Bools, met: Bands, rng: np.random.Generator) -> Placement:
+    """The lists, whose brokers in the rack are back within the bands as far as the polish can bring them there."""
+    inside = _INSIDE * here[:, None] * np.minimum(1.0, met.high)
+    placement, bands = _placement(frame, lists), Bands(met.low + inside, met.high - inside)
+    polish(placement, bands, frame.problem.evened, _POLISH, rng)
+    take_back(placement, bands)
+    return _placement(frame, np.where(_held(lists, here), placement.replicas, lists))
+
+
 def _is_better(frame: Frame, new: Placement, old: Placement, asked: Bands) -> bool:
     """Whether the lists copy clearly fewer bytes, end as near, and leave no more brokers that a move would help."""
     better = nearness(new, asked)[0] <= nearness(old, asked)[0] and new.budget.bytes <= _WORTH * old.budget.bytes
-    better &= not new.budget.exceeded() and (old.too_full or not new.too_full)
-    return better and _helped(frame, new, asked) <= _helped(frame, old, asked)
+    return better and _keeps_rules(frame, new, old) and _helped(frame, new, asked) <= _helped(frame, old, asked)
+
+
+def _keeps_rules(frame: Frame, new: Placement, old: Placement) -> bool:
+    """Whether limits and disks hold, and topics crowd brokers no more in total than before, or in the old lists."""
+    problem = frame.problem
+    before = Crowding(problem.replicas, problem.topic, frame.topic_shares, frame.left_by_racks)
+    keeps = new.crowding.replicas <= max(before.replicas, old.crowding.replicas)
+    return keeps and not new.budget.exceeded() and (old.too_full or not new.too_full)
 
 
 def _searched(
@@ -89,8 +244,7 @@ def _searched(
     best: Floats = first
     shape, size, idle = program.has.shape, program.has.size, 0
     near, upper = relaxed.x[:size].reshape(shape), whole.upper[:size].reshape(shape)
-    prices = whole.cost - np.bincount(whole.columns, whole.values * relaxed.prices[whole.rows])
-    prices = prices[:size].reshape(shape)
+    prices = _reduced(whole, relaxed.prices)[:size].reshape(shape)
     topic = frame.problem.topic[program.partitions]
     by_rack = np.lexsort((program.brokers, frame.rule.domain[program.brokers]))
     at_once = max(_FREE, int(_MOST * size)) if size <= _SMALL else _FREE
@@ -106,15 +260,29 @@ def _searched(
         crowds = np.isin(program.crowd_topic, topic[rows]) & np.isin(program.crowd_broker, brokers)
         unfixed = np.concatenate([free.ravel(), crowds])
         nodes = max(_NODES, _WORK // int(free.sum()) ** 2)
-        found = solver.solve(whole.part(unfixed, best), {**EFFORT, "mip_max_nodes": nodes}, best[unfixed])
+        after = _step(program, whole, best, unfixed, nodes)
         idle += _IDLE if free.all() else step >= len(narrow)  # another step that frees all would find the same
-        if found.x is not None:
-            after = best.copy()
-            after[unfixed] = np.round(found.x)
-            after = program.with_crowds(after)
-            if whole.cost @ after < whole.cost @ best - _BREACH and whole.breach(after) <= _BREACH:
-                best, idle = after, 0
+        if after is not best:
+            best, idle = after, 0
     return best
+
+
+def _reduced(program: solver.Program, prices: Floats) -> Floats:
+    """[column] The reduced costs, by the prices of the rows."""
+    prices = program.values * prices[program.rows]
+    return program.cost - np.bincount(program.columns, prices, minlength=len(program.cost))
+
+
+def _step(program: ListProgram, whole: solver.Program, best: Floats, unfixed: Bools, nodes: int) -> Floats:
+    """The values with these columns solved anew; `best` itself if that costs no less."""
+    found = solver.solve(whole.part(unfixed, best), {**EFFORT, "mip_max_nodes": nodes}, best[unfixed])
+    if found.x is None:
+        return best
+    after = best.copy()
+    after[unfixed] = np.round(found.x)
+    after = program.with_crowds(after)
+    cheaper = whole.cost @ after < whole.cost @ best - _BREACH and whole.breach(after) <= _BREACH
+    return after if cheaper else best
 
 
 def _differs(near: Floats, now: Floats, has: Bools) -> Bools:

@@ -258,15 +258,15 @@ class ListProgram:
         beyond = np.bincount(self._crowd_rows, held[self._crowd_of], minlength=len(self._crowd_room)) - self._crowd_room
         return np.concatenate([held[: self.has.size], np.maximum(0.0, beyond)])
 
-    def crowd_no_more_than(self, lists: Ints) -> None:
-        """Topics crowd brokers with no more replicas in total than now, or than in these lists.
+    def crowd_no_more_than(self, lists: Ints, first: Ints | None = None) -> None:
+        """Topics crowd brokers with no more replicas in total than in these lists, or `first`; by default now.
 
         A further column for each topic and broker that it may crowd has the replicas beyond an even share and one.
         """
         frame, problem = self._frame, self._frame.problem
         before, found = (
             Crowding(those, problem.topic, frame.topic_shares, frame.left_by_racks)
-            for those in (problem.replicas, lists)
+            for those in (problem.replicas if first is None else first, lists)
         )
         topic = problem.topic[self.partitions]
         now = self.values(lists).reshape(self.has.shape)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.clusters import SIZES, make_cluster
+from bench.clusters import SIZES, Size, make_cluster
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import band
@@ -21,6 +21,7 @@ from kafka_rebalance.planning.search.optimal import EFFORT, ListProgram
 from support.plans.plan_verifier import verify
 from support.plans.small_snapshots import Rows, broker_rows, problem_of
 
+_LARGER = Size(brokers=30, racks=3, partitions=2_000, partitions_per_topic=20)  # more than one program covers
 _NODES = 3_000  # of the exact solution; these clusters need fewer
 
 
@@ -125,16 +126,44 @@ def test_a_limit_that_was_reached_keeps_the_searched_lists() -> None:
     assert best is found
 
 
-@pytest.mark.parametrize("name", ["_VARIABLES", "available"])
+@pytest.mark.parametrize("name", ["_MOST", "available"])
 def test_without_solver_or_on_a_large_cluster_the_searched_lists_stay(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name == "available":
         monkeypatch.setattr(solver, "available", lambda: False)
     else:
-        monkeypatch.setattr(cheaper_lists, "_VARIABLES", 539)
+        monkeypatch.setattr(cheaper_lists, name, 539)
     found, best = both(problem_of(*skewed(1), tolerance=0.04))
     assert best is found
+
+
+def test_a_drain_of_a_cluster_too_large_for_one_program_is_cheaper_rack_by_rack() -> None:
+    cluster = make_cluster(_LARGER, "drain", 2)
+    problem = problem_of(cluster.brokers, cluster.partitions, tolerance=0.02)
+    found, best = both(problem)
+    assert best.off <= found.off == 0
+    assert best.budget.bytes <= 0.94 * found.budget.bytes
+    first, searched_lists, cheaper = (
+        crowded(problem, lists) for lists in (problem.replicas, found.replicas, best.replicas)
+    )
+    assert cheaper <= max(first, searched_lists)
+    plan = described(problem, "balanced", best)
+    verify(plan, problem.snapshot_digest, cluster.brokers, cluster.partitions, problem.settings)
+    again = chosen(problem, "balanced", [found])
+    assert isinstance(again, FoundLists)
+    assert (again.replicas == best.replicas).all()
+
+
+def test_the_plan_of_a_larger_cluster_stays_if_it_is_near_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound of this plan is 0.86 of its bytes, so it counts as near only if 1.2 times the bound does."""
+    monkeypatch.setattr(cheaper_lists, "_NEAR", 1.2)
+    cluster = make_cluster(_LARGER, "drain", 2)
+    problem = problem_of(cluster.brokers, cluster.partitions, tolerance=0.02)
+    found = searched(problem, "balanced")
+    assert isinstance(found, FoundLists)
+    frame = frame_of(problem, found.goal, found.wanted)
+    assert cheaper_lists.cheaper_lists(frame, found.unordered, (0, 1, 0)) is None
 
 
 def test_crowding_in_total_is_a_row_of_the_program() -> None:
