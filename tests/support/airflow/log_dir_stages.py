@@ -104,11 +104,9 @@ class LogDirCase:
             CopyState.WAITING: len(MOVES) - done - under_way, CopyState.COPYING: under_way, CopyState.DONE: done,
         }  # fmt: skip
         rate, now = 61 * 1024**2, datetime.now(UTC)
-        waits = {} if self.opens_in_hours is None else {"waiting_until": now + timedelta(hours=self.opens_in_hours)}
-        return Progress(
+        seen = Progress(
             updated_at=now - timedelta(seconds=self.looked_seconds_ago),
-            state="waiting" if waits else "requested",
-            **waits,
+            state="requested",
             partitions_done=done,
             partitions_total=len(MOVES),
             bytes_copied=copied,
@@ -117,6 +115,9 @@ class LogDirCase:
             eta_seconds=(PLAN.size_bytes - copied) / rate,
             phases={str(state): count for state, count in phases.items() if count},
         )
+        if self.opens_in_hours is None:
+            return seen
+        return replace(seen, state="waiting", waiting_until=now + timedelta(hours=self.opens_in_hours))
 
 
 APPROVED = "balance"

@@ -34,7 +34,7 @@ from kafka_rebalance.planning.search.rebuild import nearness, take_back
 
 _VARIABLES = 50_000  # at most; the relaxation of a program of this size takes about two seconds
 _FREE = 1_800  # variables of one step
-_SMALL, _MOST = 3_600, 0.87  # of a program with so few variables, a step frees this share: what stays fixed costs bytes
+_SMALL, _NEARLY_ALL = 3_600, 0.87  # of a program of so few variables, a step frees this share, because what stays costs
 _NODES = 5  # of one step, at least; most of what it finds is found before the second
 _WORK = 20_000_000  # nodes times the square of the variables: a smaller step may search longer
 _STEPS = 10
@@ -247,7 +247,7 @@ def _searched(
     prices = _reduced(whole, relaxed.prices)[:size].reshape(shape)
     topic = frame.problem.topic[program.partitions]
     by_rack = np.lexsort((program.brokers, frame.rule.domain[program.brokers]))
-    at_once = max(_FREE, int(_MOST * size)) if size <= _SMALL else _FREE
+    at_once = max(_FREE, int(_NEARLY_ALL * size)) if size <= _SMALL else _FREE
     narrow = _narrow_steps(_differs(near, first[:size].reshape(shape), program.has), by_rack)
     for step in range(_STEPS):
         if whole.cost @ best <= _CLOSE * relaxed.cost or idle >= _IDLE:
