@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", default=SCENARIOS, choices=SCENARIOS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--partitions", type=int, help="in a batch at most")
+    parser.add_argument("--copies", type=int, default=Settings().copies_per_broker, help="of a broker at once")
     asked = parser.parse_args(arguments)
     print("| cluster | ε | partitions a batch | batches | makespan ÷ bound | no batches below |")
     print("|---|---:|---:|---:|---:|---:|")
@@ -34,9 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             out = Path(scratch) / f"{case.snapshot.name}-{case.tolerance}"
             brokers = SIZES[case.size].brokers
             partitions = Settings(partitions_per_batch=asked.partitions or 0).for_brokers(brokers).partitions_per_batch
-            planned(case, out, partitions_per_batch=partitions)
+            planned(case, out, partitions_per_batch=partitions, copies_per_broker=asked.copies)
             cluster, moves = read_cluster(case.snapshot), read_moves(out, CANDIDATE)
-            least = least_makespan_ratio(cluster, moves, partitions, Settings().copies_per_broker)
+            least = least_makespan_ratio(cluster, moves, partitions, asked.copies)
             print(
                 f"| {case.size} {case.scenario} | {case.tolerance:.0%} | {partitions} | {max(moves.batch)} | "
                 f"{makespan_ratio(cluster, moves):.3f} | {least:.3f} |",
