@@ -28,6 +28,7 @@ from kafka_rebalance.steps.reassignment.batch_seen import BatchState
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
+from support.kafka.on_versions import in_make_test
 from support.runs.log_dir_run import CONNECTION, POLICY, LogDirRun
 from support.runs.set_clock import Clock
 from support.waiting import wait
@@ -42,8 +43,7 @@ SIZES = {0: 12 * MIB, 1: 9 * MIB, 2: 6 * MIB, 3: 3 * MIB, 4: 2 * MIB, 5: MIB}
 
 def runs_on(*versions: str) -> pytest.MarkDecorator:
     """The test runs on each version. `make test` takes these, and `make test-long` the others."""
-    params = [one if one in versions else pytest.param(one, marks=pytest.mark.long) for one in VERSIONS]
-    return pytest.mark.parametrize("cluster", params, indirect=True, scope="module")
+    return pytest.mark.parametrize("cluster", in_make_test(VERSIONS, *versions), indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,17 @@ the request to its verification, stays on all three.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 
 from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS, VERSIONS
+
+
+def in_make_test(all_of_them: Iterable[str], *versions: str) -> list[Any]:
+    """Params of all versions. `make test` takes `versions`, and `make test-long` the others."""
+    return [one if one in versions else pytest.param(one, marks=pytest.mark.long) for one in all_of_them]
 
 
 def _on(*versions: str) -> pytest.MarkDecorator:
@@ -21,7 +29,7 @@ NEWEST, MIDDLE, OLDEST = map(_on, VERSIONS)
 BOTH_KINDS = _on(VERSIONS[0], VERSIONS[-1])
 
 # Two others show what differs; `make test-long` takes the version in between as well.
-OLDEST_AND_NEWEST = [VERSIONS[0], pytest.param(VERSIONS[1], marks=pytest.mark.long), VERSIONS[2]]
+OLDEST_AND_NEWEST = in_make_test(VERSIONS, VERSIONS[0], VERSIONS[-1])
 
 # The `kraft` in a test's name keeps it out of the group of its version with ZooKeeper: it has a cluster of its own.
 WITHOUT_ZOOKEEPER = [pytest.param(version, id=f"{version}-kraft") for version in KRAFT_VERSIONS]

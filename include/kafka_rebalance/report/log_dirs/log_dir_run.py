@@ -82,8 +82,8 @@ class LogDirRun:
     @property
     def waits_until(self) -> datetime | None:
         """When the window opens for which the next copies wait; None if they do not wait."""
-        waits = self.progress is not None and self.progress.state == "waiting"
-        return self.progress.waiting_until if self.progress is not None and waits else None
+        progress = self.progress
+        return progress.waiting_until if progress is not None and progress.state == "waiting" else None
 
     @property
     def state(self) -> LogDirState:
