@@ -199,10 +199,13 @@ def _contains(window: RecurringWindow, local: datetime) -> bool:
 
 
 @given(WINDOWS, NOW)
+@example(read_recurring_window("daily 02:00-02:00 Europe/Berlin"), datetime(2024, 2, 7, 7, tzinfo=UTC))
 def test_what_is_seen_later_is_what_was_seen_before(window: RecurringWindow, now: datetime) -> None:
     found = list(openings([window], now))
     assume(len(found) > 1)  # else it is always open
     first, second, *_ = found
+    # Else it is open but for the hours when clocks change, and ends where the look ends.
+    assume(max(first.seconds, second.seconds) < HORIZON.total_seconds() / 4)
     again = openings([window], first.closes_at)
     assert next(again) == second
     assert next(openings([window], first.opens_at)).closes_at == first.closes_at
