@@ -54,9 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             batches = makespan_ratio(read_cluster(case.snapshot), read_moves(out, CANDIDATE))
             looks = max(1, round(busiest_bytes(plan.moves) / BYTES_PER_SECOND / LOOK_SECONDS))
             settings = Settings(partitions_per_batch=asked.partitions).for_brokers(SIZES[case.size].brokers)
-            limits = Limits(
-                settings.copies_per_broker, settings.partitions_per_batch, settings.leader_changes_per_batch
-            )
+            limits = Limits(settings.copies[0], settings.partitions_per_batch, settings.leader_changes_per_batch)
             run = roll(plan.moves, limits, looks=looks)
             lines.append(
                 f"| {case.size} {case.scenario} | {case.tolerance:.0%} | {len(plan.moves):,} | {looks:,} | "

@@ -12,6 +12,7 @@ from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.settings import (
+    COPIES_PER_BROKER,
     FEWEST_BYTES,
     LEAST_PARTITIONS_PER_BATCH,
     LESS_EVEN_PLANS,
@@ -23,6 +24,7 @@ from kafka_rebalance.model.settings import (
     BrokerPool,
     Settings,
     broker_pools,
+    copies_limit,
     flag,
     globs,
     integer,
@@ -60,7 +62,7 @@ class Policy:
     max_bytes: int = 2 * TIB  # that one run may copy; the smaller limit counts
     leader_changes_per_batch: int = 1000  # at most
     partitions_per_batch: int = 0  # at most; 0: as many as there are brokers, and at least 250
-    copies_per_broker: int = 10  # replicas that one broker sends or receives at once, at most
+    copies_per_broker: int = 0  # replicas that one broker sends or receives at once; 0: 10, up to 20 if that is faster
     partitions_per_topic: int = 1000  # `kafka_topics` creates no larger topic
     replicas_per_broker: int = 4000  # `kafka_topics` adds no replica to a broker with this many
     min_throttle_bytes_per_second: int = 1_000_000  # no one may go below
@@ -118,9 +120,12 @@ class Policy:
 
     @property
     def digest(self) -> str:
-        # A policy that leaves this open keeps the digest that it had while the default was the same for all clusters.
-        most = self.partitions_per_batch or LEAST_PARTITIONS_PER_BATCH
-        return digest_of(self.to_mapping() | {"partitions_per_batch": most})
+        # A policy that leaves these open keeps the digest that it had while these numbers were the defaults.
+        once = {
+            "partitions_per_batch": self.partitions_per_batch or LEAST_PARTITIONS_PER_BATCH,
+            "copies_per_broker": self.copies_per_broker or COPIES_PER_BROKER,
+        }
+        return digest_of(self.to_mapping() | once)
 
     def tighten(self, asked: Settings, *, cluster_bytes: int, brokers: int, internal_topics: bool = False) -> Settings:
         """The settings of a run: of the request and the policy, the tighter value of each.
@@ -151,7 +156,7 @@ class Policy:
             rackless_brokers=self.rackless_brokers,
             even_at_worst_hour=asked.even_at_worst_hour or bool(self.even_at_worst_hour),
             copies_within_racks=asked.copies_within_racks or bool(self.copies_within_racks),
-            copies_per_broker=min(asked.copies_per_broker, self.copies_per_broker),
+            copies_per_broker=self._copies(asked),
             partitions_per_batch=min(asked.partitions_per_batch or most, most),
             leader_changes_per_batch=min(asked.leader_changes_per_batch, self.leader_changes_per_batch),
             prefer=FEWEST_BYTES if FEWEST_BYTES in (asked.prefer, self.prefer) else TOLERANCE,
@@ -171,6 +176,16 @@ class Policy:
     def partitions_limit(self, brokers: int) -> int:
         """The partitions that one batch may have in a cluster of so many brokers."""
         return self.partitions_per_batch or partitions_per_batch(brokers)
+
+    @property
+    def copies_limit(self) -> int:
+        """The replicas that one broker may send or receive at once."""
+        return copies_limit(self.copies_per_broker)
+
+    def _copies(self, asked: Settings) -> int:
+        """`copies_per_broker` of a run; 0 if neither request nor policy gives a number."""
+        usual = asked.copies[0] if self.copies_per_broker else asked.copies_per_broker
+        return min(usual, self.copies_limit)
 
     def bytes_limit(self, cluster_bytes: int) -> int:
         """What one run may copy at most. `cluster_bytes` is what all replicas hold together."""
@@ -231,7 +246,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "max_bytes": integer(1),
     "leader_changes_per_batch": integer(1),
     "partitions_per_batch": integer(0),
-    "copies_per_broker": integer(1),
+    "copies_per_broker": integer(0),
     "partitions_per_topic": integer(1),
     "replicas_per_broker": integer(1),
     "min_throttle_bytes_per_second": integer(1),

@@ -26,6 +26,8 @@ _PAST = (("trials", 1),)  # of earlier versions, which documents still have, wit
 
 _LARGEST_LONG = 2**63 - 1  # Kafka's rates and sizes are Java's longs, and so are the planner's arrays
 
+COPIES_PER_BROKER, MOST_COPIES_PER_BROKER = 10, 20  # at once, if nobody gives a number: usually, and at most
+
 LEAST_PARTITIONS_PER_BATCH = 250  # of the limit if nobody gives one; earlier versions had it for clusters of any size
 
 JOBS = ("balance", "leaders", "elect", "drain", "replace", "replication_factor", "relieve", "repair_racks")
@@ -82,7 +84,7 @@ class Settings:
     prefer: str = TOLERANCE  # recommend the cheapest within `tolerance`; fewest_bytes: the cheapest that does the job
     less_even_plan: str = OFFER  # offer or refuse a given plan that ends less even than the cluster is
     plan: str | None = None  # in kafka-reassign-partitions' JSON; it is scored beside our own candidates
-    copies_per_broker: int = 10  # replicas that one broker sends or receives at once
+    copies_per_broker: int = 0  # replicas that one broker sends or receives at once; 0: 10, up to 20 if that is faster
     partitions_per_batch: int = 0  # at most; 0: as many as there are brokers, and at least 250
     leader_changes_per_batch: int = 1000  # at most
     throttle_bytes_per_second: int | None = None  # of each broker; None in a run: the most that the policy allows
@@ -120,6 +122,11 @@ class Settings:
         return matches(topic, self.topics_in) and not matches(topic, self.topics_out)
 
     @property
+    def copies(self) -> tuple[int, int]:
+        """(the replicas that one broker sends or receives at once; as many at most, where these make a run shorter)"""
+        return self.copies_per_broker or COPIES_PER_BROKER, copies_limit(self.copies_per_broker)
+
+    @property
     def leaving(self) -> frozenset[int]:
         """Brokers that the plan empties."""
         return frozenset(self.drain) | frozenset(self.replace)
@@ -128,6 +135,11 @@ class Settings:
     def receivers_setting(self) -> str | None:
         """The setting that says which brokers alone receive replicas; None if there is none."""
         return "brokers_in" if self.brokers_in else "new_brokers_only" if self.new_brokers_only else None
+
+
+def copies_limit(copies_per_broker: int) -> int:
+    """What a broker may send or receive at once with this setting, also where nobody gives a number."""
+    return copies_per_broker or MOST_COPIES_PER_BROKER
 
 
 def partitions_per_batch(brokers: int) -> int:
@@ -373,7 +385,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "prefer": one_of(PREFERENCES),
     "less_even_plan": one_of(LESS_EVEN_PLANS),
     "plan": _optional(_plan),
-    "copies_per_broker": integer(1),
+    "copies_per_broker": integer(0),
     "partitions_per_batch": integer(0),
     "leader_changes_per_batch": integer(1),
     "throttle_bytes_per_second": _optional(integer(1)),

@@ -102,7 +102,7 @@ def proposals(**changes: Any) -> dict[str, Any]:
                 "makespan_seconds": 0.4 if name == "leaders_only" else 5400.0,
                 "makespan_bound_seconds": None if name == "leaders_only" else 4980.0,
                 "peak_disk_fraction": None if name == "leaders_only" else 0.71,
-                "controller_bytes": 118_000,
+                **{"controller_bytes": 118_000, "copies_at_once": 8},
                 "cross_rack_bytes": sum(move.bytes_to_copy for move in made) // 3,
                 **stakes(),
                 "rack_limits": [

@@ -232,7 +232,7 @@ def _verify_batches(moves: tuple[Move, ...], settings: Settings) -> None:
         ends.update(("out", move.leader) for move in batch for _ in move.added)
         # One partition may need more copies than that; then it shares its brokers with no other.
         alone = max((len(move.added) for move in batch), default=0)
-        assert not ends or max(ends.values()) <= max(settings.copies_per_broker, alone)
+        assert not ends or max(ends.values()) <= max(settings.copies[1], alone)
 
 
 def _verify_disks_over_time(plan: DescribedCandidate, brokers: Rows, partitions: Rows, settings: Settings) -> None:

@@ -26,7 +26,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert p.approvers == (Approver("anna", "anna"),)
     assert p.max_bytes_share == 0.10
     assert p.max_bytes == 2 * TIB
-    assert p.copies_per_broker == 10
+    assert (p.copies_per_broker, p.copies_limit) == (0, 20)
     assert (p.partitions_per_batch, p.partitions_limit(249), p.partitions_limit(1000)) == (0, 250, 1000)
     assert not p.requester_may_approve
     assert not p.internal_topics
@@ -58,7 +58,7 @@ def test_a_file_that_is_no_mapping_is_refused(given_: Any) -> None:
         ("requester_may_approve", 1, "true or false"),
         *[("max_bytes_share", value, "above 0 and at most 1") for value in (0, 1.1, -1, True, "1", float("nan"))],
         *[("max_bytes", value, "at least 1") for value in (0, -1, 1.5, True, "5")],
-        ("copies_per_broker", 0, "at least 1"),
+        ("copies_per_broker", -1, "at least 0"),
         ("approval_expires_after_seconds", 2**62, "at most 31622400"),
         ("on_conflict", "ask", "must be one of stop, leave_out"),
         ("on_conflict", True, "must be one of stop, leave_out"),
@@ -222,6 +222,21 @@ def test_the_bytes_are_the_least_of_request_share_and_limit(asked: int | None, l
 @pytest.mark.parametrize(("asked", "limit", "expected"), [(1, 3, 1), (3, 1, 1), (2, 2, 2)])
 def test_a_request_can_only_lower_a_limit(key: str, asked: int, limit: int, expected: int) -> None:
     assert getattr(tightened({key: asked}, **{key: limit}), key) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit", "expected"),
+    [(0, 0, 0), (0, 5, 5), (0, 15, 10), (0, 30, 10), (15, 0, 15), (30, 0, 20), (30, 40, 30)],
+)
+def test_a_run_may_make_more_copies_than_usual_if_neither_request_nor_policy_gives_a_number(
+    asked: int, limit: int, expected: int
+) -> None:
+    assert tightened({"copies_per_broker": asked}, copies_per_broker=limit).copies_per_broker == expected
+
+
+def test_a_policy_that_leaves_a_number_open_keeps_the_digest_that_it_had_with_the_number() -> None:
+    assert policy().digest == policy(partitions_per_batch=250, copies_per_broker=10).digest
+    assert policy().digest != policy(copies_per_broker=20).digest
 
 
 def test_what_the_policy_keeps_out_is_added_to_what_was_asked() -> None:

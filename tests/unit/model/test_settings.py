@@ -77,7 +77,7 @@ DEFAULT_DIGEST = "c1b9950b90fa369b701f480e30896be2ee64b8c5d34168250f70af13fe6aed
 
 def test_a_later_setting_that_is_left_open_changes_no_digest() -> None:
     # Of Settings() in version 0.1.0: an approval that waits for its answer outlives an upgrade.
-    assert digest_of(Settings().for_brokers(3).to_mapping()) == DEFAULT_DIGEST
+    assert digest_of(Settings(copies_per_broker=10).for_brokers(3).to_mapping()) == DEFAULT_DIGEST
     assert "brokers_in" not in Settings().to_mapping()
     assert "copies_within_racks" not in Settings().to_mapping()
     assert "even_at_worst_hour" not in Settings().to_mapping()
@@ -88,6 +88,15 @@ def test_a_limit_that_nobody_gave_follows_the_brokers_and_one_that_somebody_gave
     limits = [Settings().for_brokers(brokers).partitions_per_batch for brokers in (3, 250, 251, 1000)]
     assert limits == [250, 250, 251, 1000]
     assert Settings(partitions_per_batch=40).for_brokers(1000).partitions_per_batch == 40
+
+
+def test_copies_that_nobody_gave_are_ten_and_at_most_twenty() -> None:
+    assert [Settings(copies_per_broker=copies).copies for copies in (0, 1, 10, 30)] == [
+        (10, 20),
+        (1, 1),
+        (10, 10),
+        (30, 30),
+    ]
 
 
 @pytest.mark.parametrize("given_", [None, [], "drain", 5])
@@ -132,7 +141,7 @@ def test_what_is_no_object_is_refused(given_: Any) -> None:
         ("plan", "  ", "must be a text: a plan in the JSON of kafka-reassign-partitions"),
         ("plan", {"partitions": []}, "must be a text: a plan in the JSON"),
         ("candidates", "light", "must be a list of some of"),
-        ("copies_per_broker", 0, "at least 1"),
+        ("copies_per_broker", -1, "at least 0"),
         ("partitions_per_batch", -1, "at least 0"),
         ("leader_changes_per_batch", 0, "at least 1"),
         ("throttle_bytes_per_second", 0, "at least 1"),

@@ -55,6 +55,7 @@ class ProposedCandidate:
     makespan_bound_seconds: float | None = None  # likewise; no plan needs less
     peak_disk_fraction: float | None = None
     controller_bytes: int | None = None  # what one batch costs the controller, at most
+    copies_at_once: int | None = None  # that one broker sends or receives in one batch, at most
     less_even: LessEven | None = None
     rack_limits: tuple[str, ...] = ()  # how even the brokers can be within these racks
     groups: tuple[MoveGroup, ...] = ()

@@ -64,12 +64,12 @@ def _too_large(batch: Batch, policy: Policy, brokers: int) -> Iterator[str]:
     for move in batch.moves:
         received.update(move.added)
         # A partition that alone needs more copies than allowed may have them, but then its sender has no others.
-        sent[move.source] += min(len(move.added), policy.copies_per_broker)
+        sent[move.source] += min(len(move.added), policy.copies_limit)
     broker, copies = max([*received.items(), *sent.items()], key=lambda item: item[1], default=(0, 0))
     for name, found, limit in (
         ("partitions_per_batch", len(batch.moves), policy.partitions_limit(brokers)),
         ("leader_changes_per_batch", leads, policy.leader_changes_per_batch),
-        (f"copies_per_broker, on broker {broker}", copies, policy.copies_per_broker),
+        (f"copies_per_broker, on broker {broker}", copies, policy.copies_limit),
     ):
         if found > limit:
             yield f"batch {batch.number} has {found}, the policy allows {limit} ({name})"

@@ -57,7 +57,7 @@ class AskedLogDirs:
             problems.append(f"brokers_out of the policy keeps out broker {self.broker}")
         if problems:
             raise PolicyError(f"The request goes beyond the policy: {'; '.join(problems)}. {_UNTOUCHED}")
-        return rate, min(self.copies_per_broker, policy.copies_per_broker)
+        return rate, min(self.copies_per_broker, policy.copies_limit)
 
     def windows(self, policy: Policy) -> tuple[str, ...]:
         """Those of the policy that the run takes; a way back takes none, because what goes wrong must not wait."""
@@ -79,10 +79,8 @@ def check_within_policy(plan: LogDirPlan, policy: Policy, cluster_bytes: int) ->
     limit = policy.bytes_limit(cluster_bytes)
     if plan.size_bytes > limit:
         problems.append(f"{plan.size_bytes} bytes to copy are more than {limit} (max_bytes, max_bytes_share)")
-    if plan.copies_per_broker > policy.copies_per_broker:
-        problems.append(
-            f"copies_per_broker is {plan.copies_per_broker}, at most {policy.copies_per_broker} are allowed"
-        )
+    if plan.copies_per_broker > policy.copies_limit:
+        problems.append(f"copies_per_broker is {plan.copies_per_broker}, at most {policy.copies_limit} are allowed")
     if out := sorted(plan.brokers & set(policy.brokers_out)):
         problems.append(f"brokers_out of the policy keeps out broker {', '.join(map(str, out))}")
     topics = {move.topic for move in plan.moves}

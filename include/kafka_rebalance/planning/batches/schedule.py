@@ -39,6 +39,7 @@ _MANY = 20_000  # moves; for more, only the way whose cost is linear
 _EARLY_SPREAD = FillOrder(False, False, 1.0, 0.25)
 _EARLY_WORTH = 1.03  # how much longer all batches may last together so that early moves come first
 _NEAR = 1.02  # of the bound; near enough to stop trying
+_COPIES_WORTH = 1.005  # how much longer all batches must last with the usual copies of a broker, so that more are made
 # The share of the allowed partitions to aim at. With room for more, long batches can be filled better.
 _AIM = 0.4
 
@@ -55,6 +56,7 @@ class Schedule:
     disks: DiskUse
     peak_disk_fraction: float | None
     controller_bytes: int  # what a batch costs the controller, at most
+    copies_at_once: int  # that one broker sends or receives in a batch, at most
     timetable: Timetable
 
 
@@ -90,16 +92,36 @@ def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats,
         disks,
         peak_fraction(problem, disks, used),
         int(bytes_by_batch(sizes, batch).max(initial=0)),
+        transfers.copies_at_once(batch),
         timetable(problem.brokers, batch, received, sent),
     )
 
 
 def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, sizes: Rewrites) -> Ints:
-    """The batch, from 0, of each of these moves that copy something, in the shortest of some ways."""
+    """The batch, from 0, of each of these moves that copy something.
+
+    A broker makes the usual number of copies at once. It makes as many as it may at most, if that is worth it.
+    """
     if not len(moves):
         return moves
-    aim = _batches_aimed_at(settings, transfers, moves, sizes)
     bound = float(np.concatenate(transfers.totals()).max())
+    usual, most = (replace(settings, copies_per_broker=copies) for copies in settings.copies)
+    batch, lasts = _shortest(usual, transfers, moves, ranks, sizes, bound)
+    if most != usual and lasts > _NEAR * bound:
+        other, shorter = _shortest(most, transfers, moves, ranks, sizes, bound)
+        if shorter * _COPIES_WORTH <= lasts:
+            batch = other
+    return batch
+
+
+def _shortest(
+    settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, sizes: Rewrites, bound: float
+) -> tuple[Ints, float]:
+    """(the batch, from 0, of each of these moves, in the shortest of some ways; what all batches last together)
+
+    What batches last is in bytes of their busiest broker; `bound` is what no order of the moves stays below.
+    """
+    aim = _batches_aimed_at(settings, transfers, moves, sizes)
 
     def all_at_once(way: FillOrder) -> Ints:
         work = Work(sizes, settings.partitions_per_batch)
@@ -121,12 +143,13 @@ def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, 
         if lasts < least:
             best, least = batch, lasts
         if least <= _NEAR * bound:
-            return best[moves]
+            return best[moves], least
     if few and least > _EARLY_WORTH * bound and (ranks[moves] < ORDINARY).any():
         batch = levelled(settings, transfers, moves, all_at_once(_EARLY_SPREAD), ranks, sizes)
-        if _busiest_bytes(transfers, batch) * _EARLY_WORTH < least:
-            best = batch
-    return best[moves]
+        lasts = _busiest_bytes(transfers, batch)
+        if lasts * _EARLY_WORTH < least:
+            best, least = batch, lasts
+    return best[moves], least
 
 
 def _busiest_bytes(transfers: Transfers, batch: Ints) -> float:

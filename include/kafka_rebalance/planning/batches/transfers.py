@@ -72,6 +72,13 @@ class Transfers:
         sent = np.bincount(self.source, self.copies, self.brokers).astype(np.int64)
         return np.concatenate([received, sent])
 
+    def copies_at_once(self, batch: Ints) -> int:
+        """The most copies that one broker sends or receives in one batch; `batch` is [move], from 0."""
+        move, broker = self.added
+        received = self._table(batch, move, broker, np.ones(len(move)))
+        sent = self._table(batch, np.arange(len(batch)), self.source, self.copies.astype(np.float64))
+        return int(max(received.max(initial=0), sent.max(initial=0)))
+
     def traffic(self, batch: Ints) -> tuple[Floats, Floats]:
         """[batch, broker] (bytes received, bytes sent); `batch` is [move], from 0."""
         move, broker = self.added

@@ -73,6 +73,7 @@ _NOTHING_PLANNED = {
     **dict.fromkeys(("moved_bytes", "moved_bytes_bound", "moved_replicas", "leader_changes", "batches"), 0),
     **dict.fromkeys(("cross_rack_bytes", "makespan_seconds", "makespan_bound_seconds", "peak_disk_fraction")),
     "controller_bytes": 0,
+    "copies_at_once": 0,
 }
 
 
@@ -178,6 +179,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         "makespan_bound_seconds": None if shortest is None else round(shortest, 3),
         "peak_disk_fraction": planned.peak_disk_fraction,
         "controller_bytes": planned.controller_bytes,
+        "copies_at_once": planned.copies_at_once,
     }
     own = Held(found.goal, reachable, found.relief, found.scale)
     off = off_words(problem, own, found.replicas, after)

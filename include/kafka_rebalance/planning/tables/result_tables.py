@@ -61,6 +61,7 @@ _SUMMARY_TYPES = {
     "makespan_bound_seconds": pa.float64(),
     "peak_disk_fraction": pa.float64(),
     "controller_bytes": pa.int64(),
+    "copies_at_once": pa.int64(),
 }
 CANDIDATES_SCHEMA = pa.schema(
     [

@@ -47,10 +47,11 @@ def limit_uses(
         name = "Znodes that the controller rewrites for one batch"
         allowed, part = f"{format_bytes(bearable)}, fixed", _share(rewritten, bearable)
         uses.append(LimitUse(name, allowed, format_bytes(rewritten), part))
-    if policy is not None:
-        limit, used = policy.copies_per_broker, settings.copies_per_broker
+    if candidate.copies_at_once is not None:
+        limit, used = settings.copies[1], candidate.copies_at_once
         name = "Copies at once on one broker"
         uses.append(LimitUse(name, format_count(limit), format_count(used), _share(used, limit)))
+    if policy is not None:
         fastest = policy.max_throttle_bytes_per_second
         allowed = f"{format_rate(policy.min_throttle_bytes_per_second)} to {format_rate(fastest)}"
         share_of_rate = None if throttle is None else _share(throttle, fastest)

@@ -16,7 +16,7 @@ from kafka_rebalance.execution.rolling import Limits
 from kafka_rebalance.execution.time_window import Window, read_window
 from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.model.digests import digest_of
-from kafka_rebalance.model.settings import LEADERS_ALONE, LEAST_PARTITIONS_PER_BATCH, Settings
+from kafka_rebalance.model.settings import COPIES_PER_BROKER, LEADERS_ALONE, LEAST_PARTITIONS_PER_BATCH, Settings
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.deployment import Deployment
@@ -85,7 +85,7 @@ class ApprovedPlan:
         """Of what may be in flight at once."""
         asked, default = self.snapshot["settings"], Settings()
         return Limits(
-            asked.get("copies_per_broker", default.copies_per_broker),
+            asked.get("copies_per_broker") or COPIES_PER_BROKER,
             asked.get("partitions_per_batch", LEAST_PARTITIONS_PER_BATCH),
             asked.get("leader_changes_per_batch", default.leader_changes_per_batch),
         )

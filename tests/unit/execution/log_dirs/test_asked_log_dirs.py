@@ -37,7 +37,7 @@ def test_a_job_with_too_little_or_with_what_it_does_not_use_is_refused(params: A
 
 
 def test_the_policy_gives_the_throttle_that_nobody_named_and_bounds_the_copies() -> None:
-    assert AskedLogDirs("balance", copies_per_broker=99).limits(POLICY) == (100_000_000, 10)
+    assert AskedLogDirs("balance", copies_per_broker=99).limits(POLICY) == (100_000_000, 20)
     assert AskedLogDirs("balance", throttle_bytes_per_second=2_000_000).limits(POLICY) == (2_000_000, 3)
 
 
@@ -70,7 +70,7 @@ def test_a_plan_within_the_policy_passes_and_each_limit_is_told() -> None:
     for wrong, cluster_bytes, said in (
         (plan(), 999, "max_bytes"),
         (plan(throttle_bytes_per_second=1), 1000, "throttle"),
-        (plan(copies_per_broker=11), 1000, "copies_per_broker"),
+        (plan(copies_per_broker=21), 1000, "copies_per_broker"),
         (plan(moves=(LogDirMove("t", 0, 7, "/a", "/b", 1),)), 1000, "broker 7"),
         (plan(moves=(LogDirMove("audit", 0, 1, "/a", "/b", 1),)), 1000, "audit"),
         (plan(moves=(LogDirMove("__consumer_offsets", 0, 1, "/a", "/b", 1),)), 1000, "__consumer_offsets"),

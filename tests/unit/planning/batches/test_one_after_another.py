@@ -28,7 +28,11 @@ Lists = list[tuple[list[int], list[int]]]
 def filled(lists: Lists, sizes: list[int], ranks: list[int] | None = None, **asked: Any) -> tuple[BatchRun, ...]:
     """The batches of [(before, after)] of partitions of these sizes, in the order in which they were filled."""
     ids = sorted({broker for pair in lists for part in pair for broker in part})
-    problem = problem_of(broker_rows(ids), partition_rows([old for old, _ in lists], size_bytes=sizes), **asked)
+    problem = problem_of(
+        broker_rows(ids),
+        partition_rows([old for old, _ in lists], size_bytes=sizes),
+        **({"copies_per_broker": 10} | asked),
+    )
     moves = [
         Move(TopicPartition("orders", number), tuple(old), tuple(new), size)
         for number, ((old, new), size) in enumerate(zip(lists, sizes, strict=True))

@@ -59,6 +59,9 @@ def agrees(found: Schedule, runs: tuple[BatchRun, ...]) -> None:
     """Every figure of the schedule against the batches as they run."""
     assert found.batches == len(runs)
     assert found.busiest_bytes == sum(run.busiest_bytes for run in runs)
+    assert found.copies_at_once == max(
+        (copies for run in runs for way in (run.copies_in, run.copies_out) for copies in way.values()), default=0
+    )
     disks = zip(*(column.tolist() for column in (found.disks.batch, found.disks.broker)), strict=True)
     bytes_ = zip(found.disks.peak_bytes.tolist(), found.disks.after_bytes.tolist(), strict=True)
     for (batch, broker), (peak, after) in zip(disks, bytes_, strict=True):
@@ -91,6 +94,16 @@ def test_a_partition_that_alone_needs_more_copies_than_allowed_has_its_brokers_t
     first = next(run for run in runs if run.copies_out[1] == 3)
     assert [move.topic_partition.partition for move in first.moves if move.before[0] == 1] == [0]
     assert all(run.copies_out[1] <= 2 for run in runs if run is not first)
+
+
+def test_a_broker_makes_more_copies_at_once_only_where_the_usual_ones_make_the_run_longer() -> None:
+    beside_a_large_one = [([1], [2])] + [([3], [4])] * 20
+    found, runs = scheduled(beside_a_large_one, [2000] + [100] * 20)
+    assert (found.copies_at_once, makespan_over_bound(runs)) == (20, 1)
+    found, runs = scheduled(beside_a_large_one, [2000] + [100] * 20, copies_per_broker=10)
+    assert (found.copies_at_once, makespan_over_bound(runs)) == (10, 1.5)
+    found, runs = scheduled([([3], [4])] * 20, [100] * 20)
+    assert (found.copies_at_once, makespan_over_bound(runs)) == (10, 1)
 
 
 def test_urgent_moves_come_first_then_those_that_relieve_full_disks() -> None:

@@ -131,7 +131,7 @@ def test_headings_sum_up_what_is_closed_and_one_look_is_shown_first() -> None:
     ]  # fmt: skip
     assert moves_sum(looks[2].candidate) == "34 moves of 2 topics, 287 GiB"
     assert moves_sum(looks[0].candidate).endswith("no copies")
-    assert limits_sum(report) == "at most 100 % used, copies at once on one broker"
+    assert limits_sum(report) == "at most 100 % used, throttle of one broker"
 
 
 def test_the_switch_says_of_each_candidate_that_is_not_possible_that_it_is_not() -> None:
