@@ -1,4 +1,7 @@
-"""The first request to a cluster, with a client that is simulated. Real refusals: tests/integration/secured."""
+"""The first request to a cluster: a simulated client, or the real one and a simulated broker.
+
+Real refusals: tests/integration/secured.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from kafka_rebalance.admin.access.first_contact import check_enters
 from kafka_rebalance.admin.cluster_id import read_cluster_id
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
+from support.kafka.starting_broker import CLUSTER_ID, starting_broker
 
 KAFKA = KafkaConnection("first-contact:9092")
 
@@ -58,3 +62,13 @@ def test_what_the_last_answer_said_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(first_contact, "FIRST_SECONDS", 0.01)
     with pytest.raises(ReadError, match=r"first-contact:9092 cannot be read \(.*Broker handle destroyed"):
         check_enters(KAFKA, again=True)
+
+
+@pytest.mark.parametrize("knows_itself", [False, True], ids=["no broker", "brokers without a controller"])
+def test_a_cluster_whose_controller_is_not_elected_yet_is_asked_until_it_is(
+    knows_itself: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real client asks once or twice, then not again."""
+    monkeypatch.setattr(first_contact, "_ANOTHER_SECONDS", 0.2)
+    with starting_broker(lambda asked: (True, 1) if asked > 2 else (knows_itself, -1)) as address:
+        assert read_cluster_id(KafkaConnection(address)) == CLUSTER_ID

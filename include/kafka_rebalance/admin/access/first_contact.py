@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
+from concurrent.futures import Future
 from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
@@ -18,6 +19,9 @@ from kafka_rebalance.errors import AuthenticationError, ConnectionSettingsError,
 from kafka_rebalance.model.connection import KafkaConnection, certificate_problem
 
 FIRST_SECONDS = 10.0
+# A client whose first broker names no controller, or one that has just gone, asks for it again after five minutes only
+# (librdkafka's topic.metadata.refresh.interval.ms; less than ten seconds it does not take). So another client asks.
+_ANOTHER_SECONDS = 2.0
 _REQUEST_SECONDS = 30.0  # beyond FIRST_SECONDS: librdkafka may end the process if an answer comes late (its issue 4605)
 _HANDSHAKE_SECONDS = 1.0
 _SAYS_NOTHING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
@@ -46,20 +50,26 @@ def describe_cluster(kafka: KafkaConnection) -> DescribeClusterResult:
     def note(error: KafkaError) -> None:
         said[error.code()] = error.str()
 
-    admin = new_admin(kafka, error_cb=note)
-    answer = admin.describe_cluster(request_timeout=_REQUEST_SECONDS)
-    give_up = time.monotonic() + FIRST_SECONDS
+    asked: list[tuple[AdminClient, Future[DescribeClusterResult]]] = []
+    another = time.monotonic()
+    give_up = another + FIRST_SECONDS
     certificate: str | None = None
     is_looked_at = not kafka.has_tls
     while time.monotonic() < give_up:
-        admin.poll(0.05)
-        if answer.done():
+        if time.monotonic() >= another:
+            another += _ANOTHER_SECONDS
+            admin = new_admin(kafka, error_cb=note)
+            asked.append((admin, admin.describe_cluster(request_timeout=_REQUEST_SECONDS)))
+        for number, (admin, answer) in enumerate(asked):
+            admin.poll(0.05 / len(asked))
+            if not answer.done():
+                continue
             failed = answer.exception()
             if failed is None:
                 return answer.result()
             # A broker that has just started may not name itself yet. The client drops it then, with what it asked it.
             note(failed.args[0])
-            answer = admin.describe_cluster(request_timeout=_REQUEST_SECONDS)
+            asked[number] = (admin, admin.describe_cluster(request_timeout=_REQUEST_SECONDS))
         if KafkaError._ALL_BROKERS_DOWN in said:
             if KafkaError._AUTHENTICATION in said:
                 break
