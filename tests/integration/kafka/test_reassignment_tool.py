@@ -38,6 +38,7 @@ class Cluster:
     def __init__(self, classes: KafkaClasses, folder: Path) -> None:
         self.classes, jvm = classes, classes.jvm
         self.address = f"127.0.0.1:{free_port()}"
+        jvm.java.lang.System.setProperty("zookeeper.forceSync", "no")  # no znode of these outlives this machine
         file = jvm.java.io.File(str(folder))
         self._factory = jvm.org.apache.zookeeper.server.NIOServerCnxnFactory()
         self._factory.configure(jvm.java.net.InetSocketAddress("127.0.0.1", int(self.address.split(":")[1])), 0)

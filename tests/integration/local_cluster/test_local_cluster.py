@@ -16,10 +16,10 @@ from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.kafka.log_dir_choice import arrivals
 from kafka_rebalance.local_cluster import LocalCluster, LocalClusterError, zookeeper_topics
 from kafka_rebalance.local_cluster.detached import STATE_FILE
-from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from kafka_rebalance.local_cluster.machine.processes import ProcessId, read_start
 from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 from kafka_rebalance.model.connection import KafkaConnection
+from support.kafka.on_versions import OLDEST_AND_NEWEST
 from support.waiting import wait
 
 # What Kafka itself adds to values: headers of records and batches.
@@ -97,7 +97,7 @@ def test_a_shared_jvm_refuses_to_kill_a_broker(cluster: LocalCluster) -> None:
     assert cluster.is_running(1)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", OLDEST_AND_NEWEST)
 def test_brokers_are_added_stopped_and_started_again(version: str, tmp_path: Path) -> None:
     folder = tmp_path / "cluster"
     two_log_dirs = {"log.dirs": "{data}/a,{data}/b"}

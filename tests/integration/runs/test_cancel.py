@@ -1,4 +1,4 @@
-"""Cancelling a throttled move in mid-copy on real brokers of every version, and going back from one that has ended."""
+"""Cancelling a throttled move in mid-copy on real brokers, and going back from one that has ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_broker_configs, read_cluster_view, read_topic_configs
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
-from support.kafka.on_versions import BOTH_KINDS
+from support.kafka.on_versions import BOTH_KINDS, ON_OLDEST_AND_NEWEST
 from support.runs.cancel_run import CancelRun
 from support.runs.rebalance_run import CONNECTION, InProcessRun
 
@@ -79,6 +79,7 @@ def carry_out(run: InProcessRun, choice: str, **params: Any) -> None:
     assert run.finish()["passed"] is True
 
 
+@ON_OLDEST_AND_NEWEST
 def test_a_move_that_is_cancelled_in_mid_copy_leaves_the_cluster_as_it_was_and_able_to_move_again(
     cluster: LocalCluster,
     zookeeper: KazooClient,

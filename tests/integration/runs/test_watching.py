@@ -1,4 +1,4 @@
-"""Two triggers at one batch, and a stop within one, on real brokers of every version."""
+"""Two triggers at one batch, and a stop within one, on real brokers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from kafka_rebalance.steps.run import stop_requests
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from kafka_rebalance.zookeeper.reader import read_cluster_view
+from support.kafka.on_versions import ON_OLDEST_AND_NEWEST
 from support.runs.rebalance_run import CONNECTION, POLICY, InProcessRun
 
 REASSIGN = "/admin/reassign_partitions"
 RATE = 50_000_000  # bytes per second
 
 
+@ON_OLDEST_AND_NEWEST
 def test_two_triggers_watch_and_one_writes_until_somebody_asks_to_stop(
     tmp_path: Path, cluster: LocalCluster, fresh_topic_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

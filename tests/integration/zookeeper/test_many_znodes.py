@@ -14,6 +14,9 @@ from kafka_rebalance.errors import ReadDeniedError
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.zookeeper.client import MANY, open_client, read_znodes
+from support.kafka.on_versions import ON_OLDEST_AND_NEWEST
+
+pytestmark = ON_OLDEST_AND_NEWEST
 
 PARENT, COUNT = "/many", MANY + 201
 

@@ -2,8 +2,8 @@
 
 What differs lies between 2.0.1 and the two others: those keep a topic's id, and which replicas a move adds and removes,
 in its znode, and carry a request out by the same steps. What is decided before anything is written shows on any one
-version; each has some, so that their groups end at about the same time. At least one test of every kind of run, from
-the request to its verification, stays on all three.
+version; each has some, so that their groups end at about the same time. At least one test of every kind of run but a
+cancel, from the request to its verification, stays on all three.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def in_make_test(all_of_them: Iterable[str], *versions: str) -> list[Any]:
     return [one if one in versions else pytest.param(one, marks=pytest.mark.long) for one in all_of_them]
 
 
-def _on(*versions: str) -> pytest.MarkDecorator:
+def _on(*versions: Any) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("cluster", versions, indirect=True)
 
 
@@ -30,6 +30,7 @@ BOTH_KINDS = _on(VERSIONS[0], VERSIONS[-1])
 
 # Two others show what differs; `make test-long` takes the version in between as well.
 OLDEST_AND_NEWEST = in_make_test(VERSIONS, VERSIONS[0], VERSIONS[-1])
+ON_OLDEST_AND_NEWEST = _on(*OLDEST_AND_NEWEST)
 
 # The `kraft` in a test's name keeps it out of the group of its version with ZooKeeper: it has a cluster of its own.
 WITHOUT_ZOOKEEPER = [pytest.param(version, id=f"{version}-kraft") for version in KRAFT_VERSIONS]

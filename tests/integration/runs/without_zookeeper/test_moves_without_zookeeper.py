@@ -163,7 +163,6 @@ def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
     assert run.finish()["passed"] is True
 
 
-@ON_BOTH_WITHOUT_ZOOKEEPER
 def test_a_move_that_is_cancelled_in_mid_copy_goes_back_and_a_move_that_ended_is_rolled_back(
     cluster: LocalCluster,
     topic: Callable[..., str],
