@@ -48,9 +48,9 @@ def test_the_first_screen_says_where_the_run_stands_and_what_one_can_press(
 ) -> None:
     case = CASES[name]
     run = case.run()
+    browser.get(f"{served}{run.url}")
     for width, height in SIZES.items():
         look_as(browser, width, height=height, dark=width == 1000)
-        browser.get(f"{served}{run.url}")
         keep_picture(browser, f"log-dirs-{name}-{width}")
         standing = browser.find_element(By.CSS_SELECTOR, "#standing .state")
         assert standing.text == case.state.sentence
@@ -80,10 +80,10 @@ def test_the_first_screen_has_what_one_approves_by(browser: Chrome, served: str,
 @pytest.mark.parametrize("name", ["waiting", "copying", "failed"])
 def test_an_opened_page_fits_and_is_accessible(browser: Chrome, served: str, name: str) -> None:
     run = CASES[name].run()
+    browser.get(f"{served}{run.url}")
+    open_all(browser)
     for width, dark in ((390, True), (1000, False)):
         look_as(browser, width, height=SIZES[width], dark=dark)
-        browser.get(f"{served}{run.url}")
-        open_all(browser)
         keep_picture(browser, f"log-dirs-{name}-open-{width}", whole=True)
         assert overflow(browser) <= 0, width
         assert grave_findings(browser) == []

@@ -64,10 +64,10 @@ def test_the_first_screen_says_where_the_run_stands_and_what_one_can_press(
     expected = case.state.tone in LOUD and case.state.actions[0] in EXPECTED
     if case.state is RunState.NOTHING_TO_MOVE:
         monkeypatch.setattr(read_report, "read_page_tables", without_moves)
+    browser.get(f"{served}{run.url}")
     for width in (1280, 390):
         for dark in (False, True):
             look_as(browser, width, height=HEIGHT, dark=dark)
-            browser.get(f"{served}{run.url}")
             keep_picture(browser, f"state-{name}-{width}{'-dark' if dark else ''}")
             standing = browser.find_element(By.CSS_SELECTOR, "#standing .state")
             assert standing.text.startswith(case.words or case.state.sentence)

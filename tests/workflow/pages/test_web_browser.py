@@ -38,11 +38,9 @@ JUDGED = {("waiting", 1280, False), ("paused", 390, True), ("failed", 1280, Fals
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_runs_page_fits_is_accessible_and_logs_no_error(browser: Chrome, served: str, stage: str) -> None:
-    url = f"{served}{run_at(stage).url}"
+    browser.get(f"{served}{run_at(stage).url}")
+    open_all(browser)
     for width in WIDTHS:
-        look_as(browser, width)
-        browser.get(url)
-        open_all(browser)
         for dark in (False, True):
             look_as(browser, width, dark=dark)
             assert overflow(browser) <= 0, (width, dark)

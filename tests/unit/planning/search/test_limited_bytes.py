@@ -68,7 +68,7 @@ def test_job_relieve_takes_from_the_fullest_of_every_rack(relieve_above: float |
 
 
 def test_a_limit_that_is_enough_changes_no_plan() -> None:
-    partitions = uneven_partitions(200)
+    partitions = uneven_partitions(60)
     free = plan_of(BROKERS, partitions)
     enough = plan_of(BROKERS, partitions, max_bytes=10**9)
     assert enough.candidate.moves == free.candidate.moves

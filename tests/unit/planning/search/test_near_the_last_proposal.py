@@ -77,7 +77,8 @@ def test_sizes_that_change_by_a_hundredth_leave_nearly_all_lists(
         rows = [{"isr": None, "leader": None, **row} for row in with_proposed(rows, name, proposed)]
         problem = problem_of(cluster.brokers, rows, job=job)
         plan = propose(problem, name)
-        assert seed > 1 or plan.candidate == propose(problem, name).candidate  # one says it for all
+        if (scenario, job, seed) == ("add", "balance", 1):  # one says it for all
+            assert plan.candidate == propose(problem, name).candidate
         assert plan.copied_bytes <= 1.005 * fresh.copied_bytes
         assert plan.candidate.status in ("ok", fresh.candidate.status)
         verify(plan, problem.snapshot_digest, cluster.brokers, rows, Settings(job=job))
@@ -139,11 +140,16 @@ def test_a_list_that_may_not_be_proposed_today_is_not_proposed_again(
     )
 
 
+@pytest.fixture(scope="module")
+def plan_without() -> DescribedCandidate:
+    """Where nothing was proposed before."""
+    return plan_of(SIX, uneven())
+
+
 @pytest.mark.parametrize("odd", [[6, 6], [6], [6, 2, 4], [99, 2], [1, 2]], ids=str)
-def test_a_list_that_no_plan_could_have_counts_for_nothing(odd: list[int]) -> None:
-    rows = with_proposed(uneven(), "balanced", {("orders", 0): odd})
-    now, without = (plan_of(SIX, some).candidate for some in (rows, uneven()))
-    assert [move.after for move in now.moves] == [move.after for move in without.moves]
+def test_a_list_that_no_plan_could_have_counts_for_nothing(odd: list[int], plan_without: DescribedCandidate) -> None:
+    now = plan_of(SIX, with_proposed(uneven(), "balanced", {("orders", 0): odd}))
+    assert [move.after for move in now.candidate.moves] == [move.after for move in plan_without.candidate.moves]
 
 
 def test_leaders_keep_the_order_that_was_proposed() -> None:
@@ -209,9 +215,10 @@ def test_a_search_from_lists_of_other_settings_and_sizes_keeps_every_promise(
     job: str, data: st.DataObject, cluster: tuple[Rows, Rows]
 ) -> None:
     brokers, rows = cluster
-    before, asked = (data.draw(settings_for(cluster, job)) for _ in range(2))
+    asked, before = (data.draw(settings_for(cluster, some)) for some in (job, "balance"))
     name = data.draw(st.sampled_from(NAMES))
     try:
+        problem_of(brokers, rows, **asked)  # first, because most clusters cannot have job `replace`
         lists = lists_of(plan_of(brokers, rows, name, **before))
         for row in rows:
             row |= {"size_bytes": row["size_bytes"] and row["size_bytes"] * data.draw(st.integers(1, 3)) // 2}
