@@ -30,6 +30,7 @@ from support.airflow.web_run import janitor_report, waiting
 from support.airflow.web_stages import run_at
 
 WIDTHS = (1280, 390)
+VIEWS = ((1280, False), (1280, True), (1000, False), (390, True), (390, False))  # width, dark
 JUDGED = {(1280, True), (390, False)}  # by axe, which takes seconds
 
 
@@ -75,21 +76,21 @@ def test_the_first_screen_says_of_twelve_clusters_which_one_needs_somebody_why_a
     keep_picture(browser, "fleet")
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (1000, False), (390, True), (390, False)])
 def test_the_table_fits_and_is_accessible_with_all_details_open(
-    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch, width: int, dark: bool
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     twelve(monkeypatch)
-    look_as(browser, width, dark=dark)
     browser.get(f"{served}/kafka-rebalance/clusters")
-    said = f"{width}-{'dark' if dark else 'light'}"
-    assert overflow(browser) <= 0
-    keep_picture(browser, f"fleet-{said}")
-    open_all(browser)
-    assert overflow(browser) <= 0
-    keep_picture(browser, f"fleet-open-{said}", whole=True)
-    if (width, dark) in JUDGED:
-        assert grave_findings(browser) == []
+    for is_open in (False, True):
+        if is_open:
+            open_all(browser)
+        for width, dark in VIEWS:
+            look_as(browser, width, dark=dark)
+            assert overflow(browser) <= 0, (is_open, width, dark)
+            name = f"fleet-{'open-' if is_open else ''}{width}-{'dark' if dark else 'light'}"
+            keep_picture(browser, name, whole=is_open)
+            if is_open and (width, dark) in JUDGED:
+                assert grave_findings(browser) == []
     assert console_errors(browser) == []
 
 
