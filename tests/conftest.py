@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,14 @@ def pytest_runtest_call() -> None:
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("kafka_rebalance") and isinstance(logger, logging.Logger):
             logger.disabled = False
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_sync() -> Iterator[None]:
+    """No file of a test has to survive a crash of its machine, and each would wait for the disk twice."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("os.fsync", lambda opened: None)
+        yield
 
 
 def group_of(nodeid: str) -> str:

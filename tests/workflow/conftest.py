@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from sqlalchemy import event
 
 from support.airflow.airflow_home import HOME, RUNS, USERS  # first: it sets Airflow's environment
 from support.documents import report_samples as samples
@@ -39,13 +40,15 @@ def airflow_home() -> Iterator[Path]:
     RUNS.mkdir()
     (HOME / "passwords.json").write_text(json.dumps({user: user for user in USERS}))
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    from airflow import settings
     from airflow.utils.db import initdb
 
+    # Nothing of this has to survive a crash, and a whole run commits hundreds of times.
+    event.listen(settings.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
+    settings.engine.dispose()
     initdb()
     check_each_schema_once()
     yield HOME
-    from airflow import settings
-
     settings.dispose_orm()
 
 

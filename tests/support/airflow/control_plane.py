@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
-from airflow import settings
 from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
 from airflow.models.dag import DagModel
@@ -29,7 +28,7 @@ from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
 from airflow.utils.state import TaskInstanceState as State
 from airflow.utils.types import DagRunTriggeredByType
-from sqlalchemy import event, select, update
+from sqlalchemy import select, update
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import UnwatchedError
@@ -60,9 +59,6 @@ def bring_dags_in() -> None:
 
     The page of a run says that its Dag is paused, and tests of pages share this database.
     """
-    # Nothing of this has to survive a crash, and a cell of the matrix commits some fifty times.
-    event.listen(settings.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
-    settings.engine.dispose()
     manager = DagBundlesManager()
     manager.sync_bundles_to_db()
     for bundle in manager.get_all_dag_bundles():
@@ -80,7 +76,6 @@ class Template:
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.live, self.kept = root / "live", root / "kept"
         self.live.mkdir()
-        monkeypatch.setattr("kafka_rebalance.documents.storage.os.fsync", lambda _: None)
         made = batched_run(self.live, SimulatedCluster(monkeypatch, TOPICS), monkeypatch)
         self.xcom, self.decision = made.xcom, made.decision
         shutil.copytree(self.live, self.kept)

@@ -56,7 +56,6 @@ class Tasks(Custodians, Papers):
         """Once for a world."""
         self.folder, self.monkeypatch = folder, monkeypatch
         monkeypatch.setattr("kafka_rebalance.steps.reassignment.elect_preferred.WAIT_SECONDS", 0)
-        monkeypatch.setattr("kafka_rebalance.documents.storage.os.fsync", lambda _: None)
         monkeypatch.setattr("kafka_rebalance.workflow.freeze_variable.read_frozen_text", lambda: None)
         for name in ("read", "write", "is_latest", "remove_before"):
             monkeypatch.setattr(lease_files, name, functools.partial(self._file, getattr(lease_files, name)))

@@ -6,7 +6,6 @@ lose its connection with or without having taken effect, and others may act just
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -57,13 +56,14 @@ class World(Strangers):
         self.cluster.__init__(self.monkeypatch, TOPICS, version)  # type: ignore[misc]
         self.monkeypatch.setattr("kafka_rebalance.zookeeper.client.Client", lambda **_: self._connect())
         runs = self._approved_runs(self.cluster, version)
-        self.templates[version] = (copy.deepcopy(self.fake.znodes), runs)
+        self.templates[version] = (self.fake.copied(), runs)
 
     def load(self, version: str) -> None:
         znodes, runs = self.templates[version]
         self._begin_history(runs)
         self.version = version
-        self.fake.znodes = copy.deepcopy(znodes)
+        self.fake.znodes = znodes
+        self.fake.znodes = self.fake.copied()
         self.fake.zxid = max(znode.mzxid for znode in znodes.values())
         self.fake.after_write.clear()
         self.fake.after_write.append(self._elect_another)

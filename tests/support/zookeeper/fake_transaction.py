@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from types import SimpleNamespace
 from typing import Any
@@ -41,7 +40,7 @@ class FakeTransaction(TransactionRequest):
 
     def _commit(self, paths: list[str]) -> list[Any]:
         fake = self.fake
-        before, zxid = copy.deepcopy(fake.znodes), fake.zxid
+        before, zxid = fake.copied(), fake.zxid
         results: list[Any] = []
         for path, operation in zip(paths, self.operations, strict=True):
             fake.zxid = zxid

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -69,6 +69,10 @@ class FakeZooKeeper:
 
     def __post_init__(self) -> None:
         self.znodes.setdefault("/", Znode(b"", 0, 0, list(OPEN_ACL_UNSAFE)))
+
+    def copied(self) -> dict[str, Znode]:
+        """The znodes as they are now."""
+        return {path: replace(znode) for path, znode in self.znodes.items()}
 
     def fail_next(self, call: str, path: str, *, took_effect: bool, error: BaseException | None = None) -> None:
         """The next `call` ("create", "set", "get", ...) on this path fails, with or without having taken effect.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import json
 import shutil
@@ -163,7 +162,7 @@ def test_whatever_file_is_edited_nothing_is_written_but_what_was_approved(
     root.mkdir()
     approved = Approved(root, monkeypatch)
     shutil.copytree(root, kept)
-    znodes = copy.deepcopy(approved.cluster.fake.znodes)
+    znodes = approved.cluster.fake.copied()
     inside = approved.run.folder.relative_to(root)
     names = sorted(
         path.relative_to(kept / inside) for path in (kept / inside).rglob("*") if path.suffix in {".json", ".parquet"}
@@ -174,7 +173,8 @@ def test_whatever_file_is_edited_nothing_is_written_but_what_was_approved(
         for content in edits(kept / inside / name):
             shutil.rmtree(root)
             shutil.copytree(kept, root)
-            approved.cluster.fake.znodes = copy.deepcopy(znodes)
+            approved.cluster.fake.znodes = znodes
+            znodes = approved.cluster.fake.copied()
             approved.cluster.requests.clear()
             (root / inside / name).write_bytes(content)
             with suppress(*Refused):
