@@ -11,12 +11,14 @@ import pytest
 from click.testing import CliRunner, Result
 from kazoo.client import KazooClient
 
+from kafka_rebalance.admin.access import first_contact
 from kafka_rebalance.admin.cluster_view import read_view
 from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.command.main import main
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.steps.run import cluster_snapshot
 
 LISTS = {number: (1, 2) if number % 2 else (2, 1) for number in range(8)}
 
@@ -28,6 +30,11 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
         running.create_topic("orders", LISTS)
         running.produce("orders", dict.fromkeys(LISTS, 200_000))
         yield running
+
+
+@pytest.fixture(autouse=True)
+def _no_storm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_snapshot, "STORM_PAUSE_SECONDS", 0.1)
 
 
 def addresses(cluster: LocalCluster) -> list[str]:
@@ -100,7 +107,8 @@ def test_a_plan_is_scored_beside_our_own(cluster: LocalCluster, tmp_path: Path) 
     assert written(cluster) == before
 
 
-def test_a_cluster_that_is_not_there_is_an_error_of_its_own(tmp_path: Path) -> None:
+def test_a_cluster_that_is_not_there_is_an_error_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_contact, "FIRST_SECONDS", 1.0)
     done = run("check", "--bootstrap-servers", "127.0.0.1:1", "--out", str(tmp_path))
     assert done.exit_code == 2
     assert "ReadError" in done.stderr

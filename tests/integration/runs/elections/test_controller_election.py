@@ -16,6 +16,7 @@ from kafka_rebalance.admin.replica_sizes import read_replica_sizes
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.steps.cancel import elect_controller
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
@@ -29,6 +30,12 @@ MEGABYTE = 1_000_000
 SLOW, FAST = 1 * MEGABYTE, 50 * MEGABYTE  # bytes per second
 SIZE = 16 * MEGABYTE  # more than a quota lets through at once
 LISTS = {0: (2, 1), 1: (1, 2)}
+
+
+@pytest.fixture(autouse=True)
+def _no_storm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A storm of controllers would show in this time as well."""
+    monkeypatch.setattr(elect_controller, "PAUSE_SECONDS", 0.5)
 
 
 @pytest.fixture
