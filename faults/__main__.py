@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from faults.cases import EVERY_VERSION, Case, matrix
+from faults.clusters.fault_cluster import LOG_DIRS
 from faults.clusters.running_cluster import running
 from faults.one_case import Result, run_case
 from faults.ours.environment import airflow
@@ -27,17 +28,18 @@ def run_version(version: str, cases: Iterable[Case], folder: Path, give_up: floa
 
     Begins no case after `give_up` (time.monotonic()).
     """
-    left = sorted(cases, key=lambda case: case.has_own_quorum)
+    left = sorted(cases, key=lambda case: case.cluster)
     number = 0
     while left and time.monotonic() < give_up:
         number += 1
         place = folder / f"{version}-{number}"
-        own_quorum = left[0].has_own_quorum
+        first = left[0]
+        log_dirs = LOG_DIRS if first.is_between_log_dirs else LOG_DIRS[:2]
         with (
-            running(version, place / "cluster", own_quorum=own_quorum) as cluster,
+            running(version, place / "cluster", own_quorum=first.has_own_quorum, log_dirs=log_dirs) as cluster,
             airflow(place / "airflow", cluster) as environment,
         ):
-            while left and left[0].has_own_quorum == own_quorum and time.monotonic() < give_up:
+            while left and left[0].cluster == first.cluster and time.monotonic() < give_up:
                 case = left.pop(0)
                 result = run_case(cluster, environment, case, place / case.topic)
                 yield result

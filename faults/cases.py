@@ -43,6 +43,12 @@ class Fault(StrEnum):
     STORAGE_FULL = "storage-full"
     CLOCK_AHEAD = "clock-ahead"
     CLOCK_BEHIND = "clock-behind"
+    LOG_DIR_STEP = "log-dir-step"  # a process of ours in a run of `kafka_log_dirs`, as in the faults below
+    LOG_DIR_LOST = "log-dir-lost"  # no process of ours takes its place
+    LOG_DIR_BROKER = "log-dir-broker"  # it copies between its log dirs
+    LOG_DIR_RESTART = "log-dir-restart"
+    LOG_DIR_CANCELLED = "log-dir-cancelled"  # as `kafka-reassign-partitions` with the replica's own log dir
+    LOG_DIR_ELSEWHERE = "log-dir-elsewhere"  # the same with a third log dir
 
 
 class Moment(StrEnum):
@@ -52,6 +58,13 @@ class Moment(StrEnum):
     SUBMIT = "submit"  # the reassignment znode has just been created
     MID_COPY = "mid-copy"  # the target holds two fifths of the bytes
     END = "end"  # the first new replica is in sync
+    # Of a run between log dirs:
+    CLAIM = "claim"  # it takes the cluster's lock
+    THROTTLE = "throttle"  # it records and sets the rates
+    ALTER = "alter"  # a broker has just been asked for a copy
+    FOLLOW = "follow"  # the triggerer follows a copy that has two fifths of its bytes
+    CLEAN_UP = "clean-up"  # it puts the rates back
+    VERIFY = "verify"  # it notes the verification
 
 
 class Ending(StrEnum):
@@ -67,9 +80,19 @@ class Needs(StrEnum):
     ANY = "any"
     ZOOKEEPER = "zookeeper"
     QUORUM = "quorum"  # controllers that are no brokers
+    LOG_DIRS = "log-dirs"  # brokers with three log dirs, for runs of `kafka_log_dirs`
 
 
 KILLED = (Moment.SUBMIT, Moment.MID_COPY, Moment.END)
+STEPS_KILLED = (  # in which a step's process is killed
+    Moment.CLAIM,
+    Moment.THROTTLE,
+    Moment.ALTER,
+    Moment.MID_COPY,
+    Moment.FOLLOW,
+    Moment.CLEAN_UP,
+    Moment.VERIFY,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +135,19 @@ KINDS = {
     Fault.STORAGE_FULL: Kind("storage is full for ten seconds"),
     Fault.CLOCK_AHEAD: Kind("our clocks are a day ahead", (Moment.BEFORE, Moment.MID_COPY)),
     Fault.CLOCK_BEHIND: Kind("our clocks are a day behind", (Moment.BEFORE, Moment.MID_COPY)),
+    Fault.LOG_DIR_STEP: Kind("kill -9 of the step's process", STEPS_KILLED, needs=Needs.LOG_DIRS),
+    Fault.LOG_DIR_LOST: Kind(
+        "kill -9 of our worker, and Airflow tries no task again", ending=Ending.TOLD, needs=Needs.LOG_DIRS
+    ),
+    Fault.LOG_DIR_BROKER: Kind("kill -9 of a broker that copies", needs=Needs.LOG_DIRS),
+    Fault.LOG_DIR_RESTART: Kind("restart of a broker that copies", needs=Needs.LOG_DIRS),
+    Fault.LOG_DIR_CANCELLED: Kind("a second tool cancels a copy", needs=Needs.LOG_DIRS),
+    Fault.LOG_DIR_ELSEWHERE: Kind(
+        "a second tool sends a replica that is copied to a third log dir",
+        ending=Ending.TOLD,
+        told=r"[Ss]omebody else has moved",
+        needs=Needs.LOG_DIRS,
+    ),
 }
 
 
@@ -154,6 +190,16 @@ class Case:
     def has_own_quorum(self) -> bool:
         """Whether controllers are no brokers."""
         return self.kind.needs is Needs.QUORUM
+
+    @property
+    def is_between_log_dirs(self) -> bool:
+        """Whether the run is one of `kafka_log_dirs`."""
+        return self.kind.needs is Needs.LOG_DIRS
+
+    @property
+    def cluster(self) -> tuple[bool, bool]:
+        """Cases that differ in this cannot share a cluster."""
+        return self.has_own_quorum, self.is_between_log_dirs
 
     @property
     def kind(self) -> Kind:

@@ -50,7 +50,7 @@ def judge_strike(run: Run, strike: Strike) -> list[str]:
     problems = [strike.problem] if strike.problem else []
     if strike.struck_at is None:
         problems.append("the fault was not made: the run was over before its moment came")
-    if run.case.fault in {Fault.WORKER, Fault.TRIGGERER} and not run.kills:
+    if run.case.fault in {Fault.WORKER, Fault.TRIGGERER, Fault.LOG_DIR_STEP, Fault.LOG_DIR_LOST} and not run.kills:
         problems.append("the fault was not made: no process of ours was killed")
     if len(strike.requests) > 1:
         problems.append(f"the reassignment was requested {len(strike.requests)} times")

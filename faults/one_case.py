@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from faults import load
+from faults import load, log_dir_judge
 from faults.cases import Case, Ending, Fault, Moment
 from faults.clusters.fault_cluster import BEFORE, BULK_BYTES, FaultCluster
 from faults.judge import Throttles, judge_end, judge_records, judge_rest, judge_strike, judge_words
+from faults.log_dir_run import LogDirRun
 from faults.ours.processes import Processes, Triggerer
 from faults.run import Run
 from faults.strike import Strike
@@ -82,15 +83,15 @@ def _run_and_judge(
     cluster: FaultCluster, processes: Processes, case: Case, result: Result, *, keep_topic: bool
 ) -> None:
     """Fills in the result. Afterwards the cluster is as before, or `problems` says what is not."""
-    before = cluster.throttles()
     cluster.make_topic(case.topic)
     journal = processes.folder / "acknowledged.txt"
     options = cluster.local.bootstrap_servers, case.topic, len(BEFORE), BULK_BYTES, str(journal)
     records = load.LoadProcess(processes.context, load.write_and_read, *options)
     try:
         records.start()
-        run = Run(cluster, processes, case, records)
+        run = (LogDirRun if case.is_between_log_dirs else Run)(cluster, processes, case, records)
         run.approve()
+        before = cluster.throttles()
         strike = Strike(cluster, case, run)
         if case.moment is Moment.BEFORE:
             strike.strike()
@@ -101,7 +102,9 @@ def _run_and_judge(
         result.seconds = ended - (strike.struck_at or ended)
         result.struck = strike.what
         run.shift_clock(0)
-        if case.kind.ending is Ending.TOLD:
+        if isinstance(run, LogDirRun):
+            result.problems += _end_between_log_dirs(run, strike, result, before)
+        elif case.kind.ending is Ending.TOLD:
             result.problems += _end_told(run, strike, result.state, before)
         else:
             result.problems += _end_as_approved(run, strike, result, before)
@@ -148,3 +151,28 @@ def _end_told(run: Run, strike: Strike, state: str, before: Throttles) -> list[s
     cluster.wait("all brokers and replicas are in sync again", lambda: cluster.healthy(topic))
     run.tend()
     return [*problems, *judge_rest(cluster.settled(topic), before)]
+
+
+def _end_between_log_dirs(run: LogDirRun, strike: Strike, result: Result, before: Throttles) -> Iterator[str]:
+    """Clears the run or lets the janitor look, as the case needs. Then a second run must succeed on the same topic."""
+    cluster, topic = run.cluster, run.case.topic
+    yield from judge_strike(run, strike)
+    yield from log_dir_judge.judge_rates(strike)
+    yield from log_dir_judge.judge_run(run, result.state, before)
+    cluster.wait("all brokers and replicas are in sync again", lambda: cluster.healthy(topic))
+    if run.case.kind.ending is Ending.TOLD:
+        if result.state == "success":
+            yield "the run says success, but a task or a replica was taken from it"
+        run.tend()
+    elif result.state != "success":
+        state = run.execute()
+        result.cleared = state == "success"
+        yield from () if result.cleared else [f"the run did not succeed when it was cleared: {run.errors[-1]}"]
+        yield from log_dir_judge.judge_run(run, state, before)
+    yield from log_dir_judge.judge_rest(run, run.look(), before)
+    second = run.again()
+    second.approve()
+    state = second.execute()
+    yield from () if state == "success" else [f"a second run did not succeed: {second.errors[-1]}"]
+    yield from log_dir_judge.judge_run(second, state, before)
+    yield from log_dir_judge.judge_rest(second, second.look(), before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -13,14 +14,18 @@ from faults.ours.processes import ROOT
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- faults -->", "<!-- /faults -->"
 STRIKES_BEGIN, STRIKES_END = "<!-- strikes -->", "<!-- /strikes -->"
+LOG_DIRS_BEGIN, LOG_DIRS_END = "<!-- log-dirs -->", "<!-- /log-dirs -->"
 SOAK_BEGIN, SOAK_END = "<!-- soak -->", "<!-- /soak -->"
 
 
 def write_tables(results: Collection[Result], page: Path = PAGE) -> Path:
-    """Replaces the tables of kills and of strikes, if they have a result; returns the page."""
+    """Replaces the tables of kills, of strikes and of log dirs, if they have a result; returns the page."""
     by_name = {result.case: result for result in results}
-    for kills, (begin, end) in ((True, (BEGIN, END)), (False, (STRIKES_BEGIN, STRIKES_END))):
-        cases = [case for case in matrix() if case.is_kill is kills]
+    tables: dict[tuple[str, str], list[Case]] = defaultdict(list)
+    for case in matrix():
+        of_rebalances = (BEGIN, END) if case.is_kill else (STRIKES_BEGIN, STRIKES_END)
+        tables[(LOG_DIRS_BEGIN, LOG_DIRS_END) if case.is_between_log_dirs else of_rebalances].append(case)
+    for (begin, end), cases in tables.items():
         if any(case.name in by_name for case in cases):
             _replace(page, begin, end, _table(cases, by_name))
     return page

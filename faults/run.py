@@ -19,15 +19,15 @@ STAY_SECONDS = 60.0  # as in the Dag
 RETRY_SECONDS = 2.0  # the Dag's pauses are longer; the number of retries is the Dag's
 
 
-_retries: dict[str, int] = {}
+_retries: dict[str, dict[str, int]] = {}
 
 
 class TaskFailedError(Exception):
     """A task has failed and has no retry left; the text is its last error."""
 
 
-def dag_retries(processes: Processes) -> Mapping[str, int]:
-    """{task id: retries} of the Dag, read once."""
+def dag_retries(processes: Processes) -> Mapping[str, Mapping[str, int]]:
+    """{dag id: {task id: retries}}, read once."""
     if not _retries:
         _retries.update(processes.call("read_retries", {}))
     return _retries
@@ -36,6 +36,8 @@ def dag_retries(processes: Processes) -> Mapping[str, int]:
 class Run:
     """Runs the tasks after the approval in the Dag's order, each in a process that a fault may kill."""
 
+    dag_id, moving_task = "kafka_rebalance", "reassign"
+
     def __init__(self, cluster: FaultCluster, processes: Processes, case: Case, records: load.LoadProcess) -> None:
         self.cluster, self.processes, self.case, self._records = cluster, processes, case, records
         self.errors: list[str] = []
@@ -43,12 +45,16 @@ class Run:
         self.truths: tuple[Truth, Truth] | None = None
         self._random = case.random()
         self._following: Step | None = None  # the triggerer
-        self._moving: Step | None = None  # the worker, while it runs `reassign`
+        self._moving: Step | None = None  # the worker, while it runs the moving task
         self.operator = Operator(cluster)
-        self._retries = dag_retries(processes)
-        # If the fault kills the worker, the worker follows the batch itself. Otherwise a triggerer follows each batch.
-        stay = STAY_SECONDS if case.fault is Fault.WORKER else 0
-        self._state: dict[str, Any] = {"run_id": case.topic, "bytes_per_second": RATE, "stay_seconds": stay}
+        self._retries = dag_retries(processes)[self.dag_id]
+        stay = STAY_SECONDS if self._stays() else 0
+        self._state: dict[str, Any] = {
+            "dag_id": self.dag_id,
+            "run_id": case.topic,
+            "bytes_per_second": RATE,
+            "stay_seconds": stay,
+        }
         self._to_kill = self._kills_planned()
 
     @property
@@ -70,7 +76,7 @@ class Run:
             return "failed"  # Airflow runs no teardown after a setup that failed
         moved = True
         try:
-            self._reassign()
+            self._move()
             self._task("elect_leaders")
         except TaskFailedError:
             moved = False
@@ -152,10 +158,10 @@ class Run:
                 return
             self._failed(task, outcome, left)
 
-    def _reassign(self) -> None:
-        """Defers and resumes `reassign` until it is done. A retry begins from the start, as in Airflow."""
-        for left in range(self._retries["reassign"], -1, -1):
-            outcome = self._attempt("reassign", {})
+    def _move(self) -> None:
+        """Defers and resumes the moving task until it is done. A retry begins from the start, as in Airflow."""
+        for left in range(self._retries[self.moving_task], -1, -1):
+            outcome = self._attempt(self.moving_task, {})
             while outcome is not None and outcome["state"] == "deferred":
                 followed = self._follow(outcome)
                 if followed["state"] != "done":
@@ -165,7 +171,7 @@ class Run:
                 outcome = self._attempt("resume", extra)
             if outcome is not None and outcome["state"] == "done":
                 return
-            self._failed("reassign", outcome, left)
+            self._failed(self.moving_task, outcome, left)
 
     def _follow(self, deferred: Mapping[str, Any]) -> dict[str, Any]:
         """Runs the trigger in a triggerer, and in another one if that was killed."""
@@ -179,7 +185,7 @@ class Run:
 
     def _attempt(self, step: str, extra: Mapping[str, Any]) -> dict[str, Any] | None:
         process = self.processes.start(step, self._state | dict(extra), self._to_kill.pop(step, None))
-        self._moving = process if step == "reassign" else None
+        self._moving = process if step == self.moving_task else None
         outcome = process.wait()
         self._moving = None
         self.kills += outcome is None
@@ -193,6 +199,10 @@ class Run:
         if not left or (outcome is not None and outcome["state"] == "failed"):
             raise TaskFailedError(text)
         time.sleep(RETRY_SECONDS)
+
+    def _stays(self) -> bool:
+        """Whether the worker follows the moves itself, because the fault kills it. Else a triggerer follows them."""
+        return self.case.fault is Fault.WORKER
 
     def _kills_planned(self) -> dict[str, dict[str, Any]]:
         """{step: after which write, and how long after, the worker dies}."""

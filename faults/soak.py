@@ -37,7 +37,10 @@ ROUNDS = 3
 def drawn(version: str, seed: int, count: int) -> tuple[Case, ...]:
     """Random faults with their moments. None is repeated before all were drawn."""
     every = [
-        (fault, moment) for fault, kind in KINDS.items() if kind.needs is not Needs.QUORUM for moment in kind.moments
+        (fault, moment)
+        for fault, kind in KINDS.items()
+        if kind.needs in (Needs.ANY, Needs.ZOOKEEPER)
+        for moment in kind.moments
     ]
     chance = random.Random(f"soak/{seed}")
 

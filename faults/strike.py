@@ -7,9 +7,22 @@ import time
 from collections.abc import Callable, Mapping
 
 from faults.cases import Case, Fault, Moment
-from faults.clusters.fault_cluster import AFTER, AWAY, BULK_BYTES, CONTROLLERS, RACK, TARGET, ZOOKEEPERS, FaultCluster
+from faults.clusters.fault_cluster import (
+    AFTER,
+    AWAY,
+    BULK_BYTES,
+    CONTROLLERS,
+    COPYING,
+    LOG_DIR_RATE,
+    RACK,
+    TARGET,
+    ZOOKEEPERS,
+    FaultCluster,
+)
+from faults.clusters.replica_folders import bytes_in, coming
+from faults.log_dir_run import SLOW
 from faults.run import Run
-from faults.strikes import clocks, disks, servers, storage, topics
+from faults.strikes import clocks, disks, log_dirs, servers, storage, topics
 from faults.strikes.scene import Scene, Struck
 
 LOOK_SECONDS = 0.02
@@ -42,6 +55,12 @@ STRIKES: Mapping[Fault, Callable[[Scene], Struck]] = {
     Fault.STORAGE_FULL: storage.fill_storage,
     Fault.CLOCK_AHEAD: lambda scene: clocks.shift(scene, clocks.DAY_SECONDS),
     Fault.CLOCK_BEHIND: lambda scene: clocks.shift(scene, -clocks.DAY_SECONDS),
+    Fault.LOG_DIR_STEP: servers.kill_ours,
+    Fault.LOG_DIR_LOST: servers.kill_ours,
+    Fault.LOG_DIR_BROKER: lambda scene: servers.kill_brokers(scene, COPYING),
+    Fault.LOG_DIR_RESTART: log_dirs.restart,
+    Fault.LOG_DIR_CANCELLED: log_dirs.cancel,
+    Fault.LOG_DIR_ELSEWHERE: log_dirs.send_elsewhere,
 }
 
 
@@ -57,6 +76,8 @@ class Strike(threading.Thread):
         self.struck_at: float | None = None  # time.monotonic()
         self.what = self.problem = ""
         self.requests: set[int] = set()
+        self.unthrottled: set[str] = set()  # copies between log dirs that two looks in a row saw without the rate
+        self._without_rate: set[str] = set()
         self._over = threading.Event()
         self._random = case.random()
         if case.fault is Fault.CONTROLLER:
@@ -73,6 +94,8 @@ class Strike(threading.Thread):
         healing = None
         while not self._over.is_set():
             try:
+                if self.case.is_between_log_dirs:
+                    self.look_at_rates()
                 created = self.cluster.reassignment()
                 if created is not None:
                     self.requests.add(created)
@@ -97,6 +120,8 @@ class Strike(threading.Thread):
         return struck
 
     def _is_due(self, requested: bool) -> bool:
+        if self.case.is_between_log_dirs:
+            return self._is_due_between_log_dirs()
         if self._while_writing():
             return self.cluster.is_locked()
         if not self.requests or self.case.moment is Moment.SUBMIT:
@@ -104,6 +129,28 @@ class Strike(threading.Thread):
         if self.case.moment is Moment.MID_COPY:
             return self.cluster.bytes_on(TARGET, self.case.topic) >= MID_COPY * BULK_BYTES * len(AFTER)
         return not requested or any(TARGET in self.cluster.isr(self.case.topic, partition) for partition in AFTER)
+
+    def look_at_rates(self) -> None:
+        """Notes copies between log dirs whose broker has not the run's rate."""
+        copies = coming(self.cluster, self.case.topic)
+        if not copies:
+            self._without_rate = set()
+            return
+        registered, throttles = self.cluster.registered(), self.cluster.throttles()
+        without = {
+            f"partition {partition} on broker {broker}"
+            for partition, broker in copies.keys() & coming(self.cluster, self.case.topic).keys()
+            if broker in registered and throttles.get(f"brokers/{broker}", {}).get(LOG_DIR_RATE) != str(SLOW)
+        }
+        self.unthrottled |= without & self._without_rate
+        self._without_rate = without
+
+    def _is_due_between_log_dirs(self) -> bool:
+        """In mid-copy. Else the step's process kills itself at its moment."""
+        if self.case.moment not in (Moment.MID_COPY, Moment.FOLLOW):
+            return bool(self._scene.ours.kills)
+        copies = coming(self.cluster, self.case.topic).items()
+        return any(broker == COPYING and bytes_in(to) >= MID_COPY * BULK_BYTES for (_, broker), to in copies)
 
     def _while_writing(self) -> bool:
         """Whether the fault strikes while the run writes lock, throttles and request: ZooKeeper's faults at submit."""

@@ -19,12 +19,15 @@ from kafka_rebalance.local_cluster import LocalCluster
 
 BROKERS, ZOOKEEPERS, CONTROLLERS = (1, 2, 3, 4), (1, 2, 3), (101, 102, 103)
 TARGET, RACK = 4, (1, 4)
+COPYING = 1  # the broker whose copies between log dirs a fault strikes
+LOG_DIRS = ("a", "b", "c")  # of each broker in the cases between log dirs
 BEFORE = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2), 3: (1, 3, 2)}
 AFTER = {0: (4, 2, 3), 1: (3, 2, 4), 2: (3, 4, 2), 3: (4, 3, 2)}  # the approved lists: 4 replaces 1
 BULK_BYTES = 3_000_000  # in each partition, before the load
 RATE = 2_000_000  # the throttle's bytes per second: the copies take about six seconds
 PRIOR_ENTITY = "brokers/2"  # somebody else has throttled it before the run, and its throttle must come back
 PRIOR = {"leader.replication.throttled.rate": "77000000"}
+LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 SESSION_SECONDS = 6
 AWAY = (KazooException, KafkaError, OSError)  # nobody answers now, because the fault has struck it
 WAIT_SECONDS = 90
@@ -35,6 +38,11 @@ CONFIG: dict[str, str | int] = {
     "default.replication.factor": 3,
     "replica.high.watermark.checkpoint.interval.ms": 500,  # a broker notices a lost log dir when it writes to it
 }
+
+
+def is_throttle(key: str) -> bool:
+    """Whether this key of a config slows copies, between brokers or between log dirs."""
+    return "throttled" in key or key == LOG_DIR_RATE
 
 
 @dataclass(frozen=True, slots=True)

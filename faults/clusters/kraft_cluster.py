@@ -25,7 +25,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest
 
-from faults.clusters.fault_cluster import BROKERS, WAIT_SECONDS, FaultCluster, Truth
+from faults.clusters.fault_cluster import BROKERS, WAIT_SECONDS, FaultCluster, Truth, is_throttle
 from kafka_rebalance.local_cluster import LocalCluster
 
 LOCK_TOPIC = "__kafka_rebalance"
@@ -155,7 +155,7 @@ class KraftFaultCluster(FaultCluster):
         found = {f"topics/{name}": self._set_on(_TOPIC, name) for name in topics}
         found |= {f"brokers/{broker}": self._set_on(_BROKER, str(broker)) for broker in sorted(self.registered())}
         throttled = {
-            entity: {key: value for key, value in values.items() if "throttled" in key and value}
+            entity: {key: value for key, value in values.items() if is_throttle(key) and value}
             for entity, values in found.items()
         }
         return {entity: values for entity, values in throttled.items() if values}

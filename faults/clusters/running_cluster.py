@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from faults.clusters.fault_cluster import (
     CONFIG,
     CONTROLLERS,
     DISK_BYTES,
+    LOG_DIRS,
     SESSION_SECONDS,
     TARGET,
     ZOOKEEPERS,
@@ -25,9 +26,14 @@ from kafka_rebalance.local_cluster import LocalCluster
 
 @contextmanager
 def running(
-    version: str, folder: Path, *, own_quorum: bool = False, disk_bytes: int = DISK_BYTES
+    version: str,
+    folder: Path,
+    *,
+    own_quorum: bool = False,
+    disk_bytes: int = DISK_BYTES,
+    log_dirs: Sequence[str] = LOG_DIRS[:2],
 ) -> Iterator[FaultCluster]:
-    """Starts the cluster of one version. Each broker has two log dirs; somebody else has throttled one broker.
+    """Starts the cluster of one version. Each broker has these log dirs; somebody else has throttled one broker.
 
     `own_quorum`: its controllers are no brokers; without ZooKeeper alone. `disk_bytes`: of the target's file system.
     """
@@ -37,7 +43,7 @@ def running(
     session = "broker.session.timeout.ms" if kraft else "zookeeper.session.timeout.ms"
     config: dict[str, str | int] = {
         **CONFIG,
-        "log.dirs": f"{disks}/{{id}}/a,{disks}/{{id}}/b",
+        "log.dirs": ",".join(f"{disks}/{{id}}/{name}" for name in log_dirs),
         session: SESSION_SECONDS * 1000,
     }
     with (

@@ -13,7 +13,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NoNodeError
 
-from faults.clusters.fault_cluster import BEFORE, FaultCluster, Truth
+from faults.clusters.fault_cluster import BEFORE, FaultCluster, Truth, is_throttle
 from kafka_rebalance.local_cluster import LocalCluster, zookeeper_topics
 
 _quiet = logging.getLogger("faults.kazoo")  # lost connections are expected here
@@ -126,7 +126,7 @@ class ZooKeeperFaultCluster(FaultCluster):
         for kind in ("brokers", "topics"):
             for name in self.client.get_children(f"/config/{kind}"):
                 config = (self._json(f"/config/{kind}/{name}") or {}).get("config", {})
-                if values := {key: value for key, value in config.items() if "throttled" in key}:
+                if values := {key: value for key, value in config.items() if is_throttle(key)}:
                     found[f"{kind}/{name}"] = values
         return found
 

@@ -14,7 +14,6 @@ import json
 import logging
 import os
 import signal
-import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -32,11 +31,16 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 import kafka_rebalance.steps.run.cluster_snapshot
 from faults.ours.clock import CLOCK_VARIABLE, shift_clock
 from faults.ours.environment import CONNECTION
-from kafka_rebalance.dags import kafka_rebalance_dag
+from kafka_rebalance.dags import kafka_log_dirs_dag, kafka_rebalance_dag
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.steps.janitor import look_after_cluster
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.log_dirs import hold_rate
+from kafka_rebalance.steps.log_dirs import verify as log_dirs_verify
+from kafka_rebalance.steps.log_dirs.plan_moves import plan_moves
+from kafka_rebalance.steps.log_dirs.release_rate import release_rate
 from kafka_rebalance.steps.reassignment import request_batch  # noqa: F401
 from kafka_rebalance.steps.rebalance import render_report
 from kafka_rebalance.steps.rebalance.ask_for_approval import offered_digests, stopped_candidates
@@ -48,6 +52,8 @@ from kafka_rebalance.steps.run import snapshot_audit
 from kafka_rebalance.steps.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow import triggers  # noqa: F401
 from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
+from kafka_rebalance.workflow.operators.move_log_dirs import MoveLogDirsOperator
+from kafka_rebalance.workflow.operators.moves import MovesOperator
 from kafka_rebalance.workflow.operators.reassign import ReassignOperator
 from kafka_rebalance.workflow.run_step import run_step
 
@@ -58,7 +64,7 @@ JANITORS_RUN = SimpleNamespace(
     dag_id="kafka_throttle_janitor", run_id="now", triggering_user_name=None, run_type="scheduled"
 )
 
-State = dict[str, Any]  # run_id and params, later also decision
+State = dict[str, Any]  # dag_id, run_id and params, later also decision
 
 
 def run(
@@ -108,11 +114,10 @@ def _as_xcom(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def _kill_later(seconds: float, writes: int = 0) -> None:
-    """kill -9 this process `seconds` after it hands its n-th write to a client, answered or not.
+def _kill_later(seconds: float, writes: int, to: str = "a cluster") -> None:
+    """kill -9 this process `seconds` after it hands its n-th write to a client or to a file, answered or not.
 
-    n is `writes`; a transaction is one write, of ZooKeeper or of the lock's log. Without `writes` the time counts from
-    now.
+    n is `writes`; a transaction is one write, of ZooKeeper or of the lock's log. `to` is a key of the table below.
     """
     from kazoo.client import KazooClient, TransactionRequest
 
@@ -135,25 +140,32 @@ def _kill_later(seconds: float, writes: int = 0) -> None:
 
         return call
 
-    if not writes:
-        timer = threading.Timer(seconds, kill)
-        timer.daemon = True
-        timer.start()
-    plain = [(KazooClient, name) for name in ("create_async", "set_async", "delete_async")]
-    by_kafka = [(TransactionLog, "_append"), (Wire, "write")]
-    for owner, name in (*plain, (TransactionRequest, "commit_async"), *by_kafka) if writes else ():
+    by_zookeeper = [(KazooClient, name) for name in ("create_async", "set_async", "delete_async")]
+    counts: dict[str, list[tuple[Any, str]]] = {
+        "a cluster": [
+            *by_zookeeper,
+            (TransactionRequest, "commit_async"),
+            (TransactionLog, "_append"),
+            (Wire, "write"),
+        ],
+        "brokers": [(Wire, "write")],
+        "the lock": [(hold_rate, "take_lock")],
+        "files": [(json_files, "write_whole"), (ledger_rows, "write_whole")],
+    }
+    for owner, name in counts[to]:
         setattr(owner, name, counted(getattr(owner, name)))
 
 
 def _dag_run(state: State) -> Any:
     return SimpleNamespace(
-        dag_id="kafka_rebalance", run_id=state["run_id"], triggering_user_name="olive", run_type="manual"
+        dag_id=state["dag_id"], run_id=state["run_id"], triggering_user_name="olive", run_type="manual"
     )
 
 
-def read_retries(state: State) -> dict[str, int]:
-    """{task id: retries} of the Dag."""
-    return {task.task_id: int(task.retries) for task in kafka_rebalance_dag.DAG.tasks}
+def read_retries(state: State) -> dict[str, dict[str, int]]:
+    """{dag id: {task id: retries}} of the Dags."""
+    dags = kafka_rebalance_dag.DAG, kafka_log_dirs_dag.DAG
+    return {dag.dag_id: {task.task_id: int(task.retries) for task in dag.tasks} for dag in dags}
 
 
 def approve_plan(state: State) -> dict[str, Any]:
@@ -172,34 +184,48 @@ def approve_plan(state: State) -> dict[str, Any]:
     render_report.write_reassignments(folder)
     snapshot_audit.write_audit(folder, None)
     proposals = json_files.read_json(folder, json_files.PROPOSALS)
-    choice = "given"
-    decision = {
-        "choice": choice,
-        "digest": offered_digests(proposals, stopped_candidates(folder, proposals))[choice],
+    chosen = {
+        "choice": "given",
+        "digest": offered_digests(proposals, stopped_candidates(folder, proposals))["given"],
         "snapshot_digest": proposals["snapshot_digest"],
-        "policy_digest": json_files.read_json(folder, json_files.SNAPSHOT)["policy_digest"],
-        "approved_by": {"id": "uma", "name": "uma"},
-        "approved_at": json_files.read_json(folder, json_files.SNAPSHOT)["observed_at"],
-        "note": "",
         "throttle_bytes_per_second": state["bytes_per_second"],
     }
+    return _approved(xcom, json_files.read_json(folder, json_files.SNAPSHOT), chosen)
+
+
+def approve_log_dirs(state: State) -> dict[str, Any]:
+    """Plans moves between log dirs and approves them; returns the decision."""
+    xcom: dict[str, Any] = {}
+    kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS = 0.1
+    params = {"kafka_conn_id": CONNECTION, **state["params"]}
+    run_step(plan_moves, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
+    planned = json_files.read_json(Path(xcom["run_folder"]), json_files.LOG_DIRS)
+    return _approved(xcom, planned, {"choice": "balance", "digest": planned["digest"]})
+
+
+def _approved(xcom: Mapping[str, Any], shown: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Writes decision.json; returns what `approve` hands on. `shown`: the document with the time and the policy."""
+    decision = {
+        **chosen,
+        "policy_digest": shown["policy_digest"],
+        "approved_by": {"id": "uma", "name": "uma"},
+        "approved_at": shown["observed_at"],
+        "note": "",
+    }
     return {
-        "choice": choice,
-        "digest": decision["digest"],
-        "decision_digest": json_files.write_json(folder, json_files.DECISION, decision),
-        "run_folder": str(folder),
+        "choice": chosen["choice"],
+        "digest": chosen["digest"],
+        "decision_digest": json_files.write_json(Path(xcom["run_folder"]), json_files.DECISION, decision),
+        "run_folder": xcom["run_folder"],
         "nonce": xcom["nonce"],
     }
 
 
-def _operator(state: State) -> ReassignOperator:
-    return ReassignOperator(
-        task_id="reassign",
-        decision=state["decision"],
-        poll_seconds=POLL_SECONDS,
-        stall_seconds=STALL_SECONDS,
-        stay_seconds=state["stay_seconds"],
-    )
+def _operator(state: State) -> MovesOperator:
+    given = {"decision": state["decision"], "stay_seconds": state["stay_seconds"], "stall_seconds": STALL_SECONDS}
+    if state["dag_id"] == "kafka_log_dirs":
+        return MoveLogDirsOperator(task_id="move", **given)
+    return ReassignOperator(task_id="reassign", poll_seconds=POLL_SECONDS, **given)
 
 
 def _context(state: State) -> Any:
@@ -227,18 +253,33 @@ def tend(state: State) -> dict[str, Any]:
     return run_step(look_after_cluster.look_after_cluster, JANITORS_RUN, CONNECTION, given)
 
 
+def _hold(task: str) -> Callable[[State], Any]:
+    hold = {"hold": kafka_log_dirs_dag.HOLD} if task == "hold_rate" else {}
+    return lambda state: HoldThrottleOperator(task_id=task, decision=state["decision"], **hold).execute(_context(state))
+
+
+def _move(state: State) -> Any:
+    return _operator(state).execute(_context(state))
+
+
+def _step(step: Callable[..., Any]) -> Callable[[State], Any]:
+    return lambda state: run_step(step, _dag_run(state), state["decision"])
+
+
 STEPS: dict[str, Callable[[State], Any]] = {
     "read_retries": read_retries,
     "approve_plan": approve_plan,
-    "hold_throttle": lambda state: HoldThrottleOperator(task_id="hold_throttle", decision=state["decision"]).execute(
-        _context(state)
-    ),
-    "reassign": lambda state: _operator(state).execute(_context(state)),
+    "hold_throttle": _hold("hold_throttle"),
+    "reassign": _move,
     "resume": lambda state: getattr(_operator(state), state["method"])(_context(state), state["event"]),
     "follow": follow,
-    "elect_leaders": lambda state: run_step(elect_leaders, _dag_run(state), state["decision"]),
-    "release_throttle": lambda state: run_step(release_throttle, _dag_run(state), state["decision"]),
-    "verify": lambda state: run_step(verify, _dag_run(state), state["decision"]),
+    "elect_leaders": _step(elect_leaders),
+    "release_throttle": _step(release_throttle),
+    "verify": lambda state: _step(verify if state["dag_id"] == "kafka_rebalance" else log_dirs_verify.verify)(state),
     "tend": tend,
-    "record": lambda state: run_step(record, _dag_run(state), state["decision"]),
+    "record": _step(record),
+    "approve_log_dirs": approve_log_dirs,
+    "hold_rate": _hold("hold_rate"),
+    "move": _move,
+    "release_rate": _step(release_rate),
 }

@@ -36,8 +36,9 @@ APPROVED = Truth(
 def test_the_matrix_has_every_fault_at_every_moment_on_every_version() -> None:
     cases = list(matrix())
     of = {needs: sum(len(kind.moments) for kind in KINDS.values() if kind.needs is needs) for needs in Needs}
-    with_zookeeper = len(VERSIONS) * (of[Needs.ANY] + of[Needs.ZOOKEEPER])
-    without = len(WITHOUT_ZOOKEEPER) * (of[Needs.ANY] + of[Needs.QUORUM])
+    anywhere = of[Needs.ANY] + of[Needs.LOG_DIRS]
+    with_zookeeper = len(VERSIONS) * (anywhere + of[Needs.ZOOKEEPER])
+    without = len(WITHOUT_ZOOKEEPER) * (anywhere + of[Needs.QUORUM])
     assert len({case.name for case in cases}) == len(cases) == with_zookeeper + without
     kills = [case for case in cases if case.is_kill]
     assert [sum(case.version == version for case in kills) for version in EVERY_VERSION] == [27] * len(EVERY_VERSION)
@@ -195,7 +196,7 @@ def test_an_operator_elects_another_controller_only_where_the_run_says_so() -> N
 
 def test_a_soak_repeats_no_fault_before_all_were_drawn() -> None:
     cases = drawn("3.9.2", 6, 50)
-    every = sum(len(kind.moments) for kind in KINDS.values() if kind.needs is not Needs.QUORUM)
+    every = sum(len(kind.moments) for kind in KINDS.values() if kind.needs in (Needs.ANY, Needs.ZOOKEEPER))
     assert len({(case.fault, case.moment) for case in cases[:every]}) == every == 44
     assert len({case.topic for case in cases}) == len({case.name for case in cases}) == 50
     assert {case.time for case in cases[every:]} == {2}
@@ -302,3 +303,18 @@ def test_the_table_shows_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     assert "1 of 135 cases passed" in text
     assert strikes in text, "none of them was run"
     assert "of yesterday" not in text
+
+
+def test_runs_between_log_dirs_have_a_table_of_their_own(tmp_path: Path) -> None:
+    page = tmp_path / "reliability.md"
+    others = f"{report.BEGIN}\nkills\n{report.END}\n{report.STRIKES_BEGIN}\nstrikes\n{report.STRIKES_END}\n"
+    page.write_text(f"{others}{report.LOG_DIRS_BEGIN}\n{report.LOG_DIRS_END}\n")
+    result = Result("2.0.1/log-dir-broker/mid-copy", 6, passed=True, seconds=9.0, acknowledged=700, state="success")
+    report.write_tables([result], page)
+    text = page.read_text()
+    assert others in text
+    assert (
+        "| kill -9 of a broker that copies | mid-copy | not run | not run | 9 s; 700; 0.0 s | not run | not run |"
+        in text
+    )
+    assert "1 of 60 cases passed" in text
