@@ -26,6 +26,7 @@ from faults.strike import Strike
 
 
 def judge_rates(strike: Strike) -> Iterator[str]:
+    """Findings about copies that ran without the run's rate, as far as the strike has looked."""
     for copy in sorted(strike.unthrottled):
         yield f"the copy of {copy} went on without the run's rate"
 

@@ -35,7 +35,7 @@ from support.waiting import wait
 
 MIB = 1024**2
 WITH_ZOOKEEPER, WITHOUT = "2.8.2", "4.4.0"
-VERSIONS = ("2.0.1", WITH_ZOOKEEPER, WITHOUT)
+VERSIONS = (WITH_ZOOKEEPER, WITHOUT)
 DRAIN = {"internal_topics": True, "copies_per_broker": 1}
 FAST = 100_000_000
 SIZES = {0: 12 * MIB, 1: 9 * MIB, 2: 6 * MIB, 3: 3 * MIB, 4: 2 * MIB, 5: MIB}
@@ -332,6 +332,13 @@ def test_copies_go_on_after_the_death_of_their_broker(
         run.verify()
         assert rates()[2] is None
         assert holder() is None
+
+
+def test_a_kafka_below_2_2_tells_so_and_nothing_is_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with LocalCluster("2.0.1", brokers=1, racks=0, broker_config={"log.dirs": "{data}/a,{data}/b"}) as cluster:
+        run = LogDirRun(tmp_path, cluster, monkeypatch)
+        with pytest.raises(ClusterNotReadyError, match=r"broker 1: runs a Kafka below 2\.2"):
+            run.plan(job="balance")
 
 
 def can_read(kafka: KafkaConnection) -> bool:

@@ -17,6 +17,7 @@ import pytest
 from kafka_rebalance.admin.lock.log_lock import LogLock
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.cluster.with_admin_api import AdminApiCluster
+from kafka_rebalance.execution.check.broker_versions import ELECT_LEADERS
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.report.plots.figure import Plot
@@ -77,7 +78,7 @@ class ModelCluster:
         return ModelLog(self.world, self.world.process, wire.forget_fresh)
 
     def _spoken(self, _: object, brokers: Collection[int]) -> dict[int, dict[int, tuple[int, int]]]:
-        return {broker: {0: (0, 12), 18: (0, 4)} for broker in brokers}
+        return {broker: {0: (0, 12), 18: (0, 4), ELECT_LEADERS: (0, 2)} for broker in brokers}
 
     def _effective(
         self, _: object, brokers: Collection[int], *, of_the_rest: bool = False

@@ -22,6 +22,7 @@ from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir, Metered
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.execution.check.broker_versions import ELECT_LEADERS
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
@@ -119,7 +120,7 @@ class SimulatedCluster:
 
     def spoken(self, broker: int) -> dict[int, tuple[int, int]]:
         """The requests that the broker's software speaks."""
-        return {0: (0, 9), 18: (0, 4 if broker in self.upgraded else 3)}
+        return {0: (0, 9), 18: (0, 4 if broker in self.upgraded else 3), ELECT_LEADERS: (0, 2)}
 
     def tree(self) -> Tree:
         """Every znode's content and version; not the fence, which who is about to write raises first."""

@@ -37,7 +37,7 @@ def test_the_matrix_has_every_fault_at_every_moment_on_every_version() -> None:
     cases = list(matrix())
     of = {needs: sum(len(kind.moments) for kind in KINDS.values() if kind.needs is needs) for needs in Needs}
     anywhere = of[Needs.ANY] + of[Needs.LOG_DIRS]
-    with_zookeeper = len(VERSIONS) * (anywhere + of[Needs.ZOOKEEPER])
+    with_zookeeper = len(VERSIONS) * (anywhere + of[Needs.ZOOKEEPER]) - of[Needs.LOG_DIRS]
     without = len(WITHOUT_ZOOKEEPER) * (anywhere + of[Needs.QUORUM])
     assert len({case.name for case in cases}) == len(cases) == with_zookeeper + without
     kills = [case for case in cases if case.is_kill]
@@ -309,12 +309,9 @@ def test_runs_between_log_dirs_have_a_table_of_their_own(tmp_path: Path) -> None
     page = tmp_path / "reliability.md"
     others = f"{report.BEGIN}\nkills\n{report.END}\n{report.STRIKES_BEGIN}\nstrikes\n{report.STRIKES_END}\n"
     page.write_text(f"{others}{report.LOG_DIRS_BEGIN}\n{report.LOG_DIRS_END}\n")
-    result = Result("2.0.1/log-dir-broker/mid-copy", 6, passed=True, seconds=9.0, acknowledged=700, state="success")
+    result = Result("2.8.2/log-dir-broker/mid-copy", 6, passed=True, seconds=9.0, acknowledged=700, state="success")
     report.write_tables([result], page)
     text = page.read_text()
     assert others in text
-    assert (
-        "| kill -9 of a broker that copies | mid-copy | not run | not run | 9 s; 700; 0.0 s | not run | not run |"
-        in text
-    )
-    assert "1 of 60 cases passed" in text
+    assert "| kill -9 of a broker that copies | mid-copy | not run | 9 s; 700; 0.0 s |  | not run | not run |" in text
+    assert "1 of 48 cases passed" in text

@@ -49,6 +49,19 @@ def test_a_drain_copies_as_many_at_once_as_it_may_and_leaves_nothing_behind(
         approved.plan(**DRAIN)
 
 
+def test_a_kafka_below_2_2_is_refused_before_the_plan_and_before_the_first_write(
+    run: LogDirRun, cluster: SimulatedCluster, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.plan(**DRAIN)
+    run.answer()
+    monkeypatch.setattr(cluster, "spoken", lambda broker: {0: (0, 7), 18: (0, 2)})
+    for step in (run.hold, lambda: run.plan(**DRAIN)):
+        with pytest.raises(ClusterNotReadyError, match=r"broker 1, 2, 3, 4: .*below 2\.2"):
+            step()
+    assert dirs.asked == []
+    assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
+
+
 def test_a_way_back_takes_back_what_still_lies_where_the_run_has_put_it(
     approved: LogDirRun,
     cluster: SimulatedCluster,

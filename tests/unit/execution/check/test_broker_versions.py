@@ -1,4 +1,4 @@
-"""A rolling upgrade shows in protocols and in the requests that brokers speak."""
+"""A rolling upgrade and a Kafka below 2.2 show in protocols and in the requests that brokers speak."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.execution.check.broker_versions import PROTOCOL, mixed_versions
+from kafka_rebalance.execution.check.broker_versions import (
+    ELECT_LEADERS,
+    PROTOCOL,
+    harmed_by_copies_within,
+    mixed_versions,
+)
 
 
 def configs(protocol: Any = "2.8-IV1") -> Any:
@@ -40,3 +45,12 @@ def test_both_findings_are_about_the_brokers_and_say_to_wait() -> None:
     for finding in (protocols, software):
         assert finding.subject == "brokers"
         assert finding.remedy == "Wait until the rolling upgrade has ended, then clear this task"
+
+
+def test_a_broker_below_2_2_is_named_where_replicas_would_move_between_its_log_dirs() -> None:
+    newer = {**SPOKEN, ELECT_LEADERS: (0, 0)}
+    assert list(harmed_by_copies_within({1: newer, 2: newer})) == []
+    (finding,) = harmed_by_copies_within({3: SPOKEN, 1: newer, 2: SPOKEN})
+    assert finding.subject == "broker 2, 3"
+    assert "below 2.2" in finding.problem
+    assert "Upgrade" in finding.remedy
