@@ -74,7 +74,7 @@ def run_case(
     try:
         _run_and_judge(cluster, Processes(folder, environment, triggerer), case, result, keep_topic=keep_topic)
     except Exception as broken:
-        return Result(case.name, case.seed, problems=[f"{type(broken).__name__}: {broken}"])
+        return Result(case.name, case.seed, problems=[*result.problems, f"{type(broken).__name__}: {broken}"])
     result.passed = not result.problems
     return result
 
