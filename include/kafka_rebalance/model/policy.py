@@ -147,14 +147,8 @@ class Policy:
             raise PolicyError(f"The request goes beyond the policy: {'; '.join(problems)}. {_UNTOUCHED}")
         limit, most = self.bytes_limit(cluster_bytes), self.partitions_limit(brokers)
         return dataclasses.replace(
-            self.with_rules(asked),
+            self.measured_by(asked),
             max_bytes=limit if asked.max_bytes is None else min(limit, asked.max_bytes),
-            topics_out=tuple(dict.fromkeys((*asked.topics_out, *self.topics_out))),
-            pinned_topics=tuple(dict.fromkeys((*asked.pinned_topics, *self.pinned_topics))),
-            rack_pinned_topics=tuple(dict.fromkeys((*asked.rack_pinned_topics, *self.rack_pinned_topics))),
-            brokers_out=tuple(sorted({*asked.brokers_out, *self.brokers_out})),
-            rackless_brokers=self.rackless_brokers,
-            even_at_worst_hour=asked.even_at_worst_hour or bool(self.even_at_worst_hour),
             copies_within_racks=asked.copies_within_racks or bool(self.copies_within_racks),
             copies_per_broker=self._copies(asked),
             partitions_per_batch=min(asked.partitions_per_batch or most, most),
@@ -163,6 +157,18 @@ class Policy:
             less_even_plan=REFUSE if REFUSE in (asked.less_even_plan, self.less_even_plan) else OFFER,
             throttle_bytes_per_second=throttle,
             policy_digest=self.digest,
+        )
+
+    def measured_by(self, asked: Settings) -> Settings:
+        """The settings with what the policy says of places and loads: the nightly check measures by these as well."""
+        return dataclasses.replace(
+            self.with_rules(asked),
+            topics_out=tuple(dict.fromkeys((*asked.topics_out, *self.topics_out))),
+            pinned_topics=tuple(dict.fromkeys((*asked.pinned_topics, *self.pinned_topics))),
+            rack_pinned_topics=tuple(dict.fromkeys((*asked.rack_pinned_topics, *self.rack_pinned_topics))),
+            brokers_out=tuple(sorted({*asked.brokers_out, *self.brokers_out})),
+            rackless_brokers=self.rackless_brokers,
+            even_at_worst_hour=asked.even_at_worst_hour or bool(self.even_at_worst_hour),
         )
 
     def with_rules(self, asked: Settings) -> Settings:

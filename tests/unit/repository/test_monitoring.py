@@ -9,12 +9,13 @@ from pathlib import Path
 
 import yaml
 
+from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.steps.janitor import read_gauges
 
 DOCS = Path(__file__).parents[3] / "docs"
 NOW = datetime(2026, 5, 3, tzinfo=UTC)
 EVERYTHING = {
-    "skew_replicas": 0.1, "skew_disk": 0.1, "skew_bytes_in": 0.1, "skew_leaders": 0.1, "imbalance": 0.1, "limit": 0.2,
+    **{f"skew_{metric}": 0.1 for metric in Metric}, "imbalance": 0.1, "limit": 0.2,
     "fullest_disk_share": 0.5, "first_full_days": 9.0, "brokers_away": [], "observed_at": NOW,
 }  # fmt: skip
 

@@ -15,8 +15,10 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.lock_owner import LockOwner
+from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.planning.evenness.hot_spots import HotSpot, Reach
+from kafka_rebalance.planning.can_be_more_even import Reachable
+from kafka_rebalance.planning.evenness.hot_spots import HotSpot
 from kafka_rebalance.planning.evenness.scores import Score
 from kafka_rebalance.steps import clusters
 from kafka_rebalance.steps.ledger import ledger_rows as ledger
@@ -26,11 +28,13 @@ from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper.cluster_lock import encode_lock
+from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 from support.runs.rebalance_run import CONNECTION, POLICY
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun, other_dag_run
 
 LIMIT = 0.25  # a power of two, so that "at the limit" can be written down
 EVEN = Score(1.0, 1.0, 0.0)
+FAR_OFF = dict.fromkeys(Metric, Reachable(can_help=False, furthest=2.2, forced=0.0))
 
 
 def policy(limit: float = LIMIT) -> Policy:
@@ -353,17 +357,18 @@ def test_where_no_rebalance_could_help_none_is_proposed_and_what_would_help_is_s
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spot = HotSpot("orders", 0, 3.2)
-    monkeypatch.setattr(why_not_propose, "reach", lambda *_: {"disk": Reach(False, (spot,))})
+    monkeypatch.setattr(why_not_propose, "can_be_more_even", lambda *_: FAR_OFF)
+    monkeypatch.setattr(why_not_propose, "hot_spots", lambda *_: dict.fromkeys(Metric, (spot,)))
     verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["propose"] is False
     assert "a rebalance cannot help: orders-0 alone has 3.20 times" in verdict["text"]
     assert "More partitions (kafka_topics, alter)" in verdict["text"]
 
 
-def test_a_broken_rack_rule_is_worth_a_proposal_even_beside_a_hot_spot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(why_not_propose, "reach", lambda *_: {"disk": Reach(False, ())})
-    result = {"limit": 0.2, "skew": {"disk": 0.5}, "rack_violations": 1}
-    assert why_not_propose.cannot_help(None, result) is None  # type: ignore[arg-type]
+def test_a_broken_rack_rule_is_worth_a_proposal_even_beside_a_hot_spot() -> None:
+    brokers, rows = broker_rows([1, 2, 3], {1: "a", 2: "a", 3: "b"}), partition_rows([[1, 2], [1, 3], [2, 3], [2, 3]])
+    result = {"limit": 0.2, "skew": {"disk": 0.5}, "rack_violations": 1, "outside_pools": 0}
+    assert why_not_propose.cannot_help(problem_of(brokers, rows), result) is None
 
 
 def test_bytes_in_from_the_ledgers_history_count(run: SimulatedRun, cluster: SimulatedCluster) -> None:

@@ -68,6 +68,26 @@ def test_where_lists_are_even_and_leaders_are_not_elections_are_proposed(
     assert "2 partitions are not led by their preferred leader" in verdict["text"]
 
 
+def test_no_election_is_proposed_of_topics_that_the_policy_leaves_out(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    lead_by_second(cluster)
+    run.policy_file.write_text(POLICY + "topics_out: [orders]\n")
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
+    assert (verdict["past_limit"], verdict["propose"]) == (True, False)
+    assert "no plan is possible: topics_in (*) less topics_out (orders) leaves none" in verdict["text"]
+
+
+@pytest.mark.parametrize(("limit", "tolerance"), [(0.1, 0.05), (0.2, None)])
+def test_a_plan_for_a_low_limit_ends_well_within_it(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str], limit: float, tolerance: float | None
+) -> None:
+    run.policy_file.write_text(POLICY + f"imbalance_limit: {limit}\n")
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
+    assert verdict["propose"] is True
+    assert verdict["conf"].get("tolerance") == tolerance
+
+
 def lose(cluster: SimulatedCluster, broker: int) -> None:
     """It is registered no more, and nobody waits for it."""
     cluster.fake.delete(f"/brokers/ids/{broker}")
@@ -214,7 +234,7 @@ def test_bytes_of_which_some_are_unknown_are_not_measured_and_the_rest_is(
     verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["skew"] == {"replicas": pytest.approx(1.0), "leaders": pytest.approx(3.0)}
     assert (
-        "no replica in sync tells the size of 1 partition (orders-3): bytes on disk and bytes in are unknown"
+        "no replica in sync tells the size of 1 partition (orders-3): bytes on disk, bytes in and bytes out are unknown"
         in verdict["text"]
     )
     assert verdict["propose"] is False

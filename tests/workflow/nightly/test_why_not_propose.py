@@ -49,7 +49,7 @@ def test_a_broker_is_proposed_for_if_a_lighter_replica_than_the_heaviest_helps_i
 ) -> None:
     lists = [[broker] for broker, sizes in held.items() for _ in sizes]
     rows = partition_rows(lists, size_bytes=[size for sizes in held.values() for size in sizes])
-    result = {"limit": 0.2, "skew": {"disk": 0.3}, "rack_violations": 0}
+    result = {"limit": 0.2, "skew": {"disk": 0.3}, "rack_violations": 0, "outside_pools": 0}
     reason = why_not_propose.cannot_help(problem_of(broker_rows([1, 2, 3]), rows), result)
     assert reason is None if said is None else said in str(reason)
 
@@ -59,8 +59,19 @@ def test_what_racks_force_is_said_with_figures_and_not_called_as_even_as_can_be(
     racks = dict(zip(range(1, 9), "aaabbbcc", strict=True))
     lists = [[1 + n % 3, 4 + n % 3, 7 + (n >= 66)] for n in range(120)]
     problem = problem_of(broker_rows(list(racks), racks), partition_rows(lists))
-    result = {"limit": 0.2, "skew": {"replicas": 0.4667}, "rack_violations": 0}
+    result = {"limit": 0.2, "skew": {"replicas": 0.4667}, "rack_violations": 0, "outside_pools": 0}
     assert why_not_propose.cannot_help(problem, result) == (
         "racks and disks alone keep replicas 33 % off. Of the share that they allow, the worst broker is 10 % off, "
         "and the limit is 20 %. More brokers in the racks that have fewer would help"
+    )
+
+
+def test_what_the_policy_keeps_in_place_is_said_where_it_leaves_nothing_to_move() -> None:
+    rows = partition_rows([[1]] * 6 + [[2]] * 2)
+    result = {"limit": 0.2, "skew": {"disk": 0.5}, "rack_violations": 0, "outside_pools": 0}
+    assert why_not_propose.cannot_help(problem_of(broker_rows([1, 2]), rows), result) is None
+    kept = problem_of(broker_rows([1, 2]), rows, pinned_topics=["orders"])
+    assert why_not_propose.cannot_help(kept, result) == (
+        "a rebalance cannot help: bytes on disk are as even as the sizes of single partitions with what the policy keeps "
+        "in place allow. More partitions would help"
     )

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.finding import listed
+from kafka_rebalance.model.metrics import noun_of
 
 GROWN = 0.10  # of a broker's share: the least growth of the imbalance that counts
 AGAIN_AFTER = timedelta(days=14)
@@ -30,16 +31,14 @@ class RejectedState:
     seen: ClusterState  # the cluster in that run's snapshot
 
 
-def changed_since(
-    rejection: RejectedState, now: ClusterState, at: datetime, limit: float, words: Mapping[str, str]
-) -> list[str]:
+def changed_since(rejection: RejectedState, now: ClusterState, at: datetime, limit: float) -> list[str]:
     """What is materially different from what was rejected, in words; empty: the check does not propose it again.
 
-    `words` names the resources. A growth counts only past the limit.
+    A growth counts only past the limit.
     """
     before = rejection.seen
     changes = [
-        f"{words[resource]} were {share_in_words(was)} off then and are {share_in_words(skew)} now"
+        f"{noun_of(resource)} were {share_in_words(was)} off then and are {share_in_words(skew)} now"
         for resource, skew in now.skew.items()
         if skew > limit and skew - (was := before.skew.get(resource, 0.0)) >= GROWN
     ]

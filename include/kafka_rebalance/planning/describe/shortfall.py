@@ -112,7 +112,7 @@ def shortfall(problem: Problem, held: Held, replicas: Ints, leaders: Ints, loads
     # A load on a target of 0 has no finite share.
     beyond = np.where(np.isfinite(beyond), beyond, 1.0)
     away = (np.abs(apart) if held.relief is None else np.maximum(0.0, apart))[asked_cells(problem, held)]
-    repairs = int((broken & problem.relocatable & ~problem.rack_pinned).sum()) if held.goal.repairs_racks else 0
+    repairs = int(may_be_repaired(problem, broken).sum()) if held.goal.repairs_racks else 0
     undone = left_behind(problem, replicas) + len(disks_above(problem, loads[:, DISK]))
     if held.goal.repairs_racks:
         undone += outside_pools(problem, replicas)
@@ -234,6 +234,12 @@ def asked_cells(problem: Problem, held: Held) -> Bools:
     )
     cells: Bools = problem.evened[:, None] & asked & (held.targets > 0)  # a load near 0 has no shares
     return cells
+
+
+def may_be_repaired(problem: Problem, broken: Bools) -> Bools:
+    """[partition row] Which of the lists that break the rack rule a plan may bring into other racks."""
+    may_be: Bools = broken & problem.relocatable & ~problem.rack_pinned
+    return may_be
 
 
 def left_behind(problem: Problem, replicas: Ints) -> int:

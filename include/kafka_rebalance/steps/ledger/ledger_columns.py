@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.planning.tables.history_table import SAMPLES_SCHEMA
 
 _TIME = pa.timestamp("us", tz="UTC")
@@ -27,10 +28,7 @@ TABLES = {
         run_id=pa.string(),
         imbalance=pa.float64(),  # the highest skew
         resource=pa.string(),  # the one with the highest skew
-        skew_disk=pa.float64(),
-        skew_bytes_in=pa.float64(),
-        skew_leaders=pa.float64(),
-        skew_replicas=pa.float64(),
+        **{f"skew_{metric}": pa.float64() for metric in Metric},  # null: unknown
         rack_violations=pa.int64(),
         limit=pa.float64(),
         past_limit=pa.bool_(),

@@ -17,8 +17,9 @@ from kafka_rebalance.documents.segments import ClusterSegments
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.describe.shortfall import outside_pools
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
+from kafka_rebalance.planning.rules.rack_rule import broken_now
 from kafka_rebalance.planning.tables import history_table
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
@@ -31,13 +32,12 @@ from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.nightly.how_uneven import (
     disks_of_the_rest,
-    outside_pools,
     scores_of_the_rest,
     unread_words,
     verdict,
 )
 from kafka_rebalance.steps.nightly.which_job import Wanted, which_job
-from kafka_rebalance.steps.nightly.why_not_propose import CheckedCluster, proposal_of, why_not
+from kafka_rebalance.steps.nightly.why_not_propose import CheckedCluster, proposal_of, why_not, within
 from kafka_rebalance.steps.run import requester
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, metric_rows, read_snapshot
 from kafka_rebalance.steps.run.snapshot_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
@@ -55,15 +55,12 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     """Snapshot, scores, audit and verdict. Leaves snapshot and verdict.json in the run's folder, and ledger rows."""
     deployment, run_id = inputs.deployment, inputs.run.run_id
     policy = deployment.read_policy(connection_id)
-    settings = Settings(
-        broker_pools=(policy and policy.broker_pools) or (),
-        more_replicas_than_racks=bool(policy and policy.more_replicas_than_racks),
-        even_at_worst_hour=bool(policy and policy.even_at_worst_hour),
-    )
+    # A snapshot refuses what the policy names and the cluster does not have. A check measures the rest.
+    places, settings = (policy.with_rules(Settings()), policy.measured_by(Settings())) if policy else (Settings(),) * 2
     folder, _ = create_run_folder(deployment, connection_id, inputs.run)
     connection = deployment.read_connection(connection_id)
     try:
-        taken = read_snapshot(connection, settings, of_the_rest=True, to_execute=policy is not None)
+        taken = read_snapshot(connection, places, of_the_rest=True, to_execute=policy is not None)
     except ClusterNotReadyError:
         _skip_while_held(connection)
         raise
@@ -73,9 +70,9 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     has_rates = write_topic_rates(connection, {row["topic"] for row in taken.partitions}, snapshot, now)
     problem = _with_history(deployment, read_problem(snapshot, settings), folder, connection_id, taken, now)
     found = scores_of_the_rest(problem, taken)
-    broken = int(violations(rack_rule(problem), problem.replicas).sum())
+    broken = broken_now(problem)
     audit = audit_snapshot(taken)
-    outside = outside_pools(problem, policy)
+    outside = outside_pools(problem, problem.replicas)
     measured = verdict(found, broken, policy, outside)
     checks = _nights_in_a_row(ledger_rows.read(deployment, "balance", connection_id, AWAY_DAYS, now=now))
     wanted = which_job(problem, measured["limit"], policy, taken, checks, now)
@@ -100,7 +97,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
         "segment_warnings": audit.warnings,
     }
     if result["propose"]:
-        conf = {"kafka_conn_id": connection_id, "reason": result["text"], **wanted.params}
+        conf = {"kafka_conn_id": connection_id, "reason": result["text"], **within(measured["limit"]), **wanted.params}
         result["conf"] = requester.hand_on(folder, conf, inputs.run)
         result["proposal"] = proposal_of(run_id, connection_id)
     controller = controller_document(taken.view, taken.controller)

@@ -12,29 +12,19 @@ from kafka_rebalance.documents.disks import Disks
 from kafka_rebalance.documents.proposals.candidate_figures import Score
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.finding import some
-from kafka_rebalance.model.metrics import Metric
+from kafka_rebalance.model.metrics import Metric, noun_of
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.settings import matches
 from kafka_rebalance.planning.evenness.diagnosis import first_full, fullest_disk, fullest_log_dir
 from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Bools, Problem
 from kafka_rebalance.planning.problem.loads import loads_now, shares
-from kafka_rebalance.planning.problem.pools import strays
 from kafka_rebalance.report.units import format_count
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, Unread
 
-WORDS: dict[str, str] = {
-    metric: metric.noun for metric in (Metric.REPLICAS, Metric.DISK, Metric.LEADERS, Metric.BYTES_IN)
-}
-
 
 def skew(found: Mapping[str, Score]) -> dict[str, float]:
-    """How far the worst broker is off its share, as a part of it, for each resource of the check."""
-    return {
-        metric: round(max(s.max_over_mean - 1, 1 - s.min_over_mean), 4)
-        for metric, s in found.items()
-        if metric in WORDS
-    }
+    """How far the worst broker is off its share, as a part of it, for each load that a plan evens and that is known."""
+    return {metric: round(max(s.max_over_mean - 1, 1 - s.min_over_mean), 4) for metric, s in found.items()}
 
 
 def verdict(
@@ -50,7 +40,7 @@ def verdict(
     limit = policy.imbalance_limit if policy else Policy(approvers=()).imbalance_limit
     unbalanced = off[worst] > limit or rack_violations > 0 or outside_pools > 0
     text = (
-        f"{WORDS[worst]} are {share_in_words(off[worst])} off their share on the worst broker, the limit is "
+        f"{noun_of(worst)} are {share_in_words(off[worst])} off their share on the worst broker, the limit is "
         f"{share_in_words(limit)}; {format_count(rack_violations, 'rack violation', 'rack violations')}"
     )
     if outside_pools:
@@ -69,26 +59,16 @@ def verdict(
     }
 
 
-def outside_pools(problem: Problem, policy: Policy | None) -> int:
-    """Replicas outside the pools of their topics that a rebalance under this policy would bring there."""
-    if policy is None:
-        return 0
-    held = (*policy.topics_out, *policy.pinned_topics)
-    moves = np.array([not matches(topic, held) for topic in problem.topics], dtype=bool)[problem.topic]
-    stays = np.flatnonzero(np.isin(problem.brokers, policy.brokers_out))
-    return int((strays(problem, problem.replicas) & ~np.isin(problem.replicas, stays))[problem.movable & moves].sum())
-
-
 def scores_of_the_rest(problem: Problem, taken: Snapshot) -> dict[str, Score]:
     """Compares the brokers that report their log dirs with each other: the capacity of the others is unknown.
 
-    If the size of a partition is unknown, bytes in are left out, because they are estimated from all sizes. Disk is
-    left out too if one of these brokers has a replica of the partition.
+    If the size of a partition is unknown, bytes in are left out, because they are estimated from all sizes, and with
+    them bytes out of leaders. Disk is left out too if one of these brokers has a replica of the partition.
     """
     rest = _without_silent(problem, taken)
     loads = np.where(_silent(problem, taken)[:, None], 0.0, loads_now(problem))
-    unknown = {"bytes_in"} if taken.unread.sizes else set()
-    unknown |= {"disk"} if _disk_unknown(taken) else set()
+    unknown = {Metric.BYTES_IN, Metric.LEADER_BYTES_OUT} if taken.unread.sizes else set()
+    unknown |= {Metric.DISK} if _disk_unknown(taken) else set()
     return {metric: score for metric, score in scores(rest, loads, shares(rest)).items() if metric not in unknown}
 
 
@@ -122,7 +102,7 @@ def unread_words(taken: Snapshot, has_rates: bool = True) -> tuple[str, ...]:
         said.append(f"broker {some(unread.configs)} does not tell its configs")
     if unread.sizes:
         of = format_count(len(unread.sizes), "partition", "partitions")
-        what = "bytes on disk and bytes in are" if _disk_unknown(taken) else "bytes in are"
+        what = "bytes on disk, bytes in and bytes out are" if _disk_unknown(taken) else "bytes in and bytes out are"
         said.append(f"no replica in sync tells the size of {of} ({some(unread.sizes)}): {what} unknown")
     if unread.offsets:
         of = format_count(len(unread.offsets), "partition", "partitions")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
 from kafka_rebalance.execution.nightly.brokers_away import Away, away_since
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.policy import Policy
@@ -48,9 +50,9 @@ def which_job(
         return replace(wanted, refused=wanted.refused or _NO_PLAN_UNREAD)
     if not taken.away.is_empty:
         return wanted
-    preferred = all_loads(problem, problem.replicas, problem.replicas[:, 0])
-    uneven = skew(scores(problem, preferred, shares(problem)))
-    led_elsewhere = int((problem.leader != problem.replicas[:, 0]).sum())
+    preferred = np.where(problem.movable, problem.replicas[:, 0], problem.leader)
+    uneven = skew(scores(problem, all_loads(problem, problem.replicas, preferred), shares(problem)))
+    led_elsewhere = int((problem.leader != preferred).sum())
     if led_elsewhere and max(uneven.values()) <= limit:
         return Wanted({"job": "elect"}, f"{led_elsewhere} partitions are not led by their preferred leader")
     return Wanted({})

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.errors import PlanningError, RebalanceError
 from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.execution.nightly import after_rejection
 from kafka_rebalance.execution.nightly.after_rejection import AGAIN_AFTER, ClusterState, RejectedState
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.finding import Finding, some
+from kafka_rebalance.model.metrics import Metric, noun_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import REFUSE, Settings
-from kafka_rebalance.planning.describe.can_be_more_even import Reachable, can_be_more_even
-from kafka_rebalance.planning.evenness.hot_spots import Reach, reach
+from kafka_rebalance.planning.can_be_more_even import Reachable, can_be_more_even, tolerance_for
+from kafka_rebalance.planning.describe.shortfall import may_be_repaired
+from kafka_rebalance.planning.evenness.hot_spots import HotSpot, hot_spots
 from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.problem.loads import loads_now, shares
+from kafka_rebalance.planning.problem.loads import LEADER_METRICS, loads_now, shares
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, rackless, violations
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.steps.clusters import REBALANCE_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.nightly.how_uneven import WORDS, skew
+from kafka_rebalance.steps.nightly.how_uneven import skew
 from kafka_rebalance.steps.run.approved_plan import decider
 from kafka_rebalance.steps.run_folder import folder_of_run, newest_attempt
 
@@ -70,7 +72,7 @@ def why_not(
     if rejection is None:
         return reason, ""
     seen = _seen(checked.problem, policy.digest)
-    changes = after_rejection.changed_since(rejection, seen, checked.now, policy.imbalance_limit, WORDS)
+    changes = after_rejection.changed_since(rejection, seen, checked.now, policy.imbalance_limit)
     if changes:
         return None, after_rejection.again(rejection, changes)
     return after_rejection.not_again(rejection), ""
@@ -101,41 +103,59 @@ def cannot_help(problem: Problem, result: Mapping[str, Any]) -> str | None:
     """
     limit = result["limit"]
     past = [resource for resource, off in result["skew"].items() if off > limit]
-    if result["rack_violations"] or not past:
+    broken = violations(rack_rule(problem), problem.replicas)
+    if result["outside_pools"] or may_be_repaired(problem, broken).any():
         return None
-    found = reach(problem, past, limit)
-    if any(one.can_help for one in found.values()):
-        return None
-    no_spots = [resource for resource, one in found.items() if not one.hot_spots]
-    even = can_be_more_even(problem, no_spots, limit) if no_spots else {}
+    if not past:
+        return "a rebalance cannot help: no plan may move the partitions that break the rack rule"
+    try:
+        even = can_be_more_even(problem, past, limit)
+    except PlanningError as refused:
+        return f"no plan is possible: {refused}"
     if any(one.can_help for one in even.values()):
         return None
-    forced = [resource for resource, one in even.items() if one.furthest <= limit]
-    helpless = [_helpless(resource, one) for resource, one in found.items() if resource not in forced]
+    spots = hot_spots(problem, past, limit)
+    forced = [resource for resource in past if not spots[resource] and even[resource].furthest <= limit]
+    stays = bool(problem.closed.any()) or not problem.relocatable.all()
+    kept = " with what the policy keeps in place" if stays else ""
+    helpless = [_helpless(resource, spots[resource], kept) for resource in past if resource not in forced]
     said = ["a rebalance cannot help: " + "; ".join(helpless)] if helpless else []
-    return "; ".join([*said, *(_forced(resource, even[resource], limit) for resource in forced)])
+    return "; ".join([*said, *(_forced(resource, even[resource], limit, kept) for resource in forced)])
 
 
-def _forced(resource: str, found: Reachable, limit: float) -> str:
+def within(limit: float) -> dict[str, float]:
+    """The tolerance of a rebalance for this limit, as a param; none if it is the default."""
+    tolerance = tolerance_for(limit)
+    return {} if tolerance == Settings().tolerance else {"tolerance": tolerance}
+
+
+def _forced(resource: str, found: Reachable, limit: float, kept: str) -> str:
     forced, furthest, allowed = (share_in_words(one) for one in (found.forced, found.furthest, limit))
+    is_of_leaders = resource in LEADER_METRICS
+    who = "the replicas that brokers hold" if is_of_leaders else "racks and disks"
+    remedy = "More partitions" if is_of_leaders else "More brokers in the racks that have fewer"
     return (
-        f"racks and disks alone keep {WORDS[resource]} {forced} off. Of the share that they allow, the worst broker is "
-        f"{furthest} off, and the limit is {allowed}. More brokers in the racks that have fewer would help"
+        f"{who}{kept} alone keep {noun_of(resource)} {forced} off. Of the share that they allow, the worst broker is "
+        f"{furthest} off, and the limit is {allowed}. {remedy} would help"
     )
 
 
-def _helpless(resource: str, found: Reach) -> str:
-    if not found.hot_spots:
-        return f"{WORDS[resource]} are as even as the sizes of single partitions allow. More partitions would help"
-    spot = found.hot_spots[0]
-    more = f" (and {len(found.hot_spots) - 1} more like it)" if len(found.hot_spots) > 1 else ""
+def _helpless(resource: str, spots: Sequence[HotSpot], kept: str) -> str:
+    if not spots:
+        said = f"{noun_of(resource)} are as even as the sizes of single partitions{kept} allow"
+        return f"{said}. More partitions would help"
+    spot = spots[0]
+    more = f" (and {len(spots) - 1} more like it)" if len(spots) > 1 else ""
+    more_partitions = "More partitions (kafka_topics, alter)"
+    keys = f"{more_partitions}, or keys that spread better, would help"
     remedy = {
-        "disk": "More partitions (kafka_topics, alter) spread new records. A shorter retention shrinks the partition",
-        "bytes_in": "More partitions (kafka_topics, alter), or keys that spread better, would help",
-    }.get(resource, "More partitions would help, or fewer brokers")
+        Metric.DISK: f"{more_partitions} spread new records. A shorter retention shrinks the partition",
+        Metric.BYTES_IN: keys,
+        Metric.LEADER_BYTES_OUT: keys,
+    }.get(Metric(resource), "More partitions would help, or fewer brokers")
     return (
-        f"{spot.topic}-{spot.partition} alone{more} has {spot.share:.2f} times a broker's share of {WORDS[resource]}, "
-        f"on any broker. {remedy}"
+        f"{spot.topic}-{spot.partition} alone{more} has {spot.share:.2f} times a broker's share of "
+        f"{noun_of(resource)}, on any broker. {remedy}"
     )
 
 

@@ -12,12 +12,11 @@ from kafka_rebalance.execution.nightly.after_rejection import ClusterState, Reje
 
 AT = datetime(2026, 5, 3, 8, 0, tzinfo=UTC)
 THEN = ClusterState(frozenset({1, 2, 3}), {"disk": 0.3, "leaders": 0.1}, 0, "a" * 64)
-WORDS = {"disk": "bytes on disk", "leaders": "leaders"}
 
 
 def changes(days: float = 1, limit: float = 0.2, **now: Any) -> list[str]:
     rejected = RejectedState("one", "uma", AT, "", THEN)
-    return changed_since(rejected, dataclasses.replace(THEN, **now), AT + timedelta(days=days), limit, WORDS)
+    return changed_since(rejected, dataclasses.replace(THEN, **now), AT + timedelta(days=days), limit)
 
 
 @pytest.mark.parametrize(
