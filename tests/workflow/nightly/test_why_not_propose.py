@@ -72,6 +72,6 @@ def test_what_the_policy_keeps_in_place_is_said_where_it_leaves_nothing_to_move(
     assert why_not_propose.cannot_help(problem_of(broker_rows([1, 2]), rows), result) is None
     kept = problem_of(broker_rows([1, 2]), rows, pinned_topics=["orders"])
     assert why_not_propose.cannot_help(kept, result) == (
-        "a rebalance cannot help: bytes on disk are as even as the sizes of single partitions with what the policy keeps "
-        "in place allow. More partitions would help"
+        "a rebalance cannot help: bytes on disk are as even as the sizes of single partitions with what the policy "
+        "keeps in place allow. More partitions would help"
     )

@@ -120,6 +120,7 @@ class FurtherBrokers:
     share: float
     days: tuple[int, ...]
     brokers: tuple[int, ...]  # for each of the days
+    pool: str | None = omitted()  # that needs them; None: the cluster has no pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,7 @@ class Diagnosis:
     leaving: Leaving | None
     further_brokers: FurtherBrokers | None = omitted()
     strays: Strays | None = omitted()
+    further_brokers_of_pools: tuple[FurtherBrokers, ...] = omitted(())
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -186,7 +185,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
     asked = held_to_the_job(problem, reachable, found.scale)
     reached = shortfall(problem, asked, found.replicas, leaders, after, is_broken)
     broken, peak = int(is_broken.sum()), planned.peak_disk_fraction
-    limited = cost_of_receivers(problem, found, partial(_bytes_bound, before=before[:, DISK]))
+    limited = cost_of_receivers(problem, found, _bound_without)
     status, note = status_and_note(problem, found, end, off, broken, peak, used, limited)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
     candidate = Candidate(name, digest, status, planned.moves, note, summary)
@@ -287,6 +286,11 @@ def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dic
         "held_up": held_up(moves),
         "log_dirs": log_dir_peaks(problem, replicas, batch),
     }
+
+
+def _bound_without(problem: Problem, lists: FoundLists, *, after: Floats) -> int:
+    """The bound on bytes of another problem, whose disks end as `after`."""
+    return _bytes_bound(problem, lists, loads_now(problem)[:, DISK], after)
 
 
 def _bytes_bound(problem: Problem, found: FoundLists, before: Floats, after: Floats) -> int:

@@ -16,7 +16,7 @@ from kafka_rebalance.documents.proposals.proposals import (
     Off,
     Strays,
 )
-from kafka_rebalance.planning.evenness.further_brokers import further_brokers
+from kafka_rebalance.planning.evenness.further_brokers import further_brokers, further_brokers_of_pools
 from kafka_rebalance.planning.evenness.scores import ratios
 from kafka_rebalance.planning.problem.arrays import Floats, Problem
 from kafka_rebalance.planning.problem.loads import DISK, LEADERS, METRICS, REPLICAS, known_metrics, loads_now, shares
@@ -39,6 +39,7 @@ def outlook(problem: Problem) -> Diagnosis:
         _leaving(problem, loads),
         further_brokers(problem),
         _strays(problem),
+        further_brokers_of_pools(problem),
     )
 
 

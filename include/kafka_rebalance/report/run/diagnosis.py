@@ -93,8 +93,8 @@ def otherwise_words(outlook: Diagnosis, job: str, worst: WorstCase | None, named
             said.append(f"The disk of broker {first.broker} is full in about {days}: {grows}.")
         else:
             said.append(f"No disk is full within a year; that of broker {first.broker} is first, {grows}.")
-    if outlook.further_brokers is not None and any(outlook.further_brokers.brokers):
-        said.append(_further_words(outlook.further_brokers))
+    needed = (outlook.further_brokers, *outlook.further_brokers_of_pools)
+    said += [_further_words(further) for further in needed if further is not None and any(further.brokers)]
     rack = worst.rack if worst is not None else None
     if rack is not None and rack.today.partitions:
         lost = format_count(rack.today.partitions, "partition", "partitions")
@@ -121,7 +121,8 @@ def _further_words(further: FurtherBrokers) -> str:
         f"{format_count(count)} for {days} days" if count else f"none for {days} days"
         for days, count in zip(further.days, further.brokers, strict=True)
     ]
+    who = "the cluster" if further.pool is None else f"the pool of {further.pool}"
     return (
-        f"To keep evenly used disks below {format_share(further.share)}, the cluster needs further brokers of "
+        f"To keep evenly used disks below {format_share(further.share)}, {who} needs further brokers of "
         f"{format_bytes(further.capacity_bytes)}: {', '.join(needed)}."
     )

@@ -129,6 +129,22 @@ def test_the_note_says_what_the_limit_costs_and_the_reasons_name_the_broker_that
     assert not any("may not receive" in move.reason for move in same.candidate.moves)
 
 
+def test_with_pools_the_note_says_what_the_limit_costs_in_each() -> None:
+    others = partition_rows([[5, 6], [6, 5]], topic="audit")
+    pools = [{"topics": ["audit"], "brokers": [5, 6]}, {"topics": ["none-*"], "brokers": [7]}]
+    brokers = broker_rows(range(1, 8))
+    in_one = plan_of(brokers, LISTS + others, brokers_in=[3], broker_pools=pools).candidate.note
+    cost = (
+        "in the pool of all other topics: only broker 3 may receive (brokers_in): with all brokers the bound within "
+        "10 % would be 12.3 kib, and as it is, brokers end at best with 0 % to 133 % of the replicas they would have "
+        "then"
+    )
+    assert cost in in_one.lower()
+    assert in_one.count("may receive") == 1, "the other pool is even as it is"
+    in_none = plan_of(brokers, LISTS + others, brokers_in=[5], broker_pools=pools).candidate.note
+    assert "in the pool of all other topics: no broker may receive (brokers_in): with all brokers" in in_none.lower()
+
+
 def test_a_drained_broker_is_emptied_onto_the_receivers() -> None:
     rows = partition_rows([[1], [2], [3]] * 4)
     plan = plan_of(FOUR, rows, "light", job="drain", drain=[1], brokers_in=[3])

@@ -33,6 +33,16 @@ def test_it_is_said_how_many_brokers_the_growth_asks_for() -> None:
     assert not any("further brokers" in words for words in enough)
 
 
+def test_with_pools_it_is_said_for_each_pool_that_needs_some() -> None:
+    needed = {"capacity_bytes": 4 * 1024 * samples.GIB, "share": 0.9, "days": [30, 90, 180], "brokers": [0, 1, 2]}
+    enough = needed | {"brokers": [0, 0, 0], "pool": "audit"}
+    said = brief(report(further_brokers_of_pools=[needed | {"pool": "paid"}, enough])).otherwise
+    assert [words for words in said if "further brokers" in words] == [
+        "To keep evenly used disks below 90 %, the pool of paid needs further brokers of 4.00 TiB: none for 30 days, "
+        "1 for 90 days, 2 for 180 days."
+    ]
+
+
 def test_replicas_outside_their_pool_come_first_with_the_brokers_that_hold_them() -> None:
     found = brief(report(strays={"replicas": 12, "brokers": [3, 5]})).why
     assert found[0] == "12 replicas lie outside the pool of their topic, on broker 3, 5."
