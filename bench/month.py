@@ -63,6 +63,7 @@ class Night:
     moves: int = 0
     moved_bytes: int = 0
     leader_changes: int = 0
+    recommends_nothing: bool = False  # the check began a run, and no candidate of it was recommended
     moved_back: int = 0  # replicas that came to a broker which a plan of the seven nights before took them from
 
 
@@ -220,6 +221,7 @@ def nights(seed: int, scratch: Path, limit: int, *, keeps_away: bool = True) -> 
         if settings:
             month.write_for_plan(asked, number, settings)
             name = recommended(asked, out, settings)
+        night.recommends_nothing = bool(settings) and not name
         if settings and name:
             night.job, night.candidate = settings["job"], name
             month.carry_out(night, read_moves(out, name))
@@ -248,9 +250,20 @@ def lines(all_nights: Sequence[Night]) -> Iterator[str]:
 
 
 def price(seeds: Sequence[int], scratch: Path, limit: int) -> Iterator[str]:
-    heads = ("seed", "rule", "runs", "of balance", "TB", "leader changes", "moved back", "by drains", "worst skew left")
+    heads = (
+        "seed",
+        "rule",
+        "runs",
+        "of balance",
+        "recommend nothing",
+        "TB",
+        "leader changes",
+        "moved back",
+        "by drains",
+        "worst skew left",
+    )
     yield f"| {' | '.join(heads)} |"
-    yield "|---:|---|---:|---:|---:|---:|---:|---:|---:|"
+    yield "|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|"
     for seed in seeds:
         for rule, keeps_away in (("without", False), ("with", True)):
             found = list(nights(seed, scratch / f"{seed}-{rule}", limit, keeps_away=keeps_away))
@@ -259,6 +272,7 @@ def price(seeds: Sequence[int], scratch: Path, limit: int) -> Iterator[str]:
             back = [sum(one.moved_back for one in runs if (one in balances) is kind) for kind in (True, False)]
             yield (
                 f"| {seed} | {rule} | {len(runs)} | {len(balances)} | "
+                f"{sum(one.recommends_nothing for one in found)} | "
                 f"{sum(one.moved_bytes for one in runs) / 1e12:.2f} | {sum(one.leader_changes for one in runs):,} | "
                 f"{back[0]:,} | {back[1]:,} | {max(one.skew_after for one in found):.1%} |"
             )
