@@ -27,7 +27,7 @@ _MATTERS = 1e-4  # of what brokers are beyond the limit: a smaller part is round
 class Reachable:
     """How even one metric is against the shares that brokers can reach, and how far these are from their shares."""
 
-    can_help: bool  # brokers are off their share by more than the limit, and the recommended plan brings them nearer
+    can_help: bool  # a broker is off its reachable share by more than the limit, and the recommended plan helps
     furthest: float  # how far the worst broker is from its reachable share, as a share of it
     forced: float  # how far racks and disks keep a broker from its share of everything, as a share of that
 
@@ -45,7 +45,10 @@ def can_be_more_even(problem: Problem, metrics: Sequence[str], limit: float) -> 
     asked = replace(problem, settings=replace(problem.settings, tolerance=tolerance_for(limit)))
     check_problem(asked)
     helped = _helped(asked, limit)
-    return {metric: replace(one, can_help=metric in helped) for metric, one in _reachable(problem, metrics).items()}
+    return {
+        metric: replace(one, can_help=metric in helped and one.furthest > limit)
+        for metric, one in _reachable(problem, metrics).items()
+    }
 
 
 def _helped(problem: Problem, limit: float) -> tuple[str, ...]:

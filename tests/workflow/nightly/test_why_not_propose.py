@@ -54,15 +54,17 @@ def test_a_broker_is_proposed_for_if_a_lighter_replica_than_the_heaviest_helps_i
     assert reason is None if said is None else said in str(reason)
 
 
-def test_what_racks_force_is_said_with_figures_and_not_called_as_even_as_can_be() -> None:
+@pytest.mark.parametrize(("upper", "off"), [(66, "10 %"), (69, "15 %"), (75, None)])
+def test_what_racks_force_is_said_with_figures_and_the_limit_counts_from_there(upper: int, off: str | None) -> None:
     """Of three racks one has two brokers: each should hold a sixth, which is a third more than an eighth."""
     racks = dict(zip(range(1, 9), "aaabbbcc", strict=True))
-    lists = [[1 + n % 3, 4 + n % 3, 7 + (n >= 66)] for n in range(120)]
+    lists = [[1 + n % 3, 4 + n % 3, 7 + (n >= upper)] for n in range(120)]
     problem = problem_of(broker_rows(list(racks), racks), partition_rows(lists))
     result = {"limit": 0.2, "skew": {"replicas": 0.4667}, "rack_violations": 0, "outside_pools": 0}
     assert why_not_propose.cannot_help(problem, result) == (
-        "racks and disks alone keep replicas 33 % off. Of the share that they allow, the worst broker is 10 % off, "
-        "and the limit is 20 %. More brokers in the racks that have fewer would help"
+        off
+        and f"racks and disks alone keep replicas 33 % off. Of the share that they allow, the worst broker is {off} "
+        "off, and the limit is 20 %. More brokers in the racks that have fewer would help"
     )
 
 
