@@ -9,7 +9,7 @@ from faults import load
 from faults.cases import Case, Fault, Moment
 from faults.clusters.fault_cluster import LOG_DIR_RATE, LOG_DIRS, FaultCluster
 from faults.clusters.replica_folders import DirsTruth, gather, settled_dirs
-from faults.ours.processes import Processes
+from faults.ours.processes import Processes, Step
 from faults.run import Run, TaskFailedError
 
 SLOW, FAST = 1_000_000, 50_000_000  # bytes per second of each broker: a copy takes three seconds, or no time
@@ -71,6 +71,9 @@ class LogDirRun(Run):
     def kill(self) -> None:
         if not self._kills_itself:
             super().kill()
+
+    def _victim(self) -> Step | None:
+        return self._following if self.case.moment is Moment.FOLLOW else super()._victim()
 
     def look(self) -> DirsTruth:
         return settled_dirs(self.cluster, self.case.topic, self.folder.parents[2])
