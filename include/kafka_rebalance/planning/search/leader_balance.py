@@ -25,6 +25,8 @@ from kafka_rebalance.planning.search.placement import Budget, Limit
 
 _GAIN = -1e-13
 _ROUNDS = 400
+_EXCHANGES = 100  # of two leaders, for each aim
+_WORST = 3  # brokers to look for an exchange for
 _IDLE = 30  # rounds in a row that spread no topic, until the spreading ends
 # A narrow aim inside the band lets leaders pass through brokers that are within the band themselves.
 _AIMS = (0.6, 0.3, 0.0)
@@ -95,11 +97,14 @@ class _Leaders:
         full = self._bands(1.0)
         self._spread_topics(full, self.most_excess, at_any_price=True)
         for aim in _AIMS:
-            bands = self._bands(aim)
+            bands, exchanges = self._bands(aim), 0
             for _ in range(_ROUNDS):
                 if self._far(full).max(initial=0.0) <= 0 and self.loads[self.leaving].sum() <= 0:
                     break
                 rows, positions = self._within_budget(*self._swaps(bands))
+                if not len(rows) and exchanges < _EXCHANGES:
+                    rows, positions = self._exchange(bands)
+                    exchanges += 1
                 if not len(rows):
                     break
                 self._swap(rows, positions)
@@ -134,6 +139,52 @@ class _Leaders:
             if len(found[0]):
                 return found
         return found
+
+    def _exchange(self, bands: Bands) -> tuple[Ints, Ints]:
+        """(rows, positions) of two changes that gain only together: a broker gives a leader away, and gets another one
+        from the same broker. None if no such pair gains for the brokers that are furthest outside the bands.
+        """
+        far, rows = self._far(bands), np.flatnonzero(self._may_lose())
+        row, position = np.nonzero((self.lists[rows] >= 0) & self.evened[self.lists[rows]])
+        row = rows[row]
+        in_time = ~self.behind[row, position] | (self.lists[row, position] == self.before[row, 0])
+        some = (position > 0) & in_time & self.evened[self.lists[row, 0]]
+        row, position = row[some], position[some]
+        source, target = self.lists[row, 0], self.lists[row, position]
+        for broker in np.argsort(-far, kind="stable")[:_WORST].tolist():
+            if far[broker] <= 0:
+                break
+            given, taken = np.flatnonzero(source == broker), np.flatnonzero(target == broker)
+            given, taken = _pairs(given, taken, target[given], source[taken])
+            change = self.weights[row[taken]] - self.weights[row[given]]
+            other = target[given]
+            gain = distance(self.loads[broker] + change, bands.low[broker], bands.high[broker]) - far[broker]
+            gain += distance(self.loads[other] - change, bands.low[other], bands.high[other]) - far[other]
+            gain = np.where(self._exchange_allowed(row[given], row[taken], broker, other), gain, np.inf)
+            if len(gain) and gain.min() < _GAIN:
+                pair = np.array([given[gain.argmin()], taken[gain.argmin()]])
+                if self._spends(row[pair], position[pair]):
+                    return row[pair], position[pair]
+        return rows[:0], rows[:0]
+
+    def _exchange_allowed(self, given: Ints, taken: Ints, broker: int, others: Ints) -> Bools:
+        """[pair] Whether the leaders of no topic spread worse than before the plan; of one topic, they spread alike."""
+        brokers = np.full(len(others), broker)
+        grown = self.topics.change(given, brokers, others) + self.topics.change(taken, others, brokers)
+        same = self.topics.topic[given] == self.topics.topic[taken]
+        allowed: Bools = same | (self.topics.excess + grown <= self.most_excess)
+        return allowed
+
+    def _spends(self, rows: Ints, positions: Ints) -> bool:
+        """Whether the limit on leader changes allows all of these together; if so, they are spent."""
+        old = self.before[rows, 0]
+        change = int((self.lists[rows, positions] != old).sum() - (self.lists[rows, 0] != old).sum())
+        most = self.budget.max_leader_changes
+        if change > 0 and most is not None and self.budget.leader_changes + change > most:
+            self.budget.reached.add(Limit.LEADER_CHANGES)
+            return False
+        self.budget.leader_changes += change
+        return True
 
     def _spread_topics(self, bands: Bands, down_to: int, *, at_any_price: bool = False) -> None:
         """Spreads the leaders of topics while no broker gets further outside the bands, unless `at_any_price`."""
@@ -258,3 +309,12 @@ class _Leaders:
             if gained and grown <= 0:
                 self._swap(np.array([row]), np.flatnonzero(self.lists[row] == pair[1])[:1])
                 self.budget.leader_changes -= 1
+
+
+def _pairs(one: Ints, other: Ints, its_key: Ints, other_key: Ints) -> tuple[Ints, Ints]:
+    """Each of `one` beside each of `other` that has the same key."""
+    order = np.argsort(other_key, kind="stable")
+    begins, ends = (np.searchsorted(other_key[order], its_key, side=side) for side in ("left", "right"))
+    counts = ends - begins
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(one, counts), other[order][np.repeat(begins, counts) + within]
