@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
+
+if TYPE_CHECKING:
+    import highspy
 
 Options = Mapping[str, bool | int | float | str]  # HiGHS's own
 
@@ -77,6 +81,39 @@ def solve(program: Program, options: Options, start: Floats | None = None) -> So
     """Solves with one thread and a fixed seed. `start` is a solution to better, of an integral program."""
     import highspy
 
+    solver = _with_model(program, options)
+    if start is not None:
+        known = highspy.HighsSolution()
+        known.col_value = start.tolist()
+        known.value_valid = True
+        solver.setSolution(known)
+    return _solved(solver)
+
+
+class Repeated:
+    """A linear program that is solved again with other bounds of its columns, each time from the last optimum."""
+
+    def __init__(self, program: Program, options: Options) -> None:
+        self._solver = _with_model(program, options)
+        self._low, self._upper = np.zeros(len(program.cost)), program.upper.copy()
+        self._basis: highspy.HighsBasis | None = None
+
+    def solve(self, low: Floats, upper: Floats) -> Solution:
+        changed = np.flatnonzero((low != self._low) | (upper != self._upper)).astype(np.int32)
+        if len(changed):
+            self._solver.changeColsBounds(len(changed), changed, low[changed], upper[changed])
+        self._low, self._upper = low.copy(), upper.copy()
+        found = _solved(self._solver)
+        if found.optimal:
+            self._basis = self._solver.getBasis()
+        elif self._basis is not None:
+            self._solver.setBasis(self._basis)
+        return found
+
+
+def _with_model(program: Program, options: Options) -> highspy.Highs:
+    import highspy
+
     solver = highspy.Highs()
     for name, value in {"output_flag": False, "threads": 1, "random_seed": 0, **options}.items():
         solver.setOptionValue(name, value)
@@ -95,11 +132,12 @@ def solve(program: Program, options: Options, start: Floats | None = None) -> So
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
         lp.integrality_ = [kinds[int(whole)] for whole in program.integral]
     solver.passModel(lp)
-    if start is not None:
-        known = highspy.HighsSolution()
-        known.col_value = start.tolist()
-        known.value_valid = True
-        solver.setSolution(known)
+    return solver
+
+
+def _solved(solver: highspy.Highs) -> Solution:
+    import highspy
+
     solver.run()
     status, info, found = solver.getModelStatus(), solver.getInfo(), solver.getSolution()
     return Solution(

@@ -7,7 +7,7 @@ others stay. The step solves this small program to its end, or for a few nodes, 
 On a larger cluster with a replica of each partition in each rack, racks exchange nothing. So each rack is searched by
 itself, if the plan is well above the linear program's bound. The relaxation of the rack's largest replicas is rounded
 and polished. One step then frees all in which it and the lists differ (relaxation induced neighbourhood search: Danna,
-Rothberg and Le Pape, 2005).
+Rothberg and Le Pape, 2005). Then giants stay, and dives find other brokers for lighter replicas.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.problem.loads import DISK, replica_loads
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.rack_rule import violations
+from kafka_rebalance.planning.search.dive import dived, worth_of_load
 from kafka_rebalance.planning.search.excused_brokers import Outside, settle
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, placement_of
 from kafka_rebalance.planning.search.greedy import Effort
@@ -51,7 +52,10 @@ _BREACH = 1e-9
 # Of a larger cluster, rack by rack:
 _MOST = 5_000_000  # partitions times brokers; beyond it, the largest replicas are too few to matter
 _OF_A_RACK = 35_000  # variables of one rack's program, which takes about a second
+_PRICED = 55_000  # of the program of a dive, which looks at few of its columns
+_DIVES = 2
 _NEAR = 1.02  # times the bound; of a plan that is nearer, no rack is searched
+_SPARE = 5  # crowded replicas fewer than may be, in a dive: rounding may add some
 _CHEAPEST = 400  # variables that the step frees beside those where lists and relaxation differ
 _DRAWS, _DRAWN = 4_000, 3  # roundings of the relaxation: giant replicas decide, and most roundings are dear to mend
 _POLISH = Effort()
@@ -128,6 +132,7 @@ def _in_rack(frame: Frame, lists: Ints, here: Bools, met: Bands, seed: Sequence[
     if whole.cost @ now <= _CLOSE * relaxed.cost:
         return lists
     near = relaxed.x[: program.has.size].reshape(program.has.shape)
+    worth = worth_of_load(program, frame.weights[program.partitions], relaxed.prices, len(frame.targets))
     old, rng = _placement(frame, lists), np.random.default_rng(seed)
     polished = [_polished(frame, those, here, met, rng) for those in _roundings(frame, program, near, met, rng)]
     polished = [one for one in polished if nearness(one, met)[0] == 0 and _keeps_rules(frame, one, old)]
@@ -140,8 +145,29 @@ def _in_rack(frame: Frame, lists: Ints, here: Bools, met: Bands, seed: Sequence[
     free[fixed[np.argsort(prices[fixed], kind="stable")[:_CHEAPEST]]] = True
     after = _step(program, whole, now, free, 1)
     if after is not now:
-        return program.lists(after[: near.size] > 0.5)
-    return lists if best is old else best.replicas
+        lists = program.lists(after[: near.size] > 0.5)
+    elif best is not old:
+        lists = best.replicas
+    for _ in range(_DIVES):
+        lists = _after_dive(frame, lists, here, met, worth, rng)
+    return lists
+
+
+def _after_dive(frame: Frame, lists: Ints, here: Bools, met: Bands, worth: Floats, rng: np.random.Generator) -> Ints:
+    """Cheaper lists with other brokers for the lighter replicas of a rack; `lists` itself if there are none.
+
+    `worth` is [broker, resource], what a unit of load is worth there.
+    """
+    rows = _searched_rows(frame, lists, here, worth)
+    program, whole, now = _rack_program(frame, lists, rows, here, met, _SPARE)
+    near = dived(program, whole, now, worth, frame.weights[program.partitions], 2 * frame.goal.tolerance)
+    if near is None:
+        return lists
+    old = _placement(frame, lists)
+    rounded = program.lists((np.arange(near.shape[1]) == near.argmax(axis=1)[:, None]).ravel())
+    new = _polished(frame, rounded, here, met, rng)
+    better = new.budget.bytes < old.budget.bytes and nearness(new, met)[0] == 0 and _keeps_rules(frame, new, old)
+    return new.replicas if better else lists
 
 
 def _roundings(
@@ -178,18 +204,27 @@ def _with(values: Ints, rows: Ints, others: Ints) -> Ints:
     return values
 
 
-def _searched_rows(frame: Frame, lists: Ints, here: Bools) -> Ints:
-    """Partitions whose replica in the rack moves, and then the largest, as many as one program takes."""
+def _searched_rows(frame: Frame, lists: Ints, here: Bools, worth: Floats | None = None) -> Ints:
+    """Partitions whose replica in the rack moves, and as many others as one program takes.
+
+    These are the largest, or with `worth` ([broker, resource], of a unit of load) those that cost least for each byte.
+    """
     problem = frame.problem
     before, now = _held(problem.replicas, here), _held(lists, here)
     rows = np.flatnonzero(problem.relocatable & (before == now).all(axis=1) & (now.sum(axis=1) == 1))
     moves = ((lists != problem.replicas) & now)[rows].any(axis=1)
-    count = _OF_A_RACK // int((problem.evened & here).sum())
-    return np.sort(rows[np.lexsort((-problem.size_bytes[rows], ~moves))[:count]])
+    brokers, first = np.flatnonzero(problem.evened & here), -problem.size_bytes[rows].astype(np.float64)
+    count = _OF_A_RACK // len(brokers)
+    if worth is not None:
+        homes = problem.replicas[rows][before[rows]]
+        best = np.max([frame.weights[rows] @ worth[broker] for broker in brokers], axis=0)
+        gained = best - (frame.weights[rows] * worth[homes]).sum(axis=1)
+        first, count = -gained / np.maximum(1, problem.size_bytes[rows]), _PRICED // len(brokers)
+    return np.sort(rows[np.lexsort((first, ~moves))[:count]])
 
 
 def _rack_program(
-    frame: Frame, lists: Ints, rows: Ints, here: Bools, met: Bands
+    frame: Frame, lists: Ints, rows: Ints, here: Bools, met: Bands, spare: int = 0
 ) -> tuple[ListProgram, solver.Program, Floats]:
     """The program over the replicas of these partitions in one rack, and its values for the lists.
 
@@ -201,7 +236,7 @@ def _rack_program(
     movable[rows] = True
     part = replace(problem, replicas=start, movable=movable, closed=problem.closed | ~here)
     program = ListProgram(replace(frame, problem=part, emptied=frame.emptied & here))
-    program.crowd_no_more_than(lists, problem.replicas)
+    program.crowd_no_more_than(lists, problem.replicas, spare)
     return program, program.program(met), program.values(lists)
 
 

@@ -155,7 +155,7 @@ class ListProgram:
         self._rows = 0
         # Columns of crowded replicas, after those of the replicas; none unless `crowd_no_more_than` adds some.
         self.crowd_topic, self.crowd_broker = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        self._crowd_of, self._crowd_rows = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        self.crowd_of, self.crowd_rows = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         self._crowd_room = np.zeros(0)
         self._leading = 0  # columns of leaders and of excess leaders, the last ones
         self._add_lists()
@@ -255,13 +255,14 @@ class ListProgram:
 
     def with_crowds(self, held: Floats) -> Floats:
         """The values of all columns, given those of the replicas."""
-        beyond = np.bincount(self._crowd_rows, held[self._crowd_of], minlength=len(self._crowd_room)) - self._crowd_room
+        beyond = np.bincount(self.crowd_rows, held[self.crowd_of], minlength=len(self._crowd_room)) - self._crowd_room
         return np.concatenate([held[: self.has.size], np.maximum(0.0, beyond)])
 
-    def crowd_no_more_than(self, lists: Ints, first: Ints | None = None) -> None:
+    def crowd_no_more_than(self, lists: Ints, first: Ints | None = None, spare: int = 0) -> None:
         """Topics crowd brokers with no more replicas in total than in these lists, or `first`; by default now.
 
         A further column for each topic and broker that it may crowd has the replicas beyond an even share and one.
+        `spare` of these are kept free, if there are so many.
         """
         frame, problem = self._frame, self._frame.problem
         before, found = (
@@ -278,18 +279,18 @@ class ListProgram:
         number = np.full(may.shape, -1)
         number[may] = np.arange(len(self._crowd_room))
         rows = number[topic]  # [partition, broker]
-        self._crowd_of, self._crowd_rows = self._columns[rows >= 0], rows[rows >= 0]
-        columns = self.has.size + np.arange(len(self._crowd_room))
-        count = len(columns)
+        self.crowd_of, self.crowd_rows = self._columns[rows >= 0], rows[rows >= 0]
+        count = len(self._crowd_room)
+        columns = self.has.size + np.arange(count)
         self._entries += [
-            (self._rows + self._crowd_rows, self._crowd_of, np.ones(len(self._crowd_of))),
+            (self._rows + self.crowd_rows, self.crowd_of, np.ones(len(self.crowd_of))),
             (self._rows + np.arange(count), columns, np.full(count, -1.0)),
         ]
         self._limits.append((np.full(count, -np.inf), self._crowd_room))
         self._rows += count
-        # What crowds elsewhere, by replicas that are no variables, is not in the columns.
+        # Not in the columns: what crowds elsewhere, by replicas that are no variables.
         kept = np.maximum(0, -found.room).sum() - self.with_crowds(now.ravel())[self.has.size :].sum()
-        self._add(columns[None], 1.0, -np.inf, max(before.replicas, found.replicas) - kept)
+        self._add(columns[None], 1.0, -np.inf, max(kept, max(before.replicas, found.replicas) - spare) - kept)
 
     def _takes(self) -> Floats:
         """[partition, broker] 1 where the replica may be. A new one needs a receiver that it has not left, and room."""
