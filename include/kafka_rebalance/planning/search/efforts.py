@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, band
-from kafka_rebalance.planning.problem.arrays import Floats, Ints, among
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, among
 from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.proposed_lists import lists_near
-from kafka_rebalance.planning.rules.rack_rule import violations
+from kafka_rebalance.planning.rules.rack_rule import allowed, violations
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 from kafka_rebalance.planning.search.excused_brokers import settle
 from kafka_rebalance.planning.search.frame import Frame, placement_of, search_bands
@@ -23,7 +23,6 @@ from kafka_rebalance.planning.search.limited_bytes import spend_on_the_worst
 from kafka_rebalance.planning.search.placement import Placement, spent
 from kafka_rebalance.planning.search.polish import polish
 from kafka_rebalance.planning.search.rebuild import give_back, nearness, rebuilt, return_arrivals, take_back
-from kafka_rebalance.planning.search.repair_racks import enter_pools, repair_racks
 
 # A small cluster is searched with several trade-offs, because there one replica too many is a per cent.
 _SMALL_REPLICAS = 6_000
@@ -162,3 +161,39 @@ def _enough(frame: Frame, placement: Placement, bands: Bands) -> int:
     low, high = (values[placement.evened, DISK] for values in (bands.low, bands.high))
     asked = max(np.maximum(0, held - high).sum(), np.maximum(0, low - held).sum())
     return placement.budget.bytes + int(_ENOUGH * asked * frame.scale[DISK])
+
+
+def enter_pools(placement: Placement, foreign: Bools, bands: Bands) -> None:
+    """Moves replicas from `foreign` brokers into the pool, the largest first. A limit or a full disk leaves some."""
+    slots = placement.movable_slots()
+    slots = slots[foreign[placement.replicas.ravel()[slots]]]
+    receivers = np.flatnonzero(placement.receivers)
+    for slot in slots[np.argsort(-placement.sizes[slots // placement.width], kind="stable")]:
+        placement.move_best(np.array([slot]), receivers, bands)
+
+
+def repair_racks(placement: Placement, bands: Bands) -> None:
+    """Spreads movable partitions that break the rack rule over more racks.
+
+    A limit that is reached stops the repairs, and shows in the budget.
+    """
+    rows = np.flatnonzero(violations(placement.rule, placement.replicas))
+    for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
+        while _repair(placement, int(row), bands):
+            pass
+
+
+def _repair(placement: Placement, row: int, bands: Bands) -> bool:
+    """Moves one replica to a rack that has none, if the partition needs it. Returns whether one moved."""
+    one = slice(row, row + 1)
+    if not violations(placement.rule, placement.replicas[one])[0]:
+        return False
+    receivers = np.flatnonzero(placement.receivers)
+    here = placement.domains[row]
+    shared = np.array([(here == domain).sum() > 1 for domain in here]) & (here >= 0)
+    columns = np.flatnonzero(shared & placement.free[row])
+    if not len(columns):
+        return False
+    rule, rows = placement.rule, np.full(len(columns), row)
+    adds = allowed(rule, placement.replicas, placement.domains, rows, columns, receivers, repair=not rule.strict)
+    return placement.move_best(row * placement.width + columns, receivers, bands, only=adds)
