@@ -35,7 +35,9 @@ from kafka_rebalance.planning.search.rebuild import nearness, take_back
 
 _VARIABLES = 50_000  # at most; the relaxation of a program of this size takes about two seconds
 _FREE = 1_800  # variables of one step
-_SMALL, _NEARLY_ALL = 3_600, 0.87  # of a program of so few variables, a step frees this share, because what stays costs
+_SMALL = 3_600  # of a program of more than one step and so few variables, the relaxation has giants whole
+_GIANTS = 900  # variables of the largest partitions
+_GIANT_NODES = 50  # at most; most such programs are solved to their end before
 _NODES = 5  # of one step, at least; most of what it finds is found before the second
 _WORK = 20_000_000  # nodes times the square of the variables: a smaller step may search longer
 _STEPS = 10
@@ -276,20 +278,21 @@ def _searched(
     relaxed = solver.solve(solver.relaxed(whole), _RELAXED)
     if relaxed.x is None or not len(relaxed.prices):
         return first
-    best: Floats = first
     shape, size, idle = program.has.shape, program.has.size, 0
-    near, upper = relaxed.x[:size].reshape(shape), whole.upper[:size].reshape(shape)
+    best, bound, guide = first, relaxed.cost, relaxed.x
+    if _FREE < size <= _SMALL and whole.cost @ best > _CLOSE * bound:
+        best, bound, guide = _around_giants(frame, program, whole, first, bound, guide)
+    near, upper = guide[:size].reshape(shape), whole.upper[:size].reshape(shape)
     prices = _reduced(whole, relaxed.prices)[:size].reshape(shape)
     topic = frame.problem.topic[program.partitions]
     by_rack = np.lexsort((program.brokers, frame.rule.domain[program.brokers]))
-    at_once = max(_FREE, int(_NEARLY_ALL * size)) if size <= _SMALL else _FREE
     narrow = _narrow_steps(_differs(near, first[:size].reshape(shape), program.has), by_rack)
     for step in range(_STEPS):
-        if whole.cost @ best <= _CLOSE * relaxed.cost or idle >= _IDLE:
+        if whole.cost @ best <= _CLOSE * bound or idle >= _IDLE:
             break
         now = best[:size].reshape(shape)
         brokers = narrow[step] if step < len(narrow) else _brokers_of(step - len(narrow), by_rack)
-        rows = _rows_of(now, near, prices, upper, program.has, brokers, at_once >> idle, rng)
+        rows = _rows_of(now, near, prices, upper, program.has, brokers, _FREE >> idle, rng)
         free = np.zeros(shape, dtype=bool)
         free[np.ix_(rows, brokers)] = True
         crowds = np.isin(program.crowd_topic, topic[rows]) & np.isin(program.crowd_broker, brokers)
@@ -302,6 +305,28 @@ def _searched(
     return best
 
 
+def _around_giants(
+    frame: Frame, program: ListProgram, whole: solver.Program, first: Floats, bound: float, near: Floats
+) -> tuple[Floats, float, Floats]:
+    """(the cheaper of `first` and lists around the giants, the least cost that is proven, the guide of the steps)
+
+    `bound` and `near` are those two of the linear relaxation.
+
+    On a small cluster a few large replicas decide the bytes, and small ones fill what these leave. So a relaxation with
+    the largest partitions whole is solved fast, and is far nearer to the optimum. Then all others are placed.
+    """
+    sizes, giant = frame.problem.size_bytes[program.partitions], np.zeros(program.has.shape, dtype=bool)
+    giant[np.argsort(-sizes, kind="stable")[: _GIANTS // len(program.brokers)]] = True
+    integral = np.concatenate([giant.ravel(), np.zeros(len(first) - giant.size, dtype=bool)])
+    guide = solver.solve(replace(whole, integral=integral), {**EFFORT, "mip_max_nodes": _GIANT_NODES}, first)
+    if guide.x is None:
+        return first, bound, near
+    placed = np.where(integral, np.round(guide.x), first)
+    found = solver.solve(whole.part(~integral, placed), {**EFFORT, "mip_max_nodes": _NODES})
+    best = _cheaper(program, whole, first, placed, ~integral, found)
+    return best, max(bound, guide.bound), guide.x
+
+
 def _reduced(program: solver.Program, prices: Floats) -> Floats:
     """[column] The reduced costs, by the prices of the rows."""
     prices = program.values * prices[program.rows]
@@ -311,9 +336,16 @@ def _reduced(program: solver.Program, prices: Floats) -> Floats:
 def _step(program: ListProgram, whole: solver.Program, best: Floats, unfixed: Bools, nodes: int) -> Floats:
     """The values with these columns solved anew; `best` itself if that costs no less."""
     found = solver.solve(whole.part(unfixed, best), {**EFFORT, "mip_max_nodes": nodes}, best[unfixed])
+    return _cheaper(program, whole, best, best, unfixed, found)
+
+
+def _cheaper(
+    program: ListProgram, whole: solver.Program, best: Floats, fixed: Floats, unfixed: Bools, found: solver.Solution
+) -> Floats:
+    """What the solver found for these columns, with the others as in `fixed`; `best` itself if that costs no less."""
     if found.x is None:
         return best
-    after = best.copy()
+    after = fixed.copy()
     after[unfixed] = np.round(found.x)
     after = program.with_crowds(after)
     cheaper = whole.cost @ after < whole.cost @ best - _BREACH and whole.breach(after) <= _BREACH

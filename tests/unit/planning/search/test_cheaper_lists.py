@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,23 @@ def test_tight_skews_of_small_clusters_are_within_two_per_cent_of_the_exact_opti
         assert best.budget.bytes <= 1.02 * fewest, seed
         searches.append(found.budget.bytes / fewest)
     assert max(searches) > 1.05, "the search alone is as good, so this test shows nothing"
+
+
+def test_a_skew_that_giants_decide_is_within_two_per_cent_of_what_whole_giants_ask_for() -> None:
+    cluster = make_cluster(SIZES["S"], "skew", 962194)
+    problem = problem_of(cluster.brokers, cluster.partitions, tolerance=0.02)
+    found, best = both(problem)
+    frame = frame_of(problem, found.goal, found.wanted)
+    program = ListProgram(frame)
+    program.crowd_no_more_than(problem.replicas)
+    whole = program.program(band(frame.targets, 0.02))
+    sizes = problem.size_bytes[program.partitions]
+    giant = np.zeros(len(whole.cost), dtype=bool)
+    giant[: program.has.size] = np.repeat(sizes >= np.quantile(sizes, 0.7), len(program.brokers))
+    relaxed = solver.solve(replace(whole, integral=giant), {**EFFORT, "mip_max_nodes": _NODES})
+    assert relaxed.optimal
+    assert best.off <= found.off == 0
+    assert best.budget.bytes <= 1.02 * program.least_bytes(relaxed)
 
 
 @pytest.mark.parametrize("asked", [{}, {"job": "drain", "drain": [2]}, {"brokers_in": [1, 2, 3, 4]}])
