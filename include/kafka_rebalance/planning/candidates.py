@@ -30,11 +30,11 @@ from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.proposed_lists import in_proposed_order
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 from kafka_rebalance.planning.search import drain_and_replace, replication_factor
-from kafka_rebalance.planning.search.cheaper_lists import can_be_cheaper, cheaper_lists
+from kafka_rebalance.planning.search.by_solver.cheaper_lists import can_be_cheaper, cheaper_lists
+from kafka_rebalance.planning.search.by_solver.optimal import NOT_SOLVED, Optimum, Proof, applies, fewest_bytes
 from kafka_rebalance.planning.search.efforts import best_of_trials, near_trial
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, joined, placement_of, search_bands
 from kafka_rebalance.planning.search.leader_balance import with_leaders
-from kafka_rebalance.planning.search.optimal import NOT_SOLVED, Optimum, Proof, applies, fewest_bytes
 from kafka_rebalance.planning.search.placement import Budget, Limit, Placement, budget_of, spent, total
 
 

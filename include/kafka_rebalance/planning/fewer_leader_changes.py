@@ -26,8 +26,8 @@ from kafka_rebalance.planning.problem.arrays import (
 )
 from kafka_rebalance.planning.problem.loads import leader_loads, leader_weights
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
+from kafka_rebalance.planning.search.by_solver.optimal import EFFORT
 from kafka_rebalance.planning.search.frame import FoundLists
-from kafka_rebalance.planning.search.optimal import EFFORT
 
 _VARIABLES = 50_000  # at most; the relaxation of a program of this size takes a second or more
 _RELAXED: solver.Options = {"simplex_iteration_limit": 100_000}

@@ -22,7 +22,7 @@ from kafka_rebalance.planning.impossible_requests import check_problem
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.bytes_in_history import describe_history
 from kafka_rebalance.planning.rules.goals import candidate_names
-from kafka_rebalance.planning.search.optimal import applies
+from kafka_rebalance.planning.search.by_solver.optimal import applies
 from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
 from kafka_rebalance.planning.tables.parquet_files import give_memory_back
 from kafka_rebalance.planning.tables.read_problem import read_problem

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_rebalance.planning.search import cheaper_lists
+from kafka_rebalance.planning.search.by_solver import cheaper_lists
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -26,8 +26,8 @@ from kafka_rebalance.planning.problem.loads import DISK, METRICS
 from kafka_rebalance.planning.rules import min_insync
 from kafka_rebalance.planning.rules.disk_limits import sized_disks
 from kafka_rebalance.planning.rules.rack_rule import rackless
+from kafka_rebalance.planning.search.by_solver.optimal import PROVEN_TO, Optimum, Proof, Within
 from kafka_rebalance.planning.search.frame import FoundLists
-from kafka_rebalance.planning.search.optimal import PROVEN_TO, Optimum, Proof, Within
 from kafka_rebalance.planning.search.placement import Limit
 
 _LISTED = 3  # figures in a note, at most

@@ -20,7 +20,7 @@ from kafka_rebalance.planning.planner import offered
 from kafka_rebalance.planning.problem.arrays import Problem, replication
 from kafka_rebalance.planning.problem.loads import replica_loads
 from kafka_rebalance.planning.rules.goals import goal_of
-from kafka_rebalance.planning.search import optimal
+from kafka_rebalance.planning.search.by_solver import optimal
 from kafka_rebalance.planning.search.frame import frame_of
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.plan_verifier import verify

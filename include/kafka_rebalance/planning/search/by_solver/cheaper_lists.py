@@ -24,11 +24,11 @@ from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.problem.loads import DISK, replica_loads
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.rack_rule import violations
-from kafka_rebalance.planning.search.dive import dived, worth_of_load
+from kafka_rebalance.planning.search.by_solver.dive import dived, worth_of_load
+from kafka_rebalance.planning.search.by_solver.optimal import EFFORT, ListProgram, is_covered
 from kafka_rebalance.planning.search.excused_brokers import Outside, settle
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, placement_of
 from kafka_rebalance.planning.search.greedy import Effort
-from kafka_rebalance.planning.search.optimal import EFFORT, ListProgram, is_covered
 from kafka_rebalance.planning.search.placement import Placement, spent
 from kafka_rebalance.planning.search.polish import polish
 from kafka_rebalance.planning.search.rebuild import nearness, take_back

@@ -14,7 +14,7 @@ import numpy as np
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
 from kafka_rebalance.planning.problem.loads import DISK
-from kafka_rebalance.planning.search.optimal import ListProgram
+from kafka_rebalance.planning.search.by_solver.optimal import ListProgram
 
 _HEAVY, _LIGHT = 0.25, 0.0125  # of the width of a band, which is twice the tolerance
 _FIRST, _KEPT, _MORE = 2_500, 2_000, 3_500  # columns beside those of the lists, the cheapest by the prices
