@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_rebalance.planning.search.by_solver import cheaper_lists
+from kafka_rebalance.planning.search.by_solver import steps
 
 
 @pytest.fixture(scope="module", autouse=True)
 def brief_search() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cheaper_lists, "_WORK", cheaper_lists._WORK // 10)
+        patch.setattr(steps, "_WORK", steps._WORK // 10)
         yield

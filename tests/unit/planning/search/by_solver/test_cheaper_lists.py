@@ -16,7 +16,7 @@ from kafka_rebalance.planning.candidates import chosen, described, searched
 from kafka_rebalance.planning.problem.arrays import Ints, Problem, replication
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.goals import goal_of
-from kafka_rebalance.planning.search.by_solver import cheaper_lists
+from kafka_rebalance.planning.search.by_solver import cheaper_lists, rack_by_rack
 from kafka_rebalance.planning.search.by_solver.optimal import EFFORT, ListProgram
 from kafka_rebalance.planning.search.frame import FoundLists, frame_of
 from support.plans.plan_verifier import verify
@@ -35,7 +35,7 @@ def brief_search() -> None:
 def larger(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """A drain whose 13,600 variables are more than one program covers here, as 50,000 are."""
     monkeypatch.setattr(cheaper_lists, "_VARIABLES", 13_000)
-    return make_cluster(_LARGER, "drain", 1)
+    return make_cluster(_LARGER, "drain", 7)
 
 
 def skewed(seed: int, brokers: int = 6, partitions: int = 90) -> tuple[Rows, Rows]:
@@ -132,7 +132,7 @@ def test_lists_are_cheaper_also_where_no_plan_is_within_the_tolerance() -> None:
     problem = problem_of(cluster.brokers, cluster.partitions, tolerance=0.02)
     found, best = both(problem)
     assert 0 < best.off <= found.off
-    assert best.budget.bytes <= 0.95 * found.budget.bytes
+    assert best.budget.bytes <= 0.944 * found.budget.bytes, "without dives it is 0.948"
 
 
 def test_the_same_cluster_gives_the_same_lists_twice() -> None:
@@ -172,7 +172,7 @@ def test_a_drain_of_a_cluster_too_large_for_one_program_is_cheaper_rack_by_rack(
     problem = problem_of(larger.brokers, larger.partitions, tolerance=0.02)
     found, best = both(problem)
     assert best.off <= found.off == 0
-    assert best.budget.bytes <= 0.95 * found.budget.bytes
+    assert best.budget.bytes <= 0.944 * found.budget.bytes, "without dives it is 0.948"
     first, searched_lists, cheaper = (
         crowded(problem, lists) for lists in (problem.replicas, found.replicas, best.replicas)
     )
@@ -187,8 +187,8 @@ def test_a_drain_of_a_cluster_too_large_for_one_program_is_cheaper_rack_by_rack(
 def test_the_plan_of_a_larger_cluster_stays_if_it_is_near_its_bound(
     larger: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bound of this plan is 0.86 of its bytes, so it counts as near only if 1.2 times the bound does."""
-    monkeypatch.setattr(cheaper_lists, "_NEAR", 1.2)
+    """The bound of this plan is 0.89 of its bytes, so it counts as near only if 1.2 times the bound does."""
+    monkeypatch.setattr(rack_by_rack, "_NEAR", 1.2)
     problem = problem_of(larger.brokers, larger.partitions, tolerance=0.02)
     found = searched(problem, "balanced")
     assert isinstance(found, FoundLists)

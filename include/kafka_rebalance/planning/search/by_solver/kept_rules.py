@@ -1,0 +1,23 @@
+"""What holds for all lists that the solver finds: limits, disks and crowding."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kafka_rebalance.planning.problem.arrays import Ints
+from kafka_rebalance.planning.rules.crowding import Crowding
+from kafka_rebalance.planning.search.frame import Frame, placement_of
+from kafka_rebalance.planning.search.placement import Placement, spent
+
+
+def keeps_rules(frame: Frame, new: Placement, old: Placement) -> bool:
+    """Whether limits and disks hold, and topics crowd brokers no more in total than before, or in the old lists."""
+    problem = frame.problem
+    before = Crowding(problem.replicas, problem.topic, frame.topic_shares, frame.left_by_racks)
+    keeps = new.crowding.replicas <= max(before.replicas, old.crowding.replicas)
+    return keeps and not new.budget.exceeded() and (old.too_full or not new.too_full)
+
+
+def placed(frame: Frame, lists: Ints) -> Placement:
+    nothing = np.zeros(lists.shape, dtype=bool)
+    return placement_of(frame, lists, frame.problem.replicas, nothing, spent(frame.problem, lists))
