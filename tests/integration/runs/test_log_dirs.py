@@ -334,6 +334,49 @@ def test_copies_go_on_after_the_death_of_their_broker(
         assert holder() is None
 
 
+def test_the_rate_stays_on_a_broker_that_comes_back_in_mid_copy_after_its_run_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dirs = {"log.dirs": "{data}/a,{data}/b"}
+    with LocalCluster(WITH_ZOOKEEPER, brokers=2, racks=0, one_jvm=False, broker_config=dirs) as cluster:
+        cluster.create_topic("t", {0: [2]})
+        cluster.produce("t", {0: 12 * MIB})
+        run = LogDirRun(tmp_path, cluster, monkeypatch)
+        kafka = KafkaConnection(cluster.bootstrap_servers)
+        path = read_log_dirs(kafka, [2]).paths[TopicPartition("t", 0)][2]
+        run.plan(job="drain", broker=2, log_dir=path, throttle_bytes_per_second=1_000_000, **DRAIN)
+        run.answer()
+        run.hold()
+        run.move()
+        lost = holder()
+        assert lost is not None
+
+        def look(break_lock: str | None = None) -> list[str]:
+            with open_cluster(read_connection(CONNECTION)) as opened:
+                return look_after_lease(airflow_deployment(), opened, Asked(break_lock=break_lock, by="uma")).lines
+
+        cluster.kill_broker(2)
+        wait("broker 2 is no longer registered", lambda: not is_registered(2))
+        look(lost.name)
+        assert (rates()[2], holder()) == ("1000000", None)
+        cluster.start_broker(2)
+        wait("broker 2 tells its log dirs again", lambda: can_read(kafka))
+        assert any("still copies between its log dirs (replicas: 1)" in line for line in look())
+        assert (rates()[2], len(read_log_dirs(kafka, [2]).future)) == ("1000000", 1)
+        cancel = {TopicPartition("t", 0): path}
+        disks = read_log_dirs(kafka, [2])
+        with open_wire(kafka) as wire:
+            paths = [one.path for one in disks.log_dirs[2]]
+            assert alter_log_dirs(wire, 2, cancel, held=disks.paths, log_dirs=paths) == {}
+        assert "brokers/2 is back, and what was left of a throttle there is put back" in look()
+        assert (rates()[2], look()) == (None, [])
+
+
+def is_registered(broker: int) -> bool:
+    with open_cluster(read_connection(CONNECTION)) as opened:
+        return broker in opened.read_view(()).brokers
+
+
 def test_a_kafka_below_2_2_tells_so_and_nothing_is_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with LocalCluster("2.0.1", brokers=1, racks=0, broker_config={"log.dirs": "{data}/a,{data}/b"}) as cluster:
         run = LogDirRun(tmp_path, cluster, monkeypatch)

@@ -271,7 +271,8 @@ class ModelJudge(Tasks):
     def cared_for(self) -> bool:
         """Whether a lease says whose throttle it is: an open one, or one after which it may yet be set late."""
         leases = self._lease_texts().values()
-        return any(not one["released_at"] or one.get("late_until") or one.get("left_behind") for one in leases)
+        kept = ("late_until", "left_behind", "left_before")
+        return any(not one["released_at"] or any(map(one.get, kept)) for one in leases)
 
     def own_throttle(self) -> dict[str, Any]:
         """What is set and is nobody's but the runs'."""

@@ -36,6 +36,15 @@ class RateChange:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """What a run has left on brokers that were away. `prior` is entity -> key -> what was there before it."""
+
+    run: str
+    rates: tuple[int, ...]  # every rate that it may have set there, in bytes per second
+    prior: Mapping[str, Mapping[str, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
 class ThrottleLease:
     """Who throttles, with what, and what was there before.
 
@@ -62,6 +71,7 @@ class ThrottleLease:
     released_at: str | None = None  # everything is as it was before, but for `left_behind`
     # What was there before on brokers that were away when the rest was put back. It is put back when they return.
     left_behind: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    left_before: tuple[LeftBehind, ...] = ()  # by the leases before this one, the earliest first
     # Until then a worker that stood still may yet set what it decided before the release; None: no longer, or never.
     late_until: str | None = None
 
@@ -81,6 +91,14 @@ class ThrottleLease:
         rates = (self.taken_at_rate, self.bytes_per_second, *(change.bytes_per_second for change in self.rate_changes))
         return frozenset(map(str, rates))
 
+    @property
+    def all_left(self) -> tuple[LeftBehind, ...]:
+        """What this lease and those before it have left on brokers that were away, the earliest first."""
+        if not self.left_behind:
+            return self.left_before
+        own = LeftBehind(self.run, tuple(sorted(map(int, self.own_rates))), self.left_behind)
+        return (*self.left_before, own)
+
     def without(self, entities: Collection[str]) -> Self:
         """The lease for its other entities."""
         kept = {entity for entity in self.wanted if entity not in entities}
@@ -90,6 +108,15 @@ class ThrottleLease:
             prior={entity: self.prior[entity] for entity in self.prior if entity in kept},
         )
 
+    def without_left(self, entities: Collection[str]) -> Self:
+        """The lease with what is left behind on other brokers."""
+        kept = [
+            replace(left, prior={entity: values for entity, values in left.prior.items() if entity not in entities})
+            for left in self.left_before
+        ]
+        own = {entity: values for entity, values in self.left_behind.items() if entity not in entities}
+        return replace(self, left_before=tuple(left for left in kept if left.prior), left_behind=own)
+
     def own_entries(self, entity: str, key: str) -> tuple[str, ...]:
         """The entries of a list that this run adds. Entries that were there before, also by `*`, are not ours."""
         before = list_entries(self.prior[entity][key], key)
@@ -98,7 +125,8 @@ class ThrottleLease:
         return tuple(entry for entry in list_entries(self.wanted[entity][key], key) if entry not in before)
 
     def to_mapping(self) -> dict[str, Any]:
-        return {**asdict(self), "rate_changes": [asdict(change) for change in self.rate_changes]}
+        changes, left = ([asdict(one) for one in several] for several in (self.rate_changes, self.left_before))
+        return {**asdict(self), "rate_changes": changes, "left_before": left}
 
     @classmethod
     def from_mapping(cls, document: object) -> Self:
@@ -131,7 +159,7 @@ def _problems(lease: ThrottleLease) -> Iterator[str]:
             for key, value in values.items():
                 if key not in keys or (part == "wanted" and not _is_ours(lease, key, value or "")):
                     yield f"{part} of {entity} has {key} = {value!r}"
-    for entity, values in lease.left_behind.items():
+    for entity, values in (item for left in lease.all_left for item in left.prior.items()):
         if not entity.startswith("brokers/") or not _ENTITY.fullmatch(entity) or not set(values) <= set(BROKER_KEYS):
             yield f"left_behind has {entity!r}"
     wanted, prior = ({entity: set(values) for entity, values in part.items()} for part in configs.values())

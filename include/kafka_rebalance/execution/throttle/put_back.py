@@ -6,10 +6,10 @@ entries and rates are the run's own. Only those are ever taken back.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease, list_entries
+from kafka_rebalance.documents.cluster.throttle_lease import LeftBehind, ThrottleLease, list_entries
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.execution.throttle.wanted import Changes, Configs, each_entry, each_value
 from kafka_rebalance.kafka.throttles import EVERY_REPLICA, LIST_KEYS, LOG_DIR_RATE, format_throttled_replicas
@@ -23,6 +23,7 @@ class Release:
     changes: Changes
     kept: tuple[str, ...]
     foreign: tuple[str, ...]
+    left: frozenset[str] = frozenset()  # brokers that are away: what is set there is left
 
     @property
     def complete(self) -> bool:
@@ -73,6 +74,21 @@ def release(
         if back != now:
             changes.setdefault(entity, {})[key] = back
     return Release(changes, tuple(kept), tuple(foreign))
+
+
+def left_changes(left_behind: Sequence[LeftBehind], current: Configs) -> Changes:
+    """What to write on the brokers in `current` so that what was left there, the earliest first, is put back.
+
+    A value that none of these runs has set is left alone.
+    """
+    changes: Changes = {}
+    for entity, values in current.items():
+        for left in reversed(left_behind):
+            for key, before in left.prior.get(entity, {}).items():
+                now = changes.get(entity, {}).get(key, values.get(key))
+                if now in set(map(str, left.rates)):
+                    changes.setdefault(entity, {})[key] = before
+    return changes
 
 
 def _list_back(

@@ -45,7 +45,8 @@ REMIND_SECONDS = 1800.0  # after this time the same alert fails the task again
 
 
 def clusters(deployment: Deployment, variable: Any, kafka_conn_id: str | None) -> list[str]:
-    """The connections to look at: the requested one, or those of the Variable, of all open leases and of all locks.
+    """The connections to look at: the requested one, or those of the Variable, of all leases with something yet to
+    put back, and of all locks.
 
     A run notes its lock below `runs_url` before it takes it.
     """
@@ -55,7 +56,7 @@ def clusters(deployment: Deployment, variable: Any, kafka_conn_id: str | None) -
     for stored in lease_files.stored(deployment):
         if stored.lease is None:
             log.error("The lease %s cannot be read, so the janitor leaves it alone: %s", stored.name, stored.problem)
-        elif stored.lease.connection_id and stored.lease.released_at is None:
+        elif stored.lease.connection_id and (stored.lease.released_at is None or stored.lease.all_left):
             found.append(stored.lease.connection_id)
     return list(dict.fromkeys([*found, *noted_connections(deployment)]))
 

@@ -34,9 +34,10 @@ from kafka_rebalance.steps.run_folder import open_run_folder
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.copies_within import read_copies_within
 from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs, read_lease_configs
+from kafka_rebalance.steps.throttle.left_behind import put_back_left_behind
 from kafka_rebalance.steps.throttle.long_pause import paused_until, waits_long
 from kafka_rebalance.steps.throttle.suspend_throttle import suspend
-from kafka_rebalance.steps.throttle.write_back import put_back, put_back_late, put_back_left_behind
+from kafka_rebalance.steps.throttle.write_back import put_back, put_back_late
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +88,9 @@ def _look_after(deployment: Deployment, cluster: OpenCluster, asked: Asked, foll
             return look
         lease = kept.read_open()  # an earlier lease that can be read
     try:
-        for entity in put_back_left_behind(kept):
+        returned = put_back_left_behind(kept)
+        look.lines += returned.kept.values()
+        for entity in returned.back:
             look.lines.append(f"{entity} is back, and what was left of a throttle there is put back")
         for entity in put_back_late(kept):
             look.warnings.append(f"{entity}: a worker that stood still had set a throttle late; it is put back")
@@ -142,7 +145,7 @@ def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Lo
     """Whether nothing of the lease is left."""
     cluster = kept.cluster
     view = cluster.read_view(lease.topics)
-    within = read_copies_within(cluster, lease, view)
+    within = read_copies_within(cluster, lease.wanted, view)
     copying = copying_of(lease, view).union(*within.values())
     # A person who breaks its lock by name says that the run is over.
     said = asked.breaks(lease.run, lease.owner)

@@ -14,7 +14,7 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.documents.requests.log_dir_plan import LogDirPlan
-from kafka_rebalance.errors import LockLostError, StaleProposalError, StoppedError
+from kafka_rebalance.errors import ClusterNotReadyError, LockLostError, StaleProposalError, StoppedError
 from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.execution.check.cluster_ready import refuse
 from kafka_rebalance.execution.check.drift import check_grown
@@ -37,12 +37,12 @@ from kafka_rebalance.steps.run.same_cluster import read_view_of
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_configs
 from kafka_rebalance.steps.throttle.hold_throttle import warn_without_janitor
+from kafka_rebalance.steps.throttle.left_behind import Returned, put_back_left_behind
 from kafka_rebalance.steps.throttle.wait_for_window import wait_for_opening
 from kafka_rebalance.steps.throttle.write_back import (
     check_can_be_put_back,
     put_back,
     put_back_late,
-    put_back_left_behind,
 )
 
 log = logging.getLogger(__name__)
@@ -72,8 +72,10 @@ def hold_rate(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLease 
             _check_may_begin(inputs, cluster, connection, approved)
         fence = take_lock(deployment, cluster, approved.connection_id, owner)
         try:
-            if [*put_back_left_behind(kept), *put_back_late(kept)]:
+            returned = put_back_left_behind(kept)
+            if [*returned.back, *put_back_late(kept)]:
                 fence = cluster.lock.raise_held(owner)
+            _check_nothing_left(plan, returned)
             check_clock_for_window(cluster, window_of(plan))
             lease = _set(kept, approved, owner, fence)
         except LockLostError:
@@ -116,6 +118,13 @@ def _check_may_begin(
     grown = {str(move.replica): now.sizes[move.replica] - move.size_bytes for move in plan.moves}
     check_grown(plan.size_bytes, grown, policy.growth_limit)
     refuse(without_room(plan, now))
+
+
+def _check_nothing_left(plan: LogDirPlan, returned: Returned) -> None:
+    """Raises ClusterNotReadyError for a rate that is left: this run would record it as what was there before."""
+    left = [text for broker in sorted(plan.brokers) if (text := returned.kept.get(f"brokers/{broker}")) is not None]
+    if left:
+        raise ClusterNotReadyError(f"No copy was requested: {' '.join(left)} Clear this task then.")
 
 
 def _set(kept: ClusterLease, approved: ApprovedRequest[LogDirPlan], owner: LockOwner, fence: Fence) -> ThrottleLease:

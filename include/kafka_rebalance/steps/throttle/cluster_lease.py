@@ -73,9 +73,14 @@ class ClusterLease:
         return None if lease is None or not is_same_run(lease.run, lease.owner, of.run, of.owner) else lease
 
     def begin(self, taken: ThrottleLease, connection_id: str, folder: RunFolder, fence: Fence) -> ThrottleLease:
-        """The lease of a run under this fence, written before the run changes any config. Raises as `write` does."""
+        """The lease of a run under this fence, written before the run changes any config. Raises as `write` does.
+
+        It takes over what leases before have left on brokers that are away.
+        """
+        before = self.read()
         lease = replace(
             taken,
+            left_before=before.all_left if before is not None and before.released_at else taken.left_before,
             connection_id=connection_id,
             cluster_id=self.cluster_id,
             run_folder=str(folder),
@@ -96,7 +101,7 @@ class ClusterLease:
         """
         if lease.released_at is not None:
             lease_files.write(self.deployment, lease)
-            # Nothing is left to put back but `left_behind`, and what may yet be set late.
+            # Nothing is left to put back but what is left behind, and what may yet be set late.
             closed = lease if lease.late_until is not None else replace(lease, wanted={}, prior={})
             self.cluster.lock.write_lease(_record_of(closed), run=lease.run, fence=NO_FENCE)
             return

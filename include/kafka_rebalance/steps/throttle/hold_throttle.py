@@ -39,6 +39,7 @@ from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.run_folder import check_newest_attempt
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs
+from kafka_rebalance.steps.throttle.left_behind import put_back_left_behind
 from kafka_rebalance.steps.throttle.run_rates import check_run_rate
 from kafka_rebalance.steps.throttle.throttle_in_force import check_nothing_of_ours, gone_topics, has_held_before
 from kafka_rebalance.steps.throttle.wait_for_window import wait_for_window
@@ -46,7 +47,6 @@ from kafka_rebalance.steps.throttle.write_back import (
     check_can_be_put_back,
     put_back,
     put_back_late,
-    put_back_left_behind,
 )
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
         fence = take_lock(deployment, cluster, plan.connection_id, owner)
         kept = ClusterLease(deployment, cluster, plan.snapshot["cluster_id"])
         try:
-            if [*put_back_left_behind(kept), *put_back_late(kept)]:
+            if [*put_back_left_behind(kept).back, *put_back_late(kept)]:
                 fence = cluster.lock.raise_held(owner)
             check_clock_for_window(cluster, plan.window)
             lease = _set(kept, plan, owner, fence, view, where, held_before=held_before)

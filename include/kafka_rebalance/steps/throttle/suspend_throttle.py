@@ -23,7 +23,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.steps.throttle.copies_within import read_copies_within
+from kafka_rebalance.steps.throttle.copies_within import read_copies_within, read_left_alone
 from kafka_rebalance.steps.throttle.entity_configs import read_configs, read_lease_configs
 from kafka_rebalance.steps.throttle.write_back import ATTEMPTS, check_can_be_put_back, write_back
 
@@ -36,15 +36,17 @@ def suspend(kept: ClusterLease, decided: ThrottleLease) -> bool:
     Changes nothing if the run copies, or has given back or taken its throttle again since `decided`. Errors as in
     `put_back`.
     """
-    if decided.suspended_at is not None and not decide_release(*read_lease_configs(kept.cluster, decided)).changes:
-        return True
+    if decided.suspended_at is not None:
+        away = read_left_alone(kept.cluster, decided.wanted, kept.cluster.read_view(()))
+        if not decide_release(*read_lease_configs(kept.cluster, decided.without(away))).changes:
+            return True
     # Before the read of lease and cluster: a run that goes on requests nothing under an earlier fence.
     fence = kept.cluster.lock.raise_fence()
     lease = kept.read_own(decided)
     if lease is None or lease.taken_under != decided.taken_under or lease.handed_over_at is not None:
         return False
     view = kept.cluster.read_view(lease.topics)
-    if copying_of(lease, view) or any(read_copies_within(kept.cluster, lease, view).values()):
+    if copying_of(lease, view) or any(read_copies_within(kept.cluster, lease.wanted, view).values()):
         return False
     try:
         if lease.suspended_at is None:

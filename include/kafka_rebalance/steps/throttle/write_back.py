@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -12,15 +13,14 @@ from kafka_rebalance.errors import ClusterNotReadyError, ConfigChangedError, Loc
 from kafka_rebalance.execution.throttle.put_back import Release
 from kafka_rebalance.execution.throttle.put_back import release as decide_release
 from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of
-from kafka_rebalance.execution.throttle.wanted import Changes
-from kafka_rebalance.kafka.throttles import throttle_problem
+from kafka_rebalance.kafka.throttles import LOG_DIR_RATE, throttle_problem
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.steps.throttle.copies_within import read_copies_within
-from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs, read_lease_configs
+from kafka_rebalance.steps.throttle.copies_within import read_copies_within, read_left_alone
+from kafka_rebalance.steps.throttle.entity_configs import read_lease_configs
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def put_back(kept: ClusterLease, decided: ThrottleLease) -> Release:
             lease,
             released_at=now_text(),
             generation=fence.generation,
-            left_behind=_left_behind(kept.cluster, lease),
+            left_behind=_left_behind(lease, result.left),
             late_until=_late_until(kept.cluster),
         )
         kept.write(closed, fence)
@@ -66,13 +66,17 @@ def put_back(kept: ClusterLease, decided: ThrottleLease) -> Release:
     )
 
 
-def _left_behind(cluster: OpenCluster, lease: ThrottleLease) -> dict[str, dict[str, str | None]]:
-    away = read_away(cluster, lease.wanted)
+def _left_behind(lease: ThrottleLease, away: Collection[str]) -> dict[str, dict[str, str | None]]:
     for entity in sorted(away):
         log.warning(
-            "%s is away, and only it can give back its rate, which comes back with it. No list names it any more, so "
-            "it slows nothing. The janitor puts it back when the broker is back.",
+            "%s is away, so the rate of run %s stays there. %s",
             entity,
+            lease.run,
+            "Its copies between log dirs go on under it when the broker is back. The janitor puts the rate back when "
+            "they have ended."
+            if LOG_DIR_RATE in lease.prior[entity]
+            else "No list names the broker any more, so the rate slows nothing. The janitor puts it back when the "
+            "broker is back.",
         )
     return {entity: dict(lease.prior[entity]) for entity in sorted(away)}
 
@@ -94,38 +98,14 @@ def put_back_late(kept: ClusterLease) -> tuple[str, ...]:
         return ()
     is_over = datetime.now(UTC) > datetime.fromisoformat(lease.late_until)
     in_flight = copying_of(lease, kept.cluster.read_view(lease.topics))
-    late = decide_release(*read_lease_configs(kept.cluster, lease), in_flight).changes
+    put_back_once = lease.without(lease.left_behind)
+    late = decide_release(*read_lease_configs(kept.cluster, put_back_once), in_flight).changes
     if late:
         log.warning("Throttle of run %s was set after it had been put back: %s", lease.run, some(sorted(late)))
-        write_back(kept.cluster, lease, kept.cluster.lock.raise_fence())
+        write_back(kept.cluster, put_back_once, kept.cluster.lock.raise_fence())
     if is_over:
         kept.write(replace(lease, late_until=None), NO_FENCE)
     return tuple(sorted(late))
-
-
-def put_back_left_behind(kept: ClusterLease) -> tuple[str, ...]:
-    """Puts back what a closed lease has left on brokers that were away, where they are back. Returns these entities.
-
-    Raises ConfigChangedError or LockLostError if somebody else writes at this moment.
-    """
-    lease = kept.read()
-    if lease is None or lease.released_at is None or not lease.left_behind:
-        return ()
-    away = read_away(kept.cluster, lease.left_behind)
-    back = tuple(sorted(set(lease.left_behind) - away))
-    if not back:
-        return ()
-    fence = kept.cluster.lock.raise_fence()
-    now = read_configs(kept.cluster, back)
-    changes: Changes = {}
-    for entity in back:
-        for key, before in lease.left_behind[entity].items():
-            if now[entity].get(key) in lease.own_rates:
-                changes.setdefault(entity, {})[key] = before
-    kept.cluster.merge_configs(changes, decided_on=now, fence=fence)
-    left = {entity: values for entity, values in lease.left_behind.items() if entity in away}
-    kept.write(replace(lease, left_behind=left, generation=fence.generation), fence)
-    return back
 
 
 def taken_again(run: str, moment: str) -> ThrottleError:
@@ -141,9 +121,11 @@ def write_back(cluster: OpenCluster, lease: ThrottleLease, fence: Fence) -> Rele
     """
     view = cluster.read_view(lease.topics)
     in_flight = copying_of(lease, view)
-    here, configs = read_lease_configs(cluster, lease)
-    within = read_copies_within(cluster, here, view)
-    result = decide_release(here, configs, in_flight, within)
+    away = read_left_alone(cluster, lease.wanted, view)
+    here, configs = read_lease_configs(cluster, lease.without(away))
+    away |= lease.wanted.keys() - here.wanted.keys()
+    within = read_copies_within(cluster, here.wanted, view)
+    result = replace(decide_release(here, configs, in_flight, within), left=away)
     if view.controller is not None and view.controller.kraft_epoch >= 0 and result.changes:
         raise _migrated(lease, result)
     cluster.merge_configs(result.changes, decided_on=configs, fence=fence)

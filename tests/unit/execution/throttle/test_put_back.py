@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
+from kafka_rebalance.documents.cluster.throttle_lease import LeftBehind, ThrottleLease
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.execution.throttle.in_force import confirm, set_changes
-from kafka_rebalance.execution.throttle.put_back import release
+from kafka_rebalance.execution.throttle.put_back import left_changes, release
 from kafka_rebalance.execution.throttle.recorded_before import take_lease_for
 from kafka_rebalance.execution.throttle.wanted import desired_log_dir_rate
 from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
@@ -244,3 +244,34 @@ def test_copies_between_log_dirs_keep_no_rate_of_moves_between_brokers() -> None
 def test_a_lease_of_the_rate_between_log_dirs_is_read_as_it_was_written() -> None:
     held = replace(log_dir_lease(), connection_id="c", cluster_id="c", run_folder="f", owner="o", taken_at="t")
     assert ThrottleLease.from_mapping(json.loads(json.dumps(held.to_mapping()))) == held
+
+
+LEFT = LeftBehind("run-1", (5, 7), {"brokers/2": {LOG_DIR_RATE: None}, "brokers/3": {LOG_DIR_RATE: "9"}})
+
+
+def test_what_was_left_on_brokers_is_put_back_where_it_is_still_there() -> None:
+    now = {"brokers/2": {LOG_DIR_RATE: "7", LEADER_RATE: "7"}, "brokers/3": {LOG_DIR_RATE: "5"}}
+    assert left_changes([LEFT], now) == {"brokers/2": {LOG_DIR_RATE: None}, "brokers/3": {LOG_DIR_RATE: "9"}}
+    assert left_changes([LEFT], {"brokers/2": {LOG_DIR_RATE: "6"}, "brokers/3": {}}) == {}, "somebody else's"
+    assert left_changes([LEFT], {"brokers/2": {LOG_DIR_RATE: "7"}}) == {"brokers/2": {LOG_DIR_RATE: None}}
+
+
+def test_of_two_runs_that_left_a_rate_the_value_from_before_the_first_comes_back() -> None:
+    later = LeftBehind("run-2", (8,), {"brokers/3": {LOG_DIR_RATE: "7"}})
+    assert left_changes([LEFT, later], {"brokers/3": {LOG_DIR_RATE: "8"}}) == {"brokers/3": {LOG_DIR_RATE: "9"}}
+
+
+def test_a_lease_keeps_what_leases_before_it_have_left_until_it_is_put_back() -> None:
+    held = replace(log_dir_lease(), left_before=(LEFT,), left_behind={"brokers/2": {LOG_DIR_RATE: "1"}})
+    assert ThrottleLease.from_mapping(json.loads(json.dumps(held.to_mapping()))) == held
+    assert held.all_left == (LEFT, LeftBehind("run-1", (RATE,), {"brokers/2": {LOG_DIR_RATE: "1"}}))
+    less = held.without_left({"brokers/2"})
+    assert less.all_left == (LeftBehind("run-1", (5, 7), {"brokers/3": {LOG_DIR_RATE: "9"}}),)
+    assert less.without_left({"brokers/3"}).all_left == ()
+
+
+@pytest.mark.parametrize("entity", ["topics/t", "brokers/x"])
+def test_a_lease_that_has_left_something_on_no_broker_is_not_read(entity: str) -> None:
+    held = replace(log_dir_lease(), left_before=(LeftBehind("run-0", (5,), {entity: {LOG_DIR_RATE: None}}),))
+    with pytest.raises(ArtifactError, match=f"left_behind has '{entity}'"):
+        ThrottleLease.from_mapping(held.to_mapping())
