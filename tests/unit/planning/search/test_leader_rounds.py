@@ -52,7 +52,7 @@ def test_leaders_are_passed_on_no_longer_once_that_spreads_no_topic(monkeypatch:
         excess.append(leaders.topics.excess)
 
     monkeypatch.setattr(leader_balance._Leaders, "_swap", counted)
-    problem = drawn(10, 7, 60, measured=True)
+    problem = drawn(12, 7, 60, measured=True)
     found = searched(problem, "leaders_only")
     rounds = len(excess)
     assert rounds - excess.index(min(excess)) > leader_balance._IDLE, "the cluster passes no leader on in vain"
