@@ -100,12 +100,16 @@ def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats,
 def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, sizes: Rewrites) -> Ints:
     """The batch, from 0, of each of these moves that copy something.
 
-    A broker makes the usual number of copies at once. It makes as many as it may at most, if that is worth it.
+    A broker makes the usual number of copies at once. It makes as many as it may at most, if that is worth it. For
+    many moves the bound says so, because it costs less than to fill all batches twice.
     """
     if not len(moves):
         return moves
     bound = float(np.concatenate(transfers.totals()).max())
     usual, most = (replace(settings, copies_per_broker=copies) for copies in settings.copies)
+    if most != usual and len(moves) > _MANY:
+        least = transfers.least_busiest_bytes(usual.copies_per_broker, usual.partitions_per_batch)
+        return _shortest(most if least > _COPIES_WORTH * bound else usual, transfers, moves, ranks, sizes, bound)[0]
     batch, lasts = _shortest(usual, transfers, moves, ranks, sizes, bound)
     if most != usual and lasts > _NEAR * bound:
         other, shorter = _shortest(most, transfers, moves, ranks, sizes, bound)

@@ -12,6 +12,8 @@ from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.problem.moved_lists import moved_lists
 
+_LONGEST = 6  # batches to look at in a bound: shorter ones bring brokers as much as they last
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfers:
@@ -78,6 +80,25 @@ class Transfers:
         received = self._table(batch, move, broker, np.ones(len(move)))
         sent = self._table(batch, np.arange(len(batch)), self.source, self.copies.astype(np.float64))
         return int(max(received.max(initial=0), sent.max(initial=0)))
+
+    def least_busiest_bytes(self, copies: int, partitions: int) -> float:
+        """What no batches stay below, in bytes of their busiest brokers, with so many copies and partitions in a batch.
+
+        The longest n batches last at least as long as the largest partition, the next after `partitions` others, and so
+        on. They bring a broker at most its n x `copies` largest replicas; the rest takes it its time. For every n.
+        """
+        move, broker = self.added
+        end, size = np.concatenate([broker, self.brokers + self.source[move]]), np.tile(self.size[move], 2)
+        order = np.lexsort((-size, end))
+        end, size = end[order], size[order]
+        earliest = (np.arange(len(end)) - np.searchsorted(end, end)) // copies  # so many batches its larger ones need
+        longest = np.sort(self.size * self.copies)[::-1]
+        least = lasts = 0.0
+        for batches, largest in enumerate([*longest[::partitions][:_LONGEST].tolist(), 0.0]):
+            rest = summed(end, size * (earliest >= batches), 2 * self.brokers)
+            least = max(least, lasts + float(rest.max(initial=0.0)))
+            lasts += largest
+        return least
 
     def traffic(self, batch: Ints) -> tuple[Floats, Floats]:
         """[batch, broker] (bytes received, bytes sent); `batch` is [move], from 0."""

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.batches import schedule as schedule_module
 from kafka_rebalance.planning.batches.batch_order import ORDINARY, RELIEVING, URGENT
 from kafka_rebalance.planning.batches.controller_bytes import rewrites
 from kafka_rebalance.planning.batches.schedule import Schedule, schedule
+from kafka_rebalance.planning.batches.transfers import Transfers
 from support.plans.batch_runs import BatchRun, makespan_over_bound, run_batches
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of, problem_of
 
@@ -102,6 +104,15 @@ def test_a_broker_makes_more_copies_at_once_only_where_the_usual_ones_make_the_r
     assert (found.copies_at_once, makespan_over_bound(runs)) == (20, 1)
     found, runs = scheduled(beside_a_large_one, [2000] + [100] * 20, copies_per_broker=10)
     assert (found.copies_at_once, makespan_over_bound(runs)) == (10, 1.5)
+    found, runs = scheduled([([3], [4])] * 20, [100] * 20)
+    assert (found.copies_at_once, makespan_over_bound(runs)) == (10, 1)
+
+
+def test_of_many_moves_the_bound_says_whether_the_usual_copies_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule_module, "_MANY", 10)
+    beside_a_large_one = [([1], [2])] + [([3], [4])] * 20
+    found, runs = scheduled(beside_a_large_one, [2000] + [100] * 20)
+    assert (found.copies_at_once, makespan_over_bound(runs)) == (20, 1)
     found, runs = scheduled([([3], [4])] * 20, [100] * 20)
     assert (found.copies_at_once, makespan_over_bound(runs)) == (10, 1)
 
@@ -222,6 +233,18 @@ def changes(draw: st.DrawFn) -> tuple[list[tuple[list[int], list[int]]], list[in
 
 
 @settings(max_examples=60, deadline=None)
+@given(changes(), st.integers(1, 4), st.integers(1, 8))
+def test_no_batches_stay_below_what_the_bound_says(
+    drawn: tuple[list[tuple[list[int], list[int]]], list[int]], copies: int, partitions: int
+) -> None:
+    lists, sizes = drawn
+    found, runs = scheduled(lists, sizes, copies_per_broker=copies, partitions_per_batch=partitions)
+    problem = problem_of(broker_rows(range(1, 7)), partition_rows([before for before, _ in lists], size_bytes=sizes))
+    transfers = Transfers.of(problem, found.moves)
+    if max(run.copies_out[broker] for run in runs for broker in range(1, 7)) <= copies:
+        assert transfers.least_busiest_bytes(copies, partitions) <= found.busiest_bytes
+
+
 @given(
     changes(),
     st.integers(1, 5),
