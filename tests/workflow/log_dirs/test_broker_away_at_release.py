@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
+from kafka_rebalance.documents.requests.log_dir_plan import Replica
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
 from kafka_rebalance.steps.log_dirs import hold_rate
@@ -168,6 +169,17 @@ def test_a_value_that_somebody_else_has_set_meanwhile_is_left_alone(
     assert (log_dir_rates(cluster), lease().left_behind) == ({AWAY: "77"}, {})
 
 
+def approved_beside(
+    left: dict[Replica, tuple[str, int]], dirs: SimulatedLogDirs, other: LogDirRun, broker: int = AWAY
+) -> LogDirRun:
+    """The other run, approved while these copies were not seen, which go on afterwards."""
+    dirs.future.clear()
+    other.plan(**DRAIN | {"broker": broker}, throttle_bytes_per_second=RATE + 1)
+    other.answer()
+    dirs.future.update(left)
+    return other
+
+
 def test_the_next_run_neither_records_nor_forgets_the_rate_that_was_left(
     died: LogDirRun,
     broker: Broker,
@@ -179,11 +191,7 @@ def test_the_next_run_neither_records_nor_forgets_the_rate_that_was_left(
     """Without the check before the run, which refuses such a cluster already."""
     broker.come_back()
     left = {replica: copy for replica, copy in dirs.future.items() if replica.broker == AWAY}
-    dirs.future.clear()
-    other = LogDirRun(tmp_path, cluster, monkeypatch)  # type: ignore[arg-type]
-    other.plan(job="drain", broker=1, log_dir="/a", throttle_bytes_per_second=RATE + 1)
-    other.answer()
-    dirs.future.update(left)
+    other = approved_beside(left, dirs, LogDirRun(tmp_path, cluster, monkeypatch), broker=1)  # type: ignore[arg-type]
     monkeypatch.setattr(hold_rate, "_check_may_begin", lambda *_: None)
     other.hold()
     assert log_dir_rates(cluster) == {1: str(RATE + 1), AWAY: str(RATE)}
@@ -204,12 +212,7 @@ def test_no_rate_is_taken_for_a_broker_that_still_copies_under_the_rate_of_anoth
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker.come_back()
-    left = dict(dirs.future)
-    dirs.future.clear()
-    other = LogDirRun(tmp_path, cluster, monkeypatch)  # type: ignore[arg-type]
-    other.plan(**DRAIN, throttle_bytes_per_second=RATE + 1)
-    other.answer()
-    dirs.future.update(left)
+    other = approved_beside(dict(dirs.future), dirs, LogDirRun(tmp_path, cluster, monkeypatch))  # type: ignore[arg-type]
     monkeypatch.setattr(hold_rate, "_check_may_begin", lambda *_: None)
     with pytest.raises(ClusterNotReadyError, match=f"brokers/{AWAY}, which still copies"):
         other.hold()

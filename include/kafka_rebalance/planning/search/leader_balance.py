@@ -177,9 +177,7 @@ class _Leaders:
 
     def _spends(self, rows: Ints, positions: Ints) -> bool:
         """Whether the limit on leader changes allows all of these together; if so, they are spent."""
-        old = self.before[rows, 0]
-        change = int((self.lists[rows, positions] != old).sum() - (self.lists[rows, 0] != old).sum())
-        most = self.budget.max_leader_changes
+        most, change = self.budget.max_leader_changes, int(self._more_changes(rows, positions).sum())
         if change > 0 and most is not None and self.budget.leader_changes + change > most:
             self.budget.reached.add(Limit.LEADER_CHANGES)
             return False
@@ -275,9 +273,7 @@ class _Leaders:
         grown = self.topics.change(rows, sources, targets)
         fits = (grown <= 0) | (self.topics.excess + np.cumsum(np.maximum(grown, 0)) <= self.most_excess)
         rows, positions = rows[fits], positions[fits]
-        most, old = self.budget.max_leader_changes, self.before[rows, 0]
-        becomes = (self.lists[rows, positions] != old).astype(np.int64)
-        change = becomes - (self.lists[rows, 0] != old)
+        most, change = self.budget.max_leader_changes, self._more_changes(rows, positions)
         if most is not None:
             fits = self.budget.leader_changes + np.cumsum(np.maximum(change, 0)) <= most
             if is_asked and not fits.all():
@@ -286,6 +282,12 @@ class _Leaders:
             rows, positions, change = rows[fits], positions[fits], change[fits]
         self.budget.leader_changes += int(change.sum())
         return rows, positions
+
+    def _more_changes(self, rows: Ints, positions: Ints) -> Ints:
+        """[row] By how many the leader changes of the plan grow if that replica leads: -1, 0 or 1."""
+        old = self.before[rows, 0]
+        more: Ints = (self.lists[rows, positions] != old).astype(np.int64) - (self.lists[rows, 0] != old)
+        return more
 
     def _swap(self, rows: Ints, positions: Ints) -> None:
         """The replica at the position and the leader change places."""
