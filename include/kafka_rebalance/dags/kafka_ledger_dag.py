@@ -21,7 +21,6 @@ from kafka_rebalance.workflow.run_step import run_step
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "ledger_job.py"
 LEDGER = "{{ ti.xcom_pull(task_ids='locate', key='ledger') }}"
-PACKAGE = "{{ ti.xcom_pull(task_ids='locate', key='package') }}"
 
 
 def check_arguments(context: Any) -> None:
@@ -51,7 +50,6 @@ def ledger() -> None:
     compacted = JobSubmitOperator(
         task_id="compact",
         application=str(JOB),
-        py_files=PACKAGE,
         application_args=["--ledger", LEDGER],
         name="kafka_rebalance ledger",
         pre_execute=check_arguments,

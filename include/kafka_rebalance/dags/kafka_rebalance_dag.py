@@ -90,7 +90,6 @@ def rebalance() -> None:
     planned = JobSubmitOperator(
         task_id="plan",
         application=str(JOB),
-        py_files=f"{RUN_FOLDER}/kafka_rebalance.zip",
         application_args=[
             *("--snapshot", f"{RUN_FOLDER}/snapshot"),
             *("--out", RUN_FOLDER),

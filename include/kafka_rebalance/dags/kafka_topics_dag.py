@@ -68,7 +68,6 @@ def topics() -> None:
         task_id="sample_keys",
         run_folder=run_folder,
         application=str(JOB),
-        py_files=f"{RUN_FOLDER}/kafka_rebalance.zip",
         application_args=[
             *("--sample", f"{RUN_FOLDER}/sample.json"),
             *("--out", RUN_FOLDER),

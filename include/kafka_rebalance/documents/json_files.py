@@ -27,7 +27,6 @@ from kafka_rebalance.model.digests import digest_of
 FORMAT_VERSION = 1
 
 NONCE = "nonce.json"  # the run's first task writes it: a process that can read it shares the folder
-PACKAGE_ZIP = "kafka_rebalance.zip"  # for Spark; the Dags name it too
 SNAPSHOT = "snapshot.json"
 SETTINGS = "settings.json"
 SNAPSHOT_FOLDER = "snapshot"  # brokers.parquet, partitions.parquet and:

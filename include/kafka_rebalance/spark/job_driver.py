@@ -123,5 +123,5 @@ def open_session(folder: Path, read_by_executors: Folder | None = None) -> Spark
     if found := check_executors(spark.sparkContext, read_by_executors):
         say(found)
     if ".zip" not in kafka_rebalance.__file__:  # a zip came with py_files, and executors have it
-        spark.sparkContext.addPyFile(str(package_zip.build_package_zip(folder / "kafka_rebalance.zip")))
+        spark.sparkContext.addPyFile(str(package_zip.build_package_zip(folder / package_zip.PACKAGE_ZIP)))
     return spark

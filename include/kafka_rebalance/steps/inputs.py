@@ -39,7 +39,10 @@ class StepInputs:
 
 
 class SparkArguments(Protocol):
-    """What a task is about to give to Spark. It contains XComs, which people can edit."""
+    """What a task is about to give to Spark. It contains XComs, which people can edit.
+
+    `py_files` is code. The operator takes the installed package, so nothing else may be there.
+    """
 
     application_args: Sequence[str]
-    py_files: str
+    py_files: str | None

@@ -17,7 +17,7 @@ from kafka_rebalance.documents.json_files import INSTALLATION, NONCE, read_json,
 from kafka_rebalance.documents.storage import FolderOfRuns, make_folder, names_in
 from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
 from kafka_rebalance.steps.deployment import Deployment
-from kafka_rebalance.steps.inputs import RunName
+from kafka_rebalance.steps.inputs import RunName, SparkArguments
 
 if TYPE_CHECKING:
     from kafka_rebalance.documents.storage import Folder
@@ -62,11 +62,11 @@ def open_own_folder(deployment: Deployment, url: str, started: RunName, nonce: s
     return folder
 
 
-def check_submitted(same: bool) -> None:
-    """Raises RunFolderError unless all files for Spark, which XComs name, are of this run."""
-    if not same:
+def check_submitted(submit: SparkArguments, same: bool) -> None:
+    """Raises RunFolderError unless all files for Spark, which XComs name, are of this run and none of them is code."""
+    if not same or submit.py_files is not None:
         raise RunFolderError(
-            "Spark was to read or run files that are not in this run's folder. Nothing was submitted, and nothing was "
+            "Spark was to read or run files that are not this run's own. Nothing was submitted, and nothing was "
             "written to the cluster. Somebody has edited an XCom of this run. Start a new Dag run."
         )
 

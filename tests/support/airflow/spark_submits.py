@@ -9,7 +9,7 @@ from typing import Any
 def rebalance_submit(folder: object, nonce: str, metrics: str, dag_run: Any) -> SimpleNamespace:
     """The task `plan`, as it is when its `pre_execute` is called."""
     return SimpleNamespace(
-        py_files=f"{folder}/kafka_rebalance.zip",
+        py_files=None,  # the operator itself adds the installed package
         application_args=[
             *("--snapshot", f"{folder}/snapshot"),
             *("--out", str(folder)),

@@ -60,7 +60,6 @@ from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun
 
 BEHIND = ("hold_throttle", "reassign", "release_throttle", "elect_leaders", "verify", "record")
 EARLIER = "rejected_before"  # the id of the run before, which was rejected
-LEFT_ASIDE = (json_files.PACKAGE_ZIP,)  # the code itself
 IN_SNAPSHOT = ("nonce.json", "snapshot.json", "settings.json", "snapshot/", HISTORY)
 
 
@@ -348,7 +347,7 @@ def files_below(root: Path, own: Path | None = None) -> dict[str, str]:
         told_elsewhere = (
             not inside and EARLIER in name and path.suffix != ".parquet" and path.name != json_files.DECISION
         )
-        if path.is_dir() or path.name in (*LEFT_ASIDE, json_files.REPORT) or told_elsewhere:
+        if path.is_dir() or path.name == json_files.REPORT or told_elsewhere:
             continue
         found[name] = text_of(path)
     return found

@@ -33,8 +33,8 @@ CLUSTER = "simulated-cluster-0001"
 AWAY, RACK = 5, "dc-1"  # the broker that is away between the batches
 HERE = "<folder>"  # in place of this machine's folder
 LEASE = "/kafka_rebalance/lease"
-# The package itself, and a page that is made again from the other files.
-LEFT_OUT = (json_files.PACKAGE_ZIP, json_files.REPORT)
+# The page is made again from the other files.
+LEFT_OUT = (json_files.REPORT,)
 TEXTS = {".json", ".csv"}
 
 

@@ -196,18 +196,19 @@ def test_the_dag_gives_spark_what_is_checked_before(monkeypatch: pytest.MonkeyPa
         ("--metrics", "/elsewhere"),
         ("--expect-run", "kafka_rebalance/two"),
         (None, "/elsewhere/evil.zip"),
+        (None, "{folder}/kafka_rebalance.zip"),  # code that somebody has put into the run's own folder
     ],
 )
-def test_nothing_of_another_folder_is_submitted(run: SimulatedRun, option: str | None, value: str) -> None:
+def test_nothing_of_another_folder_and_no_code_is_submitted(run: SimulatedRun, option: str | None, value: str) -> None:
     metrics = str(ledger_rows.folder_of(airflow_deployment(), "metrics", "kafka_in_process"))
     submit = rebalance_submit(run.folder, run.xcom["nonce"], metrics, run.dag_run)
     context = {"task": submit, "dag_run": run.dag_run}
     run_step(check_spark_arguments, context["dag_run"], context["task"])
     if option is None:
-        submit.py_files = value
+        submit.py_files = value.format(folder=run.folder)
     else:
         submit.application_args[submit.application_args.index(option) + 1] = value
-    with pytest.raises(AirflowFailException, match="not in this run's folder"):
+    with pytest.raises(AirflowFailException, match="not this run's own"):
         run_step(check_spark_arguments, context["dag_run"], context["task"])
 
 
@@ -225,19 +226,15 @@ def test_sparks_driver_refuses_a_folder_of_another_run(run: SimulatedRun) -> Non
         job_driver.check_run(run.folder, "kafka_rebalance/two")
 
 
-@pytest.mark.parametrize(("place", "package"), [("/elsewhere", None), (None, "/elsewhere/evil.zip")])
-def test_the_ledgers_job_gets_the_ledger_and_our_own_package(
-    run: SimulatedRun, place: str | None, package: str | None
-) -> None:
+@pytest.mark.parametrize(("place", "code"), [("/elsewhere", None), (None, "/elsewhere/evil.zip")])
+def test_the_ledgers_job_gets_the_ledger_and_no_code(run: SimulatedRun, place: str | None, code: str | None) -> None:
     pushed: dict[str, str] = {}
     inputs = StepInputs(StartedRun("kafka_ledger", "night"), airflow_deployment(), pushed.__setitem__)
     ledger_rows.locate(inputs)
-    given = SimpleNamespace(application_args=["--ledger", pushed["ledger"]], py_files=pushed["package"])
+    given = SimpleNamespace(application_args=["--ledger", pushed["ledger"]], py_files=None)
     ledger_rows.check_located(inputs, given)
-    edited = SimpleNamespace(
-        application_args=["--ledger", place or pushed["ledger"]], py_files=package or pushed["package"]
-    )
-    with pytest.raises(RunFolderError, match="not in this run's folder"):
+    edited = SimpleNamespace(application_args=["--ledger", place or pushed["ledger"]], py_files=code)
+    with pytest.raises(RunFolderError, match="not this run's own"):
         ledger_rows.check_located(inputs, edited)
 
 

@@ -16,11 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_rebalance.documents.json_files import PACKAGE_ZIP
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE, files_that_count
 from kafka_rebalance.documents.storage import make_folder, names_in, read_bytes, write_whole
 from kafka_rebalance.errors import NothingToDoError, StorageError
-from kafka_rebalance.spark import package_zip
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import SparkArguments, StepInputs
 from kafka_rebalance.steps.ledger.ledger_columns import TABLES
@@ -77,20 +75,17 @@ def append(
 
 
 def locate(inputs: StepInputs) -> None:
-    """Tells the next tasks where the ledger and the package for Spark are. NothingToDoError: there is no ledger."""
+    """Tells the next task where the ledger is. NothingToDoError: there is no ledger."""
     place = inputs.deployment.runs_root / LEDGER
     if not names_in(place):
         raise NothingToDoError("There is no ledger yet")
     inputs.tell("ledger", str(place))
-    inputs.tell("package", str(package_zip.build_package_zip(place / PACKAGE_ZIP)))
 
 
 def check_located(inputs: StepInputs, submit: SparkArguments) -> None:
-    """Raises RunFolderError unless the XComs give Spark this ledger and our own package."""
+    """Raises RunFolderError unless the XCom gives Spark this ledger."""
     place = inputs.deployment.runs_root / LEDGER
-    check_submitted(
-        list(submit.application_args) == ["--ledger", str(place)] and submit.py_files == str(place / PACKAGE_ZIP)
-    )
+    check_submitted(submit, list(submit.application_args) == ["--ledger", str(place)])
 
 
 def read_columns(

@@ -13,10 +13,7 @@ from kafka_rebalance.steps.run_folder import check_submitted, open_own_folder
 
 
 def check_spark_arguments(inputs: StepInputs, submit: SparkArguments) -> None:
-    """Raises RunFolderError if a file is not of this run, ApprovalError if the run already executes a plan.
-
-    The zip is code that Spark runs, so this checks the arguments of Spark themselves.
-    """
+    """Raises RunFolderError if a file is not of this run, ApprovalError if the run already executes a plan."""
     given = dict(itertools.pairwise(submit.application_args))
     folder = open_own_folder(inputs.deployment, given["--out"], inputs.run, given["--expect-nonce"])
     wanted = {
@@ -26,5 +23,5 @@ def check_spark_arguments(inputs: StepInputs, submit: SparkArguments) -> None:
         "--expect-run": f"{inputs.run.dag_id}/{inputs.run.run_id}",
     }
     same = all(given[name] == value for name, value in wanted.items())
-    check_submitted(same and submit.py_files == f"{folder}/{json_files.PACKAGE_ZIP}")
+    check_submitted(submit, same)
     running_rebalance.check_not_begun(folder)

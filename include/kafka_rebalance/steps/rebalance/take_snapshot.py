@@ -21,7 +21,6 @@ from kafka_rebalance.execution.time_window import Window, read_window
 from kafka_rebalance.model.settings import OFFER, Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.spark import package_zip
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.rebalance import pasted_plan
@@ -139,7 +138,6 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
         },
         source_digest=tables_digest,
     )
-    package_zip.build_package_zip(folder / json_files.PACKAGE_ZIP)
     ledger_rows.append(deployment, "metrics", connection_id, inputs.run.run_id, observed_at, metric_rows(taken))
     inputs.tell("metrics", str(ledger_rows.folder_of(deployment, "metrics", connection_id)))
     return found

@@ -12,7 +12,6 @@ from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.forecast.moved_keys import counts_to_try
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.spark import package_zip
 from kafka_rebalance.steps.inputs import SparkArguments, StepInputs
 from kafka_rebalance.steps.run_folder import RunFolder, check_submitted, open_own_folder
 
@@ -22,7 +21,7 @@ NOT_SAMPLED = "not_sampled.json"
 def prepare_sample(
     asked: TopicRequest, change: TopicChange, connection: ClusterConnection, folder: RunFolder, now_ms: int
 ) -> bool:
-    """Writes sample.json and the package for the keys job; False if there is nothing to read."""
+    """Writes sample.json for the keys job; False if there is nothing to read."""
     if not asked.sample_rows:
         return go_without(folder, "no sample was asked for")
     not_before_ms = now_ms - asked.sample_hours * 3_600_000
@@ -43,7 +42,6 @@ def prepare_sample(
         counts=counts_to_try(change.partitions_before, change.partitions_after),
     )
     REQUEST_FILE.write(folder, wanted, source_digest=change.digest)
-    package_zip.build_package_zip(folder / json_files.PACKAGE_ZIP)
     return True
 
 
@@ -56,12 +54,12 @@ def go_without(folder: RunFolder, why: str) -> bool:
 def begin_sample(inputs: StepInputs, run_folder: str, submit: SparkArguments) -> tuple[RunFolder, str]:
     """This run's folder, and Kafka's client settings as JSON.
 
-    Raises RunFolderError if Spark would get another folder: the zip is code, and the job gets secrets.
+    Raises RunFolderError if Spark would get another folder or other code: the job gets secrets.
     """
     given = dict(itertools.pairwise(submit.application_args or ()))
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run, given["--expect-nonce"])
     same = (given["--out"], given["--sample"]) == (str(folder), f"{folder}/{REQUEST}")
-    check_submitted(same and submit.py_files == f"{folder}/{json_files.PACKAGE_ZIP}")
+    check_submitted(submit, same)
     kafka = inputs.deployment.read_connection(json_files.read_json(folder, json_files.TOPIC)["connection_id"]).kafka
     return folder, json.dumps({**kafka.security, "bootstrap.servers": kafka.bootstrap_servers})
 

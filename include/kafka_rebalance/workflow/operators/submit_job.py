@@ -1,7 +1,8 @@
-"""Submits a Spark job of ours. Its driver reaches the run's folder as this task does, and its error becomes the task's.
+"""Submits a Spark job of ours: the code of the installed package, whatever lies in the runs' storage.
 
-Both go through the driver's environment, never through a command line. The driver inherits that environment if it runs
-on the task's machine (client mode). In cluster mode it needs credentials of its own.
+The driver reaches the run's folder as this task does, and its error becomes the task's. Both go through the driver's
+environment, never through a command line. The driver inherits that environment if it runs on the task's machine (client
+mode). In cluster mode it needs credentials of its own.
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException
 
 from kafka_rebalance.documents.job_environment import ERROR_FILE, STORAGE_OPTIONS, left_error
-from kafka_rebalance.documents.json_files import PACKAGE_ZIP
-from kafka_rebalance.documents.storage import read_bytes
 from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.spark import package_zip
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import fails_without_retry
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class JobSubmitOperator(SparkSubmitOperator):
     """A retry submits the job again: planning twice does no harm, and YARN's cluster mode refuses `durable`."""
 
-    py_files: str
+    py_files: str | None
     application_args: list[str]
 
     def __init__(self, **kwargs: Any) -> None:
@@ -47,7 +47,8 @@ class JobSubmitOperator(SparkSubmitOperator):
         """Raises the driver's own error, or AirflowException if it has left none."""
         with tempfile.TemporaryDirectory() as made:
             place = Path(made)
-            told = {ERROR_FILE: str(place / "error.json")} | self._reach_bucket(airflow_deployment(), place)
+            self.py_files = str(package_zip.build_package_zip(place / package_zip.PACKAGE_ZIP))
+            told = {ERROR_FILE: str(place / "error.json")} | self._reach_bucket(airflow_deployment())
             try:
                 with _environment(told):
                     return super().execute(context)
@@ -57,17 +58,14 @@ class JobSubmitOperator(SparkSubmitOperator):
                     raise
             raise error
 
-    def _reach_bucket(self, deployment: Deployment, place: Path) -> dict[str, str]:
-        """If runs are in a bucket: gives Spark a local copy of the zip and URLs without Airflow's connection id.
+    def _reach_bucket(self, deployment: Deployment) -> dict[str, str]:
+        """If runs are in a bucket: gives Spark URLs without Airflow's connection id.
 
         Returns what the driver's environment needs to open these.
         """
         root: Any = deployment.runs_root
         if isinstance(root, Path):
             return {}
-        zipped = place / PACKAGE_ZIP
-        zipped.write_bytes(read_bytes(deployment.open_folder(self.py_files)))
-        self.py_files = str(zipped)
         here, there = str(root), f"{root.protocol}://{root.path}"
         self.application_args = [
             f"{there}{given.removeprefix(here)}" if given.startswith(here) else given for given in self.application_args
