@@ -2,6 +2,9 @@
 
 This module imports `highspy` only to solve a program, because `highspy` may be missing. Callers ask `available` first.
 Iterations and nodes limit the effort, never seconds, so that the same program has the same answer on every machine.
+
+HiGHS raises nothing. It returns a status, prints the reason, and goes on without what it did not take. So every status
+is checked here.
 """
 
 from __future__ import annotations
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
     import highspy
 
 Options = Mapping[str, bool | int | float | str]  # HiGHS's own
+
+
+class SolverError(RuntimeError):
+    """HiGHS refused a program, or could not solve it."""
 
 
 def available() -> bool:
@@ -78,7 +85,10 @@ class Solution:
 
 
 def solve(program: Program, options: Options, start: Floats | None = None) -> Solution:
-    """Solves with one thread and a fixed seed. `start` is a solution to better, of an integral program."""
+    """Solves with one thread and a fixed seed. `start` is a solution to better, of an integral program.
+
+    Raises ValueError for an option that HiGHS does not know, and SolverError.
+    """
     import highspy
 
     solver = _with_model(program, options)
@@ -86,7 +96,7 @@ def solve(program: Program, options: Options, start: Floats | None = None) -> So
         known = highspy.HighsSolution()
         known.col_value = start.tolist()
         known.value_valid = True
-        solver.setSolution(known)
+        _check(solver.setSolution(known), "the solution to begin with")
     return _solved(solver)
 
 
@@ -101,13 +111,14 @@ class Repeated:
     def solve(self, low: Floats, upper: Floats) -> Solution:
         changed = np.flatnonzero((low != self._low) | (upper != self._upper)).astype(np.int32)
         if len(changed):
-            self._solver.changeColsBounds(len(changed), changed, low[changed], upper[changed])
+            bounds = low[changed], upper[changed]
+            _check(self._solver.changeColsBounds(len(changed), changed, *bounds), "other bounds of columns")
         self._low, self._upper = low.copy(), upper.copy()
         found = _solved(self._solver)
         if found.optimal:
             self._basis = self._solver.getBasis()
         elif self._basis is not None:
-            self._solver.setBasis(self._basis)
+            _check(self._solver.setBasis(self._basis), "the last basis")
         return found
 
 
@@ -116,7 +127,9 @@ def _with_model(program: Program, options: Options) -> highspy.Highs:
 
     solver = highspy.Highs()
     for name, value in {"output_flag": False, "threads": 1, "random_seed": 0, **options}.items():
-        solver.setOptionValue(name, value)
+        # A value out of range is an error too. A warning would leave the option as it was.
+        if solver.setOptionValue(name, value) != highspy.HighsStatus.kOk:
+            raise ValueError(f"HiGHS {highspy.Highs().version()} has no option {name} with the value {value!r}.")
     order = np.lexsort((program.rows, program.columns))
     counts = np.bincount(program.columns, minlength=len(program.cost))
     lp = highspy.HighsLp()
@@ -131,14 +144,24 @@ def _with_model(program: Program, options: Options) -> highspy.Highs:
     if program.integral is not None:
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
         lp.integrality_ = [kinds[int(whole)] for whole in program.integral]
-    solver.passModel(lp)
+    _check(solver.passModel(lp), "the program")
     return solver
+
+
+def _check(status: highspy.HighsStatus, what: str) -> None:
+    """Raises SolverError. A warning is none: limits are reached, and values too small to matter are left out."""
+    import highspy
+
+    if status == highspy.HighsStatus.kError:
+        raise SolverError(f"HiGHS {highspy.Highs().version()} refused {what}.")
 
 
 def _solved(solver: highspy.Highs) -> Solution:
     import highspy
 
-    solver.run()
+    if solver.run() == highspy.HighsStatus.kError:
+        state = solver.modelStatusToString(solver.getModelStatus())
+        raise SolverError(f"HiGHS {solver.version()} could not solve a program (model status {state!r}).")
     status, info, found = solver.getModelStatus(), solver.getInfo(), solver.getSolution()
     return Solution(
         optimal=status == highspy.HighsModelStatus.kOptimal,
