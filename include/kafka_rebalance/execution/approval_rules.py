@@ -13,7 +13,6 @@ from kafka_rebalance.model.policy import Approver, Policy
 
 REJECT = decision.REJECT
 SHORT_DIGEST = 8
-OFFERED = ("ok", "partial")  # the candidates' statuses that a person may choose
 # Airflow 3.3 shows up to four options as buttons, Reject among them. It shows more options as a list with a button
 # *Respond* below it (HITLResponseForm.tsx: options.length <= 4).
 BUTTONS = 3

@@ -73,6 +73,10 @@ class Status(StrEnum):
     OK = "ok"
     PARTIAL = "partial"  # stopped at a limit, or short of the goal; the note says which
     INFEASIBLE = "infeasible"  # not offered
+    FAILED = "failed"  # not offered: its computation raised an error, which the note has
+
+
+OFFERED = (Status.OK, Status.PARTIAL)  # a person may choose these
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from kafka_rebalance.model.settings import BALANCED, LEADERS_ONLY, LIGHT, Settings
-from kafka_rebalance.planning.candidates import propose
+from kafka_rebalance.planning.candidates import attempted, check_some_stand, propose
 from kafka_rebalance.planning.describe.shortfall import asked_cells, held_now
 from kafka_rebalance.planning.evenness.scores import ratios
 from kafka_rebalance.planning.impossible_requests import check_problem
@@ -53,7 +54,8 @@ def can_be_more_even(problem: Problem, metrics: Sequence[str], limit: float) -> 
 
 def _helped(problem: Problem, limit: float) -> tuple[str, ...]:
     """The metrics in which the recommended plan lessens what brokers are beyond the limit; none without such a plan."""
-    plans = [propose(problem, name) for name in _CANDIDATES]
+    plans = [attempted(problem, name, partial(propose, problem, name)) for name in _CANDIDATES]
+    check_some_stand(plans)
     chosen = recommend(problem.settings, plans).candidate
     plan = next((plan for plan in plans if plan.candidate.name == chosen), None)
     if plan is None:

@@ -5,21 +5,30 @@ Spark calls `searched` and `described` in its tasks, so both are pure functions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.amounts_in_words import share_in_words
+from kafka_rebalance.model.candidate import Status
 from kafka_rebalance.model.settings import BALANCED, LIGHT, OPTIMAL, SEARCHED
 from kafka_rebalance.planning import given_plan
 from kafka_rebalance.planning.as_good_as_fresh import is_as_good, is_nearer
 from kafka_rebalance.planning.bounds.bands import band
+from kafka_rebalance.planning.bounds.solver import SolverError
 from kafka_rebalance.planning.bounds.targets import leader_targets
-from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate, described_candidate, infeasible
+from kafka_rebalance.planning.describe.described_candidate import (
+    DescribedCandidate,
+    described_candidate,
+    failed,
+    infeasible,
+)
 from kafka_rebalance.planning.describe.planned_elections import ending
 from kafka_rebalance.planning.describe.status_and_note import optimum_words
 from kafka_rebalance.planning.fewer_leader_changes import fewer_leader_changes
@@ -37,6 +46,10 @@ from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, j
 from kafka_rebalance.planning.search.leader_balance import with_leaders
 from kafka_rebalance.planning.search.placement import Budget, Limit, Placement, budget_of, spent, total
 
+T = TypeVar("T")
+_Step = Callable[[Problem, str, FoundLists], FoundLists]
+log = logging.getLogger(__name__)
+
 
 class Search(StrEnum):
     """Where one search of a candidate begins."""
@@ -49,6 +62,29 @@ def propose(problem: Problem, name: str) -> DescribedCandidate:
     """The candidate of that name, searched and described. Raises PlanningError where the job is impossible."""
     found = [searched(problem, name, search) for search in searches_of(problem, name)]
     return described(problem, name, chosen(problem, name, found))
+
+
+def attempted(problem: Problem, name: str, work: Callable[[], T]) -> T | DescribedCandidate:
+    """What the work on this candidate gives. Whatever it raises is the end of this candidate alone: it has failed."""
+    try:
+        return work()
+    except Exception as error:
+        log.exception("Candidate %s failed. The other candidates do not depend on it", name)
+        return failed(problem, name, error)
+
+
+def check_some_stand(plans: Sequence[DescribedCandidate]) -> None:
+    """Raises PlanningError with the errors if every candidate has failed."""
+    if any(plan.candidate.status != Status.FAILED for plan in plans):
+        return
+    refusals = {plan.refusal for plan in plans}
+    if len(refusals) == 1 and "" not in refusals:
+        raise PlanningError(*refusals)
+    each = " ".join(f"{plan.candidate.name}: {plan.candidate.note.removesuffix('.')}." for plan in plans)
+    raise PlanningError(
+        f"No candidate could be planned. {each} Nothing was planned. The log of the planner has the whole errors. "
+        "Report them with the snapshot's folder."
+    )
 
 
 def described(problem: Problem, name: str, found: FoundLists | DescribedCandidate) -> DescribedCandidate:
@@ -191,11 +227,23 @@ def chosen(
         parts = [chosen(part.problem, name, own) for part, own in each]
         together = _joined(problem, name, parts)
         return fresh if isinstance(together, FoundLists) and together.budget.exceeded() else together
-    best = fewer_leader_changes(problem, name, _cheaper(problem, name, fresh))
-    near = next((fewer_leader_changes(problem, name, one) for one in others if isinstance(one, FoundLists)), None)
+    best = _improved(problem, name, fresh, _cheaper, fewer_leader_changes)
+    near = next(
+        (_improved(problem, name, one, fewer_leader_changes) for one in others if isinstance(one, FoundLists)), None
+    )
     if near is None or not is_nearer(problem.proposed[name], near, best) or not is_as_good(problem, near, best):
         return best
     return best if _more_excess(problem, near) > max(0, _more_excess(problem, best)) else near
+
+
+def _improved(problem: Problem, name: str, found: FoundLists, *steps: _Step) -> FoundLists:
+    """The lists after steps that need the solver. If it refuses one, that step improves nothing."""
+    for step in steps:
+        try:
+            found = step(problem, name, found)
+        except SolverError as refused:
+            log.warning("Candidate %s stays as it was found: %s", name, refused)
+    return found
 
 
 def _cheaper(problem: Problem, name: str, best: FoundLists) -> FoundLists:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from kafka_rebalance.documents.json_files import TIMINGS, write_json
@@ -14,7 +15,7 @@ from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.settings import OPTIMAL, Settings
-from kafka_rebalance.planning.candidates import chosen, described, searched, searches_of
+from kafka_rebalance.planning.candidates import attempted, check_some_stand, chosen, described, searched, searches_of
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bounds
 from kafka_rebalance.planning.given_plan import check_plan
@@ -23,6 +24,7 @@ from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.bytes_in_history import describe_history
 from kafka_rebalance.planning.rules.goals import candidate_names
 from kafka_rebalance.planning.search.by_solver.optimal import applies
+from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
 from kafka_rebalance.planning.tables.parquet_files import give_memory_back
 from kafka_rebalance.planning.tables.read_problem import read_problem
@@ -107,12 +109,17 @@ def run(
     watch.lap("read")
     plans = []
     for name in offered(problem):
-        found = chosen(problem, name, [searched(problem, name, search) for search in searches_of(problem, name)])
+        found = attempted(problem, name, partial(_found, problem, name))
         searching = watch.lap(name)
-        plans.append(described(problem, name, found))
+        plans.append(attempted(problem, name, partial(described, problem, name, found)))
         watch.note(name, searching, watch.lap(name))
         progress(f"candidate {name} is planned")
     return finish(out_folder, problem, plans, watch, progress)
+
+
+def _found(problem: Problem, name: str) -> FoundLists | DescribedCandidate:
+    searches = searches_of(problem, name)
+    return chosen(problem, name, [attempted(problem, name, partial(searched, problem, name, one)) for one in searches])
 
 
 def finish(
@@ -122,7 +129,11 @@ def finish(
     watch: Stopwatch,
     progress: Callable[[str], None],
 ) -> tuple[DescribedCandidate, ...]:
-    """Tells the plans and writes tables, proposals and timings. Returns the plans as told, with sharper bounds."""
+    """Tells the plans and writes tables, proposals and timings. Returns the plans as told, with sharper bounds.
+
+    Raises PlanningError if all candidates have failed.
+    """
+    check_some_stand(found)
     plans = with_sharper_bounds(problem, found)
     watch.lap("bounds")
     for plan in plans:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_rebalance.documents.proposals.recommendation import Beside, Furthest, Recommendation, Why
-from kafka_rebalance.model.candidate import Status
+from kafka_rebalance.model.candidate import OFFERED, Status
 from kafka_rebalance.model.settings import (
     BALANCED,
     FEWEST_BYTES,
@@ -101,8 +101,9 @@ def _cost(plan: DescribedCandidate) -> tuple[int, int, float, int]:
 def _why_none(settings: Settings, ours: Sequence[DescribedCandidate]) -> Why:
     """New orders of lists only do the jobs `leaders` and `elect`, so they do not show whether another is possible."""
     at_work = [plan for plan in ours if plan.candidate.name != LEADERS_ONLY or settings.job in LEADERS_ALONE]
-    if at_work and all(plan.candidate.status == Status.INFEASIBLE for plan in at_work):
-        return Why.NOT_POSSIBLE
+    if at_work and not any(plan.candidate.status in OFFERED for plan in at_work):
+        failed = any(plan.candidate.status == Status.FAILED for plan in at_work)
+        return Why.FAILED if failed else Why.NOT_POSSIBLE
     changing = [plan for plan in ours if plan.candidate.moves]
     if changing and all(plan.shortfall_before.is_met for plan in changing):
         return Why.WITHIN_ALREADY

@@ -14,7 +14,7 @@ from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE, Propos
 from kafka_rebalance.documents.reassignment.batches import BATCHES_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
 from kafka_rebalance.documents.verification import VERIFICATION_FILE
-from kafka_rebalance.execution.approval_rules import OFFERED
+from kafka_rebalance.model.candidate import OFFERED
 
 ACTIVE_STATES = frozenset({"queued", "running"})  # states of an Airflow Dag run that goes on
 

@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,12 +20,22 @@ try:
 except ImportError:  # submitted by hand, without py_files
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.model.candidate import Status
 from kafka_rebalance.model.settings import OPTIMAL
-from kafka_rebalance.planning.candidates import Search, chosen, described, propose, searched, searches_of
+from kafka_rebalance.planning.candidates import (
+    Search,
+    attempted,
+    chosen,
+    described,
+    propose,
+    searched,
+    searches_of,
+)
 from kafka_rebalance.planning.command_line import argument_parser, folder_at, read_file, read_settings, say
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import (
@@ -84,7 +95,11 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
     names = offered(problem)
     with ThreadPoolExecutor(1) as driver:
         # Only the driver has the solver. It computes without the interpreter's lock while the session opens.
-        exact = {name: driver.submit(propose, problem, name) for name in names if name == OPTIMAL}
+        exact = {
+            name: driver.submit(attempted, problem, name, partial(propose, problem, name))
+            for name in names
+            if name == OPTIMAL
+        }
         spark = spark or open_session(scratch)
         if options.metrics is None:
             watch.lap("session")
@@ -102,44 +117,51 @@ def propose_on(
     In between the driver chooses the best, because only the driver has the solver (`chosen`). No candidate waits for
     another: one is described while the next is searched.
 
-    Raises the error of the first candidate that has one, as planning without Spark does.
+    What one candidate raises is the end of that candidate alone (`attempted`), on an executor as on the driver. If all
+    fail, and Spark itself has failed for one of them, its error is raised.
     """
     if not names:
         return ()
     context = spark.sparkContext
     shared = context.broadcast(problem)
+    of_spark: list[Exception] = []
 
-    def attempt(task: tuple[str, Search]) -> tuple[FoundLists | DescribedCandidate | RebalanceError, Lap]:
-        # Returned, because a raised exception would come back as a Java error with a stack.
+    def attempt(task: tuple[str, Search]) -> tuple[FoundLists | DescribedCandidate, Lap]:
+        # Caught there, because a raised exception would come back as a Java error with a stack.
         clock = Stopwatch()
-        try:
-            found: FoundLists | DescribedCandidate | RebalanceError = searched(shared.value, *task)
-        except RebalanceError as wrong:
-            found = wrong
+        found = attempted(shared.value, task[0], partial(searched, shared.value, *task))
         return found, clock.lap("search")
 
     def describe_best(task: tuple[str, FoundLists | DescribedCandidate]) -> tuple[DescribedCandidate, Lap]:
         clock = Stopwatch()
-        return described(shared.value, *task), clock.lap("outcome")
+        return attempted(shared.value, task[0], partial(described, shared.value, *task)), clock.lap("outcome")
 
     def proposed(name: str) -> DescribedCandidate:
         searches, laps = [], []
         for found, lap in _each(context, attempt, [(name, search) for search in searches_of(problem, name)]):
-            if isinstance(found, RebalanceError):
-                raise found
             searches.append(found)
             laps.append(lap)
         clock = Stopwatch()
-        best = chosen(problem, name, searches)
+        best = attempted(problem, name, partial(chosen, problem, name, searches))
         laps.append(clock.lap("search"))
         ((plan, outcome),) = _each(context, describe_best, [(name, best)])
         watch.note(name, Lap(*(round(sum(column), 3) for column in zip(*laps, strict=True))), outcome)
         return plan
 
+    def by_spark(name: str) -> DescribedCandidate:
+        try:
+            return proposed(name)
+        except (Py4JError, PySparkException) as error:  # as of an executor without memory for this candidate
+            of_spark.append(error)
+            raise
+
     with ThreadPoolExecutor(len(names)) as driver:
         # The last candidate usually has the longest search. Spark starts tasks in the order in which they come.
-        running = {name: driver.submit(proposed, name) for name in reversed(names)}
-        return tuple(running[name].result() for name in names)
+        running = {name: driver.submit(attempted, problem, name, partial(by_spark, name)) for name in reversed(names)}
+        plans = tuple(running[name].result() for name in names)
+    if of_spark and all(plan.candidate.status == Status.FAILED for plan in plans):
+        raise of_spark[0]
+    return plans
 
 
 def _each(context: SparkContext, work: Callable[[T], R], inputs: Sequence[T]) -> list[R]:

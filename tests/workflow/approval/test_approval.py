@@ -19,6 +19,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ApprovalError, ArtifactError, StorageError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
+from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.steps.rebalance import render_report
 from kafka_rebalance.steps.run.approved_plan import read_approved
 from kafka_rebalance.workflow.run_step import step_inputs
@@ -279,6 +280,42 @@ def test_where_every_candidate_would_stop_the_approval_fails_and_says_what_to_co
         "Nothing was written to the cluster.",
     ):
         assert words in text
+
+
+def test_a_candidate_that_failed_has_no_button_and_the_request_shows_its_error_without_a_traceback(
+    make: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails_for(monkeypatch, "balanced")
+    world = make([{**row, "size_bytes": 777} for row in SKEWED])  # plans of the usual ones are kept for all tests
+    operator = world.ask()
+    assert "balanced" not in [option.split(" · ")[0] for option in operator.options]
+    assert operator.options[0].startswith("optimal · ")
+    balanced = next(c for c in world.proposals["candidates"] if c["name"] == "balanced")
+    with pytest.raises(AirflowFailException, match="is not for this plan"):
+        world.answer(f"balanced · {balanced['digest'][:8]}")
+    assert "KeyError: " in operator.body
+    assert "Traceback" not in operator.body
+
+
+def test_where_candidates_failed_and_no_other_moves_anything_the_run_does_not_say_that_all_is_well(
+    make: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails_for(monkeypatch, "balanced", "light")
+    world = make([{**row, "size_bytes": 777} for row in EVEN])
+    with pytest.raises(AirflowFailException, match=r"Planning of light, balanced failed.* unknown whether .*KeyError"):
+        world.operator.execute(world.context)
+
+
+def fails_for(patch: pytest.MonkeyPatch, *names: str) -> None:
+    """Planning of these candidates raises an error."""
+    searched = planner.searched
+
+    def broken(problem: Problem, name: str, *rest: Any) -> Any:
+        if name in names:
+            raise KeyError("<b>orders</b>")
+        return searched(problem, name, *rest)
+
+    patch.setattr(planner, "searched", broken)
 
 
 def test_without_a_policy_a_stopped_plan_is_read_only_like_any_other(make: Callable[..., World]) -> None:

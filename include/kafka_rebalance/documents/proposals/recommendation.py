@@ -16,6 +16,7 @@ class Why(StrEnum):
     NOTHING_CHANGES = "nothing_changes"
     WITHIN_ALREADY = "cluster_is_within_tolerance"
     NOT_POSSIBLE = "job_not_possible"
+    FAILED = "candidates_failed"
     NOTHING_NEARER = "nothing_is_nearer"
     GIVEN_IS_LESS_EVEN = "given_plan_is_less_even"
     GIVEN_FALLS_SHORT = "given_plan_does_not_do_the_job"

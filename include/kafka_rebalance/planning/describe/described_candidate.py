@@ -12,6 +12,7 @@ import numpy as np
 
 from kafka_rebalance.documents.proposals.candidate_figures import FurtherRuns, LessEven, MoveGroup, Range, Score
 from kafka_rebalance.documents.proposals.move_reason import MoveReason, encode_reasons
+from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH
 from kafka_rebalance.model.candidate import Candidate, Move, Status, candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
@@ -67,6 +68,7 @@ from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.search.placement import Limit
 
 _ROUNDING = 1e-6
+_WORDS = 500  # of an error in a note: Spark's have a Java stack
 # The summary of a candidate that is not offered.
 _NOTHING_PLANNED = {
     **dict.fromkeys(("moved_bytes", "moved_bytes_bound", "moved_replicas", "leader_changes", "batches"), 0),
@@ -93,6 +95,7 @@ class DescribedCandidate:
     rack_limits: tuple[str, ...] = ()  # in words: how even the racks let brokers be
     consequences: Mapping[str, Any] = field(default_factory=dict)  # further keys of proposals.json
     least_bytes: int | None = None  # of `optimal`: no plan within the tolerance copies fewer; None: nothing is proven
+    refusal: str = ""  # the whole words of one of our own errors, if one has ended it
 
     @property
     def copied_bytes(self) -> int:
@@ -118,7 +121,21 @@ class DescribedCandidate:
 
 
 def infeasible(problem: Problem, name: str, note: str) -> DescribedCandidate:
-    """A candidate that is not offered. It has no moves; the note says why."""
+    """A candidate that cannot do the job. It has no moves; the note says why."""
+    return _not_offered(problem, name, Status.INFEASIBLE, note)
+
+
+def failed(problem: Problem, name: str, error: Exception) -> DescribedCandidate:
+    """A candidate whose computation raised this error. It has no moves; the note has the error's type and words."""
+    if isinstance(error, RebalanceError):
+        note = str(error).replace("Nothing was planned. ", "").removesuffix(" Nothing was planned.")
+        return replace(_not_offered(problem, name, Status.FAILED, note), refusal=str(error))
+    words = " ".join(str(error).split())
+    words = f"{words[:_WORDS]}…" if len(words) > _WORDS else words
+    return _not_offered(problem, name, Status.FAILED, ": ".join(filter(None, (type(error).__name__, words))))
+
+
+def _not_offered(problem: Problem, name: str, status: Status, note: str) -> DescribedCandidate:
     loads = loads_now(problem)
     broken = broken_now(problem)
     crowded = crowded_replicas(problem, problem.replicas)
@@ -129,7 +146,7 @@ def infeasible(problem: Problem, name: str, note: str) -> DescribedCandidate:
     now = scores(problem, loads, shares(problem))
     out = bytes_out(problem, problem.replicas, problem.leader)
     undone = Shortfall(1, broken, 0.0, 0.0, problem.settings.tolerance)
-    candidate = Candidate(name, digest, Status.INFEASIBLE, (), note, _NOTHING_PLANNED | violated)
+    candidate = Candidate(name, digest, status, (), note, _NOTHING_PLANNED | violated)
     return DescribedCandidate(candidate, now, now, loads, loads, (out, out), undone, undone)
 
 

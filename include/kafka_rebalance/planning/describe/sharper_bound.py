@@ -6,12 +6,13 @@ bound even where its time is over. So both tell more of a small cluster. The dri
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from kafka_rebalance.model.candidate import Status
+from kafka_rebalance.model.candidate import OFFERED
 from kafka_rebalance.model.settings import BALANCED, OPTIMAL, SEARCHED
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
@@ -23,6 +24,8 @@ from kafka_rebalance.planning.problem.pools import parts_of, strays
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from kafka_rebalance.planning.search.frame import frame_of
+
+log = logging.getLogger(__name__)
 
 _ROUNDING = 1e-9  # of a load
 
@@ -43,7 +46,11 @@ def with_sharper_bound(
     if not solver.available():
         note = f"{candidate.note} The bound on bytes is the simple one: highspy is not installed.".lstrip()
         return replace(plan, candidate=replace(candidate, note=note))
-    found = bound_of(problem, plan)
+    try:
+        found = bound_of(problem, plan)
+    except solver.SolverError as refused:  # a bound is no reason to lose the plan
+        log.warning("candidate %s keeps its simple bound: %s", candidate.name, refused)
+        return plan
     simple = candidate.summary["moved_bytes_bound"] or 0
     best = max(simple, 0 if found is None else found.bytes)
     if optimum is not None and _is_of_its_kind(problem, plan, optimum):
@@ -102,7 +109,7 @@ def _is_of_its_kind(problem: Problem, plan: DescribedCandidate, optimum: Describ
 def _bounded(problem: Problem, plan: DescribedCandidate) -> bool:
     """Whether the program may improve the simple bound: the plan is searched, balances and copies something."""
     candidate, settings = plan.candidate, problem.settings
-    searched = candidate.name in SEARCHED and candidate.status != Status.INFEASIBLE
+    searched = candidate.name in SEARCHED and candidate.status in OFFERED
     same_factor = settings.replication_factor is None
     copies = bool(candidate.summary["moved_bytes"])
     return searched and same_factor and copies and goal_of(settings, candidate.name).balances

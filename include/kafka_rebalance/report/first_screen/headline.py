@@ -15,6 +15,9 @@ def headline(report: RunReport) -> str:
         return f"{state.sentence} ({report.decision.choice})"
     if state is RunState.EXECUTING and pause is not None and pause.until is not None:
         return f"Approved and started; pauses until {format_time(pause.until)}"
+    failed = [one.name for one in report.candidates if one.status == Status.FAILED]
+    if state is RunState.NOTHING_TO_MOVE and failed:
+        return f"Planning of {', '.join(failed)} failed, and no other candidate moves anything"
     if state is RunState.NOTHING_TO_MOVE and all(one.status == Status.INFEASIBLE for one in report.candidates):
         return "Not possible: no candidate does the job within its limits"
     left = report.verification.not_moved if report.verification is not None else None

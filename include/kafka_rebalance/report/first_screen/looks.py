@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_rebalance.model.candidate import Status
+from kafka_rebalance.model.candidate import OFFERED, Status
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.first_screen.key_figures import KeyFigures, key_figures
 from kafka_rebalance.report.first_screen.risks import Risk, risks
@@ -30,7 +30,12 @@ class Look:
     @property
     def is_possible(self) -> bool:
         """Whether it does the job within the limits, in full or in part."""
-        return self.candidate.status != Status.INFEASIBLE
+        return self.candidate.status in OFFERED
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its computation ended with an error."""
+        return self.candidate.status == Status.FAILED
 
     @property
     def has_capacities(self) -> bool:

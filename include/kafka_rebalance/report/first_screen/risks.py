@@ -44,6 +44,11 @@ def risks(report: RunReport, candidate: CandidateReport, named: Named = str) -> 
 def _cannot_end(report: RunReport, candidate: CandidateReport, named: Named) -> Iterator[Risk]:
     if candidate.status == Status.INFEASIBLE and candidate.note:
         yield Risk(f"Not possible: {named(candidate.note.removesuffix('.'))}.", "Then plan again.")
+    if candidate.status == Status.FAILED:
+        yield Risk(
+            f"Planning it failed: {named(candidate.note.removesuffix('.'))}.",
+            "Choose another candidate. Report the error with this run's folder.",
+        )
     if candidate.name in report.stopped:
         own = _segments_of(report, candidate)
         first = own.stops[0] if own is not None and own.stops else None

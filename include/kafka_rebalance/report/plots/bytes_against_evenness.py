@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from kafka_rebalance.documents.proposals.candidate_figures import CutPlan
+from kafka_rebalance.model.candidate import OFFERED
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, furthest_off, off_share
 from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, Plot, drawn, scale_of, set_ticks
 from kafka_rebalance.report.units import format_bytes, format_share
@@ -32,7 +33,7 @@ class Point:
 
 def candidates_plot(candidates: Sequence[CandidateReport], recommended: str | None = None) -> Plot | None:
     """None if there are few candidates and no curve, or if the scores of one are not known."""
-    possible = [candidate for candidate in candidates if candidate.status != "infeasible"]
+    possible = [candidate for candidate in candidates if candidate.status in OFFERED]
     cut = next((candidate for candidate in possible if candidate.evenness_by_bytes), None)
     if cut is None and len(possible) < FEWEST:
         return None

@@ -18,10 +18,11 @@ from kafka_rebalance.documents.rejection import Rejection
 from kafka_rebalance.documents.segments import SegmentReport
 from kafka_rebalance.documents.snapshot import AutomaticElections, KeptAway, LastProposal
 from kafka_rebalance.documents.verification import Verification
-from kafka_rebalance.execution.approval_rules import OFFERED, on_buttons
+from kafka_rebalance.execution.approval_rules import on_buttons
 from kafka_rebalance.execution.eta import ASSUMED, MIN_SECONDS, EtaRange, eta_range, with_controller
 from kafka_rebalance.execution.time_window import Window
 from kafka_rebalance.model.amounts_in_words import bound_in_words
+from kafka_rebalance.model.candidate import OFFERED
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings

@@ -14,6 +14,8 @@ _NOBODY = {
     Why.NOTHING_CHANGES: "none of the planner's own candidates changes anything",
     Why.WITHIN_ALREADY: "the job is already done, and the brokers are within the tolerance",
     Why.NOT_POSSIBLE: "the job cannot be done. The notes of the candidates say why",
+    Why.FAILED: "planning failed, so it is unknown whether the job can be done. The notes of the candidates have the "
+    "errors",
     Why.NOTHING_NEARER: "no candidate brings the cluster nearer to what was asked for",
     Why.GIVEN_IS_LESS_EVEN: "the planner's own candidates change nothing, and the given plan ends less even than the "
     "cluster is now",

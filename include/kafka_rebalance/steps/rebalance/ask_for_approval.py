@@ -10,8 +10,9 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.proposals.rates import CandidateRates
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ApprovalError, ArtifactError, RebalanceError
-from kafka_rebalance.execution.approval_rules import OFFERED, REJECT, Answer, on_buttons
+from kafka_rebalance.execution.approval_rules import REJECT, Answer, on_buttons
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
+from kafka_rebalance.model.candidate import OFFERED, Status
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.policy import Policy
@@ -40,7 +41,8 @@ class CandidateApproval(Approval):
             for c in proposals["candidates"]
             if c["name"] in digests
         )
-        nothing = None if moving or stopped else "No candidate moves anything. Nothing was written."
+        failed = {c["name"]: c["note"] for c in proposals["candidates"] if c["status"] == Status.FAILED}
+        nothing = None if moving or stopped or failed else "No candidate moves anything. Nothing was written."
         return Offer(
             connection_id=snapshot["connection_id"],
             policy_digest=snapshot["policy_digest"],
@@ -48,7 +50,7 @@ class CandidateApproval(Approval):
             source_digest=digest_of(proposals),
             asked=snapshot,
             nothing=nothing,
-            refused=None if moving or not stopped else _refusal(stopped),
+            refused=None if moving or not (stopped or failed) else _refusal(stopped, failed),
             read_only=_read_only(snapshot["connection_id"], snapshot.get("missing_rights", ())),
         )
 
@@ -154,7 +156,14 @@ def _read_only(connection_id: str, missing: Sequence[Mapping[str, str]]) -> str 
     )
 
 
-def _refusal(stopped: Mapping[str, Sequence[str]]) -> str:
+def _refusal(stopped: Mapping[str, Sequence[str]], failed: Mapping[str, str]) -> str:
+    if not stopped:
+        errors = " ".join(f"{name}: {note.removesuffix('.')}." for name, note in failed.items())
+        return (
+            f"Planning of {', '.join(failed)} failed, and no other candidate moves anything. So it is unknown whether "
+            f"there is something to move. {errors} Nothing was written to the cluster. Report the error with this "
+            "run's folder, or start a new Dag run with other settings."
+        )
     reasons = list(dict.fromkeys(reason for found in stopped.values() for reason in found))
     more = f" And {len(reasons) - 3} more, see the run's report." if len(reasons) > 3 else ""
     return (

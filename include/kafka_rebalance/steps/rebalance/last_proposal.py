@@ -15,7 +15,7 @@ from kafka_rebalance.documents.decision import DECISION_FILE, REJECT
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, LastProposal
 from kafka_rebalance.documents.storage import names_in
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.execution.approval_rules import OFFERED
+from kafka_rebalance.model.candidate import OFFERED
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.snapshot_files import PROPOSED

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.execution.approval_rules import OFFERED, REJECT
+from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.execution.check.cluster_ready import readiness_findings
 from kafka_rebalance.execution.check.drift import Baseline, Drift, MoveDrift, drifts, named_by_reason
-from kafka_rebalance.model.candidate import Candidate
+from kafka_rebalance.model.candidate import OFFERED, Candidate
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.report.run.drift import CandidateDrift, DriftReport

@@ -10,7 +10,7 @@ from typing import Any
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import make_folder, write_whole
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.execution.approval_rules import OFFERED
+from kafka_rebalance.model.candidate import OFFERED
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.report.candidate.csv_files import brokers_csv, brokers_file, moves_file
 from kafka_rebalance.report.candidate.kafka_json_files import reassignment_files

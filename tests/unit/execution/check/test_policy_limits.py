@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError, PolicyError
-from kafka_rebalance.execution.approval_rules import OFFERED
 from kafka_rebalance.execution.check.policy_limits import check_within_policy
-from kafka_rebalance.model.candidate import Batch, Move
+from kafka_rebalance.model.candidate import OFFERED, Batch, Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings

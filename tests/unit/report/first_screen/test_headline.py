@@ -62,3 +62,22 @@ def test_why_a_run_was_stopped_stands_above_everything_that_is_closed() -> None:
     ended = {"batches": stopped, "verification": samples.verification()}
     html = render_file(build_report(samples.snapshot(), **plan | APPROVED | ended).in_airflow(is_active=False))
     assert "As uma asked." in html.partition("<details")[0]
+
+
+def test_a_candidate_that_failed_is_named_where_no_other_moves_anything() -> None:
+    made = samples.proposals()
+    for one in made["candidates"]:
+        one |= {"moved_replicas": 0, "leader_changes": 0, "batches": 0}
+    first = made["candidates"][0]
+    first |= {"status": "failed", "note": "ZeroDivisionError: division by zero"}
+    words = said(proposals=made)
+    assert words == f"Planning of {first['name']} failed, and no other candidate moves anything"
+
+
+def test_the_page_tags_a_failed_candidate_and_escapes_its_error() -> None:
+    made = samples.proposals()
+    made["candidates"][0] |= {"status": "failed", "note": "KeyError: '<b>orders'"}
+    page = render_file(build_report(samples.snapshot(), proposals=made, moves=samples.all_moves()))
+    assert '<span class="tag bad">failed</span>' in page
+    assert "KeyError: &#39;&lt;b&gt;orders" in page
+    assert "<b>orders" not in page

@@ -79,3 +79,11 @@ def test_why_a_candidate_is_not_possible_is_said_first() -> None:
     assert (
         first == "Not possible: <The job copies 287 GiB at least. Raise the limit, or ask for less>. Then plan again."
     )
+
+
+def test_a_candidate_whose_planning_failed_shows_its_error_first() -> None:
+    (first,) = said(report(plan={"status": "failed", "note": "ZeroDivisionError: division by zero"}))
+    assert first == (
+        "Planning it failed: <ZeroDivisionError: division by zero>. Choose another candidate. Report the error with "
+        "this run's folder."
+    )

@@ -21,6 +21,7 @@ _FIRST, _KEPT, _MORE = 2_500, 2_000, 3_500  # columns beside those of the lists,
 _AT_ONCE = 0.5  # share of the split replicas that one round places; a quarter of it after a round without solution
 _AT_LEAST = 8  # so that the last rounds do not place one replica each
 _ROUNDS, _FAILED = 24, 3  # at most, and of them without solution: these take longest
+_FREE = 1e-12  # what no place of a program costs: the price of a copy alone is more
 _WHOLE = 1e-6  # closer to a whole number than this is whole
 _RELAXED: solver.Options = {"simplex_iteration_limit": 20_000}
 _AGAIN: solver.Options = {"simplex_iteration_limit": 6_000}  # most rounds need some hundreds
@@ -72,7 +73,8 @@ def _per_byte(whole: solver.Program, prices: Floats, those: Bools) -> Floats:
     values = whole.values * prices[whole.rows]
     reduced = cost - np.bincount(whole.columns, values, minlength=len(whole.cost))[: those.size].reshape(those.shape)
     cheapest = np.where(those, reduced, np.inf).min(axis=1)
-    share: Floats = (reduced - cheapest[:, None]) / cost.max(axis=1)[:, None]
+    # A partition that every one of these brokers holds has no place that costs anything.
+    share: Floats = (reduced - cheapest[:, None]) / np.maximum(cost.max(axis=1), _FREE)[:, None]
     return share
 
 

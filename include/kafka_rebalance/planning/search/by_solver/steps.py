@@ -69,6 +69,9 @@ def _searched(
         now = best[:size].reshape(shape)
         brokers = narrow[step] if step < len(narrow) else _brokers_of(step - len(narrow), by_rack)
         rows = _rows_of(now, near, prices, upper, program.has, brokers, _FREE >> idle, rng)
+        if not len(rows):  # as where only other brokers receive
+            idle += step >= len(narrow)
+            continue
         free = np.zeros(shape, dtype=bool)
         free[np.ix_(rows, brokers)] = True
         crowds = np.isin(program.crowd_topic, topic[rows]) & np.isin(program.crowd_broker, brokers)
