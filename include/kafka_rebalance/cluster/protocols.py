@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -14,6 +15,12 @@ from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.lock_owner import Fence, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    fence: Fence
+    taken_back: frozenset[TopicPartition] = frozenset()
 
 
 class OpenCluster(Protocol):
@@ -100,13 +107,24 @@ class OpenCluster(Protocol):
         unknown.
         """
 
+    def stop_requests(self) -> Stopped:
+        """Raises the fence, and waits until no request can come any more that was announced before. What comes
+        meanwhile is taken back, and its throttle has to stay until then.
+
+        Everybody who raises the fence to stop something does this, and looks at the cluster afterwards. What was under
+        way before is left alone. The wait is over at once unless a worker is about to ask at this moment, or has died
+        while it asked: then it takes 40 s (`execution.announced`). With ZooKeeper a request and the check of the fence
+        are one transaction, so nothing is waited for. Raises LockLostError if others keep raising the fence.
+        """
+
     def take_back_late_requests(
         self, owner: LockOwner, own: Mapping[TopicPartition, tuple[int, ...]]
     ) -> frozenset[TopicPartition]:
         """Cancels what others who held the cluster before have requested since; returns it.
 
-        `own`: the targets that this run has requested itself, which stay. With ZooKeeper nobody can be late: the
-        request and the check of the fence are one transaction. It does nothing unless this run holds the cluster.
+        `own`: the targets that this run has requested itself, which stay. What an earlier worker of this run has
+        announced and may yet ask for is waited for. With ZooKeeper nobody can be late: the request and the check of the
+        fence are one transaction. It does nothing unless this run holds the cluster.
         """
 
     def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 
 from kafka_rebalance.admin import (
     cluster_view,
@@ -26,24 +25,24 @@ from kafka_rebalance.admin.lock.log_lock import LogLock
 from kafka_rebalance.admin.quorum import check_quorum_stable
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.admin.wire import Wire
+from kafka_rebalance.cluster import announced_requests
+from kafka_rebalance.cluster.protocols import Stopped
 from kafka_rebalance.errors import ApprovalError, LockLostError, ReadError, WriteError
+from kafka_rebalance.execution.announced import LATE_SECONDS, SEND_SECONDS
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.model.finding import Finding, listed, some
+from kafka_rebalance.model.finding import Finding, listed
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.verification.segments.unloadable_configs import entity_of
 
 log = logging.getLogger(__name__)
 
-SEND_SECONDS = 5.0  # from the check of the fence until the request is out; later it is not sent
-# After this time no request that was decided on can still come: it is sent within SEND_SECONDS, and a broker closes the
-# connection of a worker that stands still after connections.max.idle.ms, which is 10 minutes by default.
-LATE_SECONDS = 900.0
+ANNOUNCE_ATTEMPTS = 3
 
 
 class AdminApiCluster:
@@ -53,6 +52,7 @@ class AdminApiCluster:
         self._kafka = kafka
         self._wire = wire
         self._lock = lock
+        self._moves = announced_requests.Moves(wire)
 
     @property
     def lock(self) -> LogLock:
@@ -170,43 +170,52 @@ class AdminApiCluster:
     ) -> tuple[Fence, dict[TopicPartition, str]]:
         """(the fence that the request has raised, what Kafka refused)"""
         targets = {move.topic_partition: move.after for move in some_moves}
-        fence, intent = self._lock.open_intent(holder, fence, targets, batch)
-        not_later_than = time.monotonic() + SEND_SECONDS
+        # Another worker of this run may have announced the same before it was fenced off.
+        announced_requests.settle(self._lock, self._moves, fence)
+        fence, intent, not_later_than = self._announce(holder, fence, targets, batch)
         try:
             refused = moves.request_moves(self._wire, targets, registered=registered, not_later_than=not_later_than)
         except WriteError:
             self._lock.end_intent(intent)  # it was not sent, or Kafka has refused it
             raise
-        if not self._lock.end_intent(intent, fence=fence):
-            raise LockLostError(
-                f"Batch {batch} was requested, but another worker has taken the cluster, requested moves or put "
-                "throttles back meanwhile. If another run holds the cluster, it takes this request back. Clear this "
-                "task if the run is to go on."
-            )
-        return fence, refused
+        if self._lock.end_intent(intent, fence=fence):
+            return fence, refused
+        back = announced_requests.take_back_own(self._lock, self._moves, intent)
+        raise LockLostError(
+            f"Batch {batch} was requested, but somebody has taken the cluster, stopped the run or put throttles back "
+            f"at the same moment. So it was taken back ({len(back)} of {len(targets)} partitions were in motion). "
+            "Clear this task if the run is to go on."
+        )
+
+    def _announce(
+        self, holder: LockOwner, fence: Fence, targets: Mapping[TopicPartition, tuple[int, ...]], batch: int
+    ) -> tuple[Fence, str, float]:
+        """(the fence that this raises, the announcement, the time of `time.monotonic` until which it may be sent)
+
+        The time runs from before the announcement, because others measure from the time in its record. If the log was
+        slow and little of it is left, the request is announced anew.
+        """
+        for left in reversed(range(ANNOUNCE_ATTEMPTS)):
+            not_later_than = time.monotonic() + SEND_SECONDS
+            fence, intent = self._lock.open_intent(holder, fence, targets, batch)
+            if not left or time.monotonic() < not_later_than - SEND_SECONDS / 2:
+                break
+            self._lock.end_intent(intent)
+        return fence, intent, not_later_than
 
     def take_back_late_requests(
         self, owner: LockOwner, own: Mapping[TopicPartition, tuple[int, ...]]
     ) -> frozenset[TopicPartition]:
         """An announced request whose end is not in the log may have come, or may yet come."""
-        holder, back = self._lock.read(), set[TopicPartition]()
-        open_intents = self._lock.read_open_intents()
-        if not open_intents or holder is None or not holder.is_same_run(owner):
+        holder = self._lock.read()
+        if holder is None or not holder.is_same_run(owner):
             return frozenset()
-        targets = moves.read_targets(self._wire)
-        for intent in open_intents:
-            if not owner.is_same_run(LockOwner(intent.run, "-", intent.owner)):
-                late = {
-                    tp
-                    for tp, after in intent.targets.items()
-                    if targets.get(tp) == after != own.get(tp) and tp not in back
-                }
-                if late:
-                    log.warning("Run %s asked late for %s. It is taken back.", intent.run, some(sorted(late)))
-                    back |= moves.cancel_moves(self._wire, late)
-            if datetime.now(UTC) - intent.at > timedelta(seconds=LATE_SECONDS):
-                self._lock.end_intent(intent.id)
-        return frozenset(back)
+        earlier, others = announced_requests.of_others(self._lock, owner)
+        announced_requests.wait_for(self._lock, earlier)
+        return announced_requests.take_back_late(self._lock, self._moves, others, own, LATE_SECONDS)
+
+    def stop_requests(self) -> Stopped:
+        return Stopped(*announced_requests.stop(self._lock, self._moves))
 
     def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:
         missing = sorted(tp for tp in partitions if tp not in view.partitions)

@@ -9,6 +9,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import replica_sizes, running_reassignments
 from kafka_rebalance.cluster import same_cluster
+from kafka_rebalance.cluster.protocols import Stopped
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.model.candidate import Batch
@@ -122,6 +123,9 @@ class ZooKeeperCluster:
         self, batch: Batch, approved_digest: str, registered: Collection[int], *, view: AnyView, fence: Fence
     ) -> None:
         writer.create_reassignment(self._client, batch, approved_digest, registered, view=view, fence=fence)
+
+    def stop_requests(self) -> Stopped:
+        return Stopped(cluster_lock.raise_fence(self._client))
 
     def take_back_late_requests(
         self, owner: LockOwner, own: Mapping[TopicPartition, tuple[int, ...]]

@@ -13,12 +13,14 @@ class Killed(BaseException):
 @dataclass
 class Process:
     """One call of a task. `mishaps` by the number of the call to the cluster, writes alone counted by negative numbers:
-    killed|lost, before|after it takes effect. `meanwhile`: what others do just before that call.
+    killed|lost, before|after it takes effect. `meanwhile`: what others do just before that call. `once_announced`: what
+    they do while it stands still between the announcement of a request and its last look at the clock.
     """
 
     run: str
     mishaps: dict[int, str] = field(default_factory=dict)
     meanwhile: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
+    once_announced: list[Callable[[], None]] = field(default_factory=list)
     kind: str = ""  # of task
     calls: int = 0
     tried: int = 0  # writes

@@ -13,7 +13,7 @@ import shutil
 import time
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -207,12 +207,15 @@ class Tasks(Custodians, Papers):
         if is_write:
             process.tried += 1
             at.append(-process.tried)
-        for other in [other for number in at for other in process.meanwhile.get(number, ())]:
+        self._let_others(process, [other for number in at for other in process.meanwhile.get(number, ())])
+        return next((process.mishaps[number] for number in at if number in process.mishaps), "")
+
+    def _let_others(self, process: Process, others: Sequence[Callable[[], None]]) -> None:
+        for other in others:
             outer, self.process = self.process, None
             other()
             self.process = outer
             process.registered |= self.live()
-        return next((process.mishaps[number] for number in at if number in process.mishaps), "")
 
     def _suffer(self, process: Process, mishap: str, when: str) -> None:
         if mishap == f"killed {when}":

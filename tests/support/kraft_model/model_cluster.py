@@ -31,8 +31,14 @@ DEFAULTS = KAFKAS_DEFAULTS | {"min.insync.replicas": "1"}
 SERVERS = "model:9092"
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 # Modules that measure time, or wait.
-TIMED = ("admin.wire", "admin.quorum", "admin.cluster_view", "cluster.with_admin_api")
-DATED = ("cluster.with_admin_api", "steps.throttle.write_back")
+TIMED = (
+    "admin.wire",
+    "admin.quorum",
+    "admin.cluster_view",
+    "cluster.with_admin_api",
+    "cluster.announced_requests",
+)
+DATED = ("steps.throttle.write_back",)
 
 
 class ModelCluster:

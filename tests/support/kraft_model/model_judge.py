@@ -13,6 +13,7 @@ from typing import Any
 
 from kafka_rebalance.admin.lock.records import State, unpack
 from kafka_rebalance.admin.lock.transaction_log import PART_KEY, Write
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import CorruptZnodeError
 from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS
 from kafka_rebalance.model.candidate import Move
@@ -44,6 +45,7 @@ class ModelJudge(Tasks):
         self.raised_by: dict[str, int] = {}  # the process that raised the fence to this generation
         self.heard: dict[int, tuple[float, str]] = {}  # the fence that a process has heard last, with its time
         self.looks_used: set[int] = set()  # processes that have written configs since their last look at the fence
+        self.announcer: dict[Key, int] = {}  # the process that has announced a move of it last
         self.late_requests: dict[Key, list[int]] = {}  # requests that came after another run had taken the cluster
         self._kept: list[Process] = []  # so that no two of a history have one identity
 
@@ -70,6 +72,7 @@ class ModelJudge(Tasks):
         targets = {(topic, number): list(after) for topic, number, after in wanted.more["moves"]}
         self._kept.append(process)
         self.announced.setdefault(id(process), []).append((self.seconds, targets))
+        self.announcer |= dict.fromkeys(targets, id(process))
 
     # Requests.
 
@@ -128,7 +131,12 @@ class ModelJudge(Tasks):
                 assert not left, f"{said}: {left} of {key} are not throttled"
 
     def _judge_cancels(self, process: Process, cancelled: list[Key], now: Image, said: str) -> None:
-        """A run takes back only what another run has asked for, each partition once. People cancel approved moves."""
+        """A run takes back only what another run has asked for, each partition once. People cancel approved moves.
+
+        Of its own it takes back what it has asked for under a fence that has risen since, and what a person cancelled.
+        """
+        state = self.lock_topic.state
+        raised_by = self.raised_by.get(state.generation) if state is not None else None
         assert len(set(cancelled)) == len(cancelled), f"{said}: {cancelled}"
         for key in cancelled:
             assert any(key in moves for moves in self.moves.values()), f"{said}: {key} is of no approved move"
@@ -137,11 +145,16 @@ class ModelJudge(Tasks):
             one = now.partitions.get(key)
             own = self.moves[process.run].get(key) if process.run in self.moves else None
             asked = key in self.requested.get(process.run, set()) and own is not None
+            if self.announcer.get(key) != raised_by or self._is_cancelled(process.run):
+                continue
             if one is not None and one.moves and asked and self.strangers == process.strangers:
                 by_others = any(key in keys for run, keys in self.requested.items() if run != process.run)
                 assert by_others, f"{said}: {key} is what the run itself has requested"
                 assert own is not None
                 assert one.target != own.after, f"{said}: {key} is what the run itself has requested"
+
+    def _is_cancelled(self, run: str) -> bool:
+        return run in self.runs and (self.runs[run].folder / json_files.CANCELLED).exists()
 
     def _judge_fence(self, process: Process, sent_at: float, said: str) -> None:
         """Configs are written under a fence that their writer itself has raised, soon after a look for each request."""

@@ -108,6 +108,8 @@ class ModelWorld(Neighbours):
         if write is not None:
             self._note_broken(lambda: self._judge_record(process, write, before))
         self._suffer(process, mishap, "after")
+        if write is not None and write.kind == "intent":
+            self._let_others(process, process.once_announced)
         return result
 
     def _lost(self, took_effect: bool) -> Exception:

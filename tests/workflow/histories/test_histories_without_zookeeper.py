@@ -125,7 +125,9 @@ def test_a_setup_that_stood_still_while_its_run_gave_back_leaves_no_throttle(wor
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["goes on", "killed"])
-def test_a_request_that_comes_late_is_taken_back_by_who_has_taken_the_cluster(world: ModelWorld, killed: bool) -> None:
+def test_a_request_that_comes_late_is_taken_back_by_its_worker_or_by_who_has_taken_the_cluster(
+    world: ModelWorld, killed: bool
+) -> None:
     first, second = world.runs
     assert world.take(first, "hold", Process(first))[0] == "ok"
     (number,) = writes_of(world, "request", "alter")
@@ -141,6 +143,7 @@ def test_a_request_that_comes_late_is_taken_back_by_who_has_taken_the_cluster(wo
     world.take(first, "request", Process(first, mishaps, {number: [hand_over]}))
     assert [outcome for outcome, _ in outcomes] == ["ok", "ok"], outcomes
     late = set(world.controller.targets)
-    assert late, "nothing came late"
+    assert bool(late) == killed, "its worker looks again"
+    assert world.late_requests, "nothing came late"
     world.take(second, "request", Process(second))
     assert not set(world.controller.targets) & (late - world.requested.get(second, set()))

@@ -181,11 +181,31 @@ class LogLock:
         return is_ended
 
     def read_open_intents(self) -> list[Intent]:
+        """The earliest first."""
         state = self._log.read()
         found = []
         for offset in sorted((state.intents if state is not None else {}).values()):
-            for message in self._log.records(offset, offset + 1):
-                _, _, record = decode(message.value(), offset, message.timestamp()[1])
+            found += self._read_intents(offset, offset + 1)
+        return found
+
+    def read_intents_since(self, intent: Intent) -> list[Intent]:
+        """What was announced after it, whether its end is in the log or not."""
+        return self._read_intents(intent.offset + 1, None)
+
+    def read_time(self) -> datetime:
+        """Now, by the clock of the log's broker, which dates the announcements. It writes a record that says nothing
+        else.
+        """
+        return self._log.write(lambda state: Write("look", state)).written
+
+    def _read_intents(self, first: int, behind: int | None) -> list[Intent]:
+        found = []
+        for message in self._log.records(first, behind):
+            offset = message.offset() or 0
+            if message.key() == PART_KEY:
+                continue
+            _, _, record = decode(message.value(), offset, message.timestamp()[1])
+            if record["kind"] == "intent":
                 found.append(decode_intent(record, offset, message.timestamp()[1]))
         return found
 

@@ -31,6 +31,7 @@ class Intent:
     batch: int
     at: datetime  # by the clock of the log's broker
     targets: Mapping[TopicPartition, tuple[int, ...]]
+    offset: int = 0  # of its record
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class State:
     raised_ms: int = HERE
     intents: Mapping[str, int] = field(default_factory=dict)
     lease: Lease | None = None
+    written_ms: int = field(default=HERE, compare=False)  # of the record that carries this state, once it is read
 
     @property
     def generation(self) -> str:
@@ -68,6 +70,10 @@ class State:
     @property
     def raised(self) -> datetime:
         return datetime.fromtimestamp(self.raised_ms / 1000, UTC)
+
+    @property
+    def written(self) -> datetime:
+        return datetime.fromtimestamp(self.written_ms / 1000, UTC)
 
     def at(self, offset: int, timestamp_ms: int) -> Self:
         """The state as it is read from this record."""
@@ -81,6 +87,7 @@ class State:
             raised_ms=timestamp_ms if raised else self.raised_ms,
             intents={name: offset if at == HERE else at for name, at in self.intents.items()},
             lease=lease,
+            written_ms=timestamp_ms,
         )
 
     def raising(self) -> Self:
@@ -93,8 +100,12 @@ def encode(record_id: str, kind: str, state: State, **more: Any) -> bytes:
     owner = state.lock
     if owner is not None and not (owner.run and owner.digest and owner.owner):
         raise WriteError(f"{LOCK_TOPIC} was not written: run, digest and owner must all be named, not {owner}.")
-    document = {"version": 1, "id": record_id, "kind": kind, "state": asdict(state), **more}
+    document = {"version": 1, "id": record_id, "kind": kind, "state": _content(state), **more}
     return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _content(state: State) -> dict[str, Any]:
+    return {name: value for name, value in asdict(state).items() if name != "written_ms"}
 
 
 def decode(value: bytes | None, offset: int, timestamp_ms: int) -> tuple[str, State, Mapping[str, Any]]:
@@ -141,7 +152,7 @@ def decode_intent(record: Mapping[str, Any], offset: int, timestamp_ms: int) -> 
         }
         at = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
         run, owner = _text(record["run"]), _text(record["owner"])
-        return Intent(_text(record["id"]), run, owner, int(record["batch"]), at, targets)
+        return Intent(_text(record["id"]), run, owner, int(record["batch"]), at, targets, offset)
     except (ValueError, KeyError, TypeError) as bad:
         raise damaged(f"record {offset} announces no request ({type(bad).__name__}: {bad})") from bad
 

@@ -56,8 +56,8 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
             check_may_begin(inputs.deployment, approved)
         stop_requests.ask_cancel(target, decider(approved.decision) or "somebody")
         # Only now: a worker that has read the old control.json can no longer request a batch.
-        cluster.lock.raise_fence()
-        cancelled = _take_back(inputs, cluster, connection, approved)
+        late = cluster.stop_requests().taken_back
+        cancelled = late | _take_back(inputs, cluster, connection, approved)
     for tp in sorted(cancelled):
         log.info("%s was taken back", tp)
     return {"run": plan.run, "cancelled": len(cancelled)}

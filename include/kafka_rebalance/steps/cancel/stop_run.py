@@ -21,6 +21,6 @@ def stop_run(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
             return said
         asked = ask_stop(target, target_run.who(inputs.run))
         # Only now: a worker that has read the old control.json can no longer request a batch.
-        cluster.lock.raise_fence()
+        cluster.stop_requests()
     log.info("%s stops after the current batch. %s asked for it.", written["run"], asked.stop_after_batch)
     return {"run": written["run"], **written["remaining"]}

@@ -38,6 +38,7 @@ from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.reassignment import batch_notes
 from kafka_rebalance.steps.reassignment.batch_file import Followed, followed, followed_beside, write_followed
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.steps.reassignment.cancelled_run import take_back_cancelled
 from kafka_rebalance.steps.reassignment.elect_preferred import elect_preferred, led_by_first, may_elect, most_at_once
 from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower, follow_for
 from kafka_rebalance.steps.reassignment.refused_moves import NOT_AGAIN, check_not_refused, note_refused, parts_of
@@ -147,6 +148,8 @@ class Visit:
         plan = replace(self.plan, left_out=read_left_out(self.plan.folder, self.plan.approved))
         self._take_back_late(plan)
         view, where = self._look(plan)
+        if (said := take_back_cancelled(self.cluster, plan, view, where)) is not None:
+            raise _stopped(plan, where, said)
         if seen is not None:
             _heed(plan, view, where, seen)
         check_position(where, view)
