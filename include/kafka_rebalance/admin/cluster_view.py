@@ -21,7 +21,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from kafka_rebalance.admin.access.clients import ANOTHER_SECONDS, REQUEST_SECONDS
 from kafka_rebalance.admin.quorum import Quorum, find_quorum, read_fresh
-from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read
+from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read, open_wire
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.cluster_view import (
     BY_ADMIN_API,
@@ -31,6 +31,7 @@ from kafka_rebalance.model.cluster_view import (
     Controller,
     Endpoint,
 )
+from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import PartitionState, PartitionView, TopicPartition
 
 # A controller lists what it has decided. It writes that to its log up to 25 ms later
@@ -50,6 +51,7 @@ class _Read:
     quorum: Quorum | None
     brokers: Mapping[int, BrokerRegistration]
     partitions: Mapping[TopicPartition, PartitionView]
+    internal: frozenset[str]
 
     @property
     def controller(self) -> Controller | None:
@@ -69,6 +71,7 @@ def read_view(wire: Wire, topics: Collection[str] | None = None) -> ClusterView:
         deletions=frozenset(),
         voters=frozenset() if found.quorum is None else found.quorum.voters,
         traits=BY_ADMIN_API,
+        internal=found.internal,
     )
 
 
@@ -92,11 +95,11 @@ def _read(wire: Wire, topics: Collection[str] | None, only: Collection[TopicPart
     # Before the partitions: if a move is no longer listed, a broker that is up to date afterwards shows its end.
     moves = read_moves(wire, controller)
     time.sleep(_LINGER_SECONDS)
-    partitions = _read_partitions(wire, topics)
+    partitions, internal = _read_partitions(wire, topics)
     found = {
         tp: _in_motion(partition, moves.get(tp)) for tp, partition in partitions.items() if only is None or tp in only
     }
-    return _Read(cluster_id, quorum, brokers, found)
+    return _Read(cluster_id, quorum, brokers, found, internal)
 
 
 def read_live(wire: Wire) -> frozenset[int]:
@@ -108,6 +111,13 @@ def read_topic_names(wire: Wire) -> frozenset[str]:
     """All topics that the user may describe. Raises ReadError."""
     answer = read_fresh(wire, MetadataRequest(topics=None, allow_auto_topic_creation=False), anew=False)
     return frozenset(topic.name for topic in answer.topics)
+
+
+def read_internal_topics(kafka: KafkaConnection) -> frozenset[str]:
+    """The topics that a broker calls internal, for a cluster whose ZooKeeper does not say it. Raises ReadError."""
+    with open_wire(kafka) as wire:
+        answer = wire.read(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+    return frozenset(topic.name for topic in answer.topics if topic.is_internal)
 
 
 def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration], int]:
@@ -150,8 +160,13 @@ def _in_motion(partition: PartitionView, move: Any) -> PartitionView:
     )
 
 
-def _read_partitions(wire: Wire, topics: Collection[str] | None) -> dict[TopicPartition, PartitionView]:
-    """The partitions as a broker that is up to date knows them. Topics that the user may not describe are absent."""
+def _read_partitions(
+    wire: Wire, topics: Collection[str] | None
+) -> tuple[dict[TopicPartition, PartitionView], frozenset[str]]:
+    """The partitions as a broker that is up to date knows them, and the topics of them that it calls internal.
+
+    Topics that the user may not describe are absent.
+    """
     named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
     answer = read_fresh(wire, MetadataRequest(topics=named, allow_auto_topic_creation=False))
     found: dict[TopicPartition, PartitionView] = {}
@@ -172,7 +187,7 @@ def _read_partitions(wire: Wire, topics: Collection[str] | None) -> dict[TopicPa
                 state=PartitionState(one.leader_id, one.leader_epoch, tuple(one.isr_nodes)),
                 marks_moves=True,
             )
-    return found
+    return found, frozenset(topic.name for topic in answer.topics if topic.is_internal)
 
 
 def _topic_id(told: UUID | None) -> str | None:

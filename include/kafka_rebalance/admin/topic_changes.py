@@ -26,6 +26,7 @@ from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.errors import KafkaRuleError, StaleProposalError, WriteDeniedError, WriteError
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.kafka.topics import (
+    KafkasOwn,
     check_added_replicas,
     check_assigned_brokers,
     check_deletable,
@@ -62,7 +63,7 @@ def create_topic(wire: Wire, change: TopicChange, registered: Collection[int]) -
     topic = change.topic
     check_topic_name(topic, existing=())
     check_assigned_brokers(change.new_partitions, registered)
-    there = _partitions(wire, topic)
+    there, _ = _read(wire, topic)
     if there:
         same = {partition: one.replicas for partition, one in there.items()} == change.new_partitions
         if same and read_topic_configs(wire, [topic])[topic] == change.configs_after:
@@ -77,7 +78,7 @@ def create_topic(wire: Wire, change: TopicChange, registered: Collection[int]) -
 def expand_topic(wire: Wire, change: TopicChange, registered: Collection[int]) -> None:
     """See `TopicWriter.expand`. Kafka refuses it if the topic has another number of partitions by then."""
     topic, wanted = change.topic, change.new_partitions
-    there = _same_topic(wire, topic, change.existing)
+    there, kafkas_own = _same_topic(wire, topic, change.existing)
     lists = {partition: one.replicas for partition, one in there.items()}
     if wanted.items() <= lists.items():
         return
@@ -86,7 +87,7 @@ def expand_topic(wire: Wire, change: TopicChange, registered: Collection[int]) -
             f"topic {topic}: it is being reassigned (partition {moving[0]}). Nothing was written. Wait until that has "
             "ended, then clear this task."
         )
-    check_more_partitions(topic, lists, len(lists) + len(wanted))
+    check_more_partitions(topic, lists, len(lists) + len(wanted), kafkas_own)
     check_added_replicas(topic, lists, wanted, registered)
     what = f"the expansion of topic {topic}"
     request = _expansion(topic, len(lists) + len(wanted), wanted, validate_only=False)
@@ -106,7 +107,7 @@ def change_configs(wire: Wire, change: TopicChange) -> None:
 
 def delete_topic(wire: Wire, topic: str, *, expected: TopicIdentity) -> Outcome:
     """Deletes the topic with this id. ALREADY_THERE: it is gone."""
-    check_deletable(topic)
+    check_deletable(topic, _read(wire, topic)[1])
     state = DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=_uuid(topic, expected))
     what = f"the deletion of topic {topic}"
     request = DeleteTopicsRequest(topics=[state], timeout_ms=_TIMEOUT_MS)
@@ -120,21 +121,24 @@ def delete_topic(wire: Wire, topic: str, *, expected: TopicIdentity) -> Outcome:
 
 def topic_exists(wire: Wire, topic: str, expected: TopicIdentity) -> bool:
     """Whether this very topic exists; not one that was made under its name since. Raises ReadError."""
-    return any(one.topic_id == expected.topic_id for one in _partitions(wire, topic).values())
+    there, _ = _read(wire, topic)
+    return any(one.topic_id == expected.topic_id for one in there.values())
 
 
-def _partitions(wire: Wire, topic: str) -> dict[int, PartitionView]:
-    return {tp.partition: one for tp, one in read_view(wire, [topic]).partitions.items()}
+def _read(wire: Wire, topic: str) -> tuple[dict[int, PartitionView], KafkasOwn]:
+    """(the topic's partitions, whether it is Kafka's own)"""
+    view = read_view(wire, [topic])
+    return {tp.partition: one for tp, one in view.partitions.items()}, KafkasOwn(view.internal)
 
 
-def _same_topic(wire: Wire, topic: str, expected: TopicIdentity) -> dict[int, PartitionView]:
-    """The topic's partitions. Raises StaleProposalError if it is another topic, or gone."""
-    there = _partitions(wire, topic)
+def _same_topic(wire: Wire, topic: str, expected: TopicIdentity) -> tuple[dict[int, PartitionView], KafkasOwn]:
+    """As `_read`. Raises StaleProposalError if it is another topic, or gone."""
+    there, kafkas_own = _read(wire, topic)
     ids = {one.topic_id for one in there.values()}
     if ids != {expected.topic_id}:
         now = f"it was deleted and made again (topic id {ids.pop()}, approved {expected.topic_id})" if ids else ""
         raise StaleProposalError(f"topic {topic}: {now or 'it was deleted'}. Nothing was written. Start a new Dag run.")
-    return there
+    return there, kafkas_own
 
 
 def _uuid(topic: str, expected: TopicIdentity) -> UUID:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
+from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
@@ -73,6 +74,9 @@ class OpenCluster(Protocol):
 
     def read_moving(self, topics: Collection[str]) -> Collection[TopicPartition]:
         """Partitions of these topics that somebody reassigns."""
+
+    def read_kafkas_own(self, view: ClusterView) -> KafkasOwn:
+        """Which topics of the view hold the state of Kafka itself. Where no broker answers, their names tell it."""
 
     def read_topic_names(self) -> frozenset[str]: ...
 

@@ -31,6 +31,7 @@ from kafka_rebalance.errors import ApprovalError, LockLostError, ReadError, Writ
 from kafka_rebalance.execution.announced import LATE_SECONDS, SEND_SECONDS
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
+from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
@@ -61,6 +62,9 @@ class AdminApiCluster:
     @property
     def topics(self) -> AdminApiTopics:
         return AdminApiTopics(self._wire)
+
+    def read_kafkas_own(self, view: ClusterView) -> KafkasOwn:
+        return KafkasOwn(view.internal)
 
     @property
     def late_seconds(self) -> float:

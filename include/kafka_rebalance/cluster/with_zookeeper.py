@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.admin import replica_sizes, running_reassignments
+from kafka_rebalance.admin import cluster_view, replica_sizes, running_reassignments
 from kafka_rebalance.cluster import same_cluster
 from kafka_rebalance.cluster.protocols import Stopped
+from kafka_rebalance.errors import ReadError
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
+from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
 from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
@@ -35,6 +38,8 @@ from kafka_rebalance.zookeeper import (
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.znodes import paths
 
+log = logging.getLogger(__name__)
+
 
 class ZooKeeperCluster:
     """See `OpenCluster`."""
@@ -49,7 +54,7 @@ class ZooKeeperCluster:
 
     @property
     def topics(self) -> ZooKeeperTopics:
-        return ZooKeeperTopics(self._client)
+        return ZooKeeperTopics(self._client, self._read_kafkas_own)
 
     @property
     def late_seconds(self) -> float:
@@ -94,6 +99,17 @@ class ZooKeeperCluster:
             for topic, assignment in reader.read_assignments(self._client, topics).items()
             for number in {*assignment.adding, *assignment.removing}
         ]
+
+    def read_kafkas_own(self, view: ClusterView) -> KafkasOwn:
+        return self._read_kafkas_own()
+
+    def _read_kafkas_own(self) -> KafkasOwn:
+        """ZooKeeper does not say which topics are internal, so a broker is asked."""
+        try:
+            return KafkasOwn(cluster_view.read_internal_topics(self._connection.kafka))
+        except ReadError as silent:
+            log.warning("%s Only the names tell which topics are Kafka's own.", silent)
+            return BY_NAME
 
     def read_topic_names(self) -> frozenset[str]:
         return frozenset(zookeeper_client.read_children(self._client, paths.TOPICS))
@@ -195,8 +211,9 @@ class ZooKeeperLock:
 class ZooKeeperTopics:
     """See `TopicWriter`."""
 
-    def __init__(self, client: KazooClient) -> None:
+    def __init__(self, client: KazooClient, kafkas_own: Callable[[], KafkasOwn]) -> None:
         self._client = client
+        self._kafkas_own = kafkas_own
 
     def check_accepted(self, change: TopicChange) -> None:
         """No server checks what is written to ZooKeeper, so this project's copy of Kafka's rules has done so."""
@@ -220,6 +237,7 @@ class ZooKeeperTopics:
             expected=change.existing,
             registered=registered,
             fence=fence,
+            kafkas_own=self._kafkas_own(),
         )
 
     def set_configs(self, change: TopicChange) -> None:
@@ -229,7 +247,10 @@ class ZooKeeperTopics:
         )
 
     def delete(self, change: TopicChange, fence: Fence) -> Outcome:
-        return topic_writes.delete_topic(self._client, change.topic, expected=change.existing, fence=fence)
+        own = self._kafkas_own()
+        return topic_writes.delete_topic(
+            self._client, change.topic, expected=change.existing, fence=fence, kafkas_own=own
+        )
 
     def read_deletion(self, change: TopicChange) -> Deletion:
         return topic_writes.read_deletion(self._client, change.topic, expected=change.existing)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.assignment import check_increase, scala_map
@@ -20,13 +21,42 @@ from kafka_rebalance.kafka.topic_configs import (
 )
 
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+# What brokers of some version call internal: known where no broker answers, and before the topic exists.
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+# Kafka calls it ordinary, but finds the metadata of a tiered partition by a hash modulo its number of partitions
+# (RemoteLogMetadataTopicPartitioner).
+REMOTE_LOG_TOPIC = "__remote_log_metadata"
 LOCK_TOPIC = "__kafka_rebalance"  # of this program, on clusters without ZooKeeper
-HELD_BACK_TOPICS = INTERNAL_TOPICS | {LOCK_TOPIC}  # moved, changed and deleted only where the policy lets it
 ACTIONS = ("list", "describe", "create", "alter", "delete")
 
 _MOST_CHARACTERS = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkasOwn:
+    """Which topics hold the state of Kafka itself. `told`: those that the brokers call internal."""
+
+    told: frozenset[str] = frozenset()
+
+    def is_internal(self, topic: str) -> bool:
+        """Whether Kafka refuses to delete it, as its tool does."""
+        return topic in self.told or topic in INTERNAL_TOPICS
+
+    def needs_its_count(self, topic: str) -> bool:
+        """Whether its reader finds a record by a hash modulo the number of partitions, so that more lose the state."""
+        return self.is_internal(topic) or topic == REMOTE_LOG_TOPIC
+
+    def holds_back(self, topic: str) -> bool:
+        """Whether it is moved, changed and deleted only where the policy allows it: Kafka's own and the lock's."""
+        return self.needs_its_count(topic) or topic == LOCK_TOPIC
+
+    def is_told_alone(self, topic: str) -> bool:
+        """Whether only the brokers tell it: no name does."""
+        return topic in self.told and not BY_NAME.holds_back(topic)
+
+
+BY_NAME = KafkasOwn()  # as far as it is known without an answer of a broker
 
 
 def check_actions(actions: Collection[str]) -> str:
@@ -112,15 +142,21 @@ def check_new_topic(
     check_topic_configs(configs, version=version)
 
 
-def check_more_partitions(topic: str, existing: Mapping[int, Sequence[int]], total: int) -> None:
+def check_more_partitions(
+    topic: str, existing: Mapping[int, Sequence[int]], total: int, kafkas_own: KafkasOwn = BY_NAME
+) -> None:
     """Raises KafkaRuleError unless the topic may grow from its `existing` partitions to `total`.
 
-    Kafka 2.0 refuses only the offsets topic, and from 2.3 on every internal topic: the place of a key depends on the
-    number of partitions. A gap in the existing ids is refused: new ids start at their count, and would replace one.
+    The tool of 2.0 refuses only the offsets topic, and from 2.3 on every internal topic: the place of a key depends on
+    the number of partitions. Without ZooKeeper, Kafka itself refuses none. A gap in the existing ids is refused: new
+    ids start at their count, and would replace one.
     """
-    if topic in INTERNAL_TOPICS:
+    if kafkas_own.needs_its_count(topic):
         which = "offsets topic" if topic == OFFSETS_TOPIC else f"internal topic {topic}"
-        raise KafkaRuleError(f"The number of partitions for the {which} cannot be changed.")
+        raise KafkaRuleError(
+            f"The number of partitions for the {which} cannot be changed.",
+            "Kafka finds the state in it by a hash modulo that number. Nothing was written.",
+        )
     if not existing:
         raise KafkaRuleError(f"The topic {topic} does not exist")
     check_increase(topic, existing, total)
@@ -175,9 +211,9 @@ def check_assigned_brokers(assignment: Mapping[int, Sequence[int]], brokers: Col
             )
 
 
-def check_deletable(topic: str) -> None:
+def check_deletable(topic: str, kafkas_own: KafkasOwn = BY_NAME) -> None:
     """Raises KafkaRuleError for a topic that Kafka itself needs."""
-    if topic in INTERNAL_TOPICS:
+    if kafkas_own.is_internal(topic):
         raise KafkaRuleError(f"Topic {topic} is a kafka internal topic and is not allowed to be marked for deletion.")
 
 

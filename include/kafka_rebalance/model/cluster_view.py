@@ -78,7 +78,7 @@ class ClusterView:
     the request. `requested_again`: those of them that exist again.
 
     `voters`: the quorum's nodes; empty with ZooKeeper. Without it there is no request znode, and Kafka tells nobody
-    which topics it is deleting.
+    which topics it is deleting. `internal`: topics that the brokers call so; ZooKeeper does not say.
     """
 
     cluster_id: str
@@ -92,6 +92,7 @@ class ClusterView:
     requested_again: frozenset[TopicPartition] = frozenset()
     voters: frozenset[int] = frozenset()
     traits: Traits = BY_ZOOKEEPER
+    internal: frozenset[str] = frozenset()
 
     @property
     def moving(self) -> frozenset[TopicPartition]:

@@ -78,7 +78,7 @@ class Policy:
     more_replicas_than_racks: bool | None = None  # allowed, and then spread as evenly as the racks allow; None: no
     even_at_worst_hour: bool | None = None  # plans and the nightly check use bytes in of the worst hour; None: no
     copies_within_racks: bool | None = None  # bytes between racks count twice in the search; None: no
-    internal_topics: bool = False  # whether a run may move `__consumer_offsets` and its like
+    internal_topics: bool = False  # whether a run may move Kafka's own topics, such as `__consumer_offsets`
     approval_expires_after_seconds: int = 86_400  # if nobody has answered, or if the first write comes later
     on_conflict: str = STOP  # if partitions are no longer as approved: `stop`, or `leave_out` these
     growth_limit: float = (

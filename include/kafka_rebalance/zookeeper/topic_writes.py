@@ -20,6 +20,8 @@ from kafka_rebalance.errors import KafkaRuleError, StaleProposalError, WriteErro
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.kafka.topic_configs import check_topic_configs
 from kafka_rebalance.kafka.topics import (
+    BY_NAME,
+    KafkasOwn,
     check_added_replicas,
     check_assigned_brokers,
     check_deletable,
@@ -117,6 +119,7 @@ def write_more_partitions(
     expected: TopicIdentity,
     registered: Collection[int],
     fence: Fence = NO_FENCE,
+    kafkas_own: KafkasOwn = BY_NAME,
 ) -> None:
     """Adds exactly these partitions to the topic that `expected` identifies; every other field of it stays.
 
@@ -139,7 +142,7 @@ def write_more_partitions(
                 f"topic {topic}: its znode has version {znode[1].version}, but had {expected.znode_version} in the "
                 "snapshot: partitions were added or lists rewritten. Nothing was written. Start a new Dag run."
             )
-        check_more_partitions(topic, assignment.partitions, len(assignment.partitions) + len(wanted))
+        check_more_partitions(topic, assignment.partitions, len(assignment.partitions) + len(wanted), kafkas_own)
         check_added_replicas(topic, assignment.partitions, wanted, registered)
         data = encode_added_partitions(topic, znode[0], wanted)
         transaction = client.transaction()
@@ -185,12 +188,19 @@ def set_topic_configs(
     repeat(path, attempt)
 
 
-def delete_topic(client: KazooClient, topic: str, *, expected: TopicIdentity, fence: Fence = NO_FENCE) -> Outcome:
+def delete_topic(
+    client: KazooClient,
+    topic: str,
+    *,
+    expected: TopicIdentity,
+    fence: Fence = NO_FENCE,
+    kafkas_own: KafkasOwn = BY_NAME,
+) -> Outcome:
     """Asks the controller to delete the topic that `expected` identifies. `read_deletion` tells when it is gone.
 
     Nothing is written if the `fence` has risen. ALREADY_THERE: an earlier attempt has marked the topic, or it is gone.
     """
-    check_deletable(topic)
+    check_deletable(topic, kafkas_own)
     marker = paths.deletion_path(topic)
 
     def attempt() -> Outcome:

@@ -18,6 +18,7 @@ from kafka_rebalance.kafka.topic_configs import (
     topic_config_names,
 )
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS, check_actions, check_topic_name, parse_replica_assignment
+from kafka_rebalance.local_cluster.jars.locked_jars import ROOTS
 from support.kafka.java.kafka_classes import JavaError, KafkaClasses
 from support.kafka.refusals import refusal
 
@@ -57,11 +58,19 @@ def test_names_collide_where_kafka_says_so(topic_class: Any) -> None:
             assert ("collides with existing topics" in refused) == collides, (name, other)
 
 
-def test_internal_topics_are_kafkas(kafka_classes: KafkaClasses) -> None:
-    for topic in INTERNAL_TOPICS | {"orders", "__consumer_offset", "__consumer.offsets"}:
-        assert kafka_classes.call("org.apache.kafka.common.internals.Topic", "isInternal", topic) == (
-            topic in INTERNAL_TOPICS
-        )
+def test_internal_topics_are_those_of_all_versions(classes_of: Callable[[str], KafkaClasses]) -> None:
+    """What a later version adds has to be known before a broker of it answers."""
+    known = {version: internal_names(classes_of(version)) for version in ROOTS}
+    assert set().union(*known.values()) == INTERNAL_TOPICS, known
+
+
+def internal_names(classes: KafkaClasses) -> set[str]:
+    topic = "org.apache.kafka.common.internals.Topic"
+    names = classes.jvm.java.lang.Class.forName(topic).getDeclaredField("INTERNAL_TOPICS")
+    names.setAccessible(True)
+    found = {str(name) for name in names.get(None)}
+    assert all(classes.class_of(topic).isInternal(name) for name in found)
+    return found
 
 
 # Configs

@@ -77,7 +77,7 @@ def _metadata(controller: ModelController, request: Any, broker: int) -> Any:
 
 def _topic(seen: Image, name: str) -> Any:
     if name not in seen.topics:
-        return Answer(name=name, error_code=3, topic_id=UUID(int=0), partitions=[])
+        return Answer(name=name, error_code=3, topic_id=UUID(int=0), partitions=[], is_internal=False)
     partitions = [
         Answer(
             error_code=5 if one.leader == NO_LEADER else 0,
@@ -90,7 +90,7 @@ def _topic(seen: Image, name: str) -> Any:
         for number, one in seen.of_topic(name).items()
     ]
     identity = {"topic_id": UUID(int=seen.topics[name]), "authorized_operations": _EVERYTHING}
-    return Answer(name=name, error_code=0, partitions=partitions, **identity)
+    return Answer(name=name, error_code=0, partitions=partitions, is_internal=False, **identity)
 
 
 def _moves(controller: ModelController, request: Any, broker: int) -> Any:

@@ -85,6 +85,8 @@ class SimulatedCluster:
         for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
             monkeypatch.setattr(f"{admin}.offsets.{name}", partial(self._offsets, offset))
         monkeypatch.setattr(f"{admin}.group_members.read_committed_offsets", self._committed_offsets)
+        self.internal: frozenset[str] | None = frozenset()  # what brokers call internal; None: they do not answer
+        monkeypatch.setattr(f"{admin}.cluster_view.read_internal_topics", self._internal)
         monkeypatch.setattr(f"{admin}.cluster_id.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"])
         self.may_list_reassignments = True
         monkeypatch.setattr(f"{admin}.running_reassignments.read_reassignments", self._reassignments)
@@ -101,6 +103,11 @@ class SimulatedCluster:
             asked = self.fake.json(ELECTION)["partitions"]
             self.elections.append([TopicPartition(e["topic"], e["partition"]) for e in asked])
             self.controller.step()
+
+    def _internal(self, _: object) -> frozenset[str]:
+        if self.internal is None:
+            raise ReadError("No broker answers.")
+        return self.internal
 
     def lease(self) -> ClusterLease:
         """Where its lease is kept, as tasks find it."""

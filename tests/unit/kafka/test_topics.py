@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.topics import (
     ACTIONS,
+    BY_NAME,
     INTERNAL_TOPICS,
+    KafkasOwn,
     check_actions,
     check_added_replicas,
     check_assigned_brokers,
@@ -293,3 +295,32 @@ def test_internal_topics_are_not_deleted(topic: Any) -> None:
 
 def test_other_topics_may_be_deleted() -> None:
     check_deletable("__consumer_offsets2")
+
+
+# What the brokers say of their own topics
+
+
+def test_a_topic_that_the_brokers_call_internal_is_as_those_known_by_name() -> None:
+    told = KafkasOwn(frozenset({"__of_a_later_kafka"}))
+    assert told.holds_back("__of_a_later_kafka")
+    assert message_of(check_deletable, "__of_a_later_kafka", told) == (
+        "Topic __of_a_later_kafka is a kafka internal topic and is not allowed to be marked for deletion."
+    )
+    assert message_of(check_more_partitions, "__of_a_later_kafka", {0: [1]}, 2, told) == (
+        "The number of partitions for the internal topic __of_a_later_kafka cannot be changed."
+    )
+    assert {name for name in (*INTERNAL_TOPICS, "orders") if told.holds_back(name)} == INTERNAL_TOPICS
+    check_deletable("__of_a_later_kafka")
+
+
+def test_the_topic_of_remote_segments_keeps_its_partitions_though_kafka_calls_it_ordinary() -> None:
+    assert message_of(check_more_partitions, "__remote_log_metadata", {0: [1]}, 2) == (
+        "The number of partitions for the internal topic __remote_log_metadata cannot be changed."
+    )
+    assert BY_NAME.holds_back("__remote_log_metadata")
+    check_deletable("__remote_log_metadata")  # as Kafka: the house rules hold it back
+
+
+def test_the_topic_of_the_lock_is_held_back_and_none_that_merely_looks_so() -> None:
+    assert BY_NAME.holds_back("__kafka_rebalance")
+    assert not BY_NAME.holds_back("__orders")

@@ -96,3 +96,26 @@ def test_a_sample_has_what_groups_have_committed_or_nothing_and_the_log_says_why
     cluster.committed = None
     assert sampled() == [(None, None)] * 2
     assert "may not read which consumer groups there are" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("told", "held_back"),
+    [
+        (frozenset({"__state_of_a_later_kafka"}), {"__consumer_offsets", "__state_of_a_later_kafka"}),
+        (None, {"__consumer_offsets"}),  # no broker answers: the names tell what is known
+    ],
+)
+def test_topics_that_the_brokers_call_internal_stay_where_they_are(
+    monkeypatch: pytest.MonkeyPatch, told: frozenset[str] | None, held_back: set[str]
+) -> None:
+    names = ("orders", "__consumer_offsets", "__state_of_a_later_kafka")
+    cluster = SimulatedCluster(monkeypatch, {name: {0: (1, 2)} for name in names})
+    cluster.internal = told
+    monkeypatch.setattr(cluster_snapshot, "STORM_PAUSE_SECONDS", 0)
+    rows = cluster_snapshot.read_snapshot(CONNECTION, Settings()).partitions
+    assert {row["topic"] for row in rows if row["excluded"]} == held_back
+    by_brokers_alone = told or set()
+    assert {row["topic"] for row in rows if row["kafkas_own"]} == by_brokers_alone
+    ticked = cluster_snapshot.read_snapshot(CONNECTION, Settings(), internal_topics=True).partitions
+    assert not any(row["excluded"] for row in ticked)
+    assert {row["topic"] for row in ticked if row["kafkas_own"]} == by_brokers_alone

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from kafka_rebalance.errors import PolicyError
-from kafka_rebalance.kafka.topics import HELD_BACK_TOPICS
+from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
@@ -22,6 +22,7 @@ def check_within_policy(
     cluster_bytes: int,
     racks: Mapping[int, str | None],
     throttle_bytes_per_second: int,
+    kafkas_own: KafkasOwn,
 ) -> None:
     """Raises PolicyError that names every limit which these batches break.
 
@@ -32,7 +33,7 @@ def check_within_policy(
     problems = [
         *_too_many_bytes(moves, policy, sizes, cluster_bytes),
         *(problem for batch in batches for problem in _too_large(batch, policy, len(racks))),
-        *_kept_out(moves, policy, racks),
+        *_kept_out(moves, policy, racks, kafkas_own),
     ]
     throttle = policy.throttle_problem(throttle_bytes_per_second)
     if throttle is not None:
@@ -75,13 +76,15 @@ def _too_large(batch: Batch, policy: Policy, brokers: int) -> Iterator[str]:
             yield f"batch {batch.number} has {found}, the policy allows {limit} ({name})"
 
 
-def _kept_out(moves: Sequence[Move], policy: Policy, racks: Mapping[int, str | None]) -> Iterator[str]:
+def _kept_out(
+    moves: Sequence[Move], policy: Policy, racks: Mapping[int, str | None], kafkas_own: KafkasOwn
+) -> Iterator[str]:
     held: dict[str, list[TopicPartition]] = {}
     for move in moves:
         topic = move.topic_partition.topic
         for name, is_held in (
             ("topics_out", matches(topic, policy.topics_out)),
-            ("internal_topics", topic in HELD_BACK_TOPICS and not policy.internal_topics),
+            ("internal_topics", kafkas_own.holds_back(topic) and not policy.internal_topics),
             ("brokers_out", {*move.added, *move.removed} & set(policy.brokers_out)),
             ("broker_pools", policy.broker_pools and _outside_its_pool(move, policy.broker_pools)),
             ("pinned_topics", matches(topic, policy.pinned_topics) and set(move.before) != set(move.after)),

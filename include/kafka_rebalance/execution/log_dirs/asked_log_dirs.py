@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka_rebalance.documents.requests.log_dir_plan import LogDirPlan
 from kafka_rebalance.errors import PolicyError, SettingsError
-from kafka_rebalance.kafka.topics import HELD_BACK_TOPICS
+from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings, matches
 
@@ -63,9 +63,9 @@ class AskedLogDirs:
         """Those of the policy that the run takes; a way back takes none, because what goes wrong must not wait."""
         return () if self.outside_windows or self.job == WAY_BACK else policy.windows or ()
 
-    def keeps(self, topic: str, policy: Policy) -> bool:
+    def keeps(self, topic: str, policy: Policy, kafkas_own: KafkasOwn) -> bool:
         """Whether replicas of this topic stay where they are."""
-        internal = topic in HELD_BACK_TOPICS and not self.internal_topics
+        internal = kafkas_own.holds_back(topic) and not self.internal_topics
         return internal or matches(topic, policy.topics_out)
 
 
@@ -73,7 +73,7 @@ DISK_HEADROOM = Settings().disk_headroom
 _UNTOUCHED = "Nothing was written to the cluster. Correct the policy or the request, and start again."
 
 
-def check_within_policy(plan: LogDirPlan, policy: Policy, cluster_bytes: int) -> None:
+def check_within_policy(plan: LogDirPlan, policy: Policy, cluster_bytes: int, kafkas_own: KafkasOwn) -> None:
     """Raises PolicyError if the plan goes beyond the policy. `cluster_bytes` is what all replicas hold together."""
     problems = [problem] if (problem := policy.throttle_problem(plan.throttle_bytes_per_second)) else []
     limit = policy.bytes_limit(cluster_bytes)
@@ -85,7 +85,7 @@ def check_within_policy(plan: LogDirPlan, policy: Policy, cluster_bytes: int) ->
         problems.append(f"brokers_out of the policy keeps out broker {', '.join(map(str, out))}")
     topics = {move.topic for move in plan.moves}
     held = {topic for topic in topics if matches(topic, policy.topics_out)}
-    held |= set() if policy.internal_topics else topics & HELD_BACK_TOPICS
+    held |= set() if policy.internal_topics else {topic for topic in topics if kafkas_own.holds_back(topic)}
     if held:
         problems.append(f"topics_out or internal_topics keeps out {', '.join(sorted(held)[:5])}")
     if problems:

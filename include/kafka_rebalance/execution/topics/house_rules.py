@@ -11,7 +11,7 @@ from typing import Any
 
 from kafka_rebalance.errors import ArtifactError, StaleProposalError
 from kafka_rebalance.kafka.throttles import LIST_KEYS
-from kafka_rebalance.kafka.topics import HELD_BACK_TOPICS
+from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.partition import TopicIdentity
@@ -94,6 +94,7 @@ def house_problems(
     racks: Mapping[int, str | None],
     replicas: Mapping[int, int],
     min_insync_replicas: int | None,
+    kafkas_own: KafkasOwn,
 ) -> tuple[str, ...]:
     """What Kafka would accept and the policy, or our own rules, do not, each with its reason.
 
@@ -101,18 +102,18 @@ def house_problems(
     topic will have; None: not known.
     """
     return (
-        *_kept_out(change, policy),
+        *_kept_out(change, policy, kafkas_own),
         *_rack_problems(change, policy, racks),
         *_replication_problems(change, min_insync_replicas),
         *_size_problems(change, policy, replicas),
     )
 
 
-def _kept_out(change: TopicChange, policy: Policy) -> Iterable[str]:
+def _kept_out(change: TopicChange, policy: Policy, kafkas_own: KafkasOwn) -> Iterable[str]:
     for glob in policy.topics_out:
         if fnmatchcase(change.topic, glob):
             yield f"the policy's topics_out {glob!r} keeps out topic {change.topic}"
-    if change.topic in HELD_BACK_TOPICS and not policy.internal_topics:
+    if kafkas_own.holds_back(change.topic) and not policy.internal_topics:
         yield f"topic {change.topic} is internal to Kafka, and the policy does not allow internal topics"
     if throttles := sorted(set(change.config_changes) & set(LIST_KEYS)):
         yield f"{', '.join(throttles)} belong to reassignments: a list by hand slows replicas that nobody moves"

@@ -6,12 +6,11 @@ true if somebody approves another throttle.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from kafka_rebalance.documents.proposals.candidate_figures import BatchSlot, HeldUp, HeldUpTopic, Timetable
-from kafka_rebalance.kafka.topics import HELD_BACK_TOPICS
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Floats, Ints
 
@@ -82,7 +81,7 @@ def _share(part: float, whole: float) -> float:
     return round(part / whole, 6) if whole else 0.0
 
 
-def held_up(moves: Sequence[Move]) -> HeldUp:
+def held_up(moves: Sequence[Move], kafkas_own: Collection[str]) -> HeldUp:
     """Topics that nobody can expand or delete while their batches run: how many, and those with most moves.
 
     During a reassignment Kafka adds no partitions to a topic (AdminManager.createPartitions:
@@ -94,6 +93,6 @@ def held_up(moves: Sequence[Move]) -> HeldUp:
     most = sorted(batches, key=lambda topic: (-len(batches[topic]), topic))[:TOPICS_LISTED]
     return HeldUp(
         len(batches),
-        tuple(sorted(HELD_BACK_TOPICS & batches.keys())),
+        tuple(sorted(batches.keys() & set(kafkas_own))),
         tuple(HeldUpTopic(topic, len(batches[topic]), min(batches[topic]), max(batches[topic])) for topic in most),
     )

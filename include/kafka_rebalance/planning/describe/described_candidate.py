@@ -300,7 +300,7 @@ def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dic
     return {
         "worst_case": worst_case(problem, replicas, batch),
         "way_back": way_back(problem, replicas, batch),
-        "held_up": held_up(moves),
+        "held_up": held_up(moves, problem.kafkas_own),
         "log_dirs": log_dir_peaks(problem, replicas, batch),
     }
 

@@ -91,6 +91,7 @@ class Problem:
     only_receivers: Bools | None = None  # [broker] `brokers_in` or `new_brokers_only`; None: no such limit
     # Every topic has an id, which a controller of 2.8 or later has given it (KIP-516, KafkaController.processTopicIds).
     has_topic_ids: bool = False
+    kafkas_own: frozenset[str] = frozenset()  # topics that hold the state of Kafka itself, or the cluster's lock
     left: Ints | None = (
         None  # [partition row, n] brokers to which it may not go back, -1 past the end; None: no such limit
     )

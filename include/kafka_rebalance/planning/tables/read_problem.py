@@ -12,6 +12,7 @@ import numpy as np
 
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.kafka.topics import BY_NAME
 from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.model.settings import Settings, matches
 from kafka_rebalance.planning.problem.arrays import (
@@ -106,6 +107,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         log_dirs=_log_dirs(dirs, len(named), settings.disk_headroom),
         dir_contents=_dir_contents(dirs, partitions, order, replicas, size[order]),
         networks=np.stack([stated("nic_in_bytes_per_second"), stated("nic_out_bytes_per_second")], axis=1),
+        kafkas_own=_kafkas_own(topics, topic, partitions.flags("kafkas_own")),
         has_topic_ids=partitions.all_known("topic_id"),
         only_receivers=_only_receivers(settings, named, replicas),
         left=_left(settings, named, replicas, leaving, partitions.optional_lists("left_brokers")[order]),
@@ -114,6 +116,12 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         ),
         pools=pools_of(settings.broker_pools, topics, named),
     )
+
+
+def _kafkas_own(topics: Sequence[str], topic: Ints, told: Bools) -> frozenset[str]:
+    """By their names, and where only the brokers know it, by the snapshot."""
+    named = {topics[number] for number in np.unique(topic[told]).tolist()}
+    return frozenset(named | {name for name in topics if BY_NAME.holds_back(name)})
 
 
 def _only_receivers(settings: Settings, ids: Ints, replicas: Ints) -> Bools | None:

@@ -62,12 +62,14 @@ SNAPSHOT_SCHEMAS = {
             pa.field("cleanup_policy", pa.string()),
             pa.field("retention_ms", pa.int64()),
             pa.field("segment_bytes", pa.int64()),
+            pa.field("kafkas_own", pa.bool_()),  # the brokers call the topic internal, and no name does
             pa.field("left_brokers", pa.list_(pa.int32())),  # an earlier plan has lately taken a replica from these
             *(pa.field(column, pa.list_(pa.int32())) for column in PROPOSED.values()),
         ]
     ),
 }
-_LEFT_OUT_WHEN_EMPTY = ("left_brokers", *PROPOSED.values())  # of the file; earlier versions have no such column
+# Of the file; earlier versions have no such columns.
+_LEFT_OUT_WHEN_EMPTY = ("kafkas_own", "left_brokers", *PROPOSED.values())
 
 
 def write_snapshot(

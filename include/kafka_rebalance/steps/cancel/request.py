@@ -18,7 +18,6 @@ from kafka_rebalance.execution.cancel import cancel_fates
 from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, CancelWay, Fate, plan_cancel
 from kafka_rebalance.execution.cancel.roll_back import plan_roll_back
 from kafka_rebalance.execution.run_position import position
-from kafka_rebalance.kafka.topics import HELD_BACK_TOPICS
 from kafka_rebalance.model.candidate import Move, brokers_touched
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
@@ -271,6 +270,7 @@ def _roll_back(asked: _Asked) -> dict[str, Any]:
             f"{asked.run}: {back.unchanged} of {len(moves)} partitions have the lists recorded before the run, so "
             f"there is nothing to roll back. Nothing was changed.{why}"
         )
+    kafkas_own = asked.cluster.read_kafkas_own(asked.view)
     return {
         "partitions": len(back.moves),
         "bytes": back.bytes_to_copy,
@@ -281,7 +281,7 @@ def _roll_back(asked: _Asked) -> dict[str, Any]:
             "kafka_conn_id": asked.params["kafka_conn_id"],
             "plan": back.plan,
             "candidates": [],  # the run judges and offers only the way back
-            "internal_topics": any(move.topic_partition.topic in HELD_BACK_TOPICS for move in back.moves),
+            "internal_topics": any(kafkas_own.holds_back(move.topic_partition.topic) for move in back.moves),
             "reason": f"Way back from {asked.run}" + (f": {r}" if (r := asked.params.get("reason")) else ""),
         },
     }

@@ -105,8 +105,9 @@ def _check_may_begin(
     plan = approved.plan
     check_may_begin(inputs.deployment, approved, window=window_of(plan))
     policy = inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
-    _, disks = read_if_ready(cluster, connection, plan.cluster_id)
-    check_within_policy(plan, policy, sum(size for by_broker in disks.replicas.values() for size in by_broker.values()))
+    view, disks = read_if_ready(cluster, connection, plan.cluster_id)
+    cluster_bytes = sum(size for by_broker in disks.replicas.values() for size in by_broker.values())
+    check_within_policy(plan, policy, cluster_bytes, cluster.read_kafkas_own(view))
     now = dirs_now(disks)
     states = states_of(plan.moves, now)
     check_as_approved(states)

@@ -28,6 +28,7 @@ from kafka_rebalance.execution.log_dirs.asked_log_dirs import (
 )
 from kafka_rebalance.execution.log_dirs.copies_in_window import check_fits_openings
 from kafka_rebalance.execution.log_dirs.copy_states import CopyState, states_of
+from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.finding import listed, some
 from kafka_rebalance.model.policy import Policy
@@ -68,11 +69,12 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
                 f"Run {holder.name} holds the cluster. Nothing was planned or written. Wait until it has ended."
             )
         view, disks = read_if_ready(cluster, connection, connection.expected_cluster_id)
+        kafkas_own = cluster.read_kafkas_own(view)
     dirs = dirs_of(disks)
     if asked.job == BALANCE:
-        planned = _evened(dirs, asked, policy)
+        planned = _evened(dirs, asked, policy, kafkas_own)
     elif asked.job == DRAIN:
-        planned = _emptied(dirs, asked, policy)
+        planned = _emptied(dirs, asked, policy, kafkas_own)
     else:
         earlier = _earlier_plan(deployment, connection_id, str(asked.of_run), view.cluster_id)
         done = states_of(earlier.moves, dirs_now(disks))[CopyState.DONE]
@@ -81,7 +83,7 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
         raise NothingToDoError(_nothing(asked, planned))
     plan = LogDirPlan(view.cluster_id, asked.job, planned.moves, throttle, copies, DISK_HEADROOM, asked.windows(policy))
     check_fits_openings(plan, clock.utc_now())
-    check_within_policy(plan, policy, sum(one.size_bytes for held in dirs.values() for one in held))
+    check_within_policy(plan, policy, sum(one.size_bytes for held in dirs.values() for one in held), kafkas_own)
     written = PlannedLogDirs(
         connection_id=connection_id,
         policy_digest=policy.digest,
@@ -108,12 +110,12 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     return {"digest": plan.digest, "moves": len(plan.moves), "bytes": plan.size_bytes}
 
 
-def _evened(dirs: _Dirs, asked: AskedLogDirs, policy: Policy) -> DirMoves:
+def _evened(dirs: _Dirs, asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn) -> DirMoves:
     if asked.broker is not None:
         _check_broker(asked.broker, dirs)
     wanted = [asked.broker] if asked.broker is not None else sorted(dirs.keys() - set(policy.brokers_out))
     found = [
-        even_dirs(dirs[broker], asked.tolerance, DISK_HEADROOM, _kept(dirs[broker], asked, policy))
+        even_dirs(dirs[broker], asked.tolerance, DISK_HEADROOM, _kept(dirs[broker], asked, policy, kafkas_own))
         for broker in wanted
         if len(dirs[broker]) > 1
     ]
@@ -124,7 +126,7 @@ def _evened(dirs: _Dirs, asked: AskedLogDirs, policy: Policy) -> DirMoves:
     )
 
 
-def _emptied(dirs: _Dirs, asked: AskedLogDirs, policy: Policy) -> DirMoves:
+def _emptied(dirs: _Dirs, asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn) -> DirMoves:
     assert asked.broker is not None  # `from_params` has checked both
     assert asked.log_dir is not None
     _check_broker(asked.broker, dirs)
@@ -134,7 +136,7 @@ def _emptied(dirs: _Dirs, asked: AskedLogDirs, policy: Policy) -> DirMoves:
             f"Broker {asked.broker} has no log dir {asked.log_dir!r}; it has {listed(one.path for one in held)}. "
             "Nothing was planned or written. Give one of them."
         )
-    kept = _kept(held, asked, policy)
+    kept = _kept(held, asked, policy, kafkas_own)
     planned = emptied_dir(held, asked.log_dir, DISK_HEADROOM, kept)
     moved = {move.replica for move in planned.moves}
     left = sorted(next(one for one in held if one.path == asked.log_dir).replicas.keys() - moved)
@@ -194,8 +196,8 @@ def _check_broker(broker: int, dirs: _Dirs) -> None:
         )
 
 
-def _kept(dirs: Sequence[Dir], asked: AskedLogDirs, policy: Policy) -> Collection[Replica]:
-    return {replica for one in dirs for replica in one.replicas if asked.keeps(replica.topic, policy)}
+def _kept(dirs: Sequence[Dir], asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn) -> Collection[Replica]:
+    return {replica for one in dirs for replica in one.replicas if asked.keeps(replica.topic, policy, kafkas_own)}
 
 
 def _nothing(asked: AskedLogDirs, planned: DirMoves) -> str:

@@ -148,7 +148,9 @@ def check_before_write(
     return plan
 
 
-def check_plan_within_policy(deployment: Deployment, plan: ApprovedPlan) -> None:
+def check_plan_within_policy(
+    deployment: Deployment, cluster: OpenCluster, plan: ApprovedPlan, view: ClusterView
+) -> None:
     """Raises PolicyError or SettingsError if the approved moves exceed a limit, for example after an error in planning.
 
     Call it before the first write.
@@ -161,6 +163,7 @@ def check_plan_within_policy(deployment: Deployment, plan: ApprovedPlan) -> None
         cluster_bytes=plan.snapshot["cluster_bytes"],
         racks={broker: then.rack for broker, then in plan.tables.baseline.brokers.items()},
         throttle_bytes_per_second=plan.throttle_bytes_per_second,
+        kafkas_own=cluster.read_kafkas_own(view),
     )
     asked = Settings.from_mapping(plan.snapshot["settings"])
     check_only_receivers(plan.candidate.moves, asked, plan.tables.baseline.brokers)

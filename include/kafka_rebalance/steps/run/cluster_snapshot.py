@@ -17,7 +17,7 @@ from kafka_rebalance.errors import KafkaRuleError, ReadError, SettingsError
 from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
 from kafka_rebalance.execution.check.enough_in_sync import MIN_INSYNC_REPLICAS
 from kafka_rebalance.execution.nightly.brokers_away import Away, without_away
-from kafka_rebalance.kafka.topics import HELD_BACK_TOPICS
+from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.configs import ConfigsByBroker
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection, KafkaConnection
@@ -108,6 +108,7 @@ def read_snapshot(
         dynamic = reader.read_broker_configs(sorted(view.brokers))
         holder = reader.lock.read()
         missing_rights = reader.read_missing_rights(view) if to_execute else ()
+        kafkas_own = reader.read_kafkas_own(view)
         reader.check_same_cluster(view)
         # Start offsets before sizes: this request waits for leaders that the view has but brokers do not know yet, and
         # which have no log until then. End offsets after sizes: too many records make an append look small, never
@@ -118,7 +119,7 @@ def read_snapshot(
         offsets = metadata.read_end_offsets(kafka, sorted(view.partitions), of_the_rest=of_the_rest)
         committed = _read_committed(kafka, ids)
         effective = broker_configs.read_effective_configs(kafka, ids, of_the_rest=of_the_rest)
-    partitions = partition_rows(view, disks, topic_configs, effective, internal_topics=internal_topics)
+    partitions = partition_rows(view, disks, topic_configs, effective, kafkas_own, internal_topics=internal_topics)
     if of_the_rest:
         partitions = [_with_size_in_sync(row, disks) for row in partitions]
     else:
@@ -286,6 +287,7 @@ def partition_rows(
     disks: sizes.BrokerDisks,
     topic_configs: Mapping[str, Mapping[str, str]],
     effective: ConfigsByBroker,
+    kafkas_own: KafkasOwn,
     *,
     internal_topics: bool,
 ) -> list[dict[str, Any]]:
@@ -305,7 +307,8 @@ def partition_rows(
             "topic_czxid": partition.topic_czxid,
             "topic_id": partition.topic_id,
             "min_insync_replicas": _min_insync_replicas(partition.leader, configs, tp.topic),
-            "excluded": tp.topic in HELD_BACK_TOPICS and not internal_topics,
+            "excluded": kafkas_own.holds_back(tp.topic) and not internal_topics,
+            "kafkas_own": kafkas_own.is_told_alone(tp.topic) or None,
             **_retention(configs, tp.topic, partition.leader),
         }
         for tp, partition in sorted(view.partitions.items())

@@ -84,7 +84,7 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
             cluster.check_same_cluster(view)
         else:
             plan = check_before_write(deployment, cluster, connection, plan, view, where)
-            check_plan_within_policy(deployment, plan)
+            check_plan_within_policy(deployment, cluster, plan, view)
             check_copies_safe(cluster, connection, plan)
             check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
         owner = lock_owner(deployment, plan.candidate.digest, inputs.run)

@@ -96,7 +96,12 @@ def plan_change(
     least = _min_insync_replicas(change, cluster)
     problems = [
         *house_problems(
-            change, policy=policy, racks=cluster.view.racks, replicas=cluster.replicas(), min_insync_replicas=least
+            change,
+            policy=policy,
+            racks=cluster.view.racks,
+            replicas=cluster.replicas(),
+            min_insync_replicas=least,
+            kafkas_own=cluster.kafkas_own,
         ),
         *disk_problems(costs, given.settings.disk_headroom),
     ]
@@ -188,7 +193,7 @@ def _added(
     """The new partitions of an existing topic."""
     request, manual = given.request, given.request.replica_assignment
     total = request.partitions if request.partitions is not None else len(manual or {})
-    kafka_rules.check_more_partitions(request.topic, existing, total)
+    kafka_rules.check_more_partitions(request.topic, existing, total, given.cluster.kafkas_own)
     if manual is not None:
         if len(manual) != total:
             raise SettingsError(
@@ -206,7 +211,7 @@ def _added(
 
 
 def _deletion(topic: str, cluster: TopicCluster) -> TopicChange:
-    kafka_rules.check_deletable(topic)
+    kafka_rules.check_deletable(topic, cluster.kafkas_own)
     _check_at_rest(topic, cluster)
     if {values[DELETE_ENABLED].value for values in cluster.effective.values() if DELETE_ENABLED in values} != {"true"}:
         raise ClusterNotReadyError(
@@ -253,7 +258,7 @@ def _problem(given: _Given, *, with_racks: bool) -> Problem:
     rows = broker_rows(cluster.view, cluster.disks, given.connection.capacities, given.settings)
     if not with_racks:
         rows = [{**row, "rack": None} for row in rows]
-    partitions = partition_rows(cluster.view, cluster.disks, {}, {}, internal_topics=True)
+    partitions = partition_rows(cluster.view, cluster.disks, {}, {}, cluster.kafkas_own, internal_topics=True)
     write_snapshot(snapshot, [row for row in rows if row["broker"] in cluster.view.brokers], partitions)
     return read_problem(snapshot, given.settings)
 

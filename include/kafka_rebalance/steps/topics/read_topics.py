@@ -15,6 +15,7 @@ from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError, SettingsError
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
+from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection
@@ -35,6 +36,7 @@ class TopicCluster:
     effective: Mapping[int, Mapping[str, ConfigValue]]
     disks: replica_sizes.BrokerDisks
     has_zookeeper: bool = True
+    kafkas_own: KafkasOwn = BY_NAME
 
     @property
     def kafka_version(self) -> str | None:
@@ -73,6 +75,7 @@ def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> 
         topic_configs = reader.read_topic_configs(asked)
         reader.check_same_cluster(view)
         reader.check_is_whole(view)
+        kafkas_own = BY_NAME if request.is_read_only else reader.read_kafkas_own(view)
     if connection.expected_cluster_id not in (None, view.cluster_id):
         raise ClusterNotReadyError(
             f"This is cluster {view.cluster_id}, but the connection expects {connection.expected_cluster_id}. Nothing "
@@ -85,6 +88,7 @@ def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> 
         effective=broker_configs.read_effective_configs(connection.kafka, brokers),
         disks=replica_sizes.read_log_dirs(connection.kafka, brokers),
         has_zookeeper=connection.has_zookeeper,
+        kafkas_own=kafkas_own,
     )
 
 

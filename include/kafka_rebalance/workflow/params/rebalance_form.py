@@ -83,7 +83,7 @@ REBALANCE_PARAMS: dict[str, Param] = {
         "Rack-pinned topics", "Globs of topics whose replicas move within their rack only.", _TOPICS
     ),
     "internal_topics": flag(
-        "Internal topics", "Also move __consumer_offsets and __transaction_state, if the policy allows it.", _TOPICS
+        "Internal topics", "Move Kafka's own topics too, such as __consumer_offsets, if the policy allows it.", _TOPICS
     ),
     "replication_factor": optional(
         "integer", "Replication factor", "The new factor, for the job replication_factor.", _TOPICS, minimum=1

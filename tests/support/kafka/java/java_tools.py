@@ -12,7 +12,8 @@ class JavaTools:
     Kafka's tools end by `Exit.exit`, which has a hook for tests such as these; without one it would end the JVM.
     """
 
-    def __init__(self, gateway: Any) -> None:
+    def __init__(self, gateway: Any, utils: str = "org.apache.kafka.common.utils") -> None:
+        """`utils`: the package in which the version has its class Exit."""
         self._gateway = gateway
         jvm = gateway.jvm
         self._code = jvm.java.util.concurrent.atomic.AtomicReference()
@@ -20,9 +21,12 @@ class JavaTools:
         self._said, self._complained = (jvm.java.io.ByteArrayOutputStream() for _ in range(2))
         jvm.java.lang.System.setOut(jvm.java.io.PrintStream(self._said, True, "UTF-8"))
         jvm.java.lang.System.setErr(jvm.java.io.PrintStream(self._complained, True, "UTF-8"))
-        procedure = jvm.java.lang.Class.forName("org.apache.kafka.common.utils.Exit$Procedure")
+        procedure = jvm.java.lang.Class.forName(f"{utils}.Exit$Procedure")
         proxies = jvm.java.lang.invoke.MethodHandleProxies
-        jvm.org.apache.kafka.common.utils.Exit.setExitProcedure(proxies.asInterfaceInstance(procedure, self._ending()))
+        leaving: Any = jvm
+        for part in f"{utils}.Exit".split("."):
+            leaving = getattr(leaving, part)
+        leaving.setExitProcedure(proxies.asInterfaceInstance(procedure, self._ending()))
 
     def run(self, main: Any, arguments: Sequence[str]) -> tuple[int, str, str]:
         """(exit code, standard output, standard error) of a class's `main`."""

@@ -57,7 +57,8 @@ class KafkaClasses:
 
             self.gateway = open_gateway(output, check_alive)
             self.jvm = self.gateway.jvm
-            self._tools = JavaTools(self.gateway)
+            utils = "org.apache.kafka.common.utils" + (".internals" if self.version.startswith("4.") else "")
+            self._tools = JavaTools(self.gateway, utils)
             self._methods: dict[tuple[str, str, int], list[Any]] = {}
             self._fields: dict[tuple[str, str], Any] = {}
             self._mapper = self.jvm.com.fasterxml.jackson.databind.ObjectMapper()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError, PolicyError
 from kafka_rebalance.execution.check.policy_limits import check_within_policy
+from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
 from kafka_rebalance.model.candidate import OFFERED, Batch, Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
@@ -27,7 +28,13 @@ def move(partition: int, before: Sequence[int], after: Sequence[int], topic: str
     return Move(TopicPartition(topic, partition), tuple(before), tuple(after), 1, batch)  # says of itself: 1 byte
 
 
-def check(moves: Sequence[Move], rate: int = RATE, racks: Mapping[int, str | None] = RACKS, **limits: Any) -> None:
+def check(
+    moves: Sequence[Move],
+    rate: int = RATE,
+    racks: Mapping[int, str | None] = RACKS,
+    told: frozenset[str] = frozenset(),
+    **limits: Any,
+) -> None:
     policy = Policy.from_mapping({"approvers": ["uma"], "max_bytes_share": 1.0, **limits}, "test")
     batches = [
         Batch(number, tuple(one for one in moves if one.batch == number), "digest")
@@ -40,6 +47,7 @@ def check(moves: Sequence[Move], rate: int = RATE, racks: Mapping[int, str | Non
         cluster_bytes=10_000,
         racks=racks,
         throttle_bytes_per_second=rate,
+        kafkas_own=KafkasOwn(told),
     )
 
 
@@ -91,6 +99,12 @@ def test_what_the_policy_allows_is_not_refused(moves: list[Move], limits: dict[s
     check(moves, **limits)
 
 
+def test_a_topic_that_only_the_brokers_call_internal_is_kept_out() -> None:
+    with pytest.raises(PolicyError, match="internal_topics keeps out orders-0"):
+        check(TWO, told=frozenset({ORDERS}))
+    check(TWO, told=frozenset({ORDERS}), internal_topics=True)
+
+
 def test_a_partition_that_the_snapshot_does_not_have_is_named() -> None:
     policy = Policy.from_mapping({"approvers": ["uma"]}, "test")
     with pytest.raises(PolicyError, match="the snapshot does not have orders-0"):
@@ -101,6 +115,7 @@ def test_a_partition_that_the_snapshot_does_not_have_is_named() -> None:
             cluster_bytes=1,
             racks=RACKS,
             throttle_bytes_per_second=RATE,
+            kafkas_own=BY_NAME,
         )
 
 
@@ -144,6 +159,7 @@ def test_no_plan_of_the_planners_breaks_a_limit(data: st.DataObject) -> None:
         cluster_bytes=cluster_bytes,
         racks=racks,
         throttle_bytes_per_second=policy.max_throttle_bytes_per_second,
+        kafkas_own=BY_NAME,
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from kafka_rebalance.documents.requests.log_dir_plan import LogDirMove, LogDirPlan
 from kafka_rebalance.errors import PolicyError, SettingsError
 from kafka_rebalance.execution.log_dirs.asked_log_dirs import AskedLogDirs, check_within_policy
+from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
 from kafka_rebalance.model.policy import Approver, Policy
 
 POLICY = Policy((Approver("uma", "uma"),), topics_out=("audit*",), brokers_out=(7,))
@@ -56,8 +57,13 @@ def test_a_request_beyond_the_policy_is_refused(asked: AskedLogDirs, said: str) 
 
 def test_internal_topics_and_those_of_the_policy_stay() -> None:
     asked = AskedLogDirs("balance")
-    assert [asked.keeps(topic, POLICY) for topic in ("t", "audit-1", "__consumer_offsets")] == [False, True, True]
-    assert not replace(asked, internal_topics=True).keeps("__consumer_offsets", POLICY)
+    assert [asked.keeps(topic, POLICY, BY_NAME) for topic in ("t", "audit-1", "__consumer_offsets")] == [
+        False,
+        True,
+        True,
+    ]
+    assert not replace(asked, internal_topics=True).keeps("__consumer_offsets", POLICY, BY_NAME)
+    assert asked.keeps("t", POLICY, KafkasOwn(frozenset({"t"})))
 
 
 def plan(**fields: Any) -> LogDirPlan:
@@ -66,7 +72,7 @@ def plan(**fields: Any) -> LogDirPlan:
 
 
 def test_a_plan_within_the_policy_passes_and_each_limit_is_told() -> None:
-    check_within_policy(plan(), POLICY, 1000)
+    check_within_policy(plan(), POLICY, 1000, BY_NAME)
     for wrong, cluster_bytes, said in (
         (plan(), 999, "max_bytes"),
         (plan(throttle_bytes_per_second=1), 1000, "throttle"),
@@ -76,7 +82,12 @@ def test_a_plan_within_the_policy_passes_and_each_limit_is_told() -> None:
         (plan(moves=(LogDirMove("__consumer_offsets", 0, 1, "/a", "/b", 1),)), 1000, "__consumer_offsets"),
     ):
         with pytest.raises(PolicyError, match=said):
-            check_within_policy(wrong, POLICY, cluster_bytes)
+            check_within_policy(wrong, POLICY, cluster_bytes, BY_NAME)
+
+
+def test_a_topic_that_only_the_brokers_call_internal_stays_too() -> None:
+    with pytest.raises(PolicyError, match="internal_topics keeps out t"):
+        check_within_policy(plan(), POLICY, 1000, KafkasOwn(frozenset({"t"})))
 
 
 def test_the_digest_is_of_every_field_and_the_time_of_the_broker_with_most_bytes() -> None:

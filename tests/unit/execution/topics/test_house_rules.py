@@ -10,6 +10,7 @@ import pytest
 
 from kafka_rebalance.errors import ArtifactError, StaleProposalError
 from kafka_rebalance.execution.topics.house_rules import TopicChange, check_still, house_problems
+from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.model.policy import Policy
 
@@ -38,7 +39,13 @@ EXPANDED = TopicChange(
 
 
 def problems(
-    change: Any, *, racks: Any = RACKS, replicas: Any = None, min_insync_replicas: Any = 1, **policy: Any
+    change: Any,
+    *,
+    racks: Any = RACKS,
+    replicas: Any = None,
+    min_insync_replicas: Any = 1,
+    told: frozenset[str] = frozenset(),
+    **policy: Any,
 ) -> Any:
     return house_problems(
         change,
@@ -46,6 +53,7 @@ def problems(
         racks=racks,
         replicas=replicas or {},
         min_insync_replicas=min_insync_replicas,
+        kafkas_own=KafkasOwn(told),
     )
 
 
@@ -156,6 +164,8 @@ def test_the_policy_limits_topics_and_brokers() -> None:
     internal = dataclasses.replace(EXPANDED, topic="__consumer_offsets")
     assert "internal" in problems(internal)[0]
     assert problems(internal, internal_topics=True) == ()
+    assert problems(EXPANDED) == ()
+    assert "internal" in problems(EXPANDED, told=frozenset({"orders"}))[0]
 
 
 def test_throttle_lists_are_left_to_reassignments() -> None:

@@ -168,7 +168,7 @@ def test_a_plan_says_what_its_way_back_copies_and_which_topics_it_holds_up() -> 
         "bytes": sum(move.bytes_to_copy for move in back),
         "seconds": busiest / 100,
     }
-    named = in_json(held_up(moves))
+    named = in_json(held_up(moves, problem.kafkas_own))
     assert (named["topics"], named["internal"]) == (2, ["__consumer_offsets"])
     assert [(one["topic"], one["partitions"]) for one in named["listed"]] == [("orders", 4), ("__consumer_offsets", 1)]
     assert sorted(batch_of_rows(problem, moves).tolist()) == sorted(move.batch for move in moves)

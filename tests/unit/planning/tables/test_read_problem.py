@@ -226,3 +226,12 @@ def test_text_that_is_not_utf_8_is_refused_with_its_column(tmp_path: Path, table
     tables[table] = kept.append_column(column, pa.Array.from_buffers(pa.string(), 2, latin.buffers()))
     with pytest.raises(ArtifactError, match=f"{table}.parquet: column {column} holds text that is not UTF-8"):
         read(tmp_path, **tables)
+
+
+def test_topics_are_kafkas_own_by_name_or_as_the_brokers_said_when_the_snapshot_was_taken() -> None:
+    rows = [
+        *partition_rows([[1]], topic="orders"),
+        *partition_rows([[1]], topic="__consumer_offsets"),
+        *partition_rows([[1]], topic="__of_a_later_kafka", kafkas_own=[True]),
+    ]
+    assert problem_of(broker_rows([1]), rows).kafkas_own == {"__consumer_offsets", "__of_a_later_kafka"}
