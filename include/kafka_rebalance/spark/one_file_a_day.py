@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE, compacted_name, compacted_number, files_that_count
 from kafka_rebalance.documents.storage import FolderOfRuns, read_bytes, remove, write_whole
 from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.planning.tables.parquet_files import parquet_bytes, parquet_table
 
 # <table>/cluster=<connection>/day=<date>/<file>, below the ledger
 _FILE = re.compile(r"([^/]+/cluster=[^/]+/day=(\d{4}-\d{2}-\d{2}))/([^/]+\.parquet)")
@@ -51,7 +52,7 @@ def merge(files: Mapping[str, bytes]) -> Merged:
     for name in files_that_count(files):
         try:
             tables[name] = _read(files[name], name)
-        except (OSError, ValueError, pa.ArrowException) as wrong:
+        except (ArtifactError, ValueError) as wrong:
             skipped.append(f"{name}: {wrong}")
             if compacted_number(name) is not None:  # the next compacted file must have its rows
                 return Merged(b"", 0, {}, tuple(skipped))
@@ -66,10 +67,9 @@ def merge(files: Mapping[str, bytes]) -> Merged:
         whole = pa.concat_tables(tables.values(), promote_options="default")
     except (ValueError, TypeError, pa.ArrowException) as wrong:
         return Merged(b"", 0, {}, (*skipped, f"columns differ: {wrong}"))
-    buffer = io.BytesIO()
-    pq.write_table(whole.replace_schema_metadata(None), buffer, compression="zstd")
+    content = parquet_bytes(whole.replace_schema_metadata(None), page_checksums=True)
     sources = {name: _digest(files[name]) for name in (*tables, *older)}
-    return Merged(buffer.getvalue(), len(whole), sources, tuple(skipped))
+    return Merged(content, len(whole), sources, tuple(skipped))
 
 
 def publish(folder: FolderOfRuns, merged: Merged) -> list[str]:
@@ -101,7 +101,7 @@ def _digest(content: bytes) -> str:
 
 def _read(content: bytes, name: str) -> pa.Table:
     """A file's rows, each with the name of its file. Raises ValueError if it is no file of a ledger."""
-    table = pq.read_table(io.BytesIO(content))
+    table = parquet_table(content, "it")
     if "observed_at" not in table.column_names or table["observed_at"].null_count:
         raise ValueError("a row without observed_at")
     if compacted_number(name) is None:

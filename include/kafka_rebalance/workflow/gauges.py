@@ -6,7 +6,6 @@ import logging
 
 from airflow.sdk.observability import stats
 
-from kafka_rebalance.errors import StorageError
 from kafka_rebalance.steps.janitor.read_gauges import read_gauges
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 
@@ -16,12 +15,10 @@ log = logging.getLogger(__name__)
 def send_gauges(connection_id: str) -> None:
     """Within an Airflow task, which has set up Airflow's metrics. Without a receiver it does nothing.
 
-    What cannot be read is logged: the janitor's own work does not depend on it.
+    Never raises: what cannot be read or sent is logged, because the janitor's own work does not depend on it.
     """
     try:
-        found = read_gauges(airflow_deployment(), connection_id)
-    except StorageError as unreadable:
-        log.warning("%s: no gauge was sent: %s", connection_id, unreadable)
-        return
-    for gauge in found:
-        stats.gauge(gauge.name, gauge.value, tags=dict(gauge.tags))
+        for gauge in read_gauges(airflow_deployment(), connection_id):
+            stats.gauge(gauge.name, gauge.value, tags=dict(gauge.tags))
+    except Exception as failed:  # of storage, of a damaged report or of a receiver; an alert on its way must arrive
+        log.warning("%s: not all gauges were sent: %s: %s", connection_id, type(failed).__name__, failed)

@@ -17,7 +17,7 @@ from kafka_rebalance.model.candidate import candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_rows
 from kafka_rebalance.planning.tables.result_tables import move_of, read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS, PROPOSED
+from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS, PROPOSED, SNAPSHOT_SCHEMAS
 from kafka_rebalance.report.requests.rebalance import approval_body
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.rebalance.read_report import read_report
@@ -52,7 +52,7 @@ def proposed(run: SimulatedRun, name: str = "balanced") -> Lists:
     snapshot, column = run.folder / json_files.SNAPSHOT_FOLDER, PROPOSED[name]
     if column not in pq.read_schema(snapshot / PARTITIONS).names:
         return {}
-    rows = read_rows(snapshot, PARTITIONS, ["topic", "partition", column])
+    rows = read_rows(snapshot, PARTITIONS, SNAPSHOT_SCHEMAS[PARTITIONS], ["topic", "partition", column])
     return {TopicPartition(row["topic"], row["partition"]): row[column] for row in rows if row[column]}
 
 

@@ -14,7 +14,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_rows
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
+from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS, SNAPSHOT_SCHEMAS
 from kafka_rebalance.steps.inputs import StartedRun
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.rebalance.read_report import read_report
@@ -59,7 +59,7 @@ def left(run: SimulatedRun) -> dict[TopicPartition, list[int]]:
     snapshot = run.folder / json_files.SNAPSHOT_FOLDER
     if "left_brokers" not in pq.read_schema(snapshot / PARTITIONS).names:
         return {}
-    rows = read_rows(snapshot, PARTITIONS, ["topic", "partition", "left_brokers"])
+    rows = read_rows(snapshot, PARTITIONS, SNAPSHOT_SCHEMAS[PARTITIONS], ["topic", "partition", "left_brokers"])
     return {TopicPartition(row["topic"], row["partition"]): row["left_brokers"] for row in rows if row["left_brokers"]}
 
 

@@ -15,12 +15,16 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
+from kafka_rebalance.dags.kafka_throttle_janitor_dag import DAG as JANITOR
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import StorageError, UnwatchedError
+from kafka_rebalance.steps.janitor.look_after_cluster import read_janitor_report
 from kafka_rebalance.steps.janitor.read_gauges import read_gauges
 from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.workflow import gauges as workflow_gauges
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.documents import report_samples as samples
-from support.runs.janitor_run import Airflow, tend
+from support.runs.janitor_run import Airflow, janitors_run, tend
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
 
@@ -96,6 +100,42 @@ def test_the_newest_check_tells_skew_and_disks_and_what_it_does_not_know_is_left
     assert (found["skew.disk"], found["skew.worst"], found["skew.limit"], found["brokers_away"]) == (0.31, 0.31, 0.2, 1)
     assert found["check.age_seconds"] >= 0
     assert "skew.leaders" not in found
+
+
+def damage(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[60:76] = b"\xff" * 16
+    file.write_bytes(bytes(data))
+
+
+def test_a_damaged_check_hides_neither_an_earlier_one_nor_the_janitors_own_gauges(run: SimulatedRun) -> None:
+    tend()
+    checked()
+    row = {"imbalance": 0.9, "limit": 0.2}
+    damage(Path(str(ledger_rows.append(airflow_deployment(), "balance", CONNECTION, "later", NOW, [row] * 50))))
+    found = gauges()
+    assert (found["skew.worst"], found["janitor.alerts"]) == (0.31, 0)
+
+
+@pytest.mark.parametrize("failed", [ZeroDivisionError("of a report"), OSError("of a receiver"), StorageError("away")])
+def test_gauges_that_cannot_be_sent_replace_no_alert(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, failed: Exception
+) -> None:
+    airflow = Airflow.answering(monkeypatch)
+    run.hold()
+    run.request()
+    cluster.step()
+    airflow.states["one"] = "failed"
+
+    def cannot(*_: object, **__: object) -> None:
+        raise failed
+
+    monkeypatch.setattr(workflow_gauges, "read_gauges", cannot)
+    monkeypatch.setattr(workflow_gauges.stats, "gauge", cannot)
+    nothing = {"kafka_conn_id": None, "clean": [], "break_lock": None}
+    with pytest.raises(UnwatchedError, match="Nobody follows"):
+        JANITOR.get_task("tend").python_callable(CONNECTION, nothing, janitors_run())
+    assert len(read_janitor_report(airflow_deployment(), CONNECTION)["alerts"]) == 1
 
 
 @pytest.fixture

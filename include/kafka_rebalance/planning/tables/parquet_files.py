@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +13,9 @@ from kafka_rebalance.documents.storage import Folder, make_folder, read_bytes, w
 from kafka_rebalance.errors import ArtifactError
 
 PART = "part-0.parquet"
+# By where a file is damaged, reading it ends in one of these.
+_OF_DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, ArithmeticError, NotImplementedError)
+_AGAIN = "Let the task that wrote it write it again."
 
 
 def read_parquet(folder: Folder, name: str) -> bytes:
@@ -20,17 +23,41 @@ def read_parquet(folder: Folder, name: str) -> bytes:
     try:
         return read_bytes(folder / name)
     except FileNotFoundError as missing:
-        raise ArtifactError(f"{folder / name} cannot be read ({missing}). Nothing was planned.") from missing
+        raise ArtifactError(f"{folder / name} cannot be read ({missing}).") from missing
 
 
 def parquet_table(content: bytes, where: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """The table of a file, or these columns of it. Raises ArtifactError, which names `where`, if it is not Parquet."""
+    """The table of a file, or these columns of it. Raises ArtifactError, which names `where`, if the file is damaged.
+
+    The caller has read the bytes, so storage has no part in it. All values can be told to Python.
+    """
     try:
         # `read_table` would import pandas, which takes longer than many plans.
-        return pq.ParquetFile(io.BytesIO(content)).read(columns=columns)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as wrong:  # from damaged footers, pages and names
-        said = " ".join(str(wrong).split())  # Arrow's texts have several lines
-        raise ArtifactError(f"{where} is not a Parquet file ({said}). Nothing was planned.") from wrong
+        table = pq.ParquetFile(io.BytesIO(content), page_checksum_verification=True).read(columns=columns)
+        _check_times(table)
+    except _OF_DAMAGE as wrong:
+        raise ArtifactError(f"{where} is not a Parquet file, or is damaged ({_said(wrong)}). {_AGAIN}") from wrong
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)  # the reader looks neither at UTF-8 nor at the offsets of lists
+        except pa.ArrowException as wrong:
+            what = f"column {name} holds text that is not UTF-8, or is damaged"
+            raise ArtifactError(f"{where}: {what} ({_said(wrong)}). {_AGAIN}") from wrong
+    return table
+
+
+def _said(error: BaseException) -> str:
+    return " ".join(str(error).split())  # Arrow's texts have several lines
+
+
+def _check_times(table: pa.Table) -> None:
+    """Raises ArithmeticError or LookupError for a time beyond Python's years, or in a zone that does not exist."""
+    times = [column for column in table.columns if pa.types.is_timestamp(column.type)]
+    if times:
+        import pyarrow.compute as pc  # 9 MB, which the follower of a batch does not need
+
+        for column in times:
+            pc.min_max(column).as_py()
 
 
 def give_memory_back() -> None:
@@ -38,15 +65,48 @@ def give_memory_back() -> None:
     pa.default_memory_pool().release_unused()
 
 
-def read_rows(folder: Folder, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """These columns of each row. Errors as in `read_parquet` and `parquet_table`."""
-    rows: list[dict[str, Any]] = parquet_table(read_parquet(folder, name), f"{folder / name}", columns).to_pylist()
+def in_columns(
+    table: pa.Table, schema: pa.Schema, where: str, optional: Collection[str] = (), never_null: Collection[str] = ()
+) -> pa.Table:
+    """The table in the schema's columns and types; `optional` ones may be missing. Raises ArtifactError.
+
+    Columns of `never_null`, and those that the schema does not let be null, have no null, also not in their lists.
+    """
+    known = [field for field in schema if field.name in table.column_names or field.name not in optional]
+    try:
+        found = table.select([field.name for field in known]).cast(pa.schema(known).remove_metadata())
+        for field in known:
+            if (field.name in never_null or not field.nullable) and _has_null(found.column(field.name)):
+                raise ValueError(f"{field.name} has a null")
+    except (pa.ArrowException, ValueError, LookupError) as wrong:
+        raise ArtifactError(f"{where} has not the columns that this version reads ({wrong}). {_AGAIN}") from wrong
+    return found
+
+
+def _has_null(column: pa.ChunkedArray) -> bool:
+    return bool(column.null_count) or any(
+        chunk.flatten().null_count for chunk in column.chunks if pa.types.is_list(chunk.type)
+    )
+
+
+def read_rows(folder: Folder, name: str, schema: pa.Schema, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """These columns of each row; null where the file lacks a column that may be null.
+
+    Raises ArtifactError as `read_parquet`, `parquet_table` and `in_columns`.
+    """
+    where, fields = f"{folder / name}", [schema.field(column) for column in columns]
+    table = parquet_table(read_parquet(folder, name), where, columns)
+    for field in fields:
+        if field.nullable and field.name not in table.column_names:
+            table = table.append_column(field.name, pa.nulls(len(table), field.type))
+    rows: list[dict[str, Any]] = in_columns(table, pa.schema(fields), where).to_pylist()
     return rows
 
 
-def parquet_bytes(table: pa.Table) -> bytes:
+def parquet_bytes(table: pa.Table, *, page_checksums: bool = False) -> bytes:
+    """`page_checksums`: a reader notices every changed bit. Files whose digest is kept elsewhere do not need them."""
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=page_checksums)
     return buffer.getvalue()
 
 

@@ -17,7 +17,7 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.candidate import Candidate, Move, candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.problem.arrays import Ints
-from kafka_rebalance.planning.tables.parquet_files import PART, parquet_table, read_parquet
+from kafka_rebalance.planning.tables.parquet_files import PART, in_columns, parquet_table, read_parquet
 
 MOVES_SCHEMA = pa.schema(
     [
@@ -34,6 +34,7 @@ MOVES_SCHEMA = pa.schema(
     ]
 )
 
+_IN_EVERY_MOVE = MOVES_SCHEMA.names[:-2]  # also "reason" may be null
 _LATER_MOVES = MOVES_SCHEMA.names[-1:]  # columns that plans of an older version lack
 SCORES_SCHEMA = pa.schema(
     [
@@ -209,7 +210,8 @@ def _disk(run_folder: Folder, name: str) -> pa.Table:
     content = read_if_there(run_folder / "disk" / PART)
     if content is None:
         return DISK_SCHEMA.empty_table()
-    table = parquet_table(content, f"{run_folder / 'disk' / PART}")
+    where = f"{run_folder / 'disk' / PART}"
+    table = in_columns(parquet_table(content, where), DISK_SCHEMA, where, (), DISK_SCHEMA.names)
     return table.filter(pc.equal(table["candidate"], name))
 
 
@@ -220,7 +222,7 @@ def _peaks(disk: pa.Table) -> dict[int, int]:
 
 def moves_table(run_folder: Folder) -> pa.Table:
     """The moves of every candidate, in the columns of MOVES_SCHEMA that their plan had."""
-    return _table(run_folder, "moves", MOVES_SCHEMA, _LATER_MOVES)
+    return _table(run_folder, "moves", MOVES_SCHEMA, _LATER_MOVES, _IN_EVERY_MOVE)
 
 
 def _rows_of(table: pa.Table, candidate: str) -> Iterator[dict[str, Any]]:
@@ -230,10 +232,12 @@ def _rows_of(table: pa.Table, candidate: str) -> Iterator[dict[str, Any]]:
         yield from (row for row in some.to_pylist() if row["candidate"] == candidate)
 
 
-def _table(run_folder: Folder, table: str, schema: pa.Schema, optional: Sequence[str] = ()) -> pa.Table:
-    found = parquet_table(read_parquet(run_folder / table, PART), f"{run_folder / table / PART}")
-    known = [column for column in schema.names if column in found.column_names]
-    missing = [column for column in schema.names if column not in (*known, *optional)]
-    if missing:
-        raise ArtifactError(f"{run_folder / table / PART} lacks {', '.join(missing)}. Clear the task that wrote it.")
-    return found.select(known)
+def _table(
+    run_folder: Folder,
+    table: str,
+    schema: pa.Schema,
+    optional: Sequence[str] = (),
+    never_null: Sequence[str] = ("candidate",),
+) -> pa.Table:
+    where = f"{run_folder / table / PART}"
+    return in_columns(parquet_table(read_parquet(run_folder / table, PART), where), schema, where, optional, never_null)

@@ -14,7 +14,8 @@ from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.planning.tables.parquet_files import PART, read_rows
-from kafka_rebalance.planning.tables.snapshot_files import BROKERS
+from kafka_rebalance.planning.tables.result_tables import MOVES_SCHEMA
+from kafka_rebalance.planning.tables.snapshot_files import BROKERS, SNAPSHOT_SCHEMAS
 from kafka_rebalance.steps.clusters import REBALANCE_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.ledger import ledger_rows
@@ -68,11 +69,12 @@ def _proposed(folder: RunFolder) -> tuple[Proposed | None, Lists]:
     if chosen is None:
         return None, {}
     lists, disk = _lists(folder, chosen.name), chosen.scores.before.get(Metric.DISK)
-    brokers = sorted(row["broker"] for row in read_rows(folder / json_files.SNAPSHOT_FOLDER, BROKERS, ["broker"]))
+    rows = read_rows(folder / json_files.SNAPSHOT_FOLDER, BROKERS, SNAPSHOT_SCHEMAS[BROKERS], ["broker"])
+    brokers = sorted(row["broker"] for row in rows)
     highest = None if disk is None else disk.max_over_mean
     return Proposed(chosen.name, chosen.moved_bytes, len(lists), highest, tuple(brokers)), lists
 
 
 def _lists(folder: RunFolder, candidate: str) -> Lists:
-    rows = read_rows(folder / "moves", PART, ["candidate", "topic", "partition", "after"])
+    rows = read_rows(folder / "moves", PART, MOVES_SCHEMA, ["candidate", "topic", "partition", "after"])
     return {(row["topic"], row["partition"]): row["after"] for row in rows if row["candidate"] == candidate}

@@ -12,7 +12,7 @@ from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_rows
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
+from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS, SNAPSHOT_SCHEMAS
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot
 from kafka_rebalance.steps.run.snapshot_tables import partition_of
 from kafka_rebalance.steps.run_folder import RunFolder
@@ -37,7 +37,7 @@ def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | Non
     snapshot = folder / json_files.SNAPSHOT_FOLDER
     configs = ClusterConfigs.from_mapping(json_files.read_json(snapshot, json_files.CONFIGS))
     columns = ["topic", "partition", "replicas", "size_bytes"]
-    placed = _placed(read_rows(snapshot, PARTITIONS, columns))
+    placed = _placed(read_rows(snapshot, PARTITIONS, SNAPSHOT_SCHEMAS[PARTITIONS], columns))
     now = files_now(placed, configs)
     candidates = {
         one["name"]: audit_moves(read_candidate(folder, one["name"]).moves, now, configs, FINDINGS_KEPT)

@@ -12,7 +12,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.execution.check.drift import Baseline, BrokerThen, PartitionThen
 from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_rows
-from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS
+from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, SNAPSHOT_SCHEMAS
 from kafka_rebalance.steps.run_folder import RunFolder
 
 
@@ -40,7 +40,9 @@ class SnapshotTables:
             },
             brokers={
                 row["broker"]: BrokerThen(row["registration_czxid"], row["rack"], row["state"] != "new")
-                for row in read_rows(self._folder, BROKERS, ["broker", "registration_czxid", "rack", "state"])
+                for row in read_rows(
+                    self._folder, BROKERS, SNAPSHOT_SCHEMAS[BROKERS], ["broker", "registration_czxid", "rack", "state"]
+                )
             },
             partitions={
                 partition_of(row): PartitionThen(
@@ -66,24 +68,28 @@ class SnapshotTables:
     @cached_property
     def disks(self) -> dict[int, DiskThen]:
         held: Counter[int] = Counter()
-        for row in read_rows(self._folder, PARTITIONS, ["replicas", "size_bytes"]):
+        for row in read_rows(self._folder, PARTITIONS, SNAPSHOT_SCHEMAS[PARTITIONS], ["replicas", "size_bytes"]):
             held.update(dict.fromkeys(row["replicas"], row["size_bytes"] or 0))
         return {
             row["broker"]: DiskThen(
                 row["disk_capacity_bytes"],
                 None if row["disk_used_bytes"] is None else max(0, row["disk_used_bytes"] - held[row["broker"]]),
             )
-            for row in read_rows(self._folder, BROKERS, ["broker", "disk_capacity_bytes", "disk_used_bytes"])
+            for row in read_rows(
+                self._folder, BROKERS, SNAPSHOT_SCHEMAS[BROKERS], ["broker", "disk_capacity_bytes", "disk_used_bytes"]
+            )
         }
 
     @cached_property
     def held(self) -> dict[TopicPartition, tuple[frozenset[int], int]]:
         """The brokers of each partition's replicas, and the bytes of one of them, in all topics."""
-        rows = read_rows(self._folder, PARTITIONS, ["topic", "partition", "replicas", "size_bytes"])
+        rows = read_rows(
+            self._folder, PARTITIONS, SNAPSHOT_SCHEMAS[PARTITIONS], ["topic", "partition", "replicas", "size_bytes"]
+        )
         return {partition_of(row): (frozenset(row["replicas"]), row["size_bytes"]) for row in rows}
 
     def _rows(self, *columns: str) -> list[dict[str, Any]]:
-        rows = read_rows(self._folder, PARTITIONS, ["topic", "partition", *columns])
+        rows = read_rows(self._folder, PARTITIONS, SNAPSHOT_SCHEMAS[PARTITIONS], ["topic", "partition", *columns])
         return [row for row in rows if row["topic"] in self._topics]
 
 
