@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
 from kafka_rebalance.kafka.assignment import assign_replicas, brokers_with_racks
+from kafka_rebalance.kafka.given_json import one_json_value
 from kafka_rebalance.kafka.jackson import as_int, as_list, as_object, as_text, parse_json, required
 from kafka_rebalance.model.partition import TopicPartition
 
@@ -25,6 +26,9 @@ _Value = TypeVar("_Value", bound=Hashable)
 
 # The heading before the plan in what `kafka-reassign-partitions --generate` prints (ReassignPartitionsCommand).
 _PROPOSED = "Proposed partition reassignment configuration"
+# The headings before the lists of today, and after them in what `--execute` prints.
+_CURRENT = "Current partition replica assignment"
+_ROLLBACK = "Save this to use as the --reassignment-json-file option"
 
 
 def parse_reassignment(text: str) -> dict[TopicPartition, tuple[int, ...]]:
@@ -64,10 +68,11 @@ def parse_log_dirs(text: str) -> dict[Replica, str]:
 def parse_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
     """The lists of a plan in Kafka's JSON, or of the proposal in the output of `--generate`.
 
-    Raises KafkaRuleError as `kafka-reassign-partitions --execute` would. Raises SettingsError for a plan that names log
-    directories, because we move nothing between the log directories of one broker.
+    Raises KafkaRuleError as `kafka-reassign-partitions --execute` would. Raises SettingsError for a text of which the
+    tool would ignore a part, and for a plan that names log directories, because we move nothing between the log
+    directories of one broker.
     """
-    text = text.rpartition(_PROPOSED)[2]
+    text = one_json_value(text, _where_the_plan_begins(text))
     lists = parse_reassignment(text)
     named = parse_log_dirs(text)
     if named:
@@ -78,6 +83,25 @@ def parse_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
     return lists
 
 
+def _where_the_plan_begins(text: str) -> int:
+    """Where its JSON begins, after the headings of `--generate`. Raises SettingsError if it is no plan, or several."""
+    if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+        return 0
+    before, proposed, after = text.partition(_PROPOSED)
+    if _ROLLBACK in text or (_CURRENT in text and not proposed):
+        raise SettingsError(
+            "This is what kafka-reassign-partitions --execute printed: its JSON holds the lists from before, not the "
+            "plan. Nothing was planned or written. Give the file that --execute was given. If you want to go back, "
+            "give the JSON alone."
+        )
+    if proposed and (_PROPOSED in after or before.count(_CURRENT) > 1 or "{" in before.partition(_CURRENT)[0]):
+        raise SettingsError(
+            "The text holds more than one plan, or more than one output of kafka-reassign-partitions --generate. "
+            "Nothing was planned or written. Make one plan of all that is meant."
+        )
+    return len(before) + len(proposed) if proposed else 0
+
+
 def canonical_plan(text: str) -> str:
     """The plan in its one canonical form, so that one plan has one digest. Raises as `parse_plan`."""
     return format_reassignment(dict(sorted(parse_plan(text).items())), with_log_dirs=False)
@@ -86,6 +110,11 @@ def canonical_plan(text: str) -> str:
 def parse_topics_to_move(text: str) -> tuple[str, ...]:
     """The topics of a topics-to-move file, in its order, repetitions included. Raises KafkaRuleError."""
     return tuple(as_text(required(as_object(entry), "topic")) for entry in _entries(text, "topics"))
+
+
+def given_topics(text: str) -> tuple[str, ...]:
+    """As `parse_topics_to_move`, of a person's text. Raises SettingsError where the tool would ignore a part of it."""
+    return parse_topics_to_move(one_json_value(text))
 
 
 def check_listed_once(topics: Sequence[str]) -> None:

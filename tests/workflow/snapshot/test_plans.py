@@ -78,7 +78,7 @@ def test_a_path_that_leaves_the_plans_folder_is_refused_and_not_read(folder: Pat
         ("eu", "is not a file there"),
         ("fifo", "is not a file there"),
         ("a\0b", "cannot be read"),
-        ("latin-1", "cannot be read"),
+        ("latin-1", "is not UTF-8 text: byte 0xe4 at line 1, column 1"),
     ],
 )
 def test_what_is_no_readable_file_is_said(folder: Path, name: str, words: str) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_rebalance.errors import SettingsError
-from kafka_rebalance.kafka.reassign_tool_files import canonical_plan, check_listed_once, parse_topics_to_move
+from kafka_rebalance.kafka.given_json import decode_given
+from kafka_rebalance.kafka.reassign_tool_files import canonical_plan, check_listed_once
+from kafka_rebalance.kafka.reassign_tool_files import given_topics as topics_of
 from kafka_rebalance.kafka.topics import check_topic_name
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.steps.deployment import Deployment
@@ -20,7 +22,7 @@ def given_plan(deployment: Deployment, params: Mapping[str, Any]) -> str | None:
     Raises SettingsError if both are given or the path is not a file below the plans folder, KafkaRuleError if the text
     is not a plan.
     """
-    pasted, path = str(params.get("plan") or "").strip(), str(params.get("plan_path") or "").strip()
+    pasted, path = _text(params, "plan"), str(params.get("plan_path") or "").strip()
     if pasted and path:
         raise SettingsError(
             f"The run has a pasted plan and plan_path {path!r}, but it takes only one. {_UNTOUCHED} Leave one empty."
@@ -34,10 +36,10 @@ def given_topics(params: Mapping[str, Any]) -> tuple[str, ...] | None:
 
     Raises KafkaRuleError for a file that --generate would refuse, SettingsError if `topics_in` selects topics as well.
     """
-    text = str(params.get("topics_to_move") or "").strip()
+    text = _text(params, "topics_to_move")
     if not text:
         return None
-    topics = parse_topics_to_move(text)
+    topics = topics_of(text)
     check_listed_once(topics)
     for topic in topics:
         check_topic_name(topic)  # `topics_in` holds globs, so a wrong name could select other topics
@@ -52,6 +54,12 @@ def given_topics(params: Mapping[str, Any]) -> tuple[str, ...] | None:
     return topics
 
 
+def _text(params: Mapping[str, Any], name: str) -> str:
+    """The param's text with its blanks, so that errors count its lines; empty if there is nothing else."""
+    text = str(params.get(name) or "")
+    return text if text.strip() else ""
+
+
 def _read(deployment: Deployment, name: str) -> str:
     """The file's text. People who start a run must not see other files of the worker."""
     folder = deployment.plans_folder
@@ -59,8 +67,8 @@ def _read(deployment: Deployment, name: str) -> str:
         path = (folder / name).resolve()
         inside = path.is_relative_to(folder.resolve())
         if inside and path.is_file():
-            return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as unreadable:  # ValueError: a null byte, or not UTF-8
+            return decode_given(path.read_bytes(), f"plan_path {name!r}")
+    except (OSError, ValueError) as unreadable:  # ValueError: a null byte
         raise SettingsError(f"plan_path {name!r} cannot be read ({unreadable}). {_UNTOUCHED}") from unreadable
     why = "is not a file there" if inside else "leads out of it"
     raise SettingsError(
