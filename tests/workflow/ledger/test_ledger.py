@@ -119,49 +119,6 @@ def test_a_file_that_cannot_be_read_is_named_and_takes_no_other_with_it(
     assert "cut.parquet cannot be read and is left out" in caplog.text
 
 
-def damage(path: Path) -> None:
-    """Overwrites a part of the first page; the footer stays whole. Arrow then raises a plain OSError."""
-    data = bytearray(path.read_bytes())
-    data[60:76] = b"\xff" * 16
-    path.write_bytes(bytes(data))
-
-
-@pytest.mark.parametrize("table", sorted(ledger_rows.TABLES))
-def test_a_file_with_damaged_bytes_is_named_and_takes_no_other_with_it(root: Path, table: str) -> None:
-    sound, damaged = (
-        Path(str(ledger_rows.append(airflow_deployment(), table, "kafka_eu", run, DAY, [{}] * 50)))
-        for run in ("sound", "damaged")
-    )
-    damage(damaged)
-    found = ledger_rows.read(airflow_deployment(), table, "kafka_eu", 1, now=DAY)
-    assert len(found.rows) == 50
-    assert found.unreadable == ("day=2026-11-21/damaged.parquet",)
-    changed = bytearray(sound.read_bytes())
-    changed[len(changed) // 4] ^= 1  # one bit of a value
-    sound.write_bytes(bytes(changed))
-    assert ledger_rows.read(airflow_deployment(), table, "kafka_eu", 1, now=DAY).rows == []
-
-
-def test_times_and_columns_that_python_does_not_have_are_of_an_unreadable_file(root: Path) -> None:
-    folder = add("sound", DAY, 1).parent
-    late = pyarrow.array([2**62], pyarrow.timestamp("us", tz="UTC"))
-    pyarrow.parquet.write_table(pyarrow.table({"observed_at": late}), folder / "late.parquet")
-    twice = pyarrow.Table.from_arrays([late.cast("int64"), late], names=["topic", "observed_at"])
-    twice = twice.append_column("topic", pyarrow.array(["orders"]))
-    pyarrow.parquet.write_table(twice, folder / "twice.parquet")
-    found = ledger_rows.read(airflow_deployment(), "metrics", "kafka_eu", 1, now=DAY)
-    assert len(found.rows) == 1
-    assert found.unreadable == ("day=2026-11-21/late.parquet", "day=2026-11-21/twice.parquet")
-
-
-def test_a_damaged_file_stops_no_plan_and_the_report_names_it(run: SimulatedRun) -> None:
-    row = {"run_id": "x", "candidate": "light", "verified": True, "predicted_seconds": 1.0}
-    now = datetime.now(UTC)
-    damage(Path(str(ledger_rows.append(airflow_deployment(), "outcomes", CONNECTION, "damaged", now, [row] * 50))))
-    run.plan(job="drain", drain=[2], topics_out=["idle"])
-    assert "damaged.parquet" in str(json_files.read_json(run.folder, json_files.ESTIMATE)["problems"])
-
-
 def test_a_folder_that_cannot_be_listed_is_an_error_and_not_nothing(root: Path) -> None:
     place = Path(str(ledger_rows.folder_of(airflow_deployment(), "balance", "kafka_eu")))
     place.parent.mkdir(parents=True)
