@@ -34,6 +34,7 @@ def deployment_without_airflow(connection: ClusterConnection, out: Path) -> Depl
         policies_folder=out / "policies",
         plans_folder=out / "plans",
         read_connection=lambda _: connection,
+        has_connection=lambda _: True,
         frozen_text=lambda: None,
         other_runs=NoAirflow(),
     )

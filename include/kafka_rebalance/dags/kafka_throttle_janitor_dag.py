@@ -1,10 +1,11 @@
 """`kafka_throttle_janitor`: takes care every minute of throttles and locks whose run is gone, paused or failed.
 
 It looks at the clusters of the Airflow Variable `kafka_rebalance_clusters`, and at every cluster with a throttle or a
-lock of ours. When the copies have ended, it removes the throttle that our lease records. It gives back the lock of a
-run that is over. It fails if nobody follows copies in flight: once for each finding, and every half hour while it
-lasts. Put your alerts on this Dag's failures. Its other findings are in its log and in
-`runs_url/janitor/<connection>.json`. It cleans only what an approver names in `clean`.
+lock of ours. While that Variable is mistyped, it looks after the latter, and its run fails. When the copies have ended,
+it removes the throttle that our lease records. It gives back the lock of a run that is over. It fails if nobody follows
+copies in flight: once for each finding, and every half hour while it lasts. Put your alerts on this Dag's failures. Its
+other findings are in its log and in `runs_url/janitor/<connection>.json`. It cleans only what an approver names in
+`clean`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Variable, dag, task
 
-from kafka_rebalance.steps.clusters import CLUSTERS
+from kafka_rebalance.steps.clusters import CLUSTERS, fleet
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.notices import UNWATCHED, Notice
 from kafka_rebalance.workflow.params.form_fields import optional, several
-from kafka_rebalance.workflow.run_step import run_step
+from kafka_rebalance.workflow.run_step import fails_without_retry, run_step
 
 
 @dag(
@@ -53,6 +54,14 @@ def throttle_janitor() -> None:
 
         stored = Variable.get(CLUSTERS, default=None)
         return look_after_cluster.clusters(airflow_deployment(), stored, params["kafka_conn_id"])
+
+    @task
+    def check_variable(params: Any = None) -> None:
+        """Fails the run while the Variable is mistyped; whoever has an open throttle or a lock is looked after."""
+        if not params["kafka_conn_id"]:
+            fails_without_retry(fleet)(Variable.get(CLUSTERS, default=None))
+
+    check_variable()
 
     @task(map_index_template="{{ task.op_kwargs['connection_id'] }}")
     def tend(connection_id: str, params: Any = None, dag_run: Any = None) -> dict[str, Any]:

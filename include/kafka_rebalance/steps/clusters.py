@@ -38,7 +38,7 @@ def fleet(variable: Any) -> list[str]:
         return []
     try:
         names = json.loads(variable) if isinstance(variable, str) else variable
-    except ValueError:
+    except (ValueError, RecursionError):
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise SettingsError(

@@ -34,7 +34,7 @@ class OtherRuns(Protocol):
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """`address` is for people. `frozen_text` reads the freeze switch before each write, and raises ReadError.
-    `read_connection` raises ConnectionSettingsError, which says where to make one.
+    `read_connection` raises ConnectionSettingsError, which says where to make one. `has_connection` raises ReadError.
     """
 
     runs_root: FolderOfRuns
@@ -43,6 +43,7 @@ class Deployment:
     policies_folder: Path
     plans_folder: Path
     read_connection: Callable[[str], ClusterConnection]
+    has_connection: Callable[[str], bool]
     frozen_text: Callable[[], str | None]
     other_runs: OtherRuns
 
@@ -58,4 +59,8 @@ class Deployment:
 
     def check_not_frozen(self, connection_id: str) -> None:
         """See `steps.freeze`. Raises ReadError if the switch cannot be read."""
-        freeze.check_not_frozen(self.frozen_text(), connection_id)
+        freeze.check_not_frozen(self.frozen_text(), connection_id, self.exists)
+
+    def exists(self, connection_id: str) -> bool:
+        """Whether this is the id of a cluster: it has a policy or a connection. Raises ReadError."""
+        return connection_id in policy_file.connections(self.policies_folder) or self.has_connection(connection_id)

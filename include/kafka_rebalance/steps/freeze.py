@@ -7,16 +7,15 @@ cancel.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection
 
 from kafka_rebalance.errors import FrozenError, SettingsError
 
 VARIABLE = "kafka_rebalance_freeze"
 
 
-def check_not_frozen(stored: str | None, connection_id: str) -> None:
-    """`stored` is the switch's text. Raises FrozenError while the cluster is frozen, SettingsError unless the text is
-    `true`, `false` or a list of connection ids.
-    """
+def check_not_frozen(stored: str | None, connection_id: str, exists: Callable[[str], bool]) -> None:
+    """`stored` is the switch's text. Raises FrozenError while the cluster is frozen, SettingsError if mistyped."""
     frozen = frozen_clusters(stored)
     if frozen is True or (frozen and connection_id in frozen):
         which = "all clusters" if frozen is True else f"the cluster {connection_id}"
@@ -24,21 +23,46 @@ def check_not_frozen(stored: str | None, connection_id: str) -> None:
             f"The Variable {VARIABLE} freezes {which}: nothing was written. Copies under way go on. You may still "
             "cancel and put throttles back. Unset the Variable under Admin, Variables, then clear this task."
         )
+    check_frozen_exist(frozen, (connection_id,), exists)
 
 
 def frozen_clusters(stored: str | None) -> bool | frozenset[str]:
-    """Whether all clusters are frozen, or the connection ids of the frozen ones."""
+    """Whether all clusters are frozen, or the connection ids of the frozen ones.
+
+    Raises SettingsError unless the text is `true`, `false` or a list of texts.
+    """
     if stored is None or not stored.strip():
         return False
     try:
         value = json.loads(stored)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = stored
     if isinstance(value, bool):
         return value
     if isinstance(value, list) and all(isinstance(name, str) and name for name in value):
         return frozenset(value)
-    raise SettingsError(
-        f"The Variable {VARIABLE} holds {stored[:100]!r}; it must be JSON: true (all clusters), false, or a list of "
-        'connection ids, as in ["kafka_eu"]. Nothing was written. Correct it under Admin, Variables.'
+    raise _unusable(
+        f"holds {stored[:100]!r}; it must be JSON: true (all clusters), false, or a list of connection ids, as in "
+        '["kafka_eu"].'
+    )
+
+
+def check_frozen_exist(frozen: bool | frozenset[str], known: Collection[str], exists: Callable[[str], bool]) -> None:
+    """Raises SettingsError for a mistyped id in the list: some cluster is to be frozen, and nobody knows which.
+
+    `known` are ids of clusters; `exists` is asked for others: whether there is a connection of this id.
+    """
+    alike = {one.casefold() for one in known}  # Airflow finds a connection of the environment in any case
+    for name in sorted(frozen) if isinstance(frozen, frozenset) else ():
+        if name not in known and (name.strip().casefold() in alike or not exists(name)):
+            raise _unusable(
+                f"names {name[:100]!r}, but there is no Airflow connection of exactly this id, so it is not known "
+                "which cluster is to be frozen."
+            )
+
+
+def _unusable(why: str) -> SettingsError:
+    return SettingsError(
+        f"The Variable {VARIABLE} {why} Nothing was written, and while this lasts no run writes to any cluster. "
+        "Correct it under Admin, Variables."
     )

@@ -27,6 +27,7 @@ def airflow_deployment() -> Deployment:
         policies_folder=Path(conf.get(SECTION, "policies_folder", fallback="") or _project() / "include" / "policies"),
         plans_folder=Path(conf.get(SECTION, "plans_folder", fallback="") or _project() / "include" / "plans"),
         read_connection=hooks.read_connection,
+        has_connection=hooks.has_connection,
         frozen_text=_frozen_text,
         other_runs=airflow_state,
     )

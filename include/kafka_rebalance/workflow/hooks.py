@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import BaseHook
 
-from kafka_rebalance.errors import ConnectionSettingsError, RebalanceError
+from kafka_rebalance.errors import ConnectionSettingsError, ReadError, RebalanceError
 from kafka_rebalance.model.connection import WITH_ADMIN_API, WITH_ZOOKEEPER, ClusterConnection, cluster_connection
 
 
@@ -43,11 +43,30 @@ def read_connection(connection_id: str) -> ClusterConnection:
         return KafkaClusterHook(connection_id).get_conn()
     except ConnectionSettingsError:
         raise
-    except Exception as missing:  # tasks, the triggerer and tests get different classes
-        if "isn't defined" not in str(missing) and "not found" not in str(missing).lower():
+    except Exception as missing:
+        if not _is_missing(missing):
             raise
         raise ConnectionSettingsError(
             f"There is no Airflow connection {connection_id!r}. Nothing was read or written. Create one under "
             "Admin, Connections: of type kafka_zookeeper, whose host is ZooKeeper's connect string with the chroot, or "
             "for a cluster without ZooKeeper of type kafka_admin_api, whose host holds the bootstrap servers."
         ) from None
+
+
+def has_connection(connection_id: str) -> bool:
+    """Whether there is such a connection, whatever it holds. Raises ReadError if Airflow does not tell."""
+    try:
+        KafkaClusterHook.get_connection(connection_id)
+    except Exception as failed:
+        if _is_missing(failed):
+            return False
+        raise ReadError(
+            f"Airflow does not tell whether there is a connection {connection_id!r} ({type(failed).__name__}: "
+            f"{failed}). Nothing was written. Clear this task when Airflow answers again."
+        ) from failed
+    return True
+
+
+def _is_missing(error: Exception) -> bool:
+    """Tasks, the triggerer and tests get different classes."""
+    return "isn't defined" in str(error) or "not found" in str(error).lower()

@@ -54,6 +54,7 @@ def plain_deployment(
         "policies_folder": folder / "policies",
         "plans_folder": folder / "plans",
         "read_connection": read_connection,
+        "has_connection": lambda connection_id: connection_id in (connections or {}),
         "frozen_text": lambda: None,
         "other_runs": ToldRuns(),
     }

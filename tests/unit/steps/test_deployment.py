@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_rebalance.errors import FrozenError, ReadError, RunFolderError
+from kafka_rebalance.errors import FrozenError, ReadError, RunFolderError, SettingsError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.steps import run_folder
 from kafka_rebalance.steps.deployment import Deployment
@@ -58,6 +58,14 @@ def test_the_switch_is_asked(here: Deployment, text: str) -> None:
     here.check_not_frozen("small")
     with pytest.raises(FrozenError, match="nothing was written"):
         replace(here, frozen_text=lambda: text).check_not_frozen("small")
+
+
+def test_a_cluster_with_a_policy_or_a_connection_can_be_frozen_beside_others(here: Deployment) -> None:
+    replace(here, frozen_text=lambda: '["small"]').check_not_frozen("large")
+    frozen = replace(here, frozen_text=lambda: '["small", "medium"]')
+    with pytest.raises(SettingsError, match="names 'medium'"):
+        frozen.check_not_frozen("large")
+    replace(frozen, has_connection=lambda name: name == "medium").check_not_frozen("large")
 
 
 def test_who_holds_a_lock_is_named_by_address_and_mark(here: Deployment) -> None:

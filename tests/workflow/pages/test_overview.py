@@ -328,6 +328,8 @@ def test_a_freeze_of_one_or_of_all_is_shown(get: Any, monkeypatch: pytest.Monkey
     assert "All clusters are frozen" in words(get(URL).text)
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "perhaps")
     assert "it must be JSON: true (all clusters), false, or a list" in words(get(URL).text)
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", '["kafka-no-such"]')
+    assert "but there is no Airflow connection of exactly this id" in words(get(URL).text)
 
 
 def test_a_run_whose_folder_lies_outside_the_root_is_not_read(get: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from kafka_rebalance.steps.freeze import frozen_clusters
 from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.workflow import freeze_variable
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.hooks import KafkaClusterHook
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
@@ -37,7 +39,7 @@ def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPat
     return batched_run(tmp_path, cluster, monkeypatch)
 
 
-@pytest.mark.parametrize("stored", ["true", f'["kafka_eu", "{CONNECTION}"]'])
+@pytest.mark.parametrize("stored", ["true", f'["{CONNECTION}"]', f'["kafka_eu", "{CONNECTION}"]'])
 def test_nothing_is_written_to_a_frozen_cluster(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, stored: str
 ) -> None:
@@ -48,8 +50,31 @@ def test_nothing_is_written_to_a_frozen_cluster(
     assert cluster.tree() == before
 
 
+@pytest.mark.parametrize("mistyped", [CONNECTION.upper(), f"{CONNECTION} ", CONNECTION.replace("_", "-"), "kafka_eu"])
+def test_a_list_that_names_no_cluster_freezes_all_and_says_so(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, mistyped: str
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, json.dumps([mistyped]))
+    before = cluster.tree()
+    with pytest.raises(
+        AirflowFailException, match=f"names '{mistyped}', but there is no Airflow connection of exactly this id"
+    ):
+        run.hold()
+    assert cluster.tree() == before
+
+
+def test_a_list_that_cannot_be_compared_with_the_connections_is_not_off(
+    run: SimulatedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, '["kafka_eu"]')
+    monkeypatch.setattr(KafkaClusterHook, "get_connection", lambda _: broken())
+    with pytest.raises(ReadError, match="does not tell whether there is a connection 'kafka_eu'"):
+        run.hold()
+
+
 @pytest.mark.parametrize("stored", ["false", "[]", '["kafka_eu"]', "", None])
 def test_other_clusters_go_on(run: SimulatedRun, monkeypatch: pytest.MonkeyPatch, stored: str | None) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_EU", "kafka-zookeeper://zk1")
     if stored is not None:
         monkeypatch.setenv(ENVIRONMENT, stored)
     run.hold()
@@ -87,7 +112,7 @@ def test_a_freeze_stops_elections(
     assert ("create", ELECTION) not in cluster.fake.writes
 
 
-@pytest.mark.parametrize("stored", ["yes", "1", "{}", '[""]', "[1]", "null", '"kafka_eu"'])
+@pytest.mark.parametrize("stored", ["yes", "1", "{}", '[""]', "[1]", "null", '"kafka_eu"', "[" * 90_000])
 def test_a_switch_that_says_something_else_stops_everything(stored: str) -> None:
     with pytest.raises(SettingsError, match=r"must be JSON: true .*Nothing was written"):
         frozen_clusters(stored)

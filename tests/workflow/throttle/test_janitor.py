@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_rebalance.dags.kafka_throttle_janitor_dag import DAG as JANITOR
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.steps.janitor import look_after_cluster, sweep
@@ -377,6 +378,17 @@ def test_the_clusters_are_the_fleet_and_those_of_open_leases(
     assert look_after_cluster.clusters(airflow_deployment(), '["kafka_eu"]', "kafka_us") == ["kafka_us"]
     run.release()
     assert look_after_cluster.clusters(airflow_deployment(), None, None) == []
+
+
+@pytest.mark.parametrize("mistyped", ['["kafka_eu", "kafka_us"', "kafka_eu", '{"kafka_eu": true}', "[" * 90_000])
+def test_a_mistyped_variable_leaves_no_open_lease_and_no_lock_alone(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, mistyped: str
+) -> None:
+    run.hold()
+    assert look_after_cluster.clusters(airflow_deployment(), mistyped, None) == [CONNECTION]
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", mistyped)
+    with pytest.raises(AirflowFailException, match="kafka_rebalance_clusters must be a JSON list"):
+        JANITOR.get_task("check_variable").python_callable({"kafka_conn_id": None})
 
 
 def test_a_restarted_broker_under_our_throttle_is_a_warning_of_the_report(

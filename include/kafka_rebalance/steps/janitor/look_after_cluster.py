@@ -19,7 +19,7 @@ from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.documents.storage import make_folder
-from kafka_rebalance.errors import ArtifactError, LockHeldError, ReadError, UnwatchedError
+from kafka_rebalance.errors import ArtifactError, LockHeldError, ReadError, SettingsError, UnwatchedError
 from kafka_rebalance.execution.janitor.follower_silence import Sighting
 from kafka_rebalance.execution.janitor.unheld_findings import UnheldFinding
 from kafka_rebalance.steps.clock import now_text
@@ -48,11 +48,16 @@ def clusters(deployment: Deployment, variable: Any, kafka_conn_id: str | None) -
     """The connections to look at: the requested one, or those of the Variable, of all leases with something yet to
     put back, and of all locks.
 
-    A run notes its lock below `runs_url` before it takes it.
+    A run notes its lock below `runs_url` before it takes it. A mistyped Variable is logged: whoever has an open lease
+    or a lock is looked after all the same.
     """
     if kafka_conn_id:
         return [kafka_conn_id]
-    found = fleet(variable)
+    try:
+        found = fleet(variable)
+    except SettingsError as mistyped:
+        log.error("%s", mistyped)
+        found = []
     for stored in lease_files.stored(deployment):
         if stored.lease is None:
             log.error("The lease %s cannot be read, so the janitor leaves it alone: %s", stored.name, stored.problem)

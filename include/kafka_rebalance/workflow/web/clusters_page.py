@@ -68,7 +68,9 @@ def read_overview(session: Session, asking: Collection[str], patience_seconds: f
     problems: list[str] = []
     nobody: bool | frozenset[str] = False
     names: list[str] = _or_problem(lambda: fleet(run_records.read_variable(CLUSTERS)), problems, list[str]())
+    deployment = airflow_deployment()
     frozen = _or_problem(lambda: freeze.frozen_clusters(run_records.read_variable(freeze.VARIABLE)), problems, nobody)
+    _or_problem(lambda: freeze.check_frozen_exist(frozen, names, deployment.exists), problems, None)
     runs: dict[str, list[run_records.RebalanceRecord]] = {}
     for run in run_records.rebalances(session, REBALANCE_DAG, RUNS_READ):
         asked = run.conf.get("kafka_conn_id")
@@ -80,7 +82,6 @@ def read_overview(session: Session, asking: Collection[str], patience_seconds: f
     for request in (one for one in open_now if one.dag_id in asking):
         requests.setdefault(_connection_of(request.folder), []).append(request)
     checks = run_records.recent_checks(session, CHECK_DAG, CHECK_TASK, CHECKS_READ)
-    deployment = airflow_deployment()
     stored = read_leases(deployment, patience_seconds / 2, problems)
     to_read = [
         ClusterToRead(

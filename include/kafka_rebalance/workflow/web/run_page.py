@@ -15,11 +15,11 @@ from sqlalchemy.orm import Session
 from kafka_rebalance.documents.folder_owner import read_folder_owner
 from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, read_json
 from kafka_rebalance.documents.storage import is_there
-from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError, SettingsError
+from kafka_rebalance.errors import InputError, ReadError, RebalanceError, RunFolderError, SettingsError
 from kafka_rebalance.report.page import picture, render_drift, render_message, render_page
 from kafka_rebalance.report.run_state import ACTIVE_STATES, Action
 from kafka_rebalance.steps.clusters import LOG_DIRS_DAG
-from kafka_rebalance.steps.freeze import VARIABLE, frozen_clusters
+from kafka_rebalance.steps.freeze import VARIABLE, check_frozen_exist, frozen_clusters
 from kafka_rebalance.steps.read_fleet import read_run_state
 from kafka_rebalance.steps.rebalance.plan_drift import PATIENCE_SECONDS, drift_now
 from kafka_rebalance.steps.rebalance.plan_tables import begin_to_read
@@ -134,13 +134,14 @@ def holds(session: Session, dag_id: str, connection_id: str) -> tuple[str, ...]:
         )
     try:
         frozen = frozen_clusters(run_records.read_variable(VARIABLE))
-    except SettingsError as unusable:
-        return (*said, str(unusable))
-    if frozen is True or (frozen and connection_id in frozen):
-        said.append(
-            f"Frozen by the Variable {VARIABLE}: the run requests no batch. Copies in flight go on. "
-            "Unset the Variable under Admin, Variables."
-        )
+        if frozen is True or (frozen and connection_id in frozen):
+            said.append(
+                f"Frozen by the Variable {VARIABLE}: the run requests no batch. Copies in flight go on. "
+                "Unset the Variable under Admin, Variables."
+            )
+        check_frozen_exist(frozen, (connection_id,), airflow_deployment().exists)
+    except (SettingsError, ReadError) as unusable:
+        said.append(str(unusable))
     return tuple(said)
 
 
