@@ -107,6 +107,11 @@ def read_live(wire: Wire) -> frozenset[int]:
     return frozenset(_read_brokers(wire)[1])
 
 
+def read_racks(wire: Wire) -> dict[int, str | None]:
+    """The rack of each live broker. Raises ReadError."""
+    return {broker: one.rack for broker, one in _read_brokers(wire)[1].items()}
+
+
 def read_topic_names(wire: Wire) -> frozenset[str]:
     """All topics that the user may describe. Raises ReadError."""
     answer = read_fresh(wire, MetadataRequest(topics=None, allow_auto_topic_creation=False), anew=False)

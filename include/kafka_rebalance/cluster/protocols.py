@@ -163,8 +163,25 @@ class ClusterLock(Protocol):
     Writes raise WriteError if their outcome stays unknown.
     """
 
+    @property
+    def place(self) -> str:
+        """Where the lock is, as people name it: the topic or the znode."""
+
     def read(self) -> LockOwner | None:
-        """Who holds the cluster."""
+        """Who holds the cluster. Raises CorruptZnodeError if what is there does not tell."""
+
+    def begin_anew(self) -> bool:
+        """Makes the lock free where nobody can tell who holds it; False, and nothing is written, if it can be read.
+
+        Only for a person who says that no run of this cluster goes on. It raises the fence.
+        """
+
+    def make_ready(self, leaving: Collection[int]) -> bool:
+        """Makes what the lock needs in the cluster, on no broker that leaves; returns whether it has made something.
+
+        A snapshot must have that, and it must not be on a broker that a run empties. With ZooKeeper the lock needs
+        nothing. Raises ClusterNotReadyError, WriteError.
+        """
 
     def acquire(self, owner: LockOwner) -> Fence:
         """Takes the cluster. The run that holds it may take it again. Raises LockHeldError naming the holder."""

@@ -174,8 +174,18 @@ class ZooKeeperLock:
     def __init__(self, client: KazooClient) -> None:
         self._client = client
 
+    @property
+    def place(self) -> str:
+        return paths.RUN_LOCK
+
     def read(self) -> LockOwner | None:
         return cluster_lock.read(self._client)
+
+    def begin_anew(self) -> bool:
+        return cluster_lock.begin_anew(self._client)
+
+    def make_ready(self, leaving: Collection[int]) -> bool:
+        return False
 
     def acquire(self, owner: LockOwner) -> Fence:
         return cluster_lock.acquire(self._client, owner)

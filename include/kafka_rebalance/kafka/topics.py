@@ -21,8 +21,9 @@ from kafka_rebalance.kafka.topic_configs import (
 )
 
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
 # What brokers of some version call internal: known where no broker answers, and before the topic exists.
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_state"})
 # Kafka calls it ordinary, but finds the metadata of a tiered partition by a hash modulo its number of partitions
 # (RemoteLogMetadataTopicPartitioner).
 REMOTE_LOG_TOPIC = "__remote_log_metadata"

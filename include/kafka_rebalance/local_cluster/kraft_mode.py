@@ -87,7 +87,12 @@ class KraftRegistry:
         from confluent_kafka.admin import AdminClient
 
         self._admin = AdminClient(
-            {"bootstrap.servers": bootstrap_servers, "broker.address.family": "v4", "log_level": 0}
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "broker.address.family": "v4",
+                "allow.auto.create.topics": False,
+                "log_level": 0,
+            }
         )
 
     def read_registered(self) -> frozenset[int]:

@@ -28,6 +28,7 @@ def produce_records(bootstrap_servers: str, topic: str, size_bytes: Mapping[int,
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
+            "allow.auto.create.topics": False,  # a topic that does not exist yet is awaited, not made
             "acks": "all",
             "linger.ms": 20,
             "batch.size": 900_000,

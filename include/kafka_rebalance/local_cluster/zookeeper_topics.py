@@ -89,7 +89,14 @@ def read_unaware(bootstrap_servers: str, topic: str, brokers: Collection[int]) -
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, ConfigResource
 
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "broker.address.family": "v4", "log_level": 0})
+    admin = AdminClient(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "broker.address.family": "v4",
+            "allow.auto.create.topics": False,
+            "log_level": 0,
+        }
+    )
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     # A client can send this request to one named broker, and a broker that does not know the topic refuses it.
     asked = {

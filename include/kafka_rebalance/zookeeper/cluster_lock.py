@@ -23,7 +23,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl
 
-from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError, WriteError
+from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, LockLostError, ReadError, WriteError
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LockOwner
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.znode_writes import acl_like, commit, create_znode, repeat
@@ -158,6 +158,28 @@ def release(client: KazooClient, owner: LockOwner, *, fence: Fence | None = None
         transaction = client.transaction()
         transaction.check(paths.RUN_LOCK_PARENT, parent.version)
         transaction.delete(paths.RUN_LOCK, held)
+        commit(client, paths.RUN_LOCK, transaction)
+        return True
+
+    return repeat(paths.RUN_LOCK, attempt)
+
+
+def begin_anew(client: KazooClient) -> bool:
+    """Deletes a lock whose content names nobody, and raises the fence; False if it can be read, or there is none.
+
+    Only for a person who says that no run of this cluster goes on. Raises WriteError.
+    """
+
+    def attempt() -> bool:
+        parent, znode = _read_znodes(client)
+        if parent is None or znode is None:
+            return False
+        with suppress(CorruptZnodeError):
+            decode_lock(znode[0])
+            return False
+        transaction = client.transaction()
+        transaction.set_data(paths.RUN_LOCK_PARENT, b"", parent.version)
+        transaction.delete(paths.RUN_LOCK, int(znode[1].version))
         commit(client, paths.RUN_LOCK, transaction)
         return True
 

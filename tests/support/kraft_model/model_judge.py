@@ -217,7 +217,7 @@ class ModelJudge(Tasks):
         if state is None or state.lease is None:
             return None
         first, last = state.lease.first_offset, state.lease.first_offset + state.lease.parts
-        parts = [r.value_bytes for r in self.lock_topic.records if first <= r.at < last and r.key_bytes == PART_KEY]
+        parts = [r.value or b"" for r in self.lock_topic.records if first <= r.offset < last and r.key == PART_KEY]
         with suppress(CorruptZnodeError, ValueError):
             found: dict[str, Any] = json.loads(unpack(state.lease.digest, parts))
             return {**found, "generation": state.lease.generation}

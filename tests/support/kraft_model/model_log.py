@@ -6,36 +6,15 @@ The product's own `LogLock` and its records run on it (`admin.lock`).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kafka_rebalance.admin.lock.log_reader import Record
 from kafka_rebalance.admin.lock.records import State, decode, encode
 from kafka_rebalance.admin.lock.transaction_log import PART_KEY, Write
 from kafka_rebalance.errors import ReadError, RebalanceError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """As librdkafka's `Message`."""
-
-    at: int
-    key_bytes: bytes | None
-    value_bytes: bytes
-    time_ms: int
-
-    def key(self) -> bytes | None:
-        return self.key_bytes
-
-    def value(self) -> bytes:
-        return self.value_bytes
-
-    def offset(self) -> int:
-        return self.at
-
-    def timestamp(self) -> tuple[int, int]:
-        return 2, self.time_ms
 
 
 @dataclass
@@ -57,8 +36,8 @@ class LockTopic:
     def last(self) -> tuple[str, State] | None:
         """(the last record's id, the state after it)"""
         for record in reversed(self.records):
-            if record.key_bytes != PART_KEY:
-                name, state, _ = decode(record.value_bytes, record.at, record.time_ms)
+            if record.key != PART_KEY:
+                name, state, _ = decode(record.value, record.offset, record.time_ms)
                 return name, state
         return None
 
@@ -117,7 +96,10 @@ class ModelLog:
         return state
 
     def records(self, first: int, behind: int | None) -> list[Record]:
-        return [one for one in self._topic.records if one.at >= first and (behind is None or one.at < behind)]
+        return [one for one in self._topic.records if one.offset >= first and (behind is None or one.offset < behind)]
+
+    def make_ready(self, leaving: Collection[int] = ()) -> bool:
+        return False
 
     def write(self, decide: Callable[[State], Write | None], name: str = "") -> State:
         while True:
@@ -165,7 +147,7 @@ class ModelLog:
             content = encode(name, wanted.kind, wanted.state, **wanted.more)
             parts = [(PART_KEY, part) for part in wanted.parts]
             record = self._topic.append([*parts, (None, content)], self._world.now_ms())
-            return wanted.state.at(record.at, record.time_ms)
+            return wanted.state.at(record.offset, record.time_ms)
 
         try:
             state: State = self._world.log_call(self._process, wanted, commit)

@@ -36,6 +36,8 @@ def librdkafka_settings(kafka: KafkaConnection) -> dict[str, Any]:
         **kafka.security,
         "bootstrap.servers": kafka.bootstrap_servers,
         "client.id": CLIENT_ID,
+        # Else brokers make a topic that was asked for and does not exist, as their own defaults are.
+        "allow.auto.create.topics": False,
         "log_level": 0,  # the error of a request says what matters
     }
 

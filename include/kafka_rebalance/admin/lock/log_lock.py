@@ -8,7 +8,7 @@ whoever takes the cluster knows what may still come.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Self
@@ -47,10 +47,20 @@ class LogLock:
     def __exit__(self, *_: object) -> None:
         self._log.close()
 
+    @property
+    def place(self) -> str:
+        return LOCK_TOPIC
+
+    def begin_anew(self) -> bool:
+        return self._log.begin_anew()
+
     def read(self) -> LockOwner | None:
         """Who holds the cluster. Raises ReadError, CorruptZnodeError."""
         state = self._log.read()
         return None if state is None else state.lock
+
+    def make_ready(self, leaving: Collection[int]) -> bool:
+        return self._log.make_ready(leaving)
 
     def acquire(self, owner: LockOwner) -> Fence:
         def take(state: State) -> Write:
@@ -116,7 +126,7 @@ class LogLock:
             return None
         lease = state.lease
         found = self._log.records(lease.first_offset, lease.first_offset + lease.parts)
-        parts = [message.value() or b"" for message in found if message.key() == PART_KEY]
+        parts = [one.value or b"" for one in found if one.key == PART_KEY]
         if len(parts) != lease.parts:
             raise damaged("parts of the throttle's lease are gone")
         return LeaseRecord(lease.generation, unpack(lease.digest, parts))
@@ -200,13 +210,12 @@ class LogLock:
 
     def _read_intents(self, first: int, behind: int | None) -> list[Intent]:
         found = []
-        for message in self._log.records(first, behind):
-            offset = message.offset() or 0
-            if message.key() == PART_KEY:
+        for one in self._log.records(first, behind):
+            if one.key == PART_KEY:
                 continue
-            _, _, record = decode(message.value(), offset, message.timestamp()[1])
+            _, _, record = decode(one.value, one.offset, one.time_ms)
             if record["kind"] == "intent":
-                found.append(decode_intent(record, offset, message.timestamp()[1]))
+                found.append(decode_intent(record, one.offset, one.time_ms))
         return found
 
 

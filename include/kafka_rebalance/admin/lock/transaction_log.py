@@ -11,23 +11,22 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
-from confluent_kafka import TopicPartition as LogPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kafka_rebalance.admin.access.client_settings import librdkafka_settings
 from kafka_rebalance.admin.access.clients import reason_of
+from kafka_rebalance.admin.lock.log_reader import LogReader, Record
 from kafka_rebalance.admin.lock.records import State, damaged, decode, encode
-from kafka_rebalance.admin.lock.topic import ensure_lock_topic, lock_topic_exists
+from kafka_rebalance.admin.lock.topic import TRANSACTIONAL_ID, add_replicas, make_topics
 from kafka_rebalance.admin.wire import Wire
-from kafka_rebalance.errors import ReadDeniedError, ReadError, RebalanceError, WriteDeniedError, WriteError
+from kafka_rebalance.errors import CorruptZnodeError, ReadError, RebalanceError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.model.connection import KafkaConnection
 
-TRANSACTIONAL_ID = "kafka-rebalance"
 _quiet = logging.getLogger("kafka_rebalance.librdkafka")  # the errors of its calls say what matters
 _quiet.setLevel(logging.CRITICAL + 1)
 _GIVE_UP_SECONDS = 60.0
@@ -36,7 +35,6 @@ _VISIBLE_SECONDS = 10.0
 _TRANSACTION_MS = 15_000
 _WINDOW = 50  # records read at first from the end backwards; markers of transactions take offsets too
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
-_ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
 _REFUSED = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -47,8 +45,6 @@ _NEEDS = (
     f"Describe on the topic {LOCK_TOPIC}"
 )
 
-
-_LOG = LogPartition(LOCK_TOPIC, 0)
 PART_KEY = b"lease-part"
 
 
@@ -88,95 +84,74 @@ class TransactionLog:
     def __init__(self, kafka: KafkaConnection, wire: Wire) -> None:
         self._kafka = kafka
         self._wire = wire
-        self._consumer: Consumer | None = None
+        self._reader = LogReader(wire)
         self._producer: Producer | None = None
         self._is_ready = False  # the topic exists, with the settings that it needs
         self._state: State | None = None  # after our own last write, while nobody has fenced our producer
 
     def close(self) -> None:
         self._drop_producer()
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
 
     def read(self) -> State | None:
         """The state after the last committed record; None if there is none. Raises ReadError, CorruptZnodeError."""
         last = self._last()
         return None if last is None else last[1]
 
-    def _last(self, *, is_there: bool = False) -> tuple[str, State] | None:
-        """(id of the last committed record, the state after it). `is_there`: the topic exists."""
-        # A consumer looks for its group. Kafka then makes the topic __consumer_offsets if nobody had a group before.
-        if self._consumer is None and not is_there and not lock_topic_exists(self._wire):
+    def records(self, first: int, behind: int | None) -> list[Record]:
+        """Committed records from this offset, up to `behind` or to the end. Raises ReadError."""
+        return self._reader.records(first, behind)
+
+    def _last(self) -> tuple[str, State] | None:
+        """(id of the last committed record, the state after it); None if there is no record, or no topic."""
+        ends = self._reader.ends()
+        if ends is None:
             return None
-        try:
-            low, high = self._open_consumer().get_watermark_offsets(_LOG, timeout=_ANSWER_SECONDS, cached=False)
-        except KafkaException as failed:
-            if failed.args[0].code() in _ABSENT and not is_there and not lock_topic_exists(self._wire):
-                return None
-            raise self._unreadable(failed) from failed
-        if low > 0:
-            raise damaged(f"its first {low} records are gone: somebody has deleted them or set a retention")
         window = _WINDOW
-        while high > low:
-            first = max(low, high - window)
-            found = [message for message in self.records(first, None) if message.key() != PART_KEY]
+        while ends.behind > ends.first:
+            first = max(ends.first, ends.behind - window)
+            found = [one for one in self.records(first, None) if one.key != PART_KEY]
             if found:
-                message = found[-1]
-                offset = message.offset()
-                assert offset is not None
-                name, state, _ = decode(message.value(), offset, message.timestamp()[1])
+                name, state, _ = decode(found[-1].value, found[-1].offset, found[-1].time_ms)
+                _check_whole(state, ends.first)
                 return name, state
-            if first == low:
-                return None  # nothing was ever committed
+            if first == ends.first:
+                break  # nothing was ever committed, or nothing is left
             window *= 4
+        if ends.first > 0:
+            raise damaged(f"all of its {ends.first} records are gone: somebody has deleted them or set a retention")
         return None
 
-    def records(self, first: int, behind: int | None) -> list[Message]:
-        """Committed records from this offset, up to `behind` or to the end. Raises ReadError."""
-        consumer, found = self._open_consumer(), list[Message]()
-        consumer.assign([LogPartition(LOCK_TOPIC, 0, first)])
-        give_up = time.monotonic() + _ANSWER_SECONDS
-        try:
-            while time.monotonic() < give_up:
-                message = consumer.poll(1.0)
-                if message is None:
-                    continue
-                error = message.error()
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    return found
-                if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                    continue  # librdkafka asks for the group that it was made to name; nothing of ours needs one
-                if error is not None:
-                    raise self._unreadable(KafkaException(error))
-                offset = message.offset()
-                assert offset is not None
-                if behind is not None and offset >= behind:
-                    return found
-                found.append(message)
-                if behind is not None and offset == behind - 1:
-                    return found
-        finally:
-            consumer.unassign()
-        raise ReadError(f"The topic {LOCK_TOPIC} does not answer. Nothing was written. Check that its leader is up.")
+    def begin_anew(self) -> bool:
+        """Writes a free lock behind a log that cannot be used, for a person who says that no run goes on.
 
-    def _open_consumer(self) -> Consumer:
-        if self._consumer is None:
-            self._consumer = Consumer(
-                {
-                    **librdkafka_settings(self._kafka),
-                    "group.id": TRANSACTIONAL_ID,  # nothing is committed, so no group exists
-                    "enable.auto.commit": False,
-                    "isolation.level": "read_committed",
-                    "enable.partition.eof": True,
-                    "auto.offset.reset": "earliest",
-                    "error_cb": _ignore,
-                    "fetch.wait.max.ms": 10,  # else the end of the log is told half a second later
-                    "fetch.queue.backoff.ms": 10,
-                },
-                logger=_quiet,
-            )
-        return self._consumer
+        False, and nothing is written, if the log can be used. Raises WriteError, ReadError.
+        """
+        with suppress(CorruptZnodeError):
+            self.read()
+            return False
+        make_topics(self._wire)
+        producer = self._open_producer()
+        try:
+            self._begin(producer)
+        except KafkaException as failed:
+            raise WriteError(
+                f"{LOCK_TOPIC} was not begun anew ({reason_of(failed)}). Start the janitor again."
+            ) from failed
+        finally:
+            self._drop_producer()
+        return True
+
+    def make_ready(self, leaving: Collection[int] = ()) -> bool:
+        """Makes what the log needs, on no broker that leaves. Returns whether the cluster has changed by it.
+
+        Raises ClusterNotReadyError, WriteError, ReadError.
+        """
+        has_made = make_topics(self._wire, leaving)
+        state = self.read()
+        if state is None or state.lock is None:
+            has_made |= add_replicas(self._wire, leaving)
+        self._is_ready = True
+        return has_made
 
     def write(self, decide: Callable[[State], Write | None], name: str = "") -> State:
         """The state after what was decided on the state before. None: nothing is written.
@@ -202,6 +177,8 @@ class TransactionLog:
                 self._drop_producer()  # others may have written since: nothing is refused by what is only remembered
             except KafkaException as failed:
                 self._drop_producer()
+                if failed.args[0].code() not in _FENCED:
+                    self._is_ready = False  # the topic may be gone
                 if failed.args[0].code() in _REFUSED:
                     denied = f"{LOCK_TOPIC} was not written ({reason_of(failed)}). {_NEEDS}."
                     raise WriteDeniedError(denied) from failed
@@ -214,9 +191,24 @@ class TransactionLog:
     def _take_over(self) -> State:
         """Fences every earlier writer, and reads the state that nobody else can change from now on."""
         if not self._is_ready:
-            ensure_lock_topic(self._wire)
-            self._is_ready = True
-        self._producer = Producer(
+            self.make_ready()
+        self._producer = self._open_producer()
+        last = self._last()
+        self._state = self._begin(self._producer) if last is None else last[1]
+        return self._state
+
+    def _begin(self, producer: Producer) -> State:
+        """Writes the first state, with a free lock, or one behind records that cannot be used."""
+        # The record before it is nobody's state. It tells the time of the log's broker, which makes later generations.
+        now = self._append(producer, [(PART_KEY, b"")]).timestamp()[1]
+        begun = State(began_ms=now)
+        first = self._append(producer, [(None, encode(uuid.uuid4().hex, "begin", begun))])
+        offset = first.offset()
+        assert offset is not None
+        return begun.at(offset, first.timestamp()[1])
+
+    def _open_producer(self) -> Producer:
+        producer = Producer(
             {
                 **librdkafka_settings(self._kafka),
                 "transactional.id": TRANSACTIONAL_ID,
@@ -227,16 +219,9 @@ class TransactionLog:
             },
             logger=_quiet,
         )
-        _connect(self._producer)
-        self._producer.init_transactions(_ANSWER_SECONDS)
-        last = self._last(is_there=True)
-        if last is None:
-            # The first record only tells when the log began: its time is known once it is written.
-            self._append(self._producer, [(None, encode(uuid.uuid4().hex, "begin", State(0)))])
-            begun = self.records(0, None)[0].timestamp()[1]
-            last = "", State(began_ms=begun, raised_at=0, raised_ms=begun)
-        self._state = last[1]
-        return self._state
+        _connect(producer)
+        producer.init_transactions(_ANSWER_SECONDS)
+        return producer
 
     def _commit(self, state: State, wanted: Write, name: str) -> State:
         assert self._producer is not None
@@ -290,16 +275,23 @@ class TransactionLog:
         """Until everybody can read it: the coordinator confirms a transaction before it has told the log's leader."""
         give_up, offset = time.monotonic() + _VISIBLE_SECONDS, message.offset() or 0
         while time.monotonic() < give_up:
-            with suppress(KafkaException):  # it is committed anyway
-                if self._open_consumer().get_watermark_offsets(_LOG, timeout=_ANSWER_SECONDS, cached=False)[1] > offset:
+            with suppress(ReadError):  # it is committed anyway
+                if (self._reader.behind() or 0) > offset:
                     return
             time.sleep(0.005)
 
     def _drop_producer(self) -> None:
         self._producer = self._state = None
 
-    def _unreadable(self, failed: KafkaException) -> ReadError:
-        is_denied = failed.args[0].code() in _REFUSED
-        remedy = _NEEDS if is_denied else "Check that its leader is up, and try again"
-        text = f"The topic {LOCK_TOPIC} cannot be read ({reason_of(failed)}). Nothing was written. {remedy}."
-        return ReadDeniedError(text) if is_denied else ReadError(text)
+
+def _check_whole(state: State, first: int) -> None:
+    """Raises CorruptZnodeError if the state points to records before this offset, which are gone.
+
+    A lease whose parts are gone is told where it is read: there is another copy of it.
+    """
+    gone = [name for name, offset in state.intents.items() if offset < first]
+    if gone:
+        raise damaged(
+            f"its records up to {first} are gone, and with them {len(gone)} requests to move replicas that were "
+            "announced and have not ended"
+        )

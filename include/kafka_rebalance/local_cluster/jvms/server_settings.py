@@ -96,8 +96,8 @@ def broker_properties(
     properties = {
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "log.dirs": str(data),
-        # Only a test or a tool creates topics and changes leaders.
-        "auto.create.topics.enable": "false",
+        # Topics are made when a client asks for them, as Kafka's default is. Only a test or a tool changes leaders.
+        "auto.create.topics.enable": "true",
         "auto.leader.rebalance.enable": "false",
         "offsets.topic.replication.factor": replicas,
         "offsets.topic.num.partitions": "3",

@@ -13,6 +13,7 @@ import kafka_rebalance
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.controller import controller_document
 from kafka_rebalance.documents.snapshot import KeptAway
+from kafka_rebalance.errors import FrozenError, ReadError, SettingsError
 from kafka_rebalance.execution.check.automatic_elections import automatic_elections
 from kafka_rebalance.execution.check.cluster_ready import refuse
 from kafka_rebalance.execution.check.cruise_control import cruise_control
@@ -21,6 +22,7 @@ from kafka_rebalance.execution.time_window import Window, read_window
 from kafka_rebalance.model.settings import OFFER, Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.rebalance import pasted_plan
@@ -76,7 +78,13 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     inputs.tell("run_folder", str(folder))
     inputs.tell("nonce", nonce)
     internal = bool(params.get("internal_topics"))
-    taken = read_snapshot(connection, asked, internal_topics=internal, to_execute=policy is not None)
+    taken = read_snapshot(
+        connection,
+        asked,
+        internal_topics=internal,
+        to_execute=policy is not None,
+        make_lock_ready=policy is not None and not _is_frozen(deployment, connection_id),
+    )
     if auto:
         run_rates.check_network_known(connection, sorted(taken.view.brokers))
     if policy is not None and not policy.beside_cruise_control:
@@ -141,6 +149,19 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     ledger_rows.append(deployment, "metrics", connection_id, inputs.run.run_id, observed_at, metric_rows(taken))
     inputs.tell("metrics", str(ledger_rows.folder_of(deployment, "metrics", connection_id)))
     return found
+
+
+def _is_frozen(deployment: Deployment, connection_id: str) -> bool:
+    """Then the lock's topics are not made before `hold_throttle`, which leaves out brokers that leave as well.
+
+    True too if the switch cannot be read.
+    """
+    try:
+        deployment.check_not_frozen(connection_id)
+    except (FrozenError, SettingsError, ReadError) as frozen:
+        log.warning("%s", frozen)
+        return True
+    return False
 
 
 def _left(inputs: StepInputs, connection_id: str, settings: Settings, taken: Snapshot, now: datetime) -> Left:

@@ -1,4 +1,7 @@
-"""Reads one cluster into the tables and documents that a plan starts from. Writes nothing to the cluster."""
+"""Reads one cluster into the tables and documents that a plan starts from.
+
+Nothing is written to the cluster but what the lock needs there, where a run is to be executed.
+"""
 
 from __future__ import annotations
 
@@ -77,13 +80,15 @@ def read_snapshot(
     internal_topics: bool = False,
     of_the_rest: bool = False,
     to_execute: bool = False,
+    make_lock_ready: bool = False,
 ) -> Snapshot:
     """Reads the cluster and its brokers, after the guards have passed.
 
     `of_the_rest`: without brokers that are away and what they hold, partitions without a leader, and topics that are
     being deleted. What registered brokers do not tell is `unread`. If a leader does not tell a partition's size, the
     largest replica in sync counts. Measure such a snapshot, but do not plan on it. `to_execute`: with what this
-    connection may not write.
+    connection may not write. `make_lock_ready`: once the guards have passed, and only if the connection may write all
+    that a rebalance needs, what its lock needs is made in the cluster. So the snapshot has all that the run makes.
 
     Raises ClusterNotReadyError if nobody should plan on the cluster now, ReadError, and SettingsError if the settings
     name brokers or topics that do not exist.
@@ -103,11 +108,16 @@ def read_snapshot(
             )
         )
         check_names(settings, view)
+        missing_rights = reader.read_missing_rights(view) if to_execute else ()
+        if make_lock_ready and not missing_rights:
+            leaving = {*settings.leaving, *settings.brokers_out}
+            if reader.lock.make_ready(leaving):
+                view = reader.read_view()
+                missing_rights = reader.read_missing_rights(view)
         topics = sorted({tp.topic for tp in view.partitions})
         topic_configs = reader.read_topic_configs(topics)
         dynamic = reader.read_broker_configs(sorted(view.brokers))
         holder = reader.lock.read()
-        missing_rights = reader.read_missing_rights(view) if to_execute else ()
         kafkas_own = reader.read_kafkas_own(view)
         reader.check_same_cluster(view)
         # Start offsets before sizes: this request waits for leaders that the view has but brokers do not know yet, and

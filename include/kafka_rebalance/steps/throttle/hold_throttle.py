@@ -89,6 +89,7 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
             check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
         owner = lock_owner(deployment, plan.candidate.digest, inputs.run)
         held_before = has_held_before(plan, cluster.lock.read(), owner)
+        cluster.lock.make_ready({*plan.leaving, *plan.snapshot["settings"]["brokers_out"]})
         fence = take_lock(deployment, cluster, plan.connection_id, owner)
         kept = ClusterLease(deployment, cluster, plan.snapshot["cluster_id"])
         try:
