@@ -180,6 +180,27 @@ def test_a_damaged_lease_is_told_with_its_way_out_and_that_way_works(
     assert cluster.throttles() == {}
 
 
+def test_a_lock_that_names_nobody_is_told_with_its_way_out_and_that_way_works(
+    cluster: SimulatedCluster, run: SimulatedRun, airflow: Airflow
+) -> None:
+    run.hold()
+    airflow.states["one"] = "failed"
+    cluster.fake.set(LOCK, b"hello")
+    with pytest.raises(UnwatchedError, match=f"break_lock '{LOCK}' makes its lock free"):
+        tend()
+    with pytest.raises(AirflowFailException, match="The lock was not broken"):
+        tend("uma", break_lock="kafka_rebalance/one of airflow")
+    cluster.fake.create(REASSIGN, b'{"version":1,"partitions":[]}')
+    with pytest.raises(AirflowFailException, match="while a reassignment is in motion"):
+        tend("uma", break_lock=LOCK)
+    cluster.fake.delete(REASSIGN)
+    report = tend("uma", break_lock=LOCK)
+    assert report["lock"] is None
+    assert any("was begun anew (/kafka_rebalance/run), as uma asked" in text for text in report["warnings"])
+    assert LOCK not in cluster.fake.znodes
+    assert tend()["alerts"] == []
+
+
 def test_a_damaged_lease_is_not_set_aside_while_its_copies_run(
     run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
 ) -> None:

@@ -14,6 +14,7 @@ from kafka_rebalance.errors import (
     ArtifactError,
     ClusterNotReadyError,
     ConfigChangedError,
+    CorruptZnodeError,
     FormatVersionError,
     LockLostError,
     RebalanceError,
@@ -76,8 +77,16 @@ def look_after_lease(
 def _look_after(deployment: Deployment, cluster: OpenCluster, asked: Asked, followed: Sighting | None) -> Look:
     view = cluster.read_view(())
     kept = ClusterLease(deployment, cluster, view.cluster_id)
-    holder = cluster.lock.read()
-    look = Look(view.cluster_id, holder=holder.name if holder else None, followed=followed)
+    look = Look(view.cluster_id, followed=followed)
+    try:
+        holder = cluster.lock.read()
+    except CorruptZnodeError as damaged:
+        if not _begin_lock_anew(cluster, asked, look, damaged):
+            if asked.break_lock is not None:
+                look.not_broken = f"The lock was not broken. {look.alerts['lock']}"
+            return look
+        holder = cluster.lock.read()
+    look.holder = holder.name if holder else None
     try:
         lease = kept.read_open()
     except (StorageError, FormatVersionError) as unreadable:
@@ -103,6 +112,27 @@ def _look_after(deployment: Deployment, cluster: OpenCluster, asked: Asked, foll
     elif lease is None or _tend_lease(kept, lease, asked, look):
         look.holder = _tend_lock(kept, asked, look)
     return look
+
+
+def _begin_lock_anew(cluster: OpenCluster, asked: Asked, look: Look, why: CorruptZnodeError) -> bool:
+    """Makes a lock free that cannot be read, so that it does not block the cluster for ever.
+
+    A person says so by the place of the lock, because no holder can be named. Nothing may be in motion.
+    """
+    place = cluster.lock.place
+    if asked.break_lock != place:
+        look.alerts["lock"] = (
+            f"{why} The janitor leaves this cluster alone. break_lock '{place}' makes its lock free, once no run goes "
+            "on and nothing is in motion."
+        )
+        return False
+    whole = cluster.read_view()
+    if whole.reassignments is not None or whole.moving:
+        look.alerts["lock"] = f"{why} The janitor does not begin it anew while a reassignment is in motion."
+        return False
+    cluster.lock.begin_anew()
+    look.warnings.append(f"The lock could not be read, and was begun anew ({place}), as {asked.by} asked: {why}")
+    return True
 
 
 def _set_damaged_aside(
