@@ -125,6 +125,10 @@ bench-size: setup  ## measure the snapshot of 300 brokers and 150,000 partitions
 bench-nightly: setup  ## measure the nightly check of twelve clusters, one dead and one slow; seven minutes, into docs/
 	$(BIN)/python -m bench.nightly
 
+.PHONY: bench-answers
+bench-answers: setup  ## measure answers and events within seconds on real Airflows (AIRFLOWS="3.3.2 3.3.1 …"); ten minutes each, into docs/
+	$(BIN)/python -m bench.early_answers $(AIRFLOWS)
+
 .PHONY: bench-month
 bench-month: setup  ## simulate thirty nights of one cluster: growth, arrivals, a lost broker, a new one; a minute, into docs/
 	$(BIN)/python -m bench.month

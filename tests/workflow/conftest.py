@@ -52,6 +52,14 @@ def airflow_home() -> Iterator[Path]:
     settings.dispose_orm()
 
 
+@pytest.fixture(autouse=True)
+def events_wait_for_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No scheduler runs here: an event need not wait until it knows that the task is deferred."""
+    from kafka_rebalance.workflow import triggers
+
+    monkeypatch.setattr(triggers, "YOUNGEST_EVENT_SECONDS", 0.0)
+
+
 @pytest.fixture(scope="session")
 def client() -> Iterator[TestClient]:
     """Airflow's api-server in this process, with the plugin that it found in the plugins folder."""

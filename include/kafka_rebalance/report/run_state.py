@@ -33,12 +33,13 @@ class Action(StrEnum):
 
     ANSWER = "answer"  # approve or reject, under Required Actions
     STOP, CANCEL, SET_THROTTLE, ROLL_BACK = "stop_after_batch", "cancel_now", "set_throttle", "roll_back"
-    GO_ON, VERIFY_AGAIN, START_ANEW = "go_on", "verify_again", "start_anew"
+    ASK_AGAIN, GO_ON, VERIFY_AGAIN, START_ANEW = "ask_again", "go_on", "verify_again", "start_anew"
     FIND_CAUSE = "find_cause"  # why the run ended as it did
 
 
 _BY_TASKS = {
     Action.FIND_CAUSE: "The log of the task that failed says why.",
+    Action.ASK_AGAIN: "To be asked for the same plan again, clear the task approve.",
     Action.GO_ON: "To continue with the approved plan, clear the task hold_throttle and all tasks after it.",
     Action.VERIFY_AGAIN: "To verify again, clear the task verify.",
     Action.START_ANEW: "To plan again, start a new Dag run.",
@@ -140,7 +141,7 @@ class RunState(Enum):
         "expired without an answer",
         "Ended without an answer: nothing was written to the cluster",
         Tone.CALM,
-        (Action.START_ANEW,),
+        (Action.ASK_AGAIN, Action.START_ANEW),
     )
     APPROVED = "approved, not started", "Approved, not started yet", Tone.ATTENTION, _WHILE_IT_RUNS
     EXECUTING = (
@@ -173,7 +174,7 @@ class RunState(Enum):
         "planned, ended without a decision",
         "Ended without a decision: nothing was written to the cluster",
         Tone.CALM,
-        (Action.FIND_CAUSE, Action.START_ANEW),
+        (Action.FIND_CAUSE, Action.ASK_AGAIN, Action.START_ANEW),
         _ENDED,
     )
     ENDED_BEFORE_BATCHES = (

@@ -19,6 +19,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class RequestExpired(HITLTimeoutError, AirflowFailException):  # type: ignore[misc]
+    """Nobody answered: Airflow's error of an expired request, which no retry asks again."""
+
+
 def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
     """Turns errors that no retry can mend into Airflow's final failure with the same text."""
 
@@ -30,7 +34,7 @@ def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
         except NothingToDoError as nothing:
             raise AirflowSkipException(str(nothing)) from nothing
         except ApprovalExpiredError as expired:
-            raise HITLTimeoutError(str(expired)) from expired
+            raise RequestExpired(str(expired)) from expired
         except Exception as failed:
             if is_final(failed):
                 raise AirflowFailException(final_text(failed)) from failed

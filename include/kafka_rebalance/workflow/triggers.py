@@ -27,6 +27,9 @@ from kafka_rebalance.workflow.hooks import KafkaClusterHook
 POLL_SECONDS = 0.5
 STALL_SECONDS = 1800.0
 SLOWEST_POLL_SECONDS = 15.0  # two looks in the half minute after which the janitor misses the heartbeat
+# A trigger that fires at once meets Airflow's scheduler before that has heard that the deferring process ended. Airflow
+# 3.3 then fails the task, though it goes on elsewhere (docs/decisions/workflow/a_lost_answer_is_asked_for_again.md).
+YOUNGEST_EVENT_SECONDS = 10.0
 
 
 class _WatchingTrigger(BaseTrigger):
@@ -53,11 +56,14 @@ class _WatchingTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         # The synchronous way to a connection would block the triggerer's loop.
         connection = cluster_connection(await KafkaClusterHook.aget_connection(self.connection_id))
+        begun = time.monotonic()
         watcher = await asyncio.to_thread(self._watcher, connection)
         try:
             while True:
                 seen = await asyncio.to_thread(look_once, watcher, self._now(), self.log)
                 if seen is not None:
+                    if (early := begun + YOUNGEST_EVENT_SECONDS - time.monotonic()) > 0:
+                        await asyncio.sleep(early)
                     yield TriggerEvent(seen.to_event())
                     return
                 await asyncio.sleep(watcher.seconds_to_next_look(self.poll_seconds, self.slowest_poll_seconds))

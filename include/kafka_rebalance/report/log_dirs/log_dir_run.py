@@ -31,10 +31,14 @@ class LogDirState(Enum):
     ENDED_UNDECIDED = (
         "Ended without a decision: nothing was written to the cluster",
         Tone.CALM,
-        (Action.FIND_CAUSE, Action.START_ANEW),
+        (Action.FIND_CAUSE, Action.ASK_AGAIN, Action.START_ANEW),
     )
     REJECTED = "Rejected: nothing was written to the cluster", Tone.CALM, (Action.START_ANEW,)
-    UNANSWERED = "Ended without an answer: nothing was written to the cluster", Tone.CALM, (Action.START_ANEW,)
+    UNANSWERED = (
+        "Ended without an answer: nothing was written to the cluster",
+        Tone.CALM,
+        (Action.ASK_AGAIN, Action.START_ANEW),
+    )
     APPROVED = "Approved, not started yet", Tone.ATTENTION, (Action.STOP,)
     COPYING = "Approved; the copies were started and are not verified yet", Tone.ATTENTION, (Action.STOP,)
     PAUSED = "Waits until its window opens; the rate is put back meanwhile", Tone.CALM, (Action.STOP,)

@@ -21,18 +21,25 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Airflow 3.3 fails a task that somebody answers within seconds of the request. See
+# docs/decisions/workflow/a_lost_answer_is_asked_for_again.md.
+ASKED_AGAIN, PAUSE = 5, timedelta(seconds=2)
+
 
 class ApprovalOperator(HITLOperator, SkipMixin):
     """Shows the offers of the run's folder and waits for an answer.
 
     `approval` is the dotted path of a subclass of `Approval`. It is text because the class imports heavy modules, and
-    the Dag processor reads this file.
+    the Dag processor reads this file. A try that fails without a word from a person asks again. An answer that does not
+    count, and a request that expires, fail for good.
     """
 
     inherits_from_skipmixin = True
     template_fields = ("run_folder", "nonce")
 
     def __init__(self, *, approval: str, run_folder: str, nonce: str, **kwargs: Any) -> None:
+        # Over a Dag's `default_args`, which arrive among the other arguments.
+        kwargs |= {"retries": ASKED_AGAIN, "retry_delay": PAUSE}
         super().__init__(subject="Approval", options=[REJECT], notifiers=Notice(WAITS), **kwargs)
         self.approval = approval
         self.run_folder = run_folder

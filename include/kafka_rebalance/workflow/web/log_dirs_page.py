@@ -31,6 +31,7 @@ def log_dirs_html(dag_run: run_records.DagRun, folder: RunFolder, holds: tuple[s
         Action.ANSWER: answer_url(dag_id, run_id, "approve"),
         Action.STOP: task_url(dag_id, run_id, "move"),
         Action.FIND_CAUSE: run_url(dag_id, run_id),
+        Action.ASK_AGAIN: task_url(dag_id, run_id, "approve"),
         Action.GO_ON: task_url(dag_id, run_id, "hold_rate"),
         **dict.fromkeys((Action.ROLL_BACK, Action.START_ANEW), dag_url(dag_id)),
     }

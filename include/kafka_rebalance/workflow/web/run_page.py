@@ -117,6 +117,7 @@ def _pages(dag_id: str, run_id: str, *, is_asked: bool) -> dict[Action, str]:
     asked = {Action.ANSWER: answer_url(dag_id, run_id, APPROVE_TASK)} if is_asked else {}
     return asked | {
         Action.FIND_CAUSE: run_url(dag_id, run_id),
+        Action.ASK_AGAIN: task_url(dag_id, run_id, APPROVE_TASK),
         Action.VERIFY_AGAIN: task_url(dag_id, run_id, VERIFY_TASK),
         Action.GO_ON: task_url(dag_id, run_id, FIRST_WRITING_TASK),
         Action.START_ANEW: dag_url(dag_id),
