@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kafka_rebalance.kafka.assignors import range_assignment, round_robin_assignment
-from kafka_rebalance.model.consumer_groups import ConsumerGroup, GroupMember
+from kafka_rebalance.model.consumer_groups import CLASSIC, CONSUMER, ConsumerGroup, GroupMember
 
 _ASSIGNORS = {"range": range_assignment, "roundrobin": round_robin_assignment}
 
@@ -43,7 +43,8 @@ class GroupForecast:
     """A group that reads the topic. `imbalance_now` is of its real assignment, over all its topics.
 
     While members join, or if there are none, it is unknown what they read. Then `imbalance_now` is None, and
-    `assignors` is empty.
+    `assignors` is empty. `assignors` is empty too for a share group, whose members share each partition, and for a
+    streams group, whose members share tasks.
 
     `no_longer_matching` are its other topics with as many partitions as the topic before, but not after. A join of both
     by key, or state by partition number, relies on the same number.
@@ -57,6 +58,7 @@ class GroupForecast:
     imbalance_now: float | None
     assignors: tuple[AssignorForecast, ...]
     no_longer_matching: tuple[str, ...]
+    type: str = CLASSIC
 
     def to_mapping(self) -> dict[str, Any]:
         return asdict(self)
@@ -77,15 +79,17 @@ def _forecast(topic: str, after: int, group: ConsumerGroup, partitions: Mapping[
     subscribed = sorted({name for member in group.members for name in member.topics} - {topic})
     before = partitions[topic]
     known = any(member.topics for member in group.members)
+    divides = known and group.type in (CLASSIC, CONSUMER)
     return GroupForecast(
         group=group.group,
         state=group.state,
         assignor=group.assignor,
         members=len(group.members),
         committed=group.committed,
-        imbalance_now=_imbalance([member.assigned for member in group.members]) if known else None,
-        assignors=tuple(_under(name, topic, after, group, partitions) for name in _ASSIGNORS if known),
+        imbalance_now=_imbalance([member.assigned for member in group.members]) if divides else None,
+        assignors=tuple(_under(name, topic, after, group, partitions) for name in _ASSIGNORS if divides),
         no_longer_matching=tuple(name for name in subscribed if partitions.get(name) == before != after),
+        type=group.type,
     )
 
 

@@ -1,10 +1,20 @@
-"""Consumer groups, as described by their coordinators."""
+"""Consumer groups of each of Kafka's types, as described by their coordinators."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.partition import TopicPartition
+
+# The types of KIP-848, KIP-932 and KIP-1071, as brokers name them. Kafka may add more.
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
+_CALLED = {CLASSIC: "consumer group", CONSUMER: "consumer group", SHARE: "share group", STREAMS: "streams group"}
+
+
+def named(group: str, kind: str) -> str:
+    """`share group orders-workers`."""
+    return f"{_CALLED.get(kind, 'group')} {group}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +44,12 @@ class ConsumerGroup:
     assignor: str
     members: tuple[GroupMember, ...]
     committed: tuple[int, ...]
+    type: str = CLASSIC
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGroups:
+    """The groups that use a topic, as far as they could be read. Nobody else uses it only if nothing is `unread`."""
+
+    groups: tuple[ConsumerGroup, ...]
+    unread: tuple[Finding, ...] = ()

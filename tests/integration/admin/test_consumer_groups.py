@@ -16,7 +16,7 @@ from kafka_rebalance.documents.requests.key_sample import OffsetRange
 from kafka_rebalance.forecast.consumer_shares import forecast_groups
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.model.consumer_groups import ConsumerGroup
+from kafka_rebalance.model.consumer_groups import ConsumerGroup, TopicGroups
 
 Name = Callable[[], str]
 
@@ -62,7 +62,7 @@ def settled(kafka: KafkaConnection, topic: str, partitions: range, members: int)
     """The one group of the topic, once it is stable with so many members."""
     give_up = time.monotonic() + 60
     while True:
-        groups = read_groups(kafka, topic, partitions)
+        groups = read_groups(kafka, topic, partitions).groups
         if len(groups) == 1 and groups[0].state == "Stable" and len(groups[0].members) == members:
             return groups[0]
         assert time.monotonic() < give_up, groups
@@ -111,7 +111,7 @@ def test_a_group_without_members_is_found_by_its_offsets(
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": f"left-{topic}", "log_level": 0})
     consumer.commit(offsets=[ClientTopicPartition(topic, 1, 0)], asynchronous=False)
     consumer.close()
-    (found,) = read_groups(kafka, topic, range(3))
+    (found,) = read_groups(kafka, topic, range(3)).groups
     assert (found.group, found.state, found.members, found.committed) == (f"left-{topic}", "Empty", (), (1,))
 
 
@@ -123,7 +123,7 @@ def test_groups_of_other_topics_are_left_out(
         cluster.create_topic(topic, {0: (1,)})
     consume(f"readers-of-{read}", "c", [read])
     settled(kafka, read, range(1), members=1)
-    assert read_groups(kafka, unread, range(1)) == ()
+    assert read_groups(kafka, unread, range(1)) == TopicGroups(())
 
 
 def test_offsets_are_bounded_by_time_and_by_rows(

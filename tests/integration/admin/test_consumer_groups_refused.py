@@ -64,7 +64,10 @@ def rule(kind: ResourceType, name: str, operation: AclOperation, permission: Acl
 
 
 def members(kafka: KafkaConnection) -> None:
-    assert [group.group for group in read_groups(kafka, "orders", [0])] == ["billing"]
+    found = read_groups(kafka, "orders", [0])
+    if found.unread:
+        raise ReadError(". ".join(map(str, found.unread)))
+    assert [group.group for group in found.groups] == ["billing"]
 
 
 def offsets(kafka: KafkaConnection) -> None:

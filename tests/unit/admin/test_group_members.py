@@ -1,255 +1,336 @@
-"""What becomes of a coordinator's answer. Answers are as kafka-python decodes them from brokers."""
+"""What becomes of the answers of brokers and coordinators. Answers are as kafka-python decodes them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
+from types import SimpleNamespace as Answer
 from typing import Any
 
 import pytest
-from kafka import TopicPartition as ClientTopicPartition
-from kafka.errors import (
-    CoordinatorLoadInProgressError,
-    GroupAuthorizationFailedError,
-    NodeNotReadyError,
-    UnstableOffsetCommitError,
-)
+from kafka.errors import IncompatibleBrokerVersion
 
 from kafka_rebalance.admin import group_members
 from kafka_rebalance.admin.access import first_contact
+from kafka_rebalance.admin.groups import listed_groups
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.model.consumer_groups import GroupMember
+from kafka_rebalance.model.consumer_groups import GroupMember, TopicGroups
 from kafka_rebalance.model.partition import TopicPartition
+from support.kafka.group_answers import (
+    Brokers,
+    assigned,
+    classic,
+    classic_member,
+    coordinated,
+    described,
+    streams,
+    subscribed,
+)
 
 KAFKA = KafkaConnection("127.0.0.1:9092")
-
-
-def member(name: Any, subscription: Any, assigned: Any = ()) -> Any:
-    return {
-        "member_id": f"{name}-uuid",
-        "client_id": name,
-        "client_host": "/10.0.0.1",
-        "member_metadata": subscription,
-        "member_assignment": {
-            "assigned_partitions": [{"topic": topic, "partitions": list(ids)} for topic, ids in assigned],
-            "user_data": "",
-        }
-        if subscription != ""
-        else "",
-    }
-
-
-def described(name: Any, state: Any, *members: Any, assignor: Any = "range", error: Any = None) -> Any:
-    return {
-        "group_id": name,
-        "group_state": state,
-        "protocol_type": "consumer",
-        "protocol_data": assignor if state == "Stable" else "",
-        "members": list(members),
-        "error": error,
-    }
-
-
-class Client:
-    """Each call takes the next answer; an exception is raised, the last answer stays."""
-
-    log_dirs = ("/data",)
-    offsets: Any = None  # {group: {partition: offset}} if all offsets are asked for; an exception is raised
-
-    def __init__(self, listed: Any, *descriptions: Any, committed: Any = None) -> None:
-        self.listed, self.descriptions = list(listed), list(descriptions)
-        self.committed = committed or {}
-        self.asked = []
-
-    def describe_log_dirs(self, topics: Any) -> Any:
-        return [{"broker": broker, "log_dirs": self.log_dirs} for broker in (1, 2)]
-
-    def list_groups(self, brokers: Any = None) -> Any:
-        self.asked += [] if brokers is None else [brokers]
-        return self._next(self.listed)
-
-    def describe_groups(self, names: Any) -> Any:
-        self.asked.append(tuple(names))
-        return self._next(self.descriptions)
-
-    def list_group_offsets(self, specs: Any) -> Any:
-        if self.offsets is not None:
-            assert set(specs.values()) == {None}
-            found = self._next(self.offsets)
-            return {name: found[name] for name in specs if name in found}
-        return {
-            name: {
-                asked: SimpleNamespace(offset=self.committed.get((name, asked.partition), -1)) for asked in partitions
-            }
-            for name, partitions in specs.items()
-        }
-
-    def _next(self, answers: Any) -> Any:
-        answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+NO_SUCH_GROUP, LOADING, DENIED, TOPIC_DENIED = 69, 14, 30, 29
 
 
 @pytest.fixture
-def answering(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Lets the module meet this client; patience is over at once, except where a test gives some."""
+def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Brokers]:
+    """Lets the module meet these brokers; patience is over at once, except where a test gives some."""
 
-    def use(client: Any, patience: Any = 0.0) -> Any:
+    def use(brokers: Brokers, patience: float = 0.0) -> Brokers:
         @contextmanager
-        def opened(kafka: Any) -> Any:
-            yield client
+        def opened(_: object) -> Iterator[Brokers]:
+            yield brokers
 
-        monkeypatch.setattr(group_members, "open_kafka_python", opened)
-        monkeypatch.setattr(group_members, "_SETTLE_SECONDS", patience)
-        monkeypatch.setattr(group_members, "_PAUSE_SECONDS", 0.0)
-        return client
+        monkeypatch.setattr(group_members, "open_wire", opened)
+        monkeypatch.setattr(listed_groups, "SETTLE_SECONDS", patience)
+        monkeypatch.setattr(listed_groups, "PAUSE_SECONDS", 0.0)
+        return brokers
 
     return use
 
 
-def listing(*names: Any, protocol: Any = "consumer") -> Any:
-    return [{"group_id": name, "protocol_type": protocol} for name in names]
+def read(partitions: Any = (0, 1)) -> TopicGroups:
+    return group_members.read_groups(KAFKA, "t", partitions)
+
+
+def names(found: TopicGroups) -> list[str]:
+    return [group.group for group in found.groups]
+
+
+def reasons(found: TopicGroups) -> dict[str, str]:
+    return {finding.subject: f"{finding.problem}. {finding.remedy}" for finding in found.unread}
+
+
+CLASSIC_G = ("g", "classic", "consumer")
+
+
+def test_groups_of_each_type_are_read_by_their_own_request(answering: Any) -> None:
+    brokers = answering(
+        Brokers(
+            ("a", "Classic", "consumer"),
+            ("b", "Consumer", "consumer"),
+            ("c", "Share", "share"),
+            ("d", "Streams", "streams"),
+            DescribeGroups=Answer(groups=[classic("a", "Stable", classic_member("m", subscribed("t")))]),
+            ConsumerGroupDescribe=Answer(groups=[described("b", coordinated("m", ["t", "u"], {"t": [0, 1]}))]),
+            ShareGroupDescribe=Answer(groups=[described("c", coordinated("m", ["t"], {"t": [0]}))]),
+            StreamsGroupDescribe=Answer(groups=[streams("d", ["t"], [1])]),
+        )
+    )
+    brokers.committed = {("a", 0): 4, ("c", 1): 9}
+    found = read()
+    assert [(one.group, one.type, one.committed) for one in found.groups] == [
+        ("a", "classic", (0,)),
+        ("b", "consumer", ()),
+        ("c", "share", (1,)),
+        ("d", "streams", ()),
+    ]
+    assert [one.members[0].topics for one in found.groups] == [("t",), ("t", "u"), ("t",), ("log", "t")]
+    assert found.groups[1].members[0].assigned == (TopicPartition("t", 0), TopicPartition("t", 1))
+    assert found.groups[3].members[0].assigned == (TopicPartition("t", 1),)
+    assert found.unread == ()
+    # A group that commits no offsets is not asked for any.
+    assert [name for name, _ in brokers.asked].count("DescribeShareGroupOffsets") == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "state", "reads", "unread"),
+    [
+        ("t|x.*", "Stable", ["b"], []),
+        ("x.*", "Assigning", [], []),
+        ("[[:alpha:]]", "Stable", [], []),  # the coordinator would have assigned what matches
+        ("[[:alpha:]]", "Assigning", [], ["consumer group b"]),
+        ("(t+)+x", "Assigning", [], ["consumer group b"]),
+        (".*.*.*.*.*.*.*x", "Assigning", [], ["consumer group b"]),
+    ],
+)
+def test_a_pattern_subscribes_where_it_matches_or_may_yet_match(
+    answering: Any, pattern: str, state: str, reads: list[str], unread: list[str]
+) -> None:
+    one = described("b", coordinated("m", [], {}, pattern), group_state=state)
+    answering(Brokers(("b", "consumer", "consumer"), ConsumerGroupDescribe=Answer(groups=[one])))
+    found = read()
+    assert (names(found), list(reasons(found))) == (reads, unread)
+
+
+def test_a_pattern_subscribes_to_what_the_coordinator_assigns_by_it(answering: Any) -> None:
+    one = described("b", coordinated("m", [], {"t": [0]}, "[[:alpha:]]"), coordinated("n", [], {}, "[[:alpha:]]"))
+    answering(Brokers(("b", "consumer", "consumer"), ConsumerGroupDescribe=Answer(groups=[one])))
+    (found,) = read().groups
+    assert [member.topics for member in found.members] == [("t",), ("t",)]
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (DENIED, "Grant the Kafka user Describe on group b"),
+        (TOPIC_DENIED, "Grant the Kafka user Describe on the topics"),
+        (LOADING, "coordinator is back"),
+        (NO_SUCH_GROUP, "Its type is changing"),
+        (35, "all brokers run one version"),
+        (-1, "Read the log of broker 1"),
+    ],
+)
+def test_a_group_that_cannot_be_read_is_named_with_its_own_remedy_and_the_others_are_read(
+    answering: Any, code: int, remedy: str
+) -> None:
+    answering(
+        Brokers(
+            ("a", "classic", "consumer"),
+            ("b", "consumer", "consumer"),
+            DescribeGroups=Answer(groups=[classic("a", "Stable", classic_member("m", subscribed("t")))]),
+            ConsumerGroupDescribe=Answer(groups=[described("b", code=code, text="Kafka's own words")]),
+        )
+    )
+    found = read()
+    assert names(found) == ["a"]
+    assert list(reasons(found)) == ["consumer group b"]
+    assert remedy in reasons(found)["consumer group b"]
+    assert "Kafka's own words" in reasons(found)["consumer group b"]
+
+
+def test_a_request_that_the_brokers_do_not_know_leaves_its_groups_unread(answering: Any) -> None:
+    answering(Brokers(("c", "share", "share"), ShareGroupDescribe=IncompatibleBrokerVersion("no")))
+    found = read()
+    assert (names(found), list(reasons(found))) == ([], ["share group c"])
+
+
+def test_a_type_that_is_not_known_is_named_and_never_an_absence_of_groups(answering: Any) -> None:
+    answering(Brokers(("q", "queue", "queue")))
+    found = read()
+    assert names(found) == []
+    assert "groups of type 'queue' are not known" in reasons(found)["group q"]
+
+
+def test_a_group_that_changes_its_type_meanwhile_is_read_by_its_new_one(answering: Any) -> None:
+    brokers = Brokers(
+        ("b", "classic", "consumer"),
+        DescribeGroups=Answer(groups=[classic("b", "", code=NO_SUCH_GROUP)]),
+        ConsumerGroupDescribe=Answer(groups=[described("b", coordinated("m", ["t"], {}))]),
+    )
+    again = Answer(error_code=0, groups=[Answer(group_id="b", group_type="consumer", protocol_type="consumer")])
+    first = Answer(error_code=0, groups=[Answer(group_id="b", group_type="classic", protocol_type="consumer")])
+    none = Answer(error_code=0, groups=[])
+    brokers.answers["ListGroups"] = [first, none, again, none]
+    answering(brokers, patience=30)
+    assert [(one.group, one.type) for one in read().groups] == [("b", "consumer")]
+
+
+def test_a_group_that_is_deleted_meanwhile_is_none(answering: Any) -> None:
+    brokers = Brokers(DescribeGroups=Answer(groups=[classic("g", "", code=NO_SUCH_GROUP)]))
+    first = Answer(error_code=0, groups=[Answer(group_id="g", group_type="classic", protocol_type="consumer")])
+    brokers.answers["ListGroups"] = [first, Answer(error_code=0, groups=[])]
+    answering(brokers, patience=30)
+    assert read() == TopicGroups(())
+
+
+def test_a_broker_that_does_not_tell_its_groups_is_named_and_the_others_are_asked(answering: Any) -> None:
+    told = Answer(groups=[classic("g", "Stable", classic_member("m", subscribed("t")))])
+    brokers = answering(Brokers(CLASSIC_G, DescribeGroups=told))
+    brokers.silent = {2}
+    found = read()
+    assert names(found) == ["g"]
+    assert list(reasons(found)) == ["groups of broker 2"]
+    brokers.silent = {1, 2}
+    with pytest.raises(ReadError, match="Broker 1"):
+        read()
+
+
+def test_a_broker_that_still_loads_its_groups_is_named(answering: Any) -> None:
+    answering(Brokers(ListGroups=Answer(error_code=LOADING, groups=[])))
+    found = read()
+    assert list(reasons(found)) == ["groups of broker 1", "groups of broker 2"]
+    assert "CoordinatorLoadInProgress" in reasons(found)["groups of broker 1"]
+
+
+def test_groups_of_a_partition_without_a_leader_are_told_by_nobody(answering: Any) -> None:
+    answering(Brokers()).leaders = {0: 1, 1: -1}
+    found = read()
+    assert list(reasons(found)) == ["__consumer_offsets-1"]
+    assert "nobody tells its groups" in reasons(found)["__consumer_offsets-1"]
+
+
+def test_below_3_8_the_protocol_tells_the_type(answering: Any) -> None:
+    answering(
+        Brokers(
+            ("c", "", "share"),
+            ("g", "", "consumer"),
+            DescribeGroups=Answer(groups=[classic("g", "Stable", classic_member("m", subscribed("t")))]),
+            ShareGroupDescribe=Answer(groups=[described("c", coordinated("m", ["t"], {}))]),
+        )
+    )
+    assert [(one.group, one.type) for one in read().groups] == [("c", "share"), ("g", "classic")]
 
 
 def test_a_subscription_that_cannot_be_decoded_gives_way_to_the_assigned_topics(answering: Any) -> None:
-    odd = member("a", b"\x00", [("u", [0]), ("t", [1, 0])])
-    answering(Client([listing("g")], {"g": described("g", "Stable", odd)}))
-    (found,) = group_members.read_groups(KAFKA, "t", [0, 1])
-    assert found.members == (
-        GroupMember(
-            "a-uuid",
-            "a",
-            "10.0.0.1",
-            ("t", "u"),
-            (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)),
-            None,
-        ),
-    )
+    odd = classic_member("a", b"\x00", assigned({"u": [0], "t": [1, 0]}))
+    answering(Brokers(CLASSIC_G, DescribeGroups=Answer(groups=[classic("g", "Stable", odd)])))
+    (found,) = read().groups
+    partitions = (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0))
+    assert found.members == (GroupMember("a-uuid", "a", "10.0.0.1", ("t", "u"), partitions, None),)
+
+
+def test_members_that_do_not_tell_what_they_read_are_named(answering: Any) -> None:
+    odd = classic("g", "Stable", classic_member("a", b"\xff\xff\xff", b"\x00"))
+    other = classic("h", "Stable", classic_member("a", b"own format"), protocol="of-our-own")
+    connect = classic("k", "Stable", classic_member("a", b"own format"), protocol="connect")
+    listed = [CLASSIC_G, ("h", "classic", "of-our-own"), ("k", "classic", "connect")]
+    answering(Brokers(*listed, DescribeGroups=Answer(groups=[odd, other, connect])))
+    found = read()
+    assert names(found) == []
+    assert set(reasons(found)) == {"consumer group g", "consumer group h"}
 
 
 def test_a_group_that_settles_is_asked_again_and_alone(answering: Any) -> None:
-    done = member("a", {"topics": ["t"]})
-    client = answering(
-        Client(
-            [listing("calm", "g")],
-            {"calm": described("calm", "Empty"), "g": described("g", "PreparingRebalance", member("a", ""))},
-            {"g": described("g", "Stable", done)},
-        ),
-        patience=30,
+    joining = classic("g", "PreparingRebalance", classic_member("a", b""))
+    done = classic("g", "Stable", classic_member("a", subscribed("t")))
+    brokers = Brokers(
+        ("calm", "classic", "consumer"),
+        CLASSIC_G,
+        DescribeGroups=[Answer(groups=[classic("calm", "Empty"), joining]), Answer(groups=[done])],
     )
-    (found,) = group_members.read_groups(KAFKA, "t", [0])
+    answering(brokers, patience=30)
+    (found,) = read().groups
     assert (found.group, found.state, found.members[0].topics) == ("g", "Stable", ("t",))
-    assert client.asked == [("calm", "g"), ("g",)]
+    assert [who for name, who in brokers.asked if name == "DescribeGroups"] == [("calm", "g"), ("g",)]
 
 
 def test_a_group_that_does_not_settle_is_given_since_it_may_read_the_topic(answering: Any) -> None:
-    answering(Client([listing("g")], {"g": described("g", "CompletingRebalance", member("a", ""))}))
-    (found,) = group_members.read_groups(KAFKA, "t", [0])
+    joining = classic("g", "CompletingRebalance", classic_member("a", b""))
+    answering(Brokers(CLASSIC_G, DescribeGroups=Answer(groups=[joining])))
+    (found,) = read().groups
     assert (found.state, found.assignor, found.members[0].topics) == ("CompletingRebalance", "", ())
 
 
-def test_groups_of_other_topics_and_of_other_protocols_are_left_out(answering: Any) -> None:
-    client = answering(
-        Client(
-            [listing("connect-sink", protocol="connect") + listing("other", "left") + listing("simple", protocol="")],
-            {
-                "other": described("other", "Stable", member("a", {"topics": ["u"]}, [("u", [0])])),
-                "left": described("left", "Empty"),
-                "simple": described("simple", "Empty"),
-            },
-            committed={("simple", 1): 7},
-        )
-    )
-    assert [(found.group, found.committed) for found in group_members.read_groups(KAFKA, "t", [0, 1])] == [
-        ("simple", (1,))
+@pytest.mark.parametrize("takes_many", [True, False])
+def test_groups_of_other_topics_are_left_out_and_offsets_alone_count(answering: Any, takes_many: bool) -> None:
+    told = [
+        classic("other", "Stable", classic_member("a", subscribed("u"), assigned({"u": [0]}))),
+        classic("left", "Empty"),
+        classic("simple", "Empty", protocol=""),
     ]
-    assert client.asked == [("left", "other", "simple")]
+    listed = [("other", "classic", "consumer"), ("left", "classic", "consumer"), ("simple", "classic", "")]
+    brokers = answering(Brokers(*listed, DescribeGroups=Answer(groups=told)))
+    brokers.committed, brokers.takes_many = {("simple", 1): 7}, takes_many
+    found = read()
+    assert [(one.group, one.committed) for one in found.groups] == [("simple", (1,))]
+    assert found.unread == ()
 
 
-def test_a_coordinator_that_is_loading_is_asked_again(answering: Any) -> None:
-    answering(Client([CoordinatorLoadInProgressError(), listing()]), patience=30)
-    assert group_members.read_groups(KAFKA, "t", [0]) == ()
-
-
-@pytest.mark.parametrize(
-    ("client", "said"),
-    [
-        (Client([GroupAuthorizationFailedError()]), "Grant it Describe on the cluster"),
-        (Client([NodeNotReadyError()]), "cannot be read"),
-        (Client([CoordinatorLoadInProgressError()]), "cannot be read"),
-        (Client([listing("g")], {"g": described("g", "Dead", error="GroupAuthorizationFailedError")}), "group g"),
-        (Client([listing("g")], GroupAuthorizationFailedError()), "may not read about consumer group g"),
-    ],
-)
-def test_what_cannot_be_read_is_not_an_absence_of_groups(answering: Any, client: Any, said: str) -> None:
-    answering(client)
-    with pytest.raises(ReadError, match=said):
-        group_members.read_groups(KAFKA, "t", [0])
+def test_offsets_that_cannot_be_read_are_named(answering: Any) -> None:
+    refused = Answer(groups=[Answer(group_id="g", error_code=DENIED, topics=[])])
+    answering(Brokers(CLASSIC_G, DescribeGroups=Answer(groups=[classic("g", "Empty")]), OffsetFetch=refused))
+    found = read()
+    assert names(found) == []
+    assert "of its offsets" in reasons(found)["consumer group g"]
+    assert "Grant the Kafka user Describe on group g" in reasons(found)["consumer group g"]
 
 
 def test_brokers_that_may_leave_out_groups_are_not_asked_for_them(answering: Any) -> None:
-    client = answering(Client([AssertionError("asked")]))
-    client.log_dirs = ()
-    with pytest.raises(ReadError, match="silently leave out consumer groups"):
-        group_members.read_groups(KAFKA, "t", [0])
+    brokers = answering(Brokers())
+    brokers.may_describe = False
+    for ask in (read, lambda: group_members.read_committed_offsets(KAFKA, [1, 2])):
+        with pytest.raises(ReadError, match="silently leave out consumer groups"):
+            ask()
+    assert "ListGroups" not in [name for name, _ in brokers.asked]
 
 
-def committed(**offsets: int) -> Any:
-    """The answer for one group: `t_0` is partition 0 of topic t."""
-    partitions = {tuple(name.rsplit("_", 1)): offset for name, offset in offsets.items()}
-    return {
-        ClientTopicPartition(topic, int(number)): SimpleNamespace(offset=offset)
-        for (topic, number), offset in partitions.items()
-    }
+def test_a_user_who_may_list_nothing_is_told_what_to_grant(answering: Any) -> None:
+    answering(Brokers(ListGroups=Answer(error_code=31, groups=[])))
+    with pytest.raises(ReadError, match="Grant it Describe on the cluster"):
+        read()
+
+
+# --- the offsets of all groups ---
 
 
 def test_the_offsets_of_all_groups_come_by_partition_from_every_broker(answering: Any) -> None:
-    """Kafka Connect's own groups have none, and those that share records keep theirs elsewhere."""
-    groups = listing("billing", "audit") + listing("old", protocol="") + listing("queue", protocol="share")
-    client = answering(Client([groups + listing("workers", protocol="connect")]))
-    client.offsets = [
-        {
-            "billing": committed(t_0=7, t_1=-1, u_0=0),
-            "audit": committed(t_0=5),
-            "old": committed(t_1=3),
-            "workers": {},
-        }
-    ]
+    """A share group commits none: its first record that is not done counts."""
+    listed = [(name, "classic", "consumer") for name in ("audit", "billing")]
+    brokers = answering(Brokers(*listed, ("queue", "share", "share"), ("workers", "classic", "connect")))
+    brokers.committed = {("billing", 0): 7, ("audit", 0): 5, ("queue", 1): 3, ("billing", 2): 0}
     assert group_members.read_committed_offsets(KAFKA, {2, 1}) == {
         TopicPartition("t", 0): {"audit": 5, "billing": 7},
-        TopicPartition("t", 1): {"old": 3},
-        TopicPartition("u", 0): {"billing": 0},
+        TopicPartition("t", 1): {"queue": 3},
+        TopicPartition("t", 2): {"billing": 0},
     }
-    assert client.asked == [[1, 2]]
+    assert [broker for name, broker in brokers.asked if name == "ListGroups"] == [1, 2]
 
 
 def test_a_cluster_without_groups_has_no_offsets(answering: Any) -> None:
-    answering(Client([listing("queue", protocol="share")]))
+    answering(Brokers())
     assert group_members.read_committed_offsets(KAFKA, {1}) == {}
 
 
-@pytest.mark.parametrize(
-    ("offsets", "said"),
-    [
-        (GroupAuthorizationFailedError(), "may not read the offsets of consumer group a and 1 others"),
-        (UnstableOffsetCommitError(), "cannot be read"),
-        ({"a": committed(t_0=1)}, "no offsets of consumer group b"),
-    ],
-)
-def test_one_group_that_cannot_be_read_leaves_none_of_the_offsets(answering: Any, offsets: Any, said: str) -> None:
-    client = answering(Client([listing("a", "b")]))
-    client.offsets = [offsets]
-    with pytest.raises(ReadError, match=said):
+def test_one_group_that_cannot_be_read_leaves_none_of_the_offsets(answering: Any) -> None:
+    refused = Answer(groups=[Answer(group_id="a", error_code=DENIED, topics=[])])
+    brokers = answering(Brokers(("a", "classic", "consumer"), ("b", "classic", "consumer"), OffsetFetch=refused))
+    with pytest.raises(ReadError, match=r"consumer group a: of its offsets.*one of 2 such groups"):
         group_members.read_committed_offsets(KAFKA, {1})
-
-
-def test_offsets_are_not_read_where_brokers_may_leave_out_groups(answering: Any) -> None:
-    client = answering(Client([AssertionError("asked")]))
-    client.log_dirs = ()
-    with pytest.raises(ReadError, match="silently leave out consumer groups"):
-        group_members.read_committed_offsets(KAFKA, {1})
+    brokers.answers.clear()
+    brokers.silent = {2}
+    with pytest.raises(ReadError, match="groups of broker 2"):
+        group_members.read_committed_offsets(KAFKA, {1, 2})
 
 
 def test_brokers_that_do_not_answer_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

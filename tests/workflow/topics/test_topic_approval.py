@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.model.consumer_groups import TopicGroups
 from kafka_rebalance.steps import clock, run_folder
 from kafka_rebalance.steps.topics import forecast_keys
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -33,7 +34,7 @@ MARKER = "/admin/delete_topics/orders"
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     made = SimulatedCluster(monkeypatch, TOPICS)
     made.broker_settings = {broker: {"delete.topic.enable": "true"} for broker in RACKS}
-    monkeypatch.setattr("kafka_rebalance.steps.topics.forecast_keys.read_groups", lambda *_: ())
+    monkeypatch.setattr("kafka_rebalance.steps.topics.forecast_keys.read_groups", lambda *_: TopicGroups(()))
     return made
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kafka_rebalance.model.consumer_groups import CLASSIC, SHARE, STREAMS
 from kafka_rebalance.report.requests.markdown import asked_by, code, on_cluster, table
 from kafka_rebalance.report.requests.topic_listing import kafka_ids
 from kafka_rebalance.report.units import format_bytes, format_count, format_factor, format_share
 
 _SHOWN = 12
+_NOBODY = "no consumer group reads this topic"
 
 
 def change_lines(document: Mapping[str, Any]) -> tuple[str, ...]:
@@ -93,15 +95,34 @@ def _headline(change: Mapping[str, Any], topic: str) -> str:
 def _deletion(document: Mapping[str, Any]) -> str:
     size, groups = document["size_bytes"], document["groups"]
     used = "Whether consumers use it is not known: the consumer groups could not be read"
+    not_read = [code(line, 400) for line in _not_read(document)]
     if groups:
-        names = ", ".join(code(group, 60) for group in groups[:_SHOWN])
-        used = f"{format_count(len(groups), 'consumer group', 'consumer groups')} of it: {names}"
+        names = ", ".join(_named(document, group) for group in groups[:_SHOWN])
+        more = f" and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
+        used = f"{format_count(len(groups), 'consumer group', 'consumer groups')} of it: {names}{more}"
+    elif groups is not None and not_read:
+        used = "Of the groups that could be read, none has members or offsets for it"
     elif groups is not None:
         used = "No consumer group has members or offsets for it"
-    return (
+    text = (
         f"**All of its data is lost**: {format_bytes(size)} in one replica of each partition. {used}. There is no way "
         "back."
     )
+    if not_read:
+        text += "\n\n**Whether these use it is not known**:\n\n" + "\n".join(f"- {line}" for line in not_read)
+    return text
+
+
+def _named(document: Mapping[str, Any], group: str) -> str:
+    kind = document.get("group_types", {}).get(group, CLASSIC)
+    return code(group, 60) + (f" ({kind} group)" if kind in (SHARE, STREAMS) else "")
+
+
+def _not_read(document: Mapping[str, Any]) -> list[str]:
+    """Groups that could not be read, each with the reason and what to do; none in documents of earlier versions."""
+    found = document.get("groups_not_read") or []
+    lines = [f"{one['subject']}: {one['problem']}. {one['remedy']}" for one in found[:_SHOWN]]
+    return [*lines, *([f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])]
 
 
 def forecast_lines(forecast: Mapping[str, Any]) -> tuple[str, ...]:
@@ -128,16 +149,26 @@ def forecast_lines(forecast: Mapping[str, Any]) -> tuple[str, ...]:
     if groups is None:
         lines.append(f"consumer groups: {forecast['groups_unread']}")
     else:
-        lines += [_group_line(group) for group in groups[:_SHOWN]] or ["no consumer group reads this topic"]
+        not_read = [f"not known whether it reads this topic: {line}" for line in _not_read(forecast)]
+        none = "of the groups that could be read, none reads this topic" if not_read else _NOBODY
+        lines += [_group_line(group) for group in groups[:_SHOWN]] or [none]
+        lines += not_read
         if len(groups) > _SHOWN:
             lines.append(f"and {len(groups) - _SHOWN} more consumer groups, in forecast.json")
     return tuple(lines)
 
 
 def _group_line(group: Mapping[str, Any]) -> str:
+    kind = group.get("type", CLASSIC)
+    called = f"{kind} group {group['group']}" if kind in (SHARE, STREAMS) else f"group {group['group']}"
     if not group["members"]:
-        return f"group {group['group']}: no members now, its offsets stay"
-    text = f"group {group['group']}: {format_count(group['members'], 'member', 'members')}, {group['assignor']}"
+        return f"{called}: no members now, its offsets stay"
+    text = f"{called}: {format_count(group['members'], 'member', 'members')}"
+    if kind == SHARE:
+        return f"{text}, which share the records of all partitions, new ones too"
+    if kind == STREAMS:
+        return f"{text}; its tasks and their state are bound to partition numbers, so the application must be reset"
+    text += f", {group['assignor']}"
     for under in group["assignors"]:
         mark = " (in use)" if under["in_use"] else ""
         text += (

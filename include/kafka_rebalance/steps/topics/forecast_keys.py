@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
 from kafka_rebalance.admin.group_members import read_groups
@@ -15,7 +16,7 @@ from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.forecast.consumer_shares import forecast_groups
 from kafka_rebalance.forecast.moved_keys import forecast_keys
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.consumer_groups import ConsumerGroup
+from kafka_rebalance.model.consumer_groups import CLASSIC, TopicGroups
 from kafka_rebalance.report.requests.topic_change import forecast_lines
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run_folder import RunFolder, open_own_folder
@@ -27,7 +28,15 @@ log = logging.getLogger(__name__)
 def consumers(connection: ClusterConnection, topic: str, partitions: int) -> dict[str, Any]:
     """The names of the groups that use the topic; if they cannot be read, None and the reason."""
     found, unread = _groups(connection, topic, partitions)
-    return {"groups": None if found is None else [group.group for group in found], "groups_unread": unread}
+    if found is None:
+        return {"groups": None, "groups_unread": unread}
+    types = {group.group: group.type for group in found.groups if group.type != CLASSIC}
+    return {
+        "groups": [group.group for group in found.groups],
+        "groups_unread": None,
+        **({"group_types": types} if types else {}),
+        **_not_read(found),
+    }
 
 
 def forecast(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
@@ -53,20 +62,27 @@ def build(folder: RunFolder, change: TopicChange, connection: ClusterConnection)
     found, unread = _groups(connection, change.topic, before)
     groups: list[dict[str, Any]] | None = None
     if found is not None:
-        subscribed = {topic for group in found for member in group.members for topic in member.topics}
+        subscribed = {topic for group in found.groups for member in group.members for topic in member.topics}
         with open_cluster(connection) as cluster:
             view = cluster.read_view(subscribed | {change.topic})
         partitions = Counter(tp.topic for tp in view.partitions)
-        groups = [group.to_mapping() for group in forecast_groups(change.topic, after, found, partitions)]
-    return {"keys": keys.to_mapping(), "groups": groups, "groups_unread": unread}
+        groups = [group.to_mapping() for group in forecast_groups(change.topic, after, found.groups, partitions)]
+    singly = {} if found is None else _not_read(found)
+    return {"keys": keys.to_mapping(), "groups": groups, "groups_unread": unread, **singly}
 
 
-def _groups(
-    connection: ClusterConnection, topic: str, partitions: int
-) -> tuple[tuple[ConsumerGroup, ...] | None, str | None]:
+def _not_read(found: TopicGroups) -> dict[str, Any]:
+    """What of the groups is not known: the approver must not take it for nothing."""
+    return {"groups_not_read": [asdict(finding) for finding in found.unread]} if found.unread else {}
+
+
+def _groups(connection: ClusterConnection, topic: str, partitions: int) -> tuple[TopicGroups | None, str | None]:
     """The groups, or why they cannot be read: the approver must not think that nobody reads the topic."""
     try:
-        return read_groups(connection.kafka, topic, range(partitions)), None
+        found = read_groups(connection.kafka, topic, range(partitions))
+        for finding in found.unread:
+            log.warning("%s.", finding)
+        return found, None
     except ReadError as unread:
         log.warning("%s", unread)
         return None, str(unread)

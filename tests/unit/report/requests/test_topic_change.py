@@ -137,6 +137,28 @@ def test_a_deletion_says_what_is_lost_and_who_uses_it() -> None:
     )
 
 
+UNREAD = {"subject": "share group `<b>`", "problem": "it cannot be read", "remedy": "Grant Describe on it"}
+
+
+def test_a_deletion_names_groups_of_other_types_and_those_that_could_not_be_read() -> None:
+    body = approval_body(deletion(groups=["billing", "work"], group_types={"work": "share"}), None)
+    assert "2 consumer groups of it: `billing`, `work` (share group)." in body
+    body = approval_body(deletion(groups=[], groups_not_read=[UNREAD]), None)
+    assert "No consumer group has" not in body
+    assert "Of the groups that could be read, none has members or offsets for it." in body
+    assert "**Whether these use it is not known**" in body
+    assert "it cannot be read. Grant Describe on it" in body
+    assert "<b>" not in MarkdownIt("commonmark").render(body)
+    many = approval_body(deletion(groups=["billing"], groups_not_read=[UNREAD] * 20), None)
+    assert "and 8 more" in many
+
+
+def test_a_forecast_names_what_could_not_be_read() -> None:
+    lines = forecast_lines({**FORECAST, "groups": [], "groups_not_read": [UNREAD]})
+    assert lines[-2] == "of the groups that could be read, none reads this topic"
+    assert lines[-1].startswith("not known whether it reads this topic: share group")
+
+
 def test_what_comes_from_people_is_shown_and_never_marked_up() -> None:
     hostile = deletion(reason="<img src=x> **`bold`** | {{ secret }}", notes=["[x](javascript:alert(1))"])
     page = (
@@ -162,3 +184,13 @@ def test_a_forecast_says_what_each_group_gets_under_both_assignors() -> None:
     )
     assert lines[-1] == "group idle: no members now, its offsets stay"
     assert forecast_lines({**FORECAST, "groups": []})[-1] == "no consumer group reads this topic"
+
+
+def test_a_forecast_does_not_divide_partitions_among_members_that_share_them() -> None:
+    members = (GroupMember("c-1", "c", "/h", ("orders",), ()),)
+    groups = [ConsumerGroup(name, "Stable", "x", members, (), type=name) for name in ("share", "streams")]
+    found = forecast_groups("orders", 3, groups, {"orders": 2})
+    assert [group.assignors for group in found] == [(), ()]
+    lines = forecast_lines({**FORECAST, "groups": [group.to_mapping() for group in found], "groups_unread": None})
+    assert lines[-2] == "share group share: 1 member, which share the records of all partitions, new ones too"
+    assert "the application must be reset" in lines[-1]
