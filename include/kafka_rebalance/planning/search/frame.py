@@ -19,6 +19,7 @@ from kafka_rebalance.planning.rules.goals import Goal
 from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
 from kafka_rebalance.planning.search.placement import Budget, Placement, total
 from kafka_rebalance.planning.search.relieve import Relief, relief_of
+from kafka_rebalance.planning.search.replication_factor import dropped_behind
 
 BETWEEN_RACKS = 2.0  # what a byte counts that is copied between racks, where copies are to stay within racks
 
@@ -45,6 +46,8 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
     """The frame of a candidate whose partitions end with `wanted` replicas."""
     shares_racks = problem.settings.more_replicas_than_racks
     rule = rack_rule(problem, int(wanted.max(initial=0)) if shares_racks else problem.settings.replication_factor)
+    if problem.settings.replication_factor is not None:
+        rule = replace(rule, left=dropped_behind(problem, wanted))
     raw = replica_weights(problem)
     staying = int(problem.staying.sum())
     scale = (raw * wanted[:, None]).sum(axis=0) / staying

@@ -33,11 +33,12 @@ def wanted_factor(problem: Problem) -> Ints:
 def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, bands: Bands) -> Ints:
     """The lists without surplus replicas. `in_sync` is [row, column].
 
-    It drops replicas in this order: on brokers that leave; those whose loss keeps the list best spread; those out of
-    sync; followers before the leader; those whose loss helps balance most.
+    It drops replicas in this order: those out of sync; on brokers that leave; those whose loss keeps the list best
+    spread; followers before the leader; those whose loss helps balance most. A copy can mend the spread afterwards, but
+    nothing is a source for a copy except a replica in sync.
 
     A replica that leaves costs nothing, but one that may not change its rack cannot mend the spread afterwards. There
-    the spread comes first.
+    the spread comes before that.
     """
     replicas = placement.replicas.copy()
     loads = placement.loads.copy()
@@ -61,11 +62,20 @@ def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, b
             first, second = ~leaving[holders], -spread
             if confined is not None and confined[row]:
                 first, second = second, first
-            order = np.lexsort((columns, relief, columns == 0, ~lags, second, first))
+            order = np.lexsort((columns, relief, columns == 0, second, first, ~lags))
             column = int(columns[order[0]])
             loads[replicas[row, column]] -= weight
             replicas[row, column] = -1
     return left_aligned(replicas)
+
+
+def dropped_behind(problem: Problem, wanted: Ints) -> Ints | None:
+    """[partition row, n] Brokers whose replica is out of sync, of lists that get shorter; -1 past the end. None: none.
+
+    A replica that the shorter list has dropped there must not come back to mend racks or balance: it is no free copy.
+    """
+    behind = (problem.replicas >= 0) & ~problem.in_sync & (replication(problem.replicas) > wanted)[:, None]
+    return np.where(behind, problem.replicas, -1) if behind.any() else None
 
 
 def led_by_those_who_may(problem: Problem, replicas: Ints, behind: Bools) -> Ints:

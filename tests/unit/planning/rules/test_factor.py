@@ -21,10 +21,31 @@ def test_a_lower_factor_keeps_the_replicas_that_are_in_the_isr() -> None:
     assert [set(after["orders", number]) for number in range(3)] == [{1, 2}, {2, 3}, {3, 1}]
 
 
-def test_a_lower_factor_keeps_the_racks_even_if_a_replica_that_lags_has_to_stay() -> None:
+@pytest.mark.parametrize("min_insync", [1, 2])
+@pytest.mark.parametrize("name", ["light", "balanced"])
+def test_a_lower_factor_keeps_no_replica_that_is_out_of_the_isr_to_spread_racks(name: str, min_insync: int) -> None:
+    partitions = partition_rows([[1, 4, 2]] * 3, isr=[[1, 4]] * 3, min_insync_replicas=[min_insync] * 3)
+    plan = plan_of(broker_rows([1, 2, 4], RACKS), partitions, name, job="replication_factor", replication_factor=2)
+    assert {frozenset(held) for held in lists_after(plan, partitions).values()} == {frozenset({1, 4})}
+    assert "3 partitions still break the rack rule" in plan.candidate.note
+    assert plan.candidate.summary["moved_bytes"] == 0
+
+
+def test_a_lower_factor_mends_racks_by_a_copy_and_never_by_a_replica_that_it_has_dropped_out_of_sync() -> None:
     partitions = partition_rows([[1, 4, 2]], isr=[[1, 4]])
-    plan = plan_of(broker_rows([1, 2, 4], RACKS), partitions, "light", job="replication_factor", replication_factor=2)
-    assert {RACKS[broker] for broker in lists_after(plan, partitions)["orders", 0]} == {"a", "b"}
+    plan = plan_of(
+        broker_rows([1, 2, 4, 5], RACKS), partitions, "light", job="replication_factor", replication_factor=2
+    )
+    after = lists_after(plan, partitions)["orders", 0]
+    assert set(after) in ({1, 5}, {4, 5})
+    assert plan.candidate.summary["moved_replicas"] == 1
+
+
+def test_a_lower_factor_keeps_the_only_replica_in_sync_though_its_broker_leaves() -> None:
+    brokers = [{"broker": 1, "rack": None, "state": "drain"}, *broker_rows([2, 3, 4])]
+    partitions = partition_rows([[1, 2, 3]], isr=[[1]])
+    plan = plan_of(brokers, partitions, "light", job="replication_factor", replication_factor=1, tolerance=0.9)
+    assert lists_after(plan, partitions)["orders", 0] == (4,)  # a copy of broker 1, not one that is out of sync
 
 
 def test_an_isr_that_is_missing_empty_or_null_says_nothing() -> None:
