@@ -234,7 +234,8 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
 
 def _unpinned(problem: Problem, before: Ints, replicas: Ints) -> list[str]:
     """Partitions of `pinned_topics` that would get other brokers, and of `rack_pinned_topics` other racks."""
-    found, domain = [], rack_rule(problem).domain
+    found, numbers = [], {rack: number for number, rack in enumerate(dict.fromkeys(problem.racks))}
+    domain = np.array([-2 if rack is None else numbers[rack] for rack in problem.racks], dtype=np.int64)
     racks = [np.sort(np.where(lists >= 0, domain[np.maximum(lists, 0)], -1), axis=1) for lists in (before, replicas)]
     # A new replica, or one from a broker of unknown rack, may be in any rack.
     known = (racks[0] >= -1).all(axis=1) & (replication(before) == replication(replicas))

@@ -198,7 +198,7 @@ def _check_pinned(problem: Problem) -> None:
             f"{_ids(problem.brokers[without].tolist())} is unknown. {_NOTHING} Give every broker a rack (broker.rack), "
             "or use pinned_topics."
         )
-    last = problem.leaving & (rule.domain >= 0) & ~np.isin(rule.domain, np.unique(rule.domain[problem.receivers]))
+    last = problem.leaving & rule.has_rack & ~np.isin(rule.domain, np.unique(rule.domain[problem.receivers]))
     for rows, brokers, why in (
         (problem.movable & problem.pinned, problem.leaving, "pinned_topics, whose replicas stay where they are"),
         (confined, last, "rack_pinned_topics, and no other broker of its rack may receive replicas"),

@@ -33,7 +33,7 @@ def reachable_targets(
     is [partition row] replicas. Brokers that are not `evened` keep their `fixed` load. Those of them that are no
     `receivers` only give, so they carry at most that load.
     """
-    must, may = (_in_racks(rule, limit, counts, weights) for limit in (rule.least, rule.most))
+    must, may = _in_racks(rule, counts, weights)
     total = (weights * counts[:, None]).sum(axis=0)
 
     def levelled(k: int, moves: Bools) -> Floats:
@@ -65,17 +65,20 @@ def reachable_targets(
     return targets
 
 
-def _in_racks(
-    rule: RackRule, limit: Callable[[Ints, int], Ints], counts: Ints, weights: Floats
-) -> Mapping[int, Floats]:
-    """{rack: [resource] the load of as many replicas of each partition as `limit` says}"""
+def _in_racks(rule: RackRule, counts: Ints, weights: Floats) -> tuple[Mapping[int, Floats], Mapping[int, Floats]]:
+    """({rack: [resource] the least load that it may hold}, the same of the most)"""
+    racks = np.unique(rule.domain).tolist()
 
-    def load(rack: int) -> Floats:
-        summed: Floats = (weights * limit(counts, rack)[:, None]).sum(axis=0)
+    def load(replicas: Ints) -> Floats:
+        summed: Floats = (weights * replicas[:, None]).sum(axis=0)
         return summed
 
-    racks = np.unique(rule.domain).tolist()
-    return dict.fromkeys(racks, load(0)) if rule.even is None else {rack: load(rack) for rack in racks if rack >= 0}
+    if rule.even is None and rule.confined is None:  # all racks are alike
+        return dict.fromkeys(racks, load(rule.least(counts, 0))), dict.fromkeys(racks, load(rule.most(counts, 0)))
+    held = {rack: rule.holds(counts, rack) for rack in racks if rack >= 0}
+    return {rack: load(least) for rack, (least, _) in held.items()}, {
+        rack: load(most) for rack, (_, most) in held.items()
+    }
 
 
 def poured(size: Floats, low: Floats, high: Floats, total: float) -> Floats:

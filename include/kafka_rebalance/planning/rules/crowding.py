@@ -109,9 +109,10 @@ def left_by_racks(problem: Problem, rule: RackRule, counts: Ints, targets: Float
     if not rule.known or not held.any() or np.allclose(held * share.sum(), share * held.sum(), rtol=_ROUNDING):
         return None
     racks, topics = np.unique(rule.domain[problem.evened]), int(problem.topic.max(initial=-1)) + 1
+    holds = [rule.holds(counts, int(rack)) for rack in racks]
     must, may = (
-        np.stack([np.bincount(problem.topic, limit(counts, rack), topics) for rack in racks], axis=1)
-        for limit in (rule.least, rule.most)
+        np.stack([np.bincount(problem.topic, limit, topics) for limit in limits], axis=1)
+        for limits in zip(*holds, strict=True)
     )
     here = rule.domain == racks[:, None]  # [rack, broker]
     by_rack = (here * held).sum(axis=1)

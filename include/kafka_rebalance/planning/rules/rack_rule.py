@@ -17,6 +17,7 @@ from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.problem.pools import parts_of, strays
 
 _NOWHERE = -3
+_ELSEWHERE = -4  # in a rack that has no broker of those that count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,9 +60,16 @@ class RackRule:
     sizes: Ints  # [partition row] bytes of a replica
     largest: Floats | None  # [broker] bytes of the largest replica that it takes; None: no limit
     confined: Bools | None  # [partition row] whether its replicas stay in their domains; None: in no partition
+    held: Ints | None  # [partition row, rack] replicas in each rack now; None: no partition is confined
     receives: Bools | None  # [broker] whether it may receive replicas, if only some of the `evened` may; None: all may
     left: Ints | None = None  # [partition row, n] brokers to which it may not go back; -1: none
     pools: tuple[tuple[Ints, RackRule], ...] = ()  # the rows of each pool, and the rule over its brokers alone
+
+    @property
+    def has_rack(self) -> Bools:
+        """[broker] Whether its rack is known, also if no broker that counts is in it."""
+        known: Bools = (self.domain != _NOWHERE) & self.known
+        return known
 
     def least(self, counts: Ints, rack: int) -> Ints:
         """[row] How many of so many replicas the rack must hold."""
@@ -72,6 +80,19 @@ class RackRule:
         """[row] How many of so many replicas the rack may hold."""
         most: Ints = np.maximum(1, counts - self.racks + 1)
         return most if self.even is None else np.minimum(self.even.brokers[rack], self.even.each[counts] + 1)
+
+    def holds(self, counts: Ints, rack: int) -> tuple[Ints, Ints]:
+        """[partition row] (the least, the most) of so many replicas that the rack holds in the end.
+
+        A confined list has as many in each rack as now. Only replicas that are in no rack now, or that a factor adds or
+        drops, change that.
+        """
+        least, most = self.least(counts, rack), self.most(counts, rack)
+        if self.confined is None or self.held is None:
+            return least, most
+        here, more = self.held[:, rack], counts - self.held.sum(axis=1)
+        fewest, greatest = np.maximum(0, here + np.minimum(0, more)), here + np.maximum(0, more)
+        return np.where(self.confined, fewest, least), np.where(self.confined, greatest, most)
 
     def wanted(self, counts: Ints) -> Ints:
         """[row] How well spread lists with so many replicas have to be (see `spread`)."""
@@ -110,7 +131,7 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
         number = {rack: index for index, rack in enumerate(named)}
         without = rackless(problem)
         numbers = [
-            len(named) if alone else _NOWHERE if rack is None else number.get(rack, _NOWHERE)
+            len(named) if alone else _NOWHERE if rack is None else number.get(rack, _ELSEWHERE)
             for rack, alone in zip(problem.racks, without.tolist(), strict=True)
         ]
         racks = len(named) + bool(without.any())
@@ -123,7 +144,9 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
     receives = None if problem.only_receivers is None else problem.receivers
     strict = most <= racks
     even = _even_racks(domain, problem.staying, racks) if shares and known and not strict else None
-    rule = RackRule(domain, racks, known, strict, even, problem.size_bytes, largest, confined, receives)
+    here_now = np.where(problem.replicas >= 0, domain[problem.replicas], -1)
+    held = None if confined is None else in_racks(here_now, racks)
+    rule = RackRule(domain, racks, known, strict, even, problem.size_bytes, largest, confined, held, receives)
     return rule if problem.left is None else replace(rule, left=_left(rule, problem, problem.left))
 
 
@@ -185,10 +208,10 @@ def allowed(
 ) -> Bools:
     """[move, target] Whether the replica at (row, column) may go to the target; an empty place may be filled.
 
-    A replica from no rack (an empty place, a dead broker) should add one, if there is one that the list lacks. A
-    confined replica stays in its domain. The target must be one that receives, and none that the partition has left
-    lately. Its log dirs must have room. `targets` is [target], or [move, 1]. With `repair` a move must spread the list
-    better.
+    A replica from no rack (an empty place, a dead broker) should add one, if there is one that the list lacks. One that
+    shares its rack with another may stay in it: the list gets no worse. A confined replica stays in its domain. The
+    target must be one that receives, and none that the partition has left lately. Its log dirs must have room.
+    `targets` is [target], or [move, 1]. With `repair` a move must spread the list better.
     """
     spread = np.broadcast_to(targets, (len(rows), targets.shape[-1]))
     from_domain, to_domain = domains[rows, columns], np.broadcast_to(rule.domain[targets], spread.shape)
@@ -204,6 +227,8 @@ def allowed(
             legal &= replicas[rows, position][:, None] != spread
     elif rule.strict:
         legal = ~shared & (replicas[rows, columns][:, None] != spread)
+        if not repair:
+            legal |= _kept_doubled(replicas[rows], others, from_domain, to_domain, spread)
     else:
         left = distinct(others)
         need = np.where(from_domain < 0, np.minimum(left + 1, rule.racks), distinct(domains[rows]) + repair)
@@ -211,7 +236,7 @@ def allowed(
         for position in range(others.shape[1]):
             legal &= replicas[rows, position][:, None] != spread
     if rule.confined is not None:
-        free = ~rule.confined[rows] | (from_domain < 0)
+        free = ~rule.confined[rows] | ((from_domain < 0) & (from_domain != _ELSEWHERE))
         legal &= free[:, None] | (to_domain == from_domain[:, None])
     if rule.receives is not None:
         legal &= rule.receives[targets]
@@ -220,6 +245,19 @@ def allowed(
             legal &= rule.left[rows, position][:, None] != spread
     if rule.largest is not None:
         legal &= rule.sizes[rows][:, None] <= rule.largest[targets]
+    return legal
+
+
+def _kept_doubled(lists: Ints, others: Ints, from_domain: Ints, to_domain: Ints, targets: Ints) -> Bools:
+    """[move, target] Whether a replica that shares its rack with another of its list stays in this rack.
+
+    All but `from_domain` are [move, …]: the list, the domains of the replicas that stay, and those of the targets.
+    """
+    legal = np.zeros(targets.shape, dtype=bool)
+    some = np.flatnonzero(((others == from_domain[:, None]) & (from_domain >= 0)[:, None]).any(axis=1))
+    if len(some):
+        elsewhere = (lists[some][:, :, None] != targets[some][:, None, :]).all(axis=1)
+        legal[some] = elsewhere & (to_domain[some] == from_domain[some][:, None])
     return legal
 
 

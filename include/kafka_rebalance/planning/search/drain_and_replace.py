@@ -6,6 +6,7 @@ The largest replicas leave first, while there is most room. Each goes to the pla
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.planning.bounds.bands import Bands
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem
 from kafka_rebalance.planning.problem.loads import DISK
-from kafka_rebalance.planning.rules.rack_rule import allowed
+from kafka_rebalance.planning.rules.rack_rule import allowed, violations
 from kafka_rebalance.planning.search.placement import Placement
 
 _REPACKS = 50  # times that all replicas that must go are placed anew, if disks are tight
@@ -54,9 +55,15 @@ def _place(placement: Placement, slot: int, bands: Bands, *, tightly: bool = Fal
 
     Returns whether there is a legal receiver.
     """
-    receivers = np.flatnonzero(placement.receivers)
+    receivers, one = np.flatnonzero(placement.receivers), np.array([slot])
     room = np.minimum(placement.disk_limit - placement.loads[:, DISK], _ROOMY)[receivers]
-    return placement.move_best(np.array([slot]), receivers, bands, instead=room if tightly else None)
+    best = partial(placement.move_best, one, receivers, bands, instead=room if tightly else None)
+    rule, (row, column) = placement.rule, divmod(one, placement.width)
+    if rule.strict and violations(rule, placement.replicas[row]).any():
+        # It has to move anyway, so it mends the rack rule if it can.
+        mends = allowed(rule, placement.replicas, placement.domains, row, column, receivers, repair=True)
+        return (bool(mends.any()) and best(only=mends)) or best()
+    return best()
 
 
 def _make_room(placement: Placement, slot: int, bands: Bands) -> bool:

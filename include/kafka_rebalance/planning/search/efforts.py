@@ -195,5 +195,5 @@ def _repair(placement: Placement, row: int, bands: Bands) -> bool:
     if not len(columns):
         return False
     rule, rows = placement.rule, np.full(len(columns), row)
-    adds = allowed(rule, placement.replicas, placement.domains, rows, columns, receivers, repair=not rule.strict)
+    adds = allowed(rule, placement.replicas, placement.domains, rows, columns, receivers, repair=True)
     return placement.move_best(row * placement.width + columns, receivers, bands, only=adds)

@@ -141,3 +141,65 @@ def test_a_given_plan_moves_no_pinned_replica(setting: str, lists: dict[int, lis
     plan = plan_of(SIX, partition_rows([[1, 2, 3]] * 2), "given", plan=text, **{setting: ["orders"]}).candidate
     assert bool(plan.moves) == offered
     assert offered or f"1 partitions of {setting} would be moved off theirs, first orders-0" in plan.note
+
+
+ZONES = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c", 7: "a", 8: "b", 9: "c", 10: "a", 11: "b", 12: "c"}
+TWELVE = broker_rows(ZONES, ZONES)
+
+
+def test_rack_pinned_lists_that_share_a_rack_fill_the_empty_brokers_of_their_rack() -> None:
+    partitions = partition_rows([[1, 4, 7], [2, 5, 8], [3, 6, 9], [4, 7, 1], [5, 8, 2], [6, 9, 3]])
+    for name in ("light", "balanced"):
+        plan = plan_of(TWELVE, partitions, name, rack_pinned_topics=["*"])
+        after = lists_after(plan, partitions).values()
+        assert plan.candidate.status == "ok"
+        assert {broker for replicas in after for broker in replicas} == set(ZONES)
+        assert all(len({ZONES[broker] for broker in replicas}) == 1 for replicas in after)
+        assert plan.candidate.summary["moved_replicas"] == 3
+
+
+@pytest.mark.parametrize("further", [{}, {"brokers_in": [10]}])
+def test_a_drain_leaves_rack_pinned_lists_that_share_a_rack_in_it(further: dict[str, Any]) -> None:
+    partitions = partition_rows([[1, 4, 7]] * 3 + [[2, 5]])
+    plan = plan_of(TWELVE, partitions, "light", job="drain", drain=[1], rack_pinned_topics=["*"], **further)
+    assert [set(replicas) for replicas in lists_after(plan, partitions).values()] == [{4, 7, 10}] * 3 + [{2, 5}]
+    assert plan.candidate.status == "ok"
+
+
+def test_a_list_that_shares_a_rack_leaves_it_where_a_rack_is_free_and_stays_where_none_may_receive() -> None:
+    partitions = partition_rows([[1, 4]] * 2)
+    asked: dict[str, Any] = {"job": "drain", "drain": [1]}
+    mended = lists_after(plan_of(TWELVE, partitions, "light", **asked), partitions).values()
+    assert all(len({ZONES[broker] for broker in replicas}) == 2 for replicas in mended)
+    same = lists_after(plan_of(TWELVE, partitions, "light", **asked, brokers_in=[10]), partitions).values()
+    assert [set(replicas) for replicas in same] == [{4, 10}] * 2
+
+
+def test_shares_go_by_what_the_racks_of_rack_pinned_lists_hold() -> None:
+    partitions = partition_rows([[1, 4, 7, 10]] * 6 + [[2, 3]] * 8)
+    plan = plan_of(TWELVE, partitions, rack_pinned_topics=["*"], tolerance=0.1)
+    held = Counter(broker for replicas in lists_after(plan, partitions).values() for broker in replicas)
+    assert {held[broker] for broker in (1, 4, 7, 10)} == {6}
+    assert {held[broker] for broker in (2, 5, 8, 11, 3, 6, 9, 12)} == {2}
+    assert "replicas" not in plan.candidate.note
+
+
+def test_a_drain_of_a_whole_rack_is_refused_for_rack_pinned_topics_also_with_more_replicas_than_racks() -> None:
+    with pytest.raises(PlanningError, match=r"rack_pinned_topics, and no other broker of its rack"):
+        plan_of(
+            SIX,
+            partition_rows([[1, 2, 3]] * 3),
+            job="drain",
+            drain=[3, 6],
+            rack_pinned_topics=["*"],
+            more_replicas_than_racks=True,
+        )
+
+
+def test_a_rack_pinned_replica_outside_its_pool_stays_if_the_pool_has_no_broker_in_its_rack() -> None:
+    pools = [{"topics": ["orders"], "brokers": [1, 4, 2, 5]}]
+    partitions = partition_rows([[1, 3]]) + partition_rows([[3, 6]], topic="other")
+    asked: dict[str, Any] = {"broker_pools": pools, "more_replicas_than_racks": True, "rack_pinned_topics": ["orders"]}
+    plan = plan_of(SIX, partitions, "light", **asked)
+    assert 3 in lists_after(plan, partitions)["orders", 0]
+    assert "1 replicas stay outside the pools of their topics" in plan.candidate.note
