@@ -43,6 +43,7 @@ from kafka_rebalance.planning.search.by_solver.cheaper_lists import can_be_cheap
 from kafka_rebalance.planning.search.by_solver.optimal import NOT_SOLVED, Optimum, Proof, applies, fewest_bytes
 from kafka_rebalance.planning.search.efforts import best_of_trials, near_trial
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, joined, placement_of, search_bands
+from kafka_rebalance.planning.search.kept_leaders import with_kept_leaders
 from kafka_rebalance.planning.search.leader_balance import with_leaders
 from kafka_rebalance.planning.search.placement import Budget, Limit, Placement, budget_of, spent, total
 
@@ -191,6 +192,10 @@ def _balanced(
 def _led(frame: Frame, name: str, lists: Ints, budget: Budget, seed: tuple[int, int, int]) -> FoundLists:
     """The lists with their leaders. Lists of the brokers that were proposed last start in the order proposed."""
     problem = frame.problem
+    if frame.goal.repairs_racks:
+        kept = with_kept_leaders(frame, lists)
+        fewer = spent(problem, lists).leader_changes - spent(problem, kept).leader_changes
+        lists, budget = kept, replace(budget, leader_changes=budget.leader_changes - fewer)
     if name in problem.proposed:
         givers, all_leaders = _givers_of_leaders(frame, lists), frame.goal.all_leaders
         ordered = in_proposed_order(problem, lists, problem.proposed[name], givers, all_leaders=all_leaders)
@@ -288,10 +293,11 @@ def _with_its_leaders(frame: Frame, found: Optimum, seed: tuple[int, int, int]) 
     note = optimum_words(found, frame.goal.tolerance, keeps_away=frame.rule.left is not None)
     if found.replicas is None:
         return infeasible(problem, OPTIMAL, note)
-    budget = spent(problem, found.replicas)
+    cheapest = with_kept_leaders(frame, found.replicas)
+    budget = spent(problem, cheapest)
     if budget.exceeded():
         return infeasible(problem, OPTIMAL, _beyond(budget))
-    lists = with_leaders(frame, found.replicas, budget, seed)
+    lists = with_leaders(frame, cheapest, budget, seed)
     return replace(lists, notes=(note,), is_proven=found.proof is Proof.PROVEN, least_bytes=found.least_bytes)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -53,16 +54,20 @@ def best_of_trials(
     full = _asked(frame, start)
     at_first = nearness(start, full)
     enough = _enough(frame, start, full)
-    best, best_key = start, (np.inf, 0)
-    for number, effort in enumerate(_efforts(start)):
+    best, best_key = start, (np.inf, 0, 0)
+    efforts = _efforts(start)
+    if frame.problem.settings.job == "repair_racks" and frame.goal.balances:
+        efforts = [replace(effort, keeps_leaders=keeps) for keeps in (True, False) for effort in efforts]
+    for number, effort in enumerate(efforts):
         if effort.in_need and best.budget.bytes <= enough:
             break
         rng = np.random.default_rng([*seed, number])
         found = _trial(frame, start, full, effort, rng, holds_leaders=holds_leaders)
-        key = nearness(found, full)
+        near = nearness(found, full)
+        key = (*near, spent(frame.problem, found.replicas).leader_changes)
         if key < best_key:
             best, best_key = found, key
-        if not frame.goal.balances or (at_first[0] == 0 and key == at_first):
+        if not frame.goal.balances or (at_first[0] == 0 and near == at_first):
             break  # there is nothing to search or to better
     return best, best_key[0]
 
@@ -129,7 +134,7 @@ def _trial(
     if goal.repairs_racks:
         if problem.foreign is not None:
             enter_pools(placement, problem.foreign, bands)
-        repair_racks(placement, bands)
+        repair_racks(placement, bands, keeps_leaders=effort.keeps_leaders or not goal.balances)
     if not goal.balances:
         return placement
     givers = problem.evened.copy()
@@ -172,18 +177,19 @@ def enter_pools(placement: Placement, foreign: Bools, bands: Bands) -> None:
         placement.move_best(np.array([slot]), receivers, bands)
 
 
-def repair_racks(placement: Placement, bands: Bands) -> None:
+def repair_racks(placement: Placement, bands: Bands, *, keeps_leaders: bool = False) -> None:
     """Spreads movable partitions that break the rack rule over more racks.
 
-    A limit that is reached stops the repairs, and shows in the budget.
+    A limit that is reached stops the repairs, and shows in the budget. With `keeps_leaders` a first replica moves only
+    if no other may.
     """
     rows = np.flatnonzero(violations(placement.rule, placement.replicas))
     for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
-        while _repair(placement, int(row), bands):
+        while _repair(placement, int(row), bands, keeps_leaders):
             pass
 
 
-def _repair(placement: Placement, row: int, bands: Bands) -> bool:
+def _repair(placement: Placement, row: int, bands: Bands, keeps_leaders: bool) -> bool:
     """Moves one replica to a rack that has none, if the partition needs it. Returns whether one moved."""
     one = slice(row, row + 1)
     if not violations(placement.rule, placement.replicas[one])[0]:
@@ -196,4 +202,7 @@ def _repair(placement: Placement, row: int, bands: Bands) -> bool:
         return False
     rule, rows = placement.rule, np.full(len(columns), row)
     adds = allowed(rule, placement.replicas, placement.domains, rows, columns, receivers, repair=True)
-    return placement.move_best(row * placement.width + columns, receivers, bands, only=adds)
+    slots, best = row * placement.width + columns, partial(placement.move_best, targets=receivers, bands=bands)
+    if keeps_leaders and best(slots, only=adds & (columns != 0)[:, None]):
+        return True
+    return best(slots, only=adds)

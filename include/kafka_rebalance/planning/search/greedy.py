@@ -38,6 +38,7 @@ class Effort:
     rebuilt: float = 0.4  # share of the brokers whose moves are searched anew
     crowds: bool = False  # whether topics may crowd one broker while they crowd others less
     keeps_places: bool = False  # whether a replica costs at least the mean of its topic
+    keeps_leaders: bool = False  # whether repairs of racks move a first replica only if no other may move
     in_need: bool = False  # whether it is only for plans that copy clearly more than disks ask for
 
 

@@ -75,6 +75,11 @@ class _Leaders:
         self.topics_first = topics_first
         self.before = widened(problem.replicas, replicas.shape[1])
         self.movable: Bools = problem.movable & (self.goal.all_leaders | changed_lists(self.before, replicas))
+        # A candidate that only makes the moves that its job requires takes leadership from nobody who may keep it.
+        self.kept: Bools = np.zeros(len(replicas), dtype=bool)
+        if self.goal.moves_replicas and not self.goal.balances:
+            as_before = replicas[:, 0] == self.before[:, 0]
+            self.kept = (as_before | bool(problem.settings.replace)) & self.evened[replicas[:, 0]]
         # The other partitions keep today's leader.
         self.lists = led_first(replicas, np.where(self.movable, replicas[:, 0], problem.leader))
         raw, self.targets = leader_weights(problem, self.lists), leader_targets(problem, self.lists)
@@ -96,6 +101,10 @@ class _Leaders:
     def balance(self) -> None:
         full = self._bands(1.0)
         self._spread_topics(full, self.most_excess, at_any_price=True)
+        if self.topics.excess > self.most_excess and self.kept.any():
+            kept, self.kept = self.kept, np.zeros_like(self.kept)
+            self._spread_topics(full, self.most_excess, at_any_price=True)
+            self.kept = kept
         for aim in _AIMS:
             bands, exchanges = self._bands(aim), 0
             for _ in range(_ROUNDS):
@@ -226,7 +235,7 @@ class _Leaders:
 
     def _may_lose(self) -> Bools:
         """[row] Whether another replica of the list may lead instead of the first."""
-        may_lose: Bools = self.movable & (self.givers | self.leaving)[self.lists[:, 0]]
+        may_lose: Bools = self.movable & ~self.kept & (self.givers | self.leaving)[self.lists[:, 0]]
         return may_lose
 
     def _grown(self, rows: Ints) -> Ints:
