@@ -140,7 +140,8 @@ def off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tu
         return np.logical_or.reduce([off for off, _ in found]), found[0][1]
     goal, targets = held.goal, held.targets
     weights = np.hstack([replica_weights(problem), leader_weights(problem, replicas)])
-    off = outside_band(loads, targets, weights.max(axis=0, initial=0.0), goal.tolerance, problem.evened)
+    own = _heaviest_of_each(replicas, weights, len(problem.brokers))
+    off = outside_band(loads, targets, weights.max(axis=0, initial=0.0), own, goal.tolerance, problem.evened)
     if held.relief is not None:
         off[:, :LEADERS] &= loads[:, :LEADERS] > held.relief.high * held.scale * (1 + 1e-9)
         off[:, LEADERS:] &= loads[:, LEADERS:] > targets[:, LEADERS:]
@@ -151,6 +152,16 @@ def off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tu
     off[:, :LEADERS] |= _could_be_finer(problem, held, replicas, loads[:, :LEADERS], excused[:, :LEADERS])
     off[:, LEADERS:] |= _could_be_led_finer(problem, held, replicas, loads[:, LEADERS:], excused[:, LEADERS:])
     return off, relative
+
+
+def _heaviest_of_each(replicas: Ints, weights: Floats, brokers: int) -> Floats:
+    """[broker, METRICS] The heaviest replica that each broker holds, and the heaviest partition that it leads."""
+    found = np.zeros((brokers, weights.shape[1]))
+    rows, columns = np.nonzero(replicas >= 0)
+    for k in range(weights.shape[1]):
+        some = slice(None) if k < LEADERS else columns == 0
+        np.maximum.at(found[:, k], replicas[rows, columns][some], weights[rows, k][some])
+    return found
 
 
 def _could_be_finer(problem: Problem, held: Held, replicas: Ints, loads: Floats, excused: Bools) -> Bools:

@@ -70,12 +70,18 @@ def scores_with(problem: Problem, lists: Mapping[TopicPartition, Sequence[int]])
     return scores(problem, all_loads(problem, after, leaders), shares(problem))
 
 
-def outside_band(loads: Floats, targets: Floats, heaviest: Floats, tolerance: float, evened: Bools) -> Bools:
+def outside_band(
+    loads: Floats, targets: Floats, heaviest: Floats, own: Floats, tolerance: float, evened: Bools
+) -> Bools:
     """[broker, resource] Whether a load lies outside the tolerance, and by more than moving one replica could mend.
 
     `heaviest` is [resource], the heaviest single replica or leader: with few or huge partitions no plan is finer.
+    `own` is [broker, resource], the heaviest that the broker itself holds. Without it the broker may be below its
+    target, however far above it is now: so it is with fewer partitions than brokers, and with giants.
     """
     slack = np.maximum(targets * tolerance, np.minimum(heaviest, targets.max(axis=0, initial=0.0)))
+    above = np.maximum(slack, own)
     # The search stops a hair outside: 1/10,000 of the target is no imbalance.
-    off: Bools = np.abs(loads - targets) > slack + 1e-4 * targets
+    apart, fine = loads - targets, 1e-4 * targets
+    off: Bools = (-apart > slack + fine) | (apart > above + fine)
     return off & evened[:, None]
