@@ -18,6 +18,7 @@ from kafka_rebalance.planning.bounds.bands import Bands
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
 from kafka_rebalance.planning.problem.loads import BYTES_IN, DISK, REPLICAS
 from kafka_rebalance.planning.rules.rack_rule import allowed
+from kafka_rebalance.planning.search.leader_chains import Leading
 from kafka_rebalance.planning.search.placement import Placement
 
 Exchange = tuple[Ints, Ints]  # slots, and the brokers they go to: one of each, or two
@@ -222,7 +223,10 @@ class Led:
     may_lose: Bools  # [partition row]
 
     def helped(self, outside: Bools) -> Bools:
-        """[broker, resource] Which of these loads one list, led by another of its replicas, would bring nearer."""
+        """[broker, resource] Which of these loads one list, led by another of its replicas, would bring nearer.
+
+        Or several lists, where each broker between the first and the last passes a leader on.
+        """
         above = outside & (self.loads > self.bands.high)
         below = outside & ~above
         helped = np.zeros_like(outside)
@@ -234,7 +238,30 @@ class Led:
             some = some[self._helps(sources[some], targets[some], self.weights[rows[some]], k)]
             helped[sources[some[gives[some]]], k] = True
             helped[targets[some[takes[some]]], k] = True
+        left = np.argwhere(outside & ~helped)
+        if len(left):
+            leading = Leading(self.replicas, self.may_lead, self.may_lose, self.weights, len(self.loads))
+            for broker, k in left.tolist():
+                helped[broker, k] = self._passed_on(leading, broker, k, gives=bool(above[broker, k]))
         return helped
+
+    def _passed_on(self, leading: Leading, broker: int, resource: int, *, gives: bool) -> bool:
+        """Whether a chain helps the broker, and takes no other one further away from its band."""
+        for chain in leading.chains(broker, self.loads, self.bands, gives=gives):
+            some = chain.brokers
+            now, low, high = self.loads[some], self.bands.low[some], self.bands.high[some]
+            before, after = (
+                np.maximum(np.maximum(low - loads, loads - high), 0.0)
+                for loads in (now, now + chain.changes(self.weights))
+            )
+            width = (self.bands.high - self.bands.low).max(axis=0)
+            least = _MATTERS * min(float(before[[0, -1], resource].max()), float(width[resource]))
+            worse = after > before + _ROUNDING * width
+            worse[[0, -1], resource] = False
+            first_and_last = (one[[0, -1], resource, None] for one in (before, after))
+            if _nearer(*first_and_last, least, _ROUNDING * width[resource])[0] and not worse.any():
+                return True
+        return False
 
     def _helps(self, sources: Ints, targets: Ints, weights: Floats, resource: int) -> Bools:
         both = np.stack([sources, targets])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -21,12 +22,15 @@ from kafka_rebalance.planning.problem.arrays import (
 from kafka_rebalance.planning.problem.loads import leader_loads, leader_weights
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 from kafka_rebalance.planning.search.frame import FoundLists, Frame
+from kafka_rebalance.planning.search.leader_chains import Chain, Leading
 from kafka_rebalance.planning.search.placement import Budget, Limit
 
 _GAIN = -1e-13
 _ROUNDS = 400
 _EXCHANGES = 100  # of two leaders, for each aim
-_WORST = 3  # brokers to look for an exchange for
+_NONE = np.zeros(0, dtype=np.int64)
+_CHAINS = 200  # over several brokers, for each aim
+_WORST = 3  # brokers to look for an exchange or a chain for
 _IDLE = 30  # rounds in a row that spread no topic, until the spreading ends
 # A narrow aim inside the band lets leaders pass through brokers that are within the band themselves.
 _AIMS = (0.6, 0.3, 0.0)
@@ -95,6 +99,7 @@ class _Leaders:
         self.behind = lagging(problem, replicas)  # [row, position]
         may_lead = (self.lists >= 0) & self.evened[self.lists] & ~self.behind
         self.behind[self.movable & self.leaving[self.lists[:, 0]] & ~may_lead[:, 1:].any(axis=1)] = False
+        self.leading: Leading | None = None  # made when a chain is looked for
         self.topics = TopicLeaders(problem, self.lists[:, 0])
         self.most_excess = TopicLeaders(problem, problem.leader).excess
 
@@ -106,7 +111,7 @@ class _Leaders:
             self._spread_topics(full, self.most_excess, at_any_price=True)
             self.kept = kept
         for aim in _AIMS:
-            bands, exchanges = self._bands(aim), 0
+            bands, exchanges, chains = self._bands(aim), 0, _CHAINS
             for _ in range(_ROUNDS):
                 if self._far(full).max(initial=0.0) <= 0 and self.loads[self.leaving].sum() <= 0:
                     break
@@ -114,6 +119,9 @@ class _Leaders:
                 if not len(rows) and exchanges < _EXCHANGES:
                     rows, positions = self._exchange(bands)
                     exchanges += 1
+                if not len(rows) and chains:
+                    rows, positions = self._chain(bands)
+                    chains -= 1
                 if not len(rows):
                     break
                 self._swap(rows, positions)
@@ -175,6 +183,35 @@ class _Leaders:
                 if self._spends(row[pair], position[pair]):
                     return row[pair], position[pair]
         return rows[:0], rows[:0]
+
+    def _chain(self, bands: Bands) -> tuple[Ints, Ints]:
+        """(rows, positions) of changes that pass a leader on over several brokers. None if no chain gains.
+
+        It is looked for at the brokers that are furthest outside the bands, and only by those that lie outside.
+        """
+        far = self._far(bands)
+        worst = [broker for broker in np.argsort(-far, kind="stable")[:_WORST].tolist() if far[broker] > 0]
+        for is_new in (False, True):
+            if is_new:
+                in_time = ~self.behind | (self.lists == self.before[:, :1])
+                may_lead = (self.lists >= 0) & self.evened[self.lists] & in_time
+                self.leading = Leading(self.lists, may_lead, self._may_lose(), self.weights, len(self.evened))
+            for broker, gives in product(worst, (True, False)):
+                for chain in self.leading.chains(broker, self.loads, bands, gives=gives) if self.leading else ():
+                    if self._chain_gains(chain, far, bands) and self._spends(chain.rows, chain.positions):
+                        return chain.rows, chain.positions
+        return _NONE, _NONE
+
+    def _chain_gains(self, chain: Chain, far: Floats, bands: Bands) -> bool:
+        """Whether the brokers end nearer to their bands together, and no topic spreads worse than before the plan."""
+        some = chain.brokers
+        after = self.loads[some] + chain.changes(self.weights)
+        gain = distance(after, bands.low[some], bands.high[some]).sum() - far[some].sum()
+        if gain >= _GAIN:
+            return False
+        topics = self.topics.copy()
+        topics.move(chain.rows, some[:-1], some[1:])
+        return topics.excess <= max(self.topics.excess, self.most_excess)
 
     def _exchange_allowed(self, given: Ints, taken: Ints, broker: int, others: Ints) -> Bools:
         """[pair] Whether the leaders of no topic spread worse than before the plan; of one topic, they spread alike."""
