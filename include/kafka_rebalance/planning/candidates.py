@@ -35,11 +35,14 @@ from kafka_rebalance.planning.fewer_leader_changes import fewer_leader_changes
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, among, lagging, replication
 from kafka_rebalance.planning.problem.loads import DISK, leader_loads, leader_weights
 from kafka_rebalance.planning.problem.pools import parts_of
+from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.proposed_lists import in_proposed_order
+from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 from kafka_rebalance.planning.search import drain_and_replace, replication_factor
 from kafka_rebalance.planning.search.by_solver.cheaper_lists import can_be_cheaper, cheaper_lists
+from kafka_rebalance.planning.search.by_solver.kept_rules import NOTHING, Besides
 from kafka_rebalance.planning.search.by_solver.optimal import NOT_SOLVED, Optimum, Proof, applies, fewest_bytes
 from kafka_rebalance.planning.search.efforts import best_of_trials, near_trial
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, joined, placement_of, search_bands
@@ -280,11 +283,27 @@ def _optimal(frame: Frame, seed: tuple[int, int, int]) -> FoundLists | Described
         return infeasible(problem, OPTIMAL, NOT_SOLVED)
     found = fewest_bytes(frame)
     lists = _with_its_leaders(frame, found, seed)
+    besides = NOTHING
+    if found.replicas is not None and _crowds_more(frame, found.replicas):
+        # Few optima crowd brokers more, so only then does the program look at that. A drain may have no other place.
+        other = fewest_bytes(frame, Besides(crowds_no_more=True))
+        has_to = frame.emptied.any() or violations(frame.rule, problem.replicas).any()
+        if other.replicas is not None or not has_to:
+            besides, found, lists = other.besides, other, _with_its_leaders(frame, other, seed)
     if isinstance(lists, FoundLists) and _more_excess(problem, lists) > 0:
         # Nearly always some order is good enough, so only then does the program look at leaders.
-        found = fewest_bytes(frame, spreads_leaders=True)
+        found = fewest_bytes(frame, besides._replace(spreads_leaders=True))
         lists = _with_its_leaders(frame, found, seed)
     return lists
+
+
+def _crowds_more(frame: Frame, lists: Ints) -> bool:
+    """Whether topics crowd brokers with more replicas in total than now."""
+    problem = frame.problem
+    before, after = (
+        Crowding(some, problem.topic, frame.topic_shares, frame.left_by_racks) for some in (problem.replicas, lists)
+    )
+    return after.replicas > before.replicas
 
 
 def _with_its_leaders(frame: Frame, found: Optimum, seed: tuple[int, int, int]) -> FoundLists | DescribedCandidate:

@@ -148,8 +148,10 @@ def optimum_words(found: Optimum, tolerance: float, *, keeps_away: bool = False)
     `keeps_away`: of the lists that bring no replica back to a broker that it left lately.
     """
     aside = "; plans that send replicas back to brokers that they left lately do not count" if keeps_away else ""
-    if found.spreads_leaders:
+    if found.besides.spreads_leaders:
         aside += "; plans that spread leaders of topics worse than now do not count"
+    if found.besides.crowds_no_more:
+        aside += "; plans in which topics crowd brokers more than now do not count"
     within = f"within {share_in_words(tolerance)}"
     if found.within is None:
         certain = "exists" if found.proof is Proof.NONE_EXISTS else "was found"

@@ -76,6 +76,17 @@ class Crowding:
             free = free & (~leads[:, None] | (self.leaders.change(rows[:, None], sources[:, None], targets) <= 0))
         return free
 
+    def adds(self, rows: Ints, sources: Ints, targets: Ints) -> Ints:
+        """[row] How many more crowded replicas there are if each of these moves alone: -1, 0 or 1."""
+        topic = self.topic[rows]
+        more: Ints = (self.room[topic, targets] <= 0).astype(np.int64) - (self.room[topic, sources] < 0)
+        return more
+
+    def one_by_one(self) -> None:
+        """From here on replicas move singly. So each one that a topic crowds less makes room for another at once."""
+        if self.in_total is not None:
+            self.in_total = 1
+
     def exchanges_evenly(self, rows: Ints, sources: Ints, others: Ints, targets: Ints) -> Bools:
         """[pair] Whether nothing gets more crowded if replicas of `rows` and `others` change places.
 

@@ -223,10 +223,21 @@ class Led:
     may_lose: Bools  # [partition row]
 
     def helped(self, outside: Bools) -> Bools:
-        """[broker, resource] Which of these loads one list, led by another of its replicas, would bring nearer.
+        """[broker, resource] Which of these loads other leaders would bring nearer.
 
-        Or several lists, where each broker between the first and the last passes a leader on.
+        That is one list with another leader, or a chain: each broker between the first and the last passes one on.
         """
+        helped = self.helped_by_one(outside)
+        left = np.argwhere(outside & ~helped)
+        if len(left):
+            leading = Leading(self.replicas, self.may_lead, self.may_lose, self.weights, len(self.loads))
+            for broker, k in left.tolist():
+                gives = bool(self.loads[broker, k] > self.bands.high[broker, k])
+                helped[broker, k] = self._passed_on(leading, broker, k, gives=gives)
+        return helped
+
+    def helped_by_one(self, outside: Bools) -> Bools:
+        """[broker, resource] Which of these loads one list, led by another of its replicas, would bring nearer."""
         above = outside & (self.loads > self.bands.high)
         below = outside & ~above
         helped = np.zeros_like(outside)
@@ -238,11 +249,6 @@ class Led:
             some = some[self._helps(sources[some], targets[some], self.weights[rows[some]], k)]
             helped[sources[some[gives[some]]], k] = True
             helped[targets[some[takes[some]]], k] = True
-        left = np.argwhere(outside & ~helped)
-        if len(left):
-            leading = Leading(self.replicas, self.may_lead, self.may_lose, self.weights, len(self.loads))
-            for broker, k in left.tolist():
-                helped[broker, k] = self._passed_on(leading, broker, k, gives=bool(above[broker, k]))
         return helped
 
     def _passed_on(self, leading: Leading, broker: int, resource: int, *, gives: bool) -> bool:
@@ -258,8 +264,8 @@ class Led:
             least = _MATTERS * min(float(before[[0, -1], resource].max()), float(width[resource]))
             worse = after > before + _ROUNDING * width
             worse[[0, -1], resource] = False
-            first_and_last = (one[[0, -1], resource, None] for one in (before, after))
-            if _nearer(*first_and_last, least, _ROUNDING * width[resource])[0] and not worse.any():
+            first, last = (one[[0, -1], resource, None] for one in (before, after))
+            if _nearer(first, last, least, _ROUNDING * float(width[resource]))[0] and not worse.any():
                 return True
         return False
 

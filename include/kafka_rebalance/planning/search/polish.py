@@ -23,6 +23,7 @@ _LEAST = 1e-4  # of the mean broker's bytes, added to every cost, so that the ba
 def polish(placement: Placement, bands: Bands, givers: Bools, effort: Effort, rng: np.random.Generator) -> None:
     """Brings the worst brokers into the full band. In each step one takes, gives or swaps, cheapest bytes first."""
     partners = np.flatnonzero(placement.evened)
+    placement.crowding.one_by_one()
     failures = 0
     moving = np.zeros(0, dtype=np.int64)
     for step in range(effort.polish_steps):
@@ -109,7 +110,8 @@ def _exchange_options(
     crowds = placement.crowding
     take_fits = crowds.allows(rows_in, other, mine[:, None])[:, 0]
     give_fits = crowds.allows(rows_out, mine, other[:, None])[:, 0]
-    swap_fits = (take_fits & give_fits) | crowds.exchanges_evenly(rows_in, other, rows_out, mine)
+    both = crowds.adds(rows_in, other, mine) + crowds.adds(rows_out, mine, other) <= max(0, crowds.spare)
+    swap_fits = (take_fits & give_fits & both) | crowds.exchanges_evenly(rows_in, other, rows_out, mine)
     cost_in, cost_out = _cost(placement, theirs, mine), _cost(placement, ours, other)
     loads, low, high = placement.loads, bands.low, bands.high
     base = distance(loads[other], low[other], high[other]) + distance(loads[broker], low[broker], high[broker])

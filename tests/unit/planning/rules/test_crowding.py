@@ -123,3 +123,14 @@ def test_no_balance_crowds_brokers_more_than_they_were(data: st.DataObject) -> N
     figures = plan.candidate.summary
     assert figures["crowded_replicas_before"] == crowded(before, topic, brokers)
     assert figures["crowded_replicas"] == crowded(now, topic, brokers)
+
+
+def test_a_topic_crowds_a_broker_anew_by_a_single_move_once_it_crowds_another_less() -> None:
+    fixed = partition_rows([[0]] * 4 + [[1]] * 10, topic="fixed")
+    rows = fixed + partition_rows([[0]] * 4 + [[1]] * 10, topic="moves")
+    for name in ("balanced", "optimal"):
+        plan = plan_of(broker_rows([0, 1], {0: "a", 1: "b"}), rows, name, topics_out=["fixed"])
+        held = [broker for brokers in lists_after(plan, rows).values() for broker in brokers]
+        assert plan.candidate.status == "ok"
+        assert {held.count(0), held.count(1)} <= {13, 14, 15}
+        assert plan.candidate.summary["crowded_replicas"] <= plan.candidate.summary["crowded_replicas_before"]

@@ -61,4 +61,5 @@ def test_the_brokers_that_another_leader_helps_are_those_of_the_rule_written_out
                         above = [bool(led.loads[one, k] > led.bands.high[one, k]) for one in (source, target)]
                         expected[source, k] |= above[0]
                         expected[target, k] |= not above[1]
-    assert led.helped(asked).tolist() == (expected & asked).tolist()
+    assert led.helped_by_one(asked).tolist() == (expected & asked).tolist()
+    assert (led.helped(asked) >= (expected & asked)).all()

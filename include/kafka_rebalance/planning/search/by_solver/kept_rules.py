@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kafka_rebalance.planning.problem.arrays import Ints
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.search.frame import Frame, placement_of
 from kafka_rebalance.planning.search.placement import Placement, spent
+
+
+class Besides(NamedTuple):
+    """What lists must keep besides bands and rules: only asked for if the fewest bytes do not keep it by themselves."""
+
+    spreads_leaders: bool = False  # in their best order topics have no more excess leaders than now
+    crowds_no_more: bool = False  # topics crowd brokers with no more replicas in total than now
+
+
+NOTHING = Besides()
 
 
 def keeps_rules(frame: Frame, new: Placement, old: Placement) -> bool:

@@ -1,8 +1,7 @@
 """The fewest bytes that bring a small cluster into its bands: a mixed-integer program, solved by HiGHS.
 
-Variables: y[partition, broker], whether the partition has a replica there, for partitions that may move and brokers
-that the plan evens. What cannot move is a constant. Rows: replica counts, the rack rule, the bands of replica loads,
-disks, limits. Leaders are mostly no part of it: lists are re-ordered afterwards, which copies nothing.
+Variables: y[partition, broker], whether the partition has a replica there, where that may change. Rows: replica counts,
+the rack rule, the bands of loads, disks, limits. Leaders are mostly no part of it: re-ordering copies nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.rack_rule import domains_of, in_racks, rack_rule
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
+from kafka_rebalance.planning.search.by_solver.kept_rules import NOTHING, Besides
 from kafka_rebalance.planning.search.frame import Frame
 
 # The other jobs ask for less than balance, or for more than one place for a replica.
@@ -74,7 +74,7 @@ class Optimum:
     within: Within | None = None  # None: there are no lists
     not_ruled_out: float = 0.0  # the share of their bytes that other lists may save
     keeps_headroom: bool = False  # among lists that bring nothing to disks beyond disk_headroom
-    spreads_leaders: bool = False  # among lists in whose best order topics have no more excess leaders than now
+    besides: Besides = NOTHING  # among lists that keep it
     least_bytes: int | None = None  # no lists within the tolerance and the rules copy fewer; None: nothing is proven
 
 
@@ -92,22 +92,21 @@ def is_covered(problem: Problem, most: int) -> bool:
     return covered and not confined and 0 < variables <= most and solver.available()
 
 
-def fewest_bytes(frame: Frame, *, spreads_leaders: bool = False) -> Optimum:
+def fewest_bytes(frame: Frame, besides: Besides = NOTHING) -> Optimum:
     """The lists within the tolerance that copy the fewest bytes.
 
-    With `spreads_leaders` they have an order in which topics have no more excess leaders than now.
-
-    If there are none, the lists that are least beyond it, by one replica at most, and each broker by no more than it
-    must. If bytes in rule these out as well, only disks and replicas count, because disks outrank bytes in.
+    If there are none, those least beyond it, by one replica at most, and each broker by no more than it must. If bytes
+    in rule these out as well, only disks and replicas count, because disks outrank bytes in.
     """
     program = ListProgram(frame)
     program.add_limits()
-    if spreads_leaders:
+    if besides.crowds_no_more:
+        program.crowd_no_more_than(frame.problem.replicas)
+    if besides.spreads_leaders:
         program.add_leaders()
-    tolerance = frame.goal.tolerance
-    asked = band(frame.targets, tolerance)
-    heaviest = np.minimum(frame.weights.max(axis=0), frame.targets.max(axis=0))
-    slack = np.maximum(frame.targets * tolerance, heaviest)
+    asked = band(frame.targets, frame.goal.tolerance)
+    replica = np.minimum(frame.weights.max(axis=0), frame.targets.max(axis=0))
+    slack = np.maximum(frame.targets * frame.goal.tolerance, replica)
     widest = Bands(frame.targets - slack, frame.targets + slack)
     no_bytes_in = Bands(widest.low.copy(), widest.high.copy())
     no_bytes_in.low[:, BYTES_IN], no_bytes_in.high[:, BYTES_IN] = 0.0, np.inf
@@ -123,14 +122,14 @@ def fewest_bytes(frame: Frame, *, spreads_leaders: bool = False) -> Optimum:
         found = program.solved(bands)
         if found.x is not None:
             lists = program.lists(found.x > 0.5)
-            of_all = nearest is asked and not full and not spreads_leaders
+            of_all = nearest is asked and not full and not any(besides)
             least = program.least_bytes(found) if of_all else None
             if found.optimal:
-                return Optimum(lists, Proof.PROVEN, within, _GAP, full, spreads_leaders, least)
+                return Optimum(lists, Proof.PROVEN, within, _GAP, full, besides, least)
             rest = 1 - found.bound / max(found.cost, 1e-12)
-            return Optimum(lists, Proof.BEST_FOUND, within, rest, spreads_leaders=spreads_leaders, least_bytes=least)
+            return Optimum(lists, Proof.BEST_FOUND, within, rest, besides=besides, least_bytes=least)
         impossible = found.infeasible
-    return Optimum(None, Proof.NONE_EXISTS if impossible else Proof.NONE_FOUND)
+    return Optimum(None, Proof.NONE_EXISTS if impossible else Proof.NONE_FOUND, besides=besides)
 
 
 class ListProgram:
@@ -369,8 +368,9 @@ class ListProgram:
         fits = now.room.astype(np.float64)
         np.add.at(fits, (topic, led_by[some]), 1.0)
         topics, of_topic = np.unique(topic, return_inverse=True)
-        leads = self.has.size + np.arange(len(some) * len(self.brokers)).reshape(len(some), -1)
-        excess = leads.size + self.has.size + np.arange(len(topics) * len(self.brokers)).reshape(len(topics), -1)
+        first = self.has.size + len(self._crowd_room)
+        leads = first + np.arange(len(some) * len(self.brokers)).reshape(len(some), -1)
+        excess = leads.size + first + np.arange(len(topics) * len(self.brokers)).reshape(len(topics), -1)
         self._leading = leads.size + excess.size
         self._add(leads, 1.0, 1.0, 1.0)
         held = np.stack([leads.ravel(), self._columns[some].ravel()], axis=1)
