@@ -5,7 +5,11 @@ Real refusals: tests/integration/secured.
 
 from __future__ import annotations
 
+import socketserver
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,6 +66,28 @@ def test_what_the_last_answer_said_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(first_contact, "FIRST_SECONDS", 0.01)
     with pytest.raises(ReadError, match=r"first-contact:9092 cannot be read \(.*Broker handle destroyed"):
         check_enters(KAFKA, again=True)
+
+
+def test_a_listener_without_tls_is_told_whatever_librdkafka_says_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine it tells only that the connection was closed."""
+    use(Client(KafkaError(KafkaError._TRANSPORT), KafkaError(KafkaError._ALL_BROKERS_DOWN)), monkeypatch)
+    monkeypatch.setattr(first_contact, "FIRST_SECONDS", 1.0)
+    with closing_listener() as address, pytest.raises(ReadError, match=f"{address} ends the TLS handshake: its liste"):
+        check_enters(KafkaConnection(address, {"security.protocol": "SSL"}), again=True)
+
+
+@contextmanager
+def closing_listener() -> Iterator[str]:
+    """Takes connections and closes each at its first bytes, as a plain listener of Kafka does with those of TLS."""
+
+    class Closes(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1024)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Closes) as server:
+        Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield "{}:{}".format(*server.server_address)
+        server.shutdown()
 
 
 @pytest.mark.parametrize("knows_itself", [False, True], ids=["no broker", "brokers without a controller"])

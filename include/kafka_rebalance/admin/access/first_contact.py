@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 import time
 from concurrent.futures import Future
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, DescribeClusterResult
@@ -53,8 +54,7 @@ def describe_cluster(kafka: KafkaConnection) -> DescribeClusterResult:
     asked: list[tuple[AdminClient, Future[DescribeClusterResult]]] = []
     another = time.monotonic()
     give_up = another + FIRST_SECONDS
-    certificate: str | None = None
-    is_looked_at = not kafka.has_tls
+    tls: _Handshake | None = None if kafka.has_tls else _Handshake()
     while time.monotonic() < give_up:
         if time.monotonic() >= another:
             another += _ANOTHER_SECONDS
@@ -73,11 +73,10 @@ def describe_cluster(kafka: KafkaConnection) -> DescribeClusterResult:
         if KafkaError._ALL_BROKERS_DOWN in said:
             if KafkaError._AUTHENTICATION in said:
                 break
-            if not is_looked_at:
-                certificate, is_looked_at = _certificate_problem(kafka), True
-            if certificate is not None:
+            tls = tls or _shake_hands(kafka)
+            if tls.certificate is not None:
                 break
-    _raise(kafka, said, certificate)
+    _raise(kafka, said, tls or _Handshake())
 
 
 def new_admin(kafka: KafkaConnection, **more: object) -> AdminClient:
@@ -93,11 +92,11 @@ def new_admin(kafka: KafkaConnection, **more: object) -> AdminClient:
         ) from None
 
 
-def _raise(kafka: KafkaConnection, said: dict[int, str], certificate: str | None) -> NoReturn:
-    if certificate is not None:
+def _raise(kafka: KafkaConnection, said: dict[int, str], tls: _Handshake) -> NoReturn:
+    if tls.certificate is not None:
         raise AuthenticationError(
-            f"Kafka {kafka.bootstrap_servers}: the TLS handshake fails ({certificate}). Nothing was written. Correct "
-            "the certificates (ssl.*) and the host names of the Airflow connection."
+            f"Kafka {kafka.bootstrap_servers}: the TLS handshake fails ({tls.certificate}). Nothing was written. "
+            "Correct the certificates (ssl.*) and the host names of the Airflow connection."
         )
     refused = said.get(KafkaError._AUTHENTICATION)
     if refused is not None:
@@ -108,26 +107,38 @@ def _raise(kafka: KafkaConnection, said: dict[int, str], certificate: str | None
     reasons = [kafka.without_secrets(text) for code, text in said.items() if code not in _SAYS_NOTHING]
     if not reasons and KafkaError._ALL_BROKERS_DOWN in said:
         reasons = ["every broker closes the connection: its listener may have another security.protocol"]
+    if tls.without is not None:  # librdkafka tells it or only the end of the connection, as it happens
+        reasons = [f"{tls.without} ends the TLS handshake: its listener may be one without TLS"]
     raise ReadError(
         f"Kafka {kafka.bootstrap_servers} cannot be read ({reasons[0] if reasons else 'no answer'}). Nothing was "
         "written. Check that this host can reach the brokers, and check security.protocol of the Airflow connection."
     )
 
 
-def _certificate_problem(kafka: KafkaConnection) -> str | None:
-    """What one side says of the other's certificate. librdkafka does not tell a wrong host name from a wrong CA."""
+class _Handshake(NamedTuple):
+    certificate: str | None = None  # what one side says of the other's certificate
+    without: str | None = None  # a server that ends the connection where TLS begins
+
+
+def _shake_hands(kafka: KafkaConnection) -> _Handshake:
+    """What is wrong with TLS here. librdkafka does not tell a wrong host name from a wrong CA."""
     context = tls_context(kafka.security)
+    without = None
     for server in kafka.bootstrap_servers.split(","):
         host, _, port = server.strip().rpartition(":")
         host = host.strip("[]")
         try:
-            with (
-                socket.create_connection((host, int(port)), _HANDSHAKE_SECONDS) as plain,
-                context.wrap_socket(plain, server_hostname=host) as secured,
-            ):
+            plain = socket.create_connection((host, int(port)), _HANDSHAKE_SECONDS)
+        except (OSError, ValueError):
+            continue
+        try:
+            with plain, context.wrap_socket(plain, server_hostname=host) as secured:
                 secured.recv(1)  # a broker tells of a client's certificate after the handshake (TLS 1.3)
         except (OSError, ValueError) as failed:
             problem = certificate_problem(failed)
             if problem is not None:
-                return f"{host}: {problem}"
-    return None
+                return _Handshake(f"{host}: {problem}")
+            # A plain listener of Kafka takes the first bytes for the size of a request, and closes the connection.
+            if isinstance(failed, (ssl.SSLEOFError, ConnectionResetError)):
+                without = server.strip()
+    return _Handshake(without=without)
