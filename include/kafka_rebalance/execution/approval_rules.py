@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from kafka_rebalance.documents import decision
@@ -16,6 +16,7 @@ SHORT_DIGEST = 8
 # Airflow 3.3 shows up to four options as buttons, Reject among them. It shows more options as a list with a button
 # *Respond* below it (HITLResponseForm.tsx: options.length <= 4).
 BUTTONS = 3
+LONGEST_TEXT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,19 @@ class Answer:
     consent: str | None = None  # the sentence that a cancel asks for
     note: str | None = None
     at: datetime | None = None  # None: now
+    filled_in: Mapping[str, object] | None = None  # the form as Airflow has it: any JSON; see `read_form`
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A field of the form: an optional text, or a whole number within limits. `name` is its key in Airflow's API."""
+
+    name: str
+    title: str
+    description: str
+    number: int | None = None  # the first value; None: the field is a text
+    least: int | None = None
+    most: int | None = None
 
 
 def label(name: str, digest: str) -> str:
@@ -84,6 +98,63 @@ def check_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...
         f"Nobody may approve: {' and '.join(why)}, and the policy's approvers are {_people(policy.approvers)}. "
         "Nothing was written to the cluster. Name another approver in the policy, or let somebody else start the run."
     )
+
+
+def read_form(answer: Answer, questions: Sequence[Question]) -> Answer:
+    """The answer with what its form says. Raises ApprovalError for a form that does not fit: Airflow's API takes any.
+
+    An empty form stands for the values that the request shows, as in Airflow. A rejection needs no form.
+    """
+    given = answer.filled_in
+    if given is None:
+        return answer
+    if not isinstance(given, Mapping):
+        raise ApprovalError(
+            "The answer does not count: its form is no JSON object. Nothing was written to the cluster."
+        )
+    if answer.option == REJECT or not given:
+        return replace(answer, note=text_of(given.get("note")))
+    wanted = {question.name: question for question in questions}
+    problems = [f"{name} is missing" for name in wanted.keys() - given.keys()]
+    problems += [f"{str(name)[:40]!r} is no field of the request" for name in given.keys() - wanted.keys()]
+    problems += [
+        f"{name} {problem}"
+        for name, question in wanted.items()
+        if name in given and (problem := _field_problem(given[name], question)) is not None
+    ]
+    if problems:
+        raise ApprovalError(
+            f"The answer does not count: {'; '.join(sorted(problems))}. Nothing was written to the cluster. Clear the "
+            "task approve, which asks again."
+        )
+    rate = given.get("throttle_bytes_per_second")
+    return replace(
+        answer,
+        throttle_bytes_per_second=None if rate is None else int(rate),  # type: ignore[call-overload]
+        consent=text_of(given.get("i_consent_to")),
+        note=text_of(given.get("note")),
+    )
+
+
+def _field_problem(value: object, question: Question) -> str | None:
+    if question.number is None:
+        if value is None or text_of(value) is not None:
+            return None
+        return f"must be null or a text of at most {LONGEST_TEXT} characters"
+    return None if _is_whole(value) else "must be a whole number"
+
+
+def _is_whole(value: object) -> bool:
+    """As a JSON schema has it: 3000000.0 is a whole number too. All that we ask for has 63 bits."""
+    whole = type(value) is int or (type(value) is float and value.is_integer())
+    return whole and 0 <= value < 2**63  # type: ignore[operator]
+
+
+def text_of(value: object) -> str | None:
+    """The value if it is a text that every file can hold: half a surrogate pair has no bytes in UTF-8."""
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT:
+        return None
+    return None if any("\ud800" <= character <= "\udfff" for character in value) else value
 
 
 def check_answer(answer: Answer, digests: Mapping[str, str], policy: Policy, requester: Requester) -> str:

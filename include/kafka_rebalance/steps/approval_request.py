@@ -15,14 +15,17 @@ from kafka_rebalance.errors import ApprovalError, ApprovalExpiredError
 from kafka_rebalance.execution.approval_rules import (
     REJECT,
     Answer,
+    Question,
     check_answer,
     check_approvers,
     labels,
+    read_form,
+    text_of,
 )
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Approver, Policy
 from kafka_rebalance.steps.inputs import StepInputs
-from kafka_rebalance.steps.run.requester import requester_of
+from kafka_rebalance.steps.run.requester import requester_of, with_own_request
 from kafka_rebalance.steps.run_folder import RunFolder, check_newest_attempt, open_own_folder
 
 log = logging.getLogger(__name__)
@@ -41,18 +44,6 @@ class Offer:
     refused: str | None = None  # why nobody may approve any choice
     read_only: str | None = None  # why no choice could be executed; the run ends as a success, as without a policy
     needs_answer: bool = True  # False: the only choice is taken without a question
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A field of the form: an optional text, or a whole number within limits."""
-
-    name: str
-    title: str
-    description: str
-    number: int | None = None  # the first value; None: the field is a text
-    least: int | None = None
-    most: int | None = None
 
 
 NOTE = Question("note", "Note", "Why, for people who read it later.")
@@ -107,6 +98,10 @@ class Approval(ABC):
         """Fields that only this Dag's decisions have. Raises ApprovalError if the answer must not count."""
         return {}
 
+    def asking_approves(self, offer: Offer) -> bool:
+        """Whether an approver who asks for this has approved it by that: it only stops what runs."""
+        return False
+
     def begun(self, inputs: StepInputs, folder: RunFolder) -> Mapping[str, Any] | None:
         """The decision that the run already executes: it is passed on again, and nobody is asked."""
         return None
@@ -130,10 +125,9 @@ def ask(
             f"Read-only: there is no policy file for the connection {offer.connection_id!r}, so nobody can approve "
             "anything. Nothing was written. The report shows the plan."
         )
-    if offer.nothing is not None:
-        return EndsHere(offer.nothing)
-    if offer.read_only is not None:
-        return EndsHere(offer.read_only)
+    ends = offer.nothing if offer.nothing is not None else offer.read_only
+    if ends is not None:
+        return EndsHere(ends)
     if offer.refused is not None:
         raise ApprovalError(offer.refused)
     if not offer.needs_answer:
@@ -141,8 +135,16 @@ def ask(
         taken = Decision(choice, digest, policy.digest, approved_at=datetime.now(UTC), note="")
         _decide(inputs, folder, nonce, offer, taken)
         return None
-    people = check_approvers(policy, requester_of(inputs.run, offer.asked))
-    form = _form(approval, folder, offer, policy)
+    requester = requester_of(inputs.deployment, inputs.run, offer.asked)
+    own = approval.asking_approves(offer)
+    rules = with_own_request(policy, requester, inputs.run) if own else policy
+    people, form = check_approvers(rules, requester), _form(approval, folder, offer, policy)
+    if rules is not policy and form.questions == (NOTE,):
+        by = next(person for person in people if person.name == requester.name)
+        log.info("%s is an approver and has asked for this, so nobody else is asked", by.id)
+        (choice,) = offer.digests
+        _count(inputs, approval, folder, nonce, offer, policy, Answer(form.options[0], by.id, by.name, None), choice)
+        return None
     return Request(form, people, policy.approval_expires_after_seconds, *approval.texts(folder, links))
 
 
@@ -151,11 +153,33 @@ def take_answer(inputs: StepInputs, approval: Approval, run_folder: str, nonce: 
     folder, offer, policy = _again(inputs, approval, run_folder, nonce)
     form = _form(approval, folder, offer, policy)
     try:
-        choice = check_answer(answer, offer.digests, policy, requester_of(inputs.run, offer.asked))
-        details = approval.details(folder, choice, answer)
+        answer = read_form(answer, form.questions)
+        requester = requester_of(inputs.deployment, inputs.run, offer.asked)
+        own = approval.asking_approves(offer)
+        rules = with_own_request(policy, requester, inputs.run) if own else policy
+        choice = check_answer(answer, offer.digests, rules, requester)
+        _count(inputs, approval, folder, nonce, offer, policy, answer, choice)
     except ApprovalError as refused:
-        _note(inputs, offer, by=answer.user_id, note=answer.note, refused=str(refused))
+        _note(inputs, offer, by=answer.user_id, note=text_of(answer.note), refused=str(refused))
         raise
+    if choice != REJECT:
+        return form
+    approval.end(folder)
+    return EndsHere(f"Rejected by {answer.user_id}. Nothing was written to the cluster.")
+
+
+def _count(
+    inputs: StepInputs,
+    approval: Approval,
+    folder: RunFolder,
+    nonce: str,
+    offer: Offer,
+    policy: Policy,
+    answer: Answer,
+    choice: str,
+) -> None:
+    """Writes the decision that the answer makes. Raises ApprovalError if it must not count."""
+    details = approval.details(folder, choice, answer)
     assert answer.user_id is not None  # `check_answer` refuses an answer without a person
     decision = Decision(
         choice=choice,
@@ -170,10 +194,6 @@ def take_answer(inputs: StepInputs, approval: Approval, run_folder: str, nonce: 
     kept = {name: getattr(decision, name) for name in ("choice", "digest", "note", "throttle_bytes_per_second")}
     _note(inputs, offer, by=answer.user_id, at=decision.approved_at, **kept)
     log.info("%s chose %s", answer.user_id, answer.option)
-    if choice != REJECT:
-        return form
-    approval.end(folder)
-    return EndsHere(f"Rejected by {answer.user_id}. Nothing was written to the cluster.")
 
 
 def end_unanswered(

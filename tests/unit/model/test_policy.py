@@ -126,6 +126,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> N
     assert Policy.from_mapping(json.loads(json.dumps(one.to_mapping())), WHERE) == one
     changed = {
         "requester_may_approve": True,
+        "cancel_needs_another_approver": True,
         "max_bytes_share": 0.5,
         "max_bytes": 5,
         "leader_changes_per_batch": 5,

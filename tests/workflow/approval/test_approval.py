@@ -354,20 +354,6 @@ def test_a_policy_that_changed_since_the_snapshot_fails_the_approval(
     assert not (world.folder / json_files.DECISION).exists()
 
 
-def test_a_run_of_an_unknown_person_cannot_be_approved(make: Callable[..., World]) -> None:
-    world = make()
-    world.dag_run.triggering_user_name = None
-    with pytest.raises(AirflowFailException, match="Airflow does not know who started the run"):
-        world.operator.execute(world.context)
-
-
-def test_a_nightly_run_may_be_approved_by_any_approver(make: Callable[..., World]) -> None:
-    world = make()
-    world.dag_run.triggering_user_name, world.dag_run.run_type = None, "operator_triggered"
-    world.asked_by(None, automatic=True, plan_by=None)
-    assert [user["id"] for user in world.ask().assigned_users] == ["uma", "olive"]
-
-
 def test_an_approval_is_not_asked_again_once_batches_were_requested(make: Callable[..., World]) -> None:
     world = make()
     json_files.write_json(world.folder, json_files.BATCHES, {"batches": []})

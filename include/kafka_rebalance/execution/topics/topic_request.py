@@ -31,6 +31,11 @@ _AS_GIVEN = (
 )
 
 
+def needs_approval(action: str) -> bool:
+    """Whether a change of this kind waits for a person: all but a creation, which removes nothing."""
+    return action != "create"
+
+
 @dataclass(frozen=True, slots=True)
 class TopicRequest:
     """One action on one topic; for list and describe, `topic` is a regular expression, empty for every topic."""
@@ -55,6 +60,11 @@ class TopicRequest:
     @property
     def is_read_only(self) -> bool:
         return self.action in READ_ONLY
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether a person is asked."""
+        return needs_approval(self.action) and not self.is_read_only and not self.dry_run
 
     @property
     def adds_partitions(self) -> bool:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.execution.approval_rules import REJECT, Answer
+from kafka_rebalance.execution.approval_rules import REJECT, Answer, Question
 from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, check_consent
 from kafka_rebalance.execution.stuck_request import ElectionPlan
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.requests import cancel, controller_election
-from kafka_rebalance.steps.approval_request import Approval, Offer, Question, RunLinks
-from kafka_rebalance.steps.cancel.actions import CONSENT, ELECT_CONTROLLER, SET_THROTTLE
+from kafka_rebalance.steps.approval_request import Approval, Offer, RunLinks
+from kafka_rebalance.steps.cancel.actions import CANCEL_NOW, CONSENT, ELECT_CONTROLLER, SET_THROTTLE
 from kafka_rebalance.steps.run_folder import RunFolder
 
 
@@ -43,6 +43,10 @@ class CancelApproval(Approval):
         if plan is None or plan.consent is None:
             return ()
         return (Question(CONSENT, "I consent to", f"To go on, repeat word for word: {plan.consent}"),)
+
+    def asking_approves(self, offer: Offer) -> bool:
+        """What takes back moves in flight. A higher rate and another controller need a second person."""
+        return bool(offer.asked["action"] == CANCEL_NOW)
 
     def details(self, folder: RunFolder, choice: str, answer: Answer) -> Mapping[str, Any]:
         plan = _plan(json_files.read_json(folder, json_files.CANCEL))

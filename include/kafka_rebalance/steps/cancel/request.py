@@ -34,7 +34,7 @@ from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, ApprovedRequest
 from kafka_rebalance.steps.run.asked_batches import asked_for
-from kafka_rebalance.steps.run.requester import hand_on
+from kafka_rebalance.steps.run.requester import check_somebody_may_approve, hand_on, read_requester, with_own_request
 from kafka_rebalance.steps.run.running_rebalance import Running, find_moved, find_running
 from kafka_rebalance.steps.run_folder import create_run_folder
 
@@ -73,6 +73,7 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     connection_id, action = params["kafka_conn_id"], params["action"]
     policy = inputs.deployment.read_policy(connection_id)
     connection = inputs.deployment.read_connection(connection_id)
+    _check_somebody_may_approve(inputs, action, policy)
     if action == ELECT_CONTROLLER:
         _need_policy(policy, connection_id)
         found = show_stuck_request(connection)
@@ -99,8 +100,20 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     said = controller_election.lines(document) if action == ELECT_CONTROLLER else cancel.lines(document)
     for line in said:
         log.info("%s", line)
+    if document.get("needs_approval"):  # a rate above the approved one
+        check_somebody_may_approve(_need_policy(policy, connection_id), read_requester(inputs.deployment, inputs.run))
     following = APPROVE_RATE if document.get("needs_approval") else NEXT[action]
     return {"next": following, "run": document["run"], "said": list(said[:10])}
+
+
+def _check_somebody_may_approve(inputs: StepInputs, action: str, policy: Policy | None) -> None:
+    """Before anything is read. Raises ApprovalError. The run that `roll_back` starts looks for itself."""
+    if policy is None or action not in (CANCEL_NOW, ELECT_CONTROLLER):
+        return
+    requester = read_requester(inputs.deployment, inputs.run)
+    if action == CANCEL_NOW:
+        policy = with_own_request(policy, requester, inputs.run)
+    check_somebody_may_approve(policy, requester)
 
 
 def _show_run(

@@ -40,6 +40,7 @@ from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.log_dirs.approved_moves import read_if_ready
 from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now, dirs_of
+from kafka_rebalance.steps.run.requester import check_somebody_may_approve, read_requester
 from kafka_rebalance.steps.run_folder import create_run_folder, folder_of_run, newest_attempt
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
             f"There is no policy file for the connection {connection_id!r}, so the cluster is read-only. Nothing was "
             "read or written. Add include/policies/<connection id>.yaml."
         )
+    check_somebody_may_approve(policy, read_requester(deployment, inputs.run))
     throttle, copies = asked.limits(policy)
     connection = deployment.read_connection(connection_id)
     folder, nonce = create_run_folder(deployment, connection_id, inputs.run)

@@ -10,14 +10,14 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.proposals.rates import CandidateRates
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ApprovalError, ArtifactError, RebalanceError
-from kafka_rebalance.execution.approval_rules import REJECT, Answer, on_buttons
+from kafka_rebalance.execution.approval_rules import REJECT, Answer, Question, on_buttons
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.candidate import OFFERED, Status
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.requests.rebalance import approval_body, approval_subject
-from kafka_rebalance.steps.approval_request import Approval, Offer, Question, RunLinks
+from kafka_rebalance.steps.approval_request import Approval, Offer, RunLinks
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.rebalance.read_report import read_report
 from kafka_rebalance.steps.rebalance.render_report import write_last_report

@@ -33,6 +33,7 @@ from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, metric_rows, re
 from kafka_rebalance.steps.run.requester import (
     ASKED_IN,
     REQUESTER,
+    check_somebody_may_approve,
     is_nightly_proposal,
     is_way_back,
     read_requester,
@@ -85,6 +86,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
         to_execute=policy is not None,
         make_lock_ready=policy is not None and not _is_frozen(deployment, connection_id),
     )
+    check_somebody_may_approve(None if taken.missing_rights else policy, requester)
     if auto:
         run_rates.check_network_known(connection, sorted(taken.view.brokers))
     if policy is not None and not policy.beside_cruise_control:

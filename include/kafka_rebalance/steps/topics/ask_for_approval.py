@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.execution.topics.topic_request import needs_approval
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.report.requests.topic_change import approval_body, approval_subject
 from kafka_rebalance.steps.approval_request import Approval, Offer, RunLinks
@@ -21,7 +22,7 @@ class TopicApproval(Approval):
             source_digest=digest_of(written),
             asked=written,
             nothing="This was a dry run. Nothing was written to the cluster." if written["dry_run"] else None,
-            needs_answer=written["needs_approval"],
+            needs_answer=needs_approval(written["change"]["action"]),  # whatever else the file says: people can edit it
         )
 
     def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:

@@ -11,11 +11,12 @@ from typing import Any
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import KafkaRuleError, PolicyError
-from kafka_rebalance.execution.topics.topic_request import TopicRequest
+from kafka_rebalance.execution.topics.topic_request import TopicRequest, needs_approval
 from kafka_rebalance.report.requests.topic_change import change_lines
 from kafka_rebalance.report.requests.topic_listing import describe_lines, list_lines
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
+from kafka_rebalance.steps.run.requester import check_somebody_may_approve, read_requester
 from kafka_rebalance.steps.run_folder import RunFolder, create_run_folder
 from kafka_rebalance.steps.topics import forecast_keys, sample_keys
 from kafka_rebalance.steps.topics.plan_change import PlannedTopic, plan_change
@@ -48,6 +49,8 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
             f"There is no policy file for the connection {connection_id!r}, so the cluster is read-only: only list and "
             "describe are allowed. Nothing was written. Add include/policies/<connection id>.yaml."
         )
+    if asked.needs_approval:
+        check_somebody_may_approve(policy, read_requester(inputs.deployment, inputs.run))
     connection = inputs.deployment.read_connection(connection_id)
     folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
     inputs.tell("run_folder", str(folder))
@@ -111,7 +114,7 @@ def _document(
         "requested_by": started.started_by,
         "reason": params.get("reason") or "",
         "dry_run": asked.dry_run,
-        "needs_approval": change.action != "create",
+        "needs_approval": needs_approval(change.action),
         "change": change.to_mapping(),
         "digest": change.digest,
         "assignment": asked.assignment,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Param, ParamsDict, SkipMixin  # type: ignore[attr-defined]  # its stub lacks ParamsDict
 
-from kafka_rebalance.execution.approval_rules import REJECT, Answer
+from kafka_rebalance.execution.approval_rules import REJECT, Answer, Question
 from kafka_rebalance.steps import approval_request
-from kafka_rebalance.steps.approval_request import EndsHere, Form, Question, RunLinks
+from kafka_rebalance.steps.approval_request import EndsHere, Form, RunLinks
 from kafka_rebalance.workflow import urls
 from kafka_rebalance.workflow.notices import WAITS, Notice
 from kafka_rebalance.workflow.run_step import by_path, run_step
@@ -63,15 +63,14 @@ class ApprovalOperator(HITLOperator, SkipMixin):
         if "error" in event:
             expired = event.get("error_type") == "timeout"
             self._call(approval_request.end_unanswered, context, event["error"], expired)
-        user, filled_in = event.get("responded_by_user") or {}, event.get("params_input") or {}
+        user, options = event.get("responded_by_user") or {}, event.get("chosen_options") or []
         answer = Answer(
-            event["chosen_options"][0],
+            options[0] if len(options) == 1 else ", ".join(map(str, options)),
             user.get("id"),
             user.get("name"),
-            filled_in.get("throttle_bytes_per_second"),
-            filled_in.get("i_consent_to"),
-            filled_in.get("note"),
-            event.get("responded_at"),
+            None,
+            at=event.get("responded_at"),
+            filled_in=event.get("params_input") or {},
         )
         found = self._call(approval_request.take_answer, context, answer)
         if isinstance(found, EndsHere):
