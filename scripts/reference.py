@@ -128,7 +128,8 @@ def _kind(kind: str, schema: Mapping[str, Any]) -> str:
         return f"a list of {_KINDS[items['type']][1]}" + (f": {', '.join(items['enum'])}" if "enum" in items else "")
     if kind in ("integer", "number"):
         limits = [f"{words} {schema[key]:,}" for key, words in _LIMITS.items() if key in schema]
-        return " ".join([_KINDS[kind][0], " and ".join(limits)]).strip()
+        said = " and ".join(limits)
+        return " ".join([_KINDS[kind][0], f"of {said}" if said.startswith("at most") else said]).strip()
     if kind == "string" and "pattern" in schema:
         return str(schema["pattern"]).strip("^$")
     return _FORMATS.get(schema.get("format", ""), _KINDS[kind][0])

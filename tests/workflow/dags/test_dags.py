@@ -210,3 +210,36 @@ print("LOADED" + json.dumps([name for name in {heavy!r} if name in set(sys.modul
     )
     line = next(line for line in done.stdout.splitlines() if line.startswith("LOADED"))
     assert json.loads(line.removeprefix("LOADED")) == []
+
+
+def test_every_number_of_a_form_has_a_maximum(dags: dict[str, DAG]) -> None:
+    """What nobody can mean is refused at the form, also if it comes by the API."""
+    open_ended = [
+        f"{name}.{key}"
+        for name, dag in dags.items()
+        for key, param in dag.params.items()
+        for schema in (dag.params.get_param(key).schema, dag.params.get_param(key).schema.get("items", {}))
+        if {"integer", "number"} & set(kinds_of(schema)) and not {"maximum", "exclusiveMaximum"} & schema.keys()
+    ]
+    assert open_ended == []
+
+
+def kinds_of(schema: dict) -> list[str]:
+    kind = schema.get("type", [])
+    return [kind] if isinstance(kind, str) else kind
+
+
+@pytest.mark.parametrize(
+    ("dag", "key", "value"),
+    [
+        ("kafka_topics", "partitions", 30_000_000),
+        ("kafka_topics", "replication_factor", 2**15),
+        ("kafka_rebalance", "drain", [2**31]),
+        ("kafka_log_dirs", "throttle_bytes_per_second", 2**64),
+    ],
+)
+def test_a_number_beyond_what_anybody_can_mean_is_refused_by_the_form(
+    dags: dict[str, DAG], dag: str, key: str, value: object
+) -> None:
+    with pytest.raises(ParamValidationError):
+        dags[dag].params.get_param(key).resolve(value)

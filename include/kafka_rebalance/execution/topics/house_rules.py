@@ -169,11 +169,8 @@ def _replication_problems(change: TopicChange, min_insync_replicas: int | None) 
 
 
 def _size_problems(change: TopicChange, policy: Policy, replicas: Mapping[int, int]) -> Iterable[str]:
-    if change.new_partitions and change.partitions_after > policy.partitions_per_topic:
-        yield (
-            f"{change.partitions_after} partitions are more than the policy's partitions_per_topic "
-            f"{policy.partitions_per_topic}"
-        )
+    if change.new_partitions:
+        yield from too_many_partitions(change.partitions_after, policy)
     added = Counter(broker for held in change.new_partitions.values() for broker in held)
     after = {broker: replicas.get(broker, 0) + count for broker, count in sorted(added.items())}
     full = [broker for broker, count in after.items() if count > policy.replicas_per_broker]
@@ -182,6 +179,12 @@ def _size_problems(change: TopicChange, policy: Policy, replicas: Mapping[int, i
             f"broker {listed(full)} would hold more replicas than the policy's replicas_per_broker "
             f"{policy.replicas_per_broker}: broker {full[0]} would hold {after[full[0]]}"
         )
+
+
+def too_many_partitions(total: int, policy: Policy) -> Iterable[str]:
+    """Also asked before anything is placed, since that work grows with the number."""
+    if total > policy.partitions_per_topic:
+        yield f"{total} partitions are more than the policy's partitions_per_topic {policy.partitions_per_topic}"
 
 
 def check_still(change: TopicChange, *, configs_now: Mapping[str, str], registered: Collection[int]) -> None:

@@ -8,7 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, SettingsError
-from kafka_rebalance.execution.topics.house_rules import MIN_INSYNC_REPLICAS, TopicChange, house_problems
+from kafka_rebalance.execution.topics.house_rules import (
+    MIN_INSYNC_REPLICAS,
+    TopicChange,
+    house_problems,
+    too_many_partitions,
+)
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.forecast.disk_use import BrokerCost, broker_costs, disk_problems, expected_replica_bytes
 from kafka_rebalance.kafka import topics as kafka_rules
@@ -77,6 +82,7 @@ def plan_change(
         return None
     if not exists and request.if_exists:
         return None
+    _check_size(request, len(cluster.assignment(request.topic)), policy)
     settings = Settings(
         brokers_out=policy.brokers_out,
         broker_pools=policy.broker_pools or (),
@@ -105,12 +111,23 @@ def plan_change(
         ),
         *disk_problems(costs, given.settings.disk_headroom),
     ]
+    _refuse(problems)
+    return PlannedTopic(change, replica_bytes, costs, tuple(_notes(change, cluster, least)))
+
+
+def _check_size(request: TopicRequest, partitions_now: int, policy: Policy) -> None:
+    """Raises PolicyError before a partition is placed. What is no increase gets Kafka's own text later."""
+    asked = max(request.partitions or 0, len(request.replica_assignment or ()))
+    if asked > partitions_now:
+        _refuse([*too_many_partitions(asked, policy)])
+
+
+def _refuse(problems: Sequence[str]) -> None:
     if problems:
         raise PolicyError(
             f"The rules of this installation forbid the change: {'; '.join(problems)}. Nothing was written to the "
             "cluster. Ask for less, or have the policy changed."
         )
-    return PlannedTopic(change, replica_bytes, costs, tuple(_notes(change, cluster, least)))
 
 
 def _creation(given: _Given) -> TopicChange:

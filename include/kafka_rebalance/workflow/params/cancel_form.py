@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from kafka_rebalance.steps.cancel.actions import ACTIONS, STOP
-from kafka_rebalance.workflow.params.form_fields import choice, cluster, optional, reason
+from kafka_rebalance.workflow.params.form_fields import LARGEST_NUMBER, choice, cluster, optional, reason
 
 CANCEL_PARAMS: dict[str, Param] = {
     "kafka_conn_id": cluster(),
@@ -24,6 +24,7 @@ CANCEL_PARAMS: dict[str, Param] = {
         "Throttle (bytes/s per broker)",
         "The new rate for set_throttle, within the policy's range.",
         minimum=1,
+        maximum=LARGEST_NUMBER,
     ),
     "run_id": optional(
         "string", "Run", "For roll_back: the run of kafka_rebalance to undo. Empty: the run that began last."

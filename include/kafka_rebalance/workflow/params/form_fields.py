@@ -7,6 +7,14 @@ from typing import Any
 
 from airflow.sdk import Param
 
+# The most that a field takes. A form refuses what is above at once, before a worker begins to work on it.
+MOST_PARTITIONS = 1_000_000  # of one topic; no cluster of Kafka has as many
+MOST_REPLICAS = 2**15 - 1  # of a partition: a 16-bit integer in Kafka's protocol
+LARGEST_ID = 2**31 - 1  # of a broker: a 32-bit integer there
+LARGEST_NUMBER = 2**53 - 1  # a browser counts exactly up to here
+MOST_COPIES = 10_000
+LONGEST_TEXT = 10_000_000  # characters
+
 
 def cluster() -> Param:
     return Param(
@@ -45,7 +53,8 @@ def several(
     **schema: Any,
 ) -> Param:
     """A list; `kind` is the JSON Schema type of its items."""
-    items = {"type": kind, **schema.pop("items", {})}
+    limits = {"maximum": LARGEST_ID} if kind == "integer" else {}
+    items = {"type": kind, **limits, **schema.pop("items", {})}
     return Param(
         list(default), type="array", items=items, title=title, description=description, section=section, **schema
     )

@@ -5,7 +5,17 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from kafka_rebalance.execution.log_dirs.asked_log_dirs import BALANCE, COPIES_PER_BROKER, JOBS, TOLERANCE
-from kafka_rebalance.workflow.params.form_fields import choice, cluster, flag, number, optional, reason
+from kafka_rebalance.workflow.params.form_fields import (
+    LARGEST_ID,
+    LARGEST_NUMBER,
+    MOST_COPIES,
+    choice,
+    cluster,
+    flag,
+    number,
+    optional,
+    reason,
+)
 
 _LIMITS = "Limits"
 
@@ -19,7 +29,13 @@ LOG_DIRS_PARAMS: dict[str, Param] = {
         "of an earlier run.",
     ),
     "reason": reason(),
-    "broker": optional("integer", "Broker", "drain: its id. balance: only this broker. Empty: each broker.", minimum=0),
+    "broker": optional(
+        "integer",
+        "Broker",
+        "drain: its id. balance: only this broker. Empty: each broker.",
+        minimum=0,
+        maximum=LARGEST_ID,
+    ),
     "log_dir": optional("string", "Log dir", "drain: the path to empty, as log.dirs of that broker names it."),
     "of_run": optional("string", "Earlier run", "way_back: the run id of that run of kafka_log_dirs."),
     "tolerance": number(
@@ -36,9 +52,15 @@ LOG_DIRS_PARAMS: dict[str, Param] = {
         "Of all copies within one broker together. Empty: the highest that the policy allows.",
         _LIMITS,
         minimum=1,
+        maximum=LARGEST_NUMBER,
     ),
     "copies_per_broker": number(
-        COPIES_PER_BROKER, "Copies per broker", "How many replicas of one broker copy at once.", _LIMITS, minimum=1
+        COPIES_PER_BROKER,
+        "Copies per broker",
+        "How many replicas of one broker copy at once.",
+        _LIMITS,
+        minimum=1,
+        maximum=MOST_COPIES,
     ),
     "outside_windows": flag(
         "Outside the windows",

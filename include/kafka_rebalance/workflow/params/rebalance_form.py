@@ -6,7 +6,18 @@ from airflow.sdk import Param
 
 from kafka_rebalance.execution.throttle.auto_rate import AUTO
 from kafka_rebalance.model.settings import CANDIDATES, JOBS, PREFERENCES, Settings
-from kafka_rebalance.workflow.params.form_fields import choice, cluster, flag, number, optional, reason, several
+from kafka_rebalance.workflow.params.form_fields import (
+    LARGEST_NUMBER,
+    MOST_COPIES,
+    MOST_REPLICAS,
+    choice,
+    cluster,
+    flag,
+    number,
+    optional,
+    reason,
+    several,
+)
 
 _DEFAULT = Settings()
 _LIMITS, _BROKERS, _TOPICS, _PLAN, _TUNING = "Limits", "Brokers", "Topics", "A plan of your own", "Tuning"
@@ -86,7 +97,12 @@ REBALANCE_PARAMS: dict[str, Param] = {
         "Internal topics", "Move Kafka's own topics too, such as __consumer_offsets, if the policy allows it.", _TOPICS
     ),
     "replication_factor": optional(
-        "integer", "Replication factor", "The new factor, for the job replication_factor.", _TOPICS, minimum=1
+        "integer",
+        "Replication factor",
+        "The new factor, for the job replication_factor.",
+        _TOPICS,
+        minimum=1,
+        maximum=MOST_REPLICAS,
     ),
     "relieve_above": optional(
         "number",
@@ -97,16 +113,34 @@ REBALANCE_PARAMS: dict[str, Param] = {
         exclusiveMaximum=1,
     ),
     "max_bytes": optional(
-        "integer", "Bytes at most", "Bytes to copy. The policy's limit applies too.", _LIMITS, minimum=0
+        "integer",
+        "Bytes at most",
+        "Bytes to copy. The policy's limit applies too.",
+        _LIMITS,
+        minimum=0,
+        maximum=LARGEST_NUMBER,
     ),
-    "max_replicas": optional("integer", "Replicas at most", "Replicas to copy.", _LIMITS, minimum=0),
+    "max_replicas": optional(
+        "integer",
+        "Replicas at most",
+        "Replicas to copy.",
+        _LIMITS,
+        minimum=0,
+        maximum=LARGEST_NUMBER,
+    ),
     "max_leader_changes": optional(
-        "integer", "Leader changes at most", "Partitions whose preferred leader changes.", _LIMITS, minimum=0
+        "integer",
+        "Leader changes at most",
+        "Partitions whose preferred leader changes.",
+        _LIMITS,
+        minimum=0,
+        maximum=LARGEST_NUMBER,
     ),
     "throttle_bytes_per_second": Param(
         None,
         type=["null", "integer", "string"],
         minimum=1,
+        maximum=LARGEST_NUMBER,
         pattern=f"^{AUTO}$",
         title="Throttle (bytes/s per broker)",
         description="Within the policy's range. Empty: the policy's maximum. auto: the free rate of the brokers' "
@@ -120,6 +154,7 @@ REBALANCE_PARAMS: dict[str, Param] = {
         "shorter.",
         _LIMITS,
         minimum=0,
+        maximum=MOST_COPIES,
     ),
     "plan": optional(
         "string",

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
-from kafka_rebalance.workflow.params.form_fields import choice, cluster, flag, number, optional, reason, several
+from kafka_rebalance.workflow.params.form_fields import (
+    LARGEST_NUMBER,
+    LONGEST_TEXT,
+    MOST_PARTITIONS,
+    MOST_REPLICAS,
+    choice,
+    cluster,
+    flag,
+    number,
+    optional,
+    reason,
+    several,
+)
 
 _CREATE, _ALTER, _PLACE, _LOOK = "Create and alter", "Alter and delete", "Placement", "Keys"
 
@@ -32,9 +44,14 @@ TOPICS_PARAMS: dict[str, Param] = {
         "Partitions",
         "How many partitions a new topic gets, or the new total of an existing topic. The total never shrinks.",
         _CREATE,
+        maximum=MOST_PARTITIONS,
     ),
     "replication_factor": optional(
-        "integer", "Replication factor", "How many replicas each partition of a new topic gets.", _CREATE
+        "integer",
+        "Replication factor",
+        "How many replicas each partition of a new topic gets.",
+        _CREATE,
+        maximum=MOST_REPLICAS,
     ),
     "config": several("Configs", "key=value, one on each line.", _CREATE),
     "bytes_in_per_second": optional(
@@ -43,6 +60,7 @@ TOPICS_PARAMS: dict[str, Param] = {
         "What producers will write to the whole topic. The run then shows what this costs each broker.",
         _CREATE,
         minimum=0,
+        maximum=LARGEST_NUMBER,
     ),
     "delete_config": several("Configs to remove", "Keys, one on each line.", _ALTER),
     "if_not_exists": flag("If not exists", "create: do nothing if the topic exists.", _CREATE),
@@ -59,6 +77,7 @@ TOPICS_PARAMS: dict[str, Param] = {
         "Replica assignment",
         "1:2,2:3,3:1 names every replica of every partition. For an existing topic, include its existing partitions.",
         _PLACE,
+        maxLength=LONGEST_TEXT,
     ),
     "rack_mode": choice(
         ("enforced", "disabled", "safe"),
@@ -76,5 +95,5 @@ TOPICS_PARAMS: dict[str, Param] = {
         minimum=0,
         maximum=50_000_000,
     ),
-    "sample_hours": number(24, "Not older than (hours)", "How old the keys may be.", _LOOK, minimum=1),
+    "sample_hours": number(24, "Not older than (hours)", "How old the keys may be.", _LOOK, minimum=1, maximum=87_600),
 }
