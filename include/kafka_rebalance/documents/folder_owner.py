@@ -54,6 +54,21 @@ def read_folder_owner(folder: Folder) -> FolderOwner:
     )
 
 
+def owner_if_named(folder: Folder) -> FolderOwner | None:
+    """As `read_folder_owner`; None if no file of the folder names its owner.
+
+    Raises ArtifactError if a file that should name it is damaged, StorageError.
+    """
+    written = read_json_if_there(folder, NONCE)
+    if written is None:
+        return None
+    if not isinstance(written.get("owner"), Mapping) and not any(
+        read_json_if_there(folder, name) is not None for name in (SNAPSHOT, TOPIC)
+    ):
+        return None
+    return read_folder_owner(folder)
+
+
 def check_own_folder(folder: Folder, dag_id: str, run_id: str) -> FolderOwner:
     """The folder's owner. Raises RunFolderError unless it is this run."""
     owner = read_folder_owner(folder)

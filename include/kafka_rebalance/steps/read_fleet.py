@@ -20,7 +20,7 @@ from kafka_rebalance.report.fleet.trend import NIGHTS, WORST, trends
 from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.time_left import live_words
 from kafka_rebalance.report.run_state import RunState, run_facts, run_state
-from kafka_rebalance.steps.clusters import VERDICT
+from kafka_rebalance.steps.clusters import CHECK_DAG, VERDICT
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.read_in_time import Reading, Reads
@@ -120,7 +120,7 @@ def _read_cluster(deployment: Deployment, cluster: ClusterToRead, now: datetime)
 def _newest_check(deployment: Deployment, cluster: ClusterToRead, problems: list[Unread]) -> NightlyCheck | None:
     for check in cluster.checks:
         try:
-            folder = newest_attempt(folder_of_run(deployment, cluster.connection_id, check))
+            folder = newest_attempt(folder_of_run(deployment, cluster.connection_id, check), CHECK_DAG)
             if folder is not None and (verdict := json_files.read_json_if_there(folder, VERDICT)) is not None:
                 return read_check(verdict)
         except (ArtifactError, OSError) as unreadable:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.folder_owner import read_folder_owner
 from kafka_rebalance.documents.storage import modified_at, names_in, remove, remove_folder
 from kafka_rebalance.errors import RebalanceError, RunFolderError
 from kafka_rebalance.steps import policy_file
@@ -20,7 +19,7 @@ from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.run.run_lock import noted_connections
 from kafka_rebalance.steps.run.running_rebalance import find_moved
-from kafka_rebalance.steps.run_folder import RunFolder, attempts, file_name, newest_attempt
+from kafka_rebalance.steps.run_folder import RunFolder, attempts, file_name, owners_of
 from kafka_rebalance.steps.throttle import lease_files
 
 log = logging.getLogger(__name__)
@@ -86,12 +85,15 @@ def _old_runs(deployment: Deployment, connection_id: str, before: datetime, prob
     for name in names_in(connection):
         run = connection / name
         try:
-            newest = newest_attempt(run)
-            if newest is None or _last_write(run) >= before:
+            if not attempts(run) or _last_write(run) >= before:
                 continue
-            owner = read_folder_owner(newest)
+            owners = owners_of(run)
+            if not owners:
+                problems.append(f"Nothing in {run} names its run, so it stays. Remove it by hand if no run needs it.")
+                continue
             is_last_moved = moved is not None and str(moved.folder.parent) == str(run)
-            is_active = deployment.other_runs.is_active(owner.dag_id, owner.run_id)
+            # Runs of two Dags may have one id, and share the folder.
+            is_active = any(deployment.other_runs.is_active(*owner) for owner in sorted(owners))
         except RebalanceError as unreadable:
             problems.append(str(unreadable))
             continue

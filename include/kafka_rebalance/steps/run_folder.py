@@ -12,7 +12,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafka_rebalance.documents.folder_owner import FolderOwner, check_own_folder, read_folder_owner
+from kafka_rebalance.documents.folder_owner import FolderOwner, check_own_folder, owner_if_named, read_folder_owner
 from kafka_rebalance.documents.json_files import INSTALLATION, NONCE, read_json, read_json_if_there, write_json
 from kafka_rebalance.documents.storage import FolderOfRuns, make_folder, names_in
 from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
@@ -112,10 +112,28 @@ def attempts(run: RunFolder) -> list[int]:
     return sorted(int(name) for name in names_in(run) if name.isdecimal())
 
 
-def newest_attempt(run: RunFolder) -> RunFolder | None:
-    """The folder of the run's last attempt, if any. Raises StorageError."""
-    numbers = attempts(run)
-    return run / str(numbers[-1]) if numbers else None
+def newest_attempt(run: RunFolder, dag_id: str) -> RunFolder | None:
+    """The folder of the last attempt of this Dag's run, if any.
+
+    Runs of two Dags may have one id. Then their attempts lie beside each other, and the last one may be the other's.
+    Raises StorageError, and ArtifactError if the record of a later attempt's owner is damaged.
+    """
+    return next((run / str(number) for number in reversed(attempts(run)) if _dag_of(run / str(number)) == dag_id), None)
+
+
+def _dag_of(folder: RunFolder) -> str | None:
+    """None: its first task failed before it wrote this, or an earlier version wrote nothing."""
+    owner = owner_if_named(folder)
+    return None if owner is None else owner.dag_id
+
+
+def owners_of(run: RunFolder) -> frozenset[tuple[str, str]]:
+    """(Dag, run) of each run that has an attempt in this folder.
+
+    Raises StorageError, and ArtifactError for a damaged record.
+    """
+    owners = (owner_if_named(run / str(number)) for number in attempts(run))
+    return frozenset((owner.dag_id, owner.run_id) for owner in owners if owner is not None)
 
 
 def installation(deployment: Deployment) -> str:

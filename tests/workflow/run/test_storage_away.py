@@ -54,7 +54,8 @@ ASKED: dict[str, Callable[[Any], object]] = {
     "the way back": lambda root: list(checks_before_write._rollback_missing(plan_in(root))),
     "what the last run has moved": lambda root: running_rebalance.find_moved(airflow_deployment(), "kafka", None),
     "what a run has moved": lambda root: running_rebalance.find_moved(airflow_deployment(), "kafka", "one"),
-    "the last attempt": run_folder.newest_attempt,
+    "the last attempt": lambda root: run_folder.newest_attempt(root, "kafka_rebalance"),
+    "whose attempts there are": run_folder.owners_of,
     "the next attempt": lambda root: run_folder.create_run_folder(
         airflow_deployment(), "kafka", SimpleNamespace(dag_id="dag", run_id="one")
     ),

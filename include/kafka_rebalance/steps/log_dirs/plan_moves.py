@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
-from kafka_rebalance.documents.folder_owner import read_folder_owner
 from kafka_rebalance.documents.requests.log_dir_plan import (
     LOG_DIRS_FILE,
     DirForecast,
@@ -176,9 +175,9 @@ def _back(done: Sequence[LogDirMove], dirs: _Dirs) -> DirMoves:
 
 
 def _earlier_plan(deployment: Deployment, connection_id: str, run_id: str, cluster_id: str) -> LogDirPlan:
-    folder = newest_attempt(folder_of_run(deployment, connection_id, run_id))
+    folder = newest_attempt(folder_of_run(deployment, connection_id, run_id), LOG_DIRS_DAG)
     found = None if folder is None else LOG_DIRS_FILE.read_if_there(folder)
-    if folder is None or found is None or read_folder_owner(folder).dag_id != LOG_DIRS_DAG:
+    if found is None:
         raise SettingsError(
             f"There is no plan of a run {run_id!r} of {LOG_DIRS_DAG} with this connection. Nothing was planned or "
             "written. Give the run id as Airflow shows it."

@@ -187,7 +187,8 @@ def _rejection(checked: CheckedCluster, params: Mapping[str, Any]) -> RejectedSt
         if row["dag_id"] != REBALANCE_DAG or row["choice"] is None or row["run_id"] is None:
             continue
         try:
-            folder = newest_attempt(folder_of_run(checked.deployment, checked.connection_id, row["run_id"]))
+            run = folder_of_run(checked.deployment, checked.connection_id, row["run_id"])
+            folder = newest_attempt(run, REBALANCE_DAG)
             if folder is None:
                 continue
             written = json_files.read_json(folder, json_files.SNAPSHOT)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.decision import DECISION_FILE, REJECT
+from kafka_rebalance.documents.folder_owner import owner_if_named
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, LastProposal
 from kafka_rebalance.documents.storage import names_in
 from kafka_rebalance.errors import RebalanceError
@@ -19,6 +20,7 @@ from kafka_rebalance.model.candidate import OFFERED
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.snapshot_files import PROPOSED
+from kafka_rebalance.steps.clusters import REBALANCE_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.run_folder import RunFolder, attempts, folder_of_run
@@ -78,7 +80,15 @@ def _last_attempt(deployment: Deployment, connection_id: str, run_id: str, folde
     """The run's last attempt that made proposals, but not the one in `folder`; None: there is none any more."""
     run = folder_of_run(deployment, connection_id, run_id)
     earlier = (run / str(number) for number in reversed(attempts(run)))
-    return next((one for one in earlier if str(one) != str(folder) and json_files.PROPOSALS in names_in(one)), None)
+    return next((one for one in earlier if str(one) != str(folder) and _is_proposal(one)), None)
+
+
+def _is_proposal(attempt: RunFolder) -> bool:
+    """Not one of another Dag, whose run has the same id."""
+    if json_files.PROPOSALS not in names_in(attempt):
+        return False
+    owner = owner_if_named(attempt)
+    return owner is not None and owner.dag_id == REBALANCE_DAG
 
 
 def _read(run_id: str, earlier: RunFolder, job: str, brokers: Rows, partitions: Rows) -> Found | None:

@@ -48,7 +48,7 @@ def _beside(deployment: Deployment, folder: RunFolder, connection_id: str, row: 
         return None
     then, same, by = None, None, row["by"]
     try:
-        earlier = newest_attempt(folder_of_run(deployment, connection_id, row["run_id"]))
+        earlier = newest_attempt(folder_of_run(deployment, connection_id, row["run_id"]), REBALANCE_DAG)
         if earlier is not None:
             decision = DECISION_FILE.read_if_there(earlier)
             by = (decision.by if decision else None) or by

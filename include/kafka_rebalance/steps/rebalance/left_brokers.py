@@ -85,7 +85,7 @@ def _removals(
     """(partition, brokers that lose it) of the moves of a run. Brokers that the run was to empty are none of them,
     because one that comes back may be filled again.
     """
-    folder = newest_attempt(folder_of_run(deployment, connection_id, run_id))
+    folder = newest_attempt(folder_of_run(deployment, connection_id, run_id), REBALANCE_DAG)
     if folder is None:
         log.info("Run %s has no folder any more, so its moves do not count", run_id)
         return ()

@@ -72,9 +72,9 @@ def take_lock(deployment: Deployment, cluster: OpenCluster, connection_id: str, 
 
 def _paused_until(deployment: Deployment, connection_id: str, holder: LockOwner) -> datetime | None:
     """By the notes of a run of this Airflow; None if they say nothing of a pause."""
-    run_id = holder.run.partition("/")[2]
+    dag_id, _, run_id = holder.run.partition("/")
     with suppress(ArtifactError, OSError):
-        folder = newest_attempt(folder_of_run(deployment, connection_id, run_id))
+        folder = newest_attempt(folder_of_run(deployment, connection_id, run_id), dag_id)
         progress = None if folder is None else PROGRESS_FILE.read_if_there(folder)
         if progress is not None and progress.state == "waiting":
             return progress.waiting_until
