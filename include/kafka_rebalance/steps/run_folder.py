@@ -28,6 +28,9 @@ _GO_ON = (
 )
 
 RunFolder: TypeAlias = FolderOfRuns
+# A disk takes names of 255 bytes. `.parquet` comes behind one, and while a file is written, `.` and 22 more around it.
+# A run id of Airflow's has up to 250 characters, and some names hold a Dag, a connection or a time beside it.
+_LONGEST_NAME = 200
 
 
 def open_run_folder(deployment: Deployment, url: str) -> RunFolder:
@@ -191,4 +194,6 @@ def check_shared(deployment: Deployment, folder: Folder, nonce: str) -> None:
 def file_name(name: str) -> str:
     """A name that is safe in any storage, and different for different run ids."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", name).strip(".") or "_"
+    if len(safe) > _LONGEST_NAME - 9:
+        return f"{safe[: _LONGEST_NAME - 33]}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
     return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

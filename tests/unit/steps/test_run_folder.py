@@ -1,4 +1,4 @@
-"""Runs of two Dags may have one id, and then share a folder."""
+"""Runs of two Dags may have one id, and then share a folder; and names of any length that Airflow allows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.steps.clusters import LOG_DIRS_DAG, REBALANCE_DAG, TOPICS_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
+from kafka_rebalance.steps.nightly.why_not_propose import proposal_of
 from kafka_rebalance.steps.remove_old import remove_old
-from kafka_rebalance.steps.run_folder import create_run_folder, folder_of_run, newest_attempt
+from kafka_rebalance.steps.run_folder import create_run_folder, file_name, folder_of_run, newest_attempt
 from support.runs.plain_deployment import plain_deployment
 
 CONNECTION, ONE_ID = "kafka_eu", "CHG-1234"
@@ -73,3 +74,29 @@ def test_a_folder_stays_while_a_run_of_any_dag_in_it_is_open(
     states[is_open, ONE_ID] = AirflowState.OVER
     remove_old(inputs)
     assert not any(folder.exists() for folder in folders)
+
+
+# --- names ---
+
+
+@pytest.mark.parametrize("length", [1, 166, 191, 192, 250, 5000])
+@pytest.mark.parametrize("mark", ["x", "+", "é"])
+def test_a_name_of_any_length_is_one_that_a_disk_takes(tmp_path: Path, length: int, mark: str) -> None:
+    name = file_name(mark + "y" * (length - 1))
+    (tmp_path / f".{name}.parquet.{'0' * 16}.part").write_text("")
+    assert name != file_name(mark + "y" * length)
+    assert name != file_name(("z" if mark == "x" else "-") + "y" * (length - 1))
+
+
+def test_a_short_name_stays_as_it_was() -> None:
+    """Runs that are open outlive an upgrade."""
+    assert file_name("manual__2026-11-27") == "manual__2026-11-27"
+    assert file_name("manual__2026-11-27T00:00:00+00:00") == "manual__2026-11-27T00_00_00_00_00-773e71e0"
+    assert file_name("y" * 191) == "y" * 191
+
+
+def test_a_check_with_a_long_run_id_starts_a_rebalance_whose_id_airflow_takes() -> None:
+    assert proposal_of("tonight", CONNECTION) == "proposed__tonight__kafka_eu"
+    long = [proposal_of("y" * 250, connection) for connection in (CONNECTION, "kafka_us")]
+    assert [len(name) for name in long] == [250, 250]
+    assert long[0] != long[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -159,9 +160,15 @@ def _helpless(resource: str, spots: Sequence[HotSpot], kept: str) -> str:
     )
 
 
+_LONGEST_RUN_ID = 250  # of Airflow's
+
+
 def proposal_of(check_run_id: str, connection_id: str) -> str:
     """The run id of the rebalance that this check starts. A retry uses the same name, so it starts no second run."""
-    return f"proposed__{check_run_id}__{connection_id}"
+    name = f"proposed__{check_run_id}__{connection_id}"
+    if len(name) <= _LONGEST_RUN_ID:
+        return name
+    return f"{name[: _LONGEST_RUN_ID - 33]}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
 def _open_run(checked: CheckedCluster, policy: Policy) -> str | None:
