@@ -13,8 +13,9 @@ _CALLED = {CLASSIC: "consumer group", CONSUMER: "consumer group", SHARE: "share 
 
 
 def named(group: str, kind: str) -> str:
-    """`share group orders-workers`."""
-    return f"{_CALLED.get(kind, 'group')} {group}"
+    """`share group orders-workers`. Kafka lets a group's name hold anything, a line break too."""
+    shown = "".join(character if character.isprintable() else "�" for character in group)
+    return f"{_CALLED.get(kind, 'group')} {shown}"
 
 
 @dataclass(frozen=True, slots=True)

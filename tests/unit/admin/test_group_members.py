@@ -149,6 +149,11 @@ def test_a_group_that_cannot_be_read_is_named_with_its_own_remedy_and_the_others
     assert "Kafka's own words" in reasons(found)["consumer group b"]
 
 
+def test_the_name_of_a_group_is_one_line_whatever_it_holds(answering: Any) -> None:
+    answering(Brokers(("a\n\x1b[31m", "consumer", "consumer"), ConsumerGroupDescribe=Answer(groups=[])))
+    assert list(reasons(read())) == ["consumer group a��[31m"]
+
+
 def test_a_request_that_the_brokers_do_not_know_leaves_its_groups_unread(answering: Any) -> None:
     answering(Brokers(("c", "share", "share"), ShareGroupDescribe=IncompatibleBrokerVersion("no")))
     found = read()

@@ -125,7 +125,7 @@ def unread(listed: ListedGroup, said: Described) -> Finding:
 
 def _remedy(listed: ListedGroup, code: int) -> str:
     if code == _GROUP_DENIED:
-        return f"Grant the Kafka user Describe on group {listed.group}"
+        return f"Grant the Kafka user Describe on {named(listed.group, '')}"
     if code == _TOPIC_DENIED:
         return "Grant the Kafka user Describe on the topics that its members read"
     if code in COORDINATOR_AWAY:

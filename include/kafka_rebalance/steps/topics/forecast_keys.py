@@ -17,6 +17,7 @@ from kafka_rebalance.forecast.consumer_shares import forecast_groups
 from kafka_rebalance.forecast.moved_keys import forecast_keys
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.consumer_groups import CLASSIC, TopicGroups
+from kafka_rebalance.model.finding import SHOWN
 from kafka_rebalance.report.requests.topic_change import forecast_lines
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run_folder import RunFolder, open_own_folder
@@ -80,8 +81,10 @@ def _groups(connection: ClusterConnection, topic: str, partitions: int) -> tuple
     """The groups, or why they cannot be read: the approver must not think that nobody reads the topic."""
     try:
         found = read_groups(connection.kafka, topic, range(partitions))
-        for finding in found.unread:
+        for finding in found.unread[:SHOWN]:
             log.warning("%s.", finding)
+        if len(found.unread) > SHOWN:
+            log.warning("%d more groups cannot be read.", len(found.unread) - SHOWN)
         return found, None
     except ReadError as unread:
         log.warning("%s", unread)
