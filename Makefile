@@ -121,6 +121,10 @@ bench-first-look: setup  ## measure kafka-rebalance check on three real brokers 
 bench-size: setup  ## measure the snapshot of 300 brokers and 150,000 partitions, and another client beside it, into docs/
 	$(BIN)/python -m bench.size
 
+.PHONY: odd-clusters
+odd-clusters: setup  ## plan 200 odd clusters, drawn anew, and count every figure of their plans again; half an hour (SEED=… draws the same)
+	$(BIN)/python -m bench.odd_clusters $(if $(SEED),--seed $(SEED))
+
 .PHONY: bench-nightly
 bench-nightly: setup  ## measure the nightly check of twelve clusters, one dead and one slow; seven minutes, into docs/
 	$(BIN)/python -m bench.nightly
