@@ -22,8 +22,8 @@ from kafka.protocol.admin import (
 from kafka_rebalance.admin.access.clients import REQUEST_SECONDS
 from kafka_rebalance.admin.cluster_view import read_view
 from kafka_rebalance.admin.set_configs import TOPIC, read_topic_configs
-from kafka_rebalance.admin.wire import Wire
-from kafka_rebalance.errors import KafkaRuleError, StaleProposalError, WriteDeniedError, WriteError
+from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire
+from kafka_rebalance.errors import KafkaRuleError, ReadError, StaleProposalError, WriteDeniedError, WriteError
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.kafka.topics import (
     KafkasOwn,
@@ -38,7 +38,7 @@ from kafka_rebalance.model.partition import PartitionView, TopicIdentity
 
 _TIMEOUT_MS = int(REQUEST_SECONDS * 1000)
 _SET, _DELETE = 0, 1  # AlterConfigOp.OpType
-_DENIED, _UNKNOWN_TOPIC_ID = 29, 100
+_UNKNOWN_TOPIC_ID = 100
 # Codes by which Kafka refuses a change that it has understood: name, existing topic, numbers, lists, config, policy, a
 # topic in motion.
 _RULES_BROKEN = (17, 36, 37, 38, 39, 40, 42, 44, 60)
@@ -48,14 +48,16 @@ def check_accepted(wire: Wire, change: TopicChange) -> None:
     """Raises KafkaRuleError with Kafka's own text if it would refuse the change. Nothing is written."""
     topic = change.topic
     if change.action == "create":
-        _check(f"the creation of topic {topic}", wire.read(_creation(change, validate_only=True)).topics[0], "Create")
+        _accepted(
+            f"the creation of topic {topic}", wire.read(_creation(change, validate_only=True)).topics[0], "Create"
+        )
         return
     if change.new_partitions:
         answer = wire.read(_expansion(topic, change.partitions_after, change.new_partitions, validate_only=True))
-        _check(f"the expansion of topic {topic}", answer.results[0], "Alter")
+        _accepted(f"the expansion of topic {topic}", answer.results[0], "Alter")
     if change.config_changes:
         answer = wire.read(_new_configs(change, validate_only=True))
-        _check(f"the change of the configs of topic {topic}", answer.responses[0], "AlterConfigs")
+        _accepted(f"the change of the configs of topic {topic}", answer.responses[0], "AlterConfigs")
 
 
 def create_topic(wire: Wire, change: TopicChange, registered: Collection[int]) -> Outcome:
@@ -70,7 +72,7 @@ def create_topic(wire: Wire, change: TopicChange, registered: Collection[int]) -
             return Outcome.ALREADY_THERE
         raise KafkaRuleError(f"Topic '{topic}' already exists.", "Nothing was written. Take another name.")
     what = f"the creation of topic {topic}"
-    _check(what, wire.write(_creation(change, validate_only=False), what, Kind.TOPIC, topic).topics[0], "Create")
+    _written(what, wire.write(_creation(change, validate_only=False), what, Kind.TOPIC, topic).topics[0], "Create")
     note(Kind.TOPIC, topic)
     return Outcome.CREATED
 
@@ -91,7 +93,7 @@ def expand_topic(wire: Wire, change: TopicChange, registered: Collection[int]) -
     check_added_replicas(topic, lists, wanted, registered)
     what = f"the expansion of topic {topic}"
     request = _expansion(topic, len(lists) + len(wanted), wanted, validate_only=False)
-    _check(what, wire.write(request, what, Kind.TOPIC, topic).results[0], "Alter")
+    _written(what, wire.write(request, what, Kind.TOPIC, topic).results[0], "Alter")
     note(Kind.TOPIC, topic)
 
 
@@ -101,7 +103,7 @@ def change_configs(wire: Wire, change: TopicChange) -> None:
     _same_topic(wire, topic, change.existing)
     what, subject = f"the change of the configs of topic {topic}", f"topics/{topic}"
     answer = wire.write(_new_configs(change, validate_only=False), what, Kind.CONFIG, subject).responses[0]
-    _check(what, answer, "AlterConfigs")
+    _written(what, answer, "AlterConfigs")
     note(Kind.CONFIG, subject)
 
 
@@ -114,7 +116,7 @@ def delete_topic(wire: Wire, topic: str, *, expected: TopicIdentity) -> Outcome:
     answer = wire.write(request, what, Kind.DELETION, topic).responses[0]
     if answer.error_code == _UNKNOWN_TOPIC_ID:
         return Outcome.ALREADY_THERE
-    _check(what, answer, "Delete")
+    _written(what, answer, "Delete")
     note(Kind.DELETION, topic)
     return Outcome.CREATED
 
@@ -181,22 +183,40 @@ def _new_configs(change: TopicChange, *, validate_only: bool) -> IncrementalAlte
     )
 
 
-def _check(what: str, answer: Any, needed: str) -> None:
-    """Raises KafkaRuleError if Kafka refuses the change, WriteDeniedError if the user lacks the permission `needed`.
+def _accepted(what: str, answer: Any, needed: str) -> None:
+    """Of a request that only asks. Raises as `_check`, and WriteError for any other error: nothing was written."""
+    _check(what, answer, needed)
+    if answer.error_code:
+        raise WriteError(
+            f"Kafka refused {what} ({_words(answer)}). Nothing was written. Read the log of the controller."
+        )
 
-    Raises WriteError for another error of the answer.
+
+def _written(what: str, answer: Any, needed: str) -> None:
+    """Of a request that writes. Raises as `_check`, and ReadError for any other error.
+
+    An answer such as "timed out", or one with a code that no version here knows, does not say whether the controller
+    carries the request out all the same.
     """
-    if not answer.error_code:
-        return
-    if answer.error_code == _DENIED:
+    _check(what, answer, needed)
+    if answer.error_code:
+        raise ReadError(
+            f"Kafka did not confirm {what} ({_words(answer)}), so whether it is carried out is unknown. Clear this "
+            "task: it looks first, and asks again only for what is missing."
+        )
+
+
+def _check(what: str, answer: Any, needed: str) -> None:
+    """Raises KafkaRuleError if Kafka refuses the change, WriteDeniedError if the user lacks the permission `needed`."""
+    if answer.error_code in NOT_AUTHORIZED:
         raise WriteDeniedError(
             f"Kafka refused {what}: the Kafka user needs {needed} on the topic. Nothing was written. Grant it, then "
             "start a new Dag run."
         )
-    said = answer.error_message or for_code(answer.error_code).__name__
     if answer.error_code in _RULES_BROKEN:
-        raise KafkaRuleError(said, "Nothing was written.")
-    raise WriteError(
-        f"Kafka refused {what} ({for_code(answer.error_code).__name__}: {said}). Nothing was written. Read the log of "
-        "the controller."
-    )
+        raise KafkaRuleError(answer.error_message or for_code(answer.error_code).__name__, "Nothing was written.")
+
+
+def _words(answer: Any) -> str:
+    name = for_code(answer.error_code).__name__
+    return f"{name}: {answer.error_message}" if answer.error_message else name

@@ -11,8 +11,9 @@ from kafka.protocol.admin import DeleteTopicsRequest
 
 from kafka_rebalance.admin import topic_changes, wire
 from kafka_rebalance.admin.wire import Wire, check_read
-from kafka_rebalance.errors import KafkaRuleError, ReadError, WriteError
+from kafka_rebalance.errors import KafkaRuleError, ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.execution.topics.house_rules import TopicChange
+from kafka_rebalance.kafka.topics import BY_NAME
 from kafka_rebalance.model.cluster_writes import ClusterWrite, Kind, Outcome, noted
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicIdentity
@@ -71,6 +72,13 @@ def test_a_broker_that_never_answers_is_named() -> None:
         wire_of(Manager(UnknownBrokerIdError(3))).read("request", 3, repeat_seconds=0)
 
 
+@pytest.fixture
+def ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The brokers call no topic internal. That look is a request too."""
+    monkeypatch.setattr(topic_changes, "_read", lambda wire, topic: ({}, BY_NAME))
+
+
+@pytest.mark.usefixtures("ordinary")
 def test_a_write_is_sent_once_and_its_unknown_outcome_is_told_and_noted() -> None:
     manager = Manager(KafkaConnectionError())
     with noted() as writes, pytest.raises(ReadError, match=r"the deletion of topic orders.*unknown.*looks first"):
@@ -83,6 +91,7 @@ def answer_to_deletion(code: int, text: str | None = None) -> Any:
     return SimpleNamespace(responses=[SimpleNamespace(error_code=code, error_message=text)])
 
 
+@pytest.mark.usefixtures("ordinary")
 def test_a_deletion_names_the_id_alone_and_a_topic_that_is_gone_is_deleted() -> None:
     manager = Manager(answer_to_deletion(0), answer_to_deletion(100))
     with noted() as writes:
@@ -94,6 +103,7 @@ def test_a_deletion_names_the_id_alone_and_a_topic_that_is_gone_is_deleted() -> 
     assert [(one.name, one.topic_id.hex) for one in request.topics] == [(None, "e0bea0de74a14c078c0ad29a697f3ab3")]
 
 
+@pytest.mark.usefixtures("ordinary")
 def test_a_topic_without_an_id_is_not_deleted() -> None:
     manager = Manager(answer_to_deletion(0))
     with pytest.raises(WriteError, match="does not have its id"):
@@ -106,7 +116,8 @@ def test_a_topic_without_an_id_is_not_deleted() -> None:
     [
         (40, KafkaRuleError, "Invalid value a week"),
         (44, KafkaRuleError, "Invalid value a week"),
-        (31, WriteError, r"Kafka refused the creation of topic Orders \(ClusterAuthorizationFailedError.*Nothing was"),
+        (31, WriteDeniedError, r"Kafka refused the creation of topic Orders: the Kafka user needs Create.*Nothing was"),
+        (7, WriteError, r"Kafka refused the creation of topic Orders \(RequestTimedOutError.*Nothing was written"),
     ],
 )
 def test_what_kafka_refuses_is_told_in_its_own_words(code: int, kind: type[Exception], said: str) -> None:
@@ -117,6 +128,15 @@ def test_what_kafka_refuses_is_told_in_its_own_words(code: int, kind: type[Excep
         topic_changes.check_accepted(wire_of(manager), change)
     request, _ = manager.sent[0]
     assert request.validate_only is True
+
+
+@pytest.mark.usefixtures("ordinary")
+@pytest.mark.parametrize("code", [7, -1, 3, 29_999], ids=["timed out", "unknown error", "unknown topic", "new code"])
+def test_an_answer_that_does_not_say_what_became_of_a_write_is_no_refusal(code: int) -> None:
+    """A controller may carry a request out whose answer says that its time is over."""
+    manager = Manager(answer_to_deletion(code))
+    with pytest.raises(ReadError, match=r"Kafka did not confirm the deletion of topic orders .*unknown.*looks first"):
+        topic_changes.delete_topic(wire_of(manager), "orders", expected=ORDERS)
 
 
 def test_an_answer_without_permission_names_it() -> None:
