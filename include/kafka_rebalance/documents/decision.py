@@ -31,7 +31,8 @@ class Decision:
     approved_at: Time | None = None
     note: str | None = None
     throttle_bytes_per_second: int | None = omitted()  # for each broker
-    snapshot_digest: str | None = omitted()
+    snapshot_digest: str | None = omitted()  # of the snapshot's two tables
+    request_digest: str | None = omitted()  # of the document of the run's first task; earlier versions lack it
     expired: bool | None = omitted()
     i_consent_to: str | None = omitted("")  # of a cancel
 

@@ -132,7 +132,14 @@ def ask(
         raise ApprovalError(offer.refused)
     if not offer.needs_answer:
         ((choice, digest),) = offer.digests.items()
-        taken = Decision(choice, digest, policy.digest, approved_at=datetime.now(UTC), note="")
+        taken = Decision(
+            choice,
+            digest,
+            policy.digest,
+            approved_at=datetime.now(UTC),
+            note="",
+            request_digest=digest_of(offer.asked),
+        )
         _decide(inputs, folder, nonce, offer, taken)
         return None
     requester = requester_of(inputs.deployment, inputs.run, offer.asked)
@@ -188,6 +195,7 @@ def _count(
         approved_by=Person(answer.user_id, answer.user_name),
         approved_at=(answer.at or datetime.now(UTC)).astimezone(UTC),
         note=answer.note or "",
+        request_digest=digest_of(offer.asked),
         **details,
     )
     _decide(inputs, folder, nonce, offer, decision)

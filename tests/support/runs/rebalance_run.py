@@ -20,6 +20,7 @@ from airflow.sdk.exceptions import TaskDeferred
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen
 from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
@@ -121,6 +122,7 @@ class InProcessRun:
             "choice": choice,
             "digest": digest,
             "snapshot_digest": proposals["snapshot_digest"],
+            "request_digest": digest_of(snapshot),
             "policy_digest": snapshot["policy_digest"],
             "approved_by": {"id": "3", "name": "uma"},  # as FAB has them
             "approved_at": datetime.now(UTC).isoformat(),

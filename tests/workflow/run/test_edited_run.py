@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
+from support.runs.cancel_run import CancelRun, begin, cancellable_cluster
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
 Refused = (AirflowFailException, RebalanceError)
@@ -103,10 +104,42 @@ def edit_moves(folder: Path) -> None:
 def edit_json(name: str, key: str, value: Any) -> Any:
     def edit(folder: Path) -> None:
         document = json.loads((folder / name).read_text())
-        assert document[key] != value
+        assert document.get(key) != value or key not in document
         (folder / name).write_text(json.dumps(document | {key: value}))
 
     return edit
+
+
+EDITS_OF_THE_SNAPSHOT: dict[str, Any] = {
+    "cluster_id": "another",
+    "cluster_bytes": 10**15,
+    "window": {"not_before": "2026-01-01T00:00:00+00:00"},
+    "requester": {"automatic": True, "plan_by": None},
+    "requested_by": None,
+    "policy_digest": "0" * 64,
+    "settings": {"job": "drain", "drain": [2], "replace": {}, "disk_headroom": 0.0},
+    "automatic_elections": {"brokers": [], "check_seconds": 300},
+    "observed_at": "2026-11-21T00:00:00+00:00",
+    "more": 1,
+}
+
+
+def edit_table(name: str, column: str) -> Any:
+    def edit(folder: Path) -> None:
+        path = folder / "snapshot" / name
+        table = pq.read_table(path)
+        number = table.schema.get_field_index(column)
+        more = pc.add(pc.fill_null(table.column(number), 0), 1_000_000)
+        pq.write_table(
+            table.set_column(number, table.schema.field(column), more.cast(table.schema.field(column).type)), path
+        )
+
+    return edit
+
+
+# What growth, the limits of the policy and the room on disks are compared with.
+edit_sizes = edit_table("partitions.parquet", "size_bytes")
+edit_disks = edit_table("brokers.parquet", "disk_capacity_bytes")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +153,9 @@ def edit_json(name: str, key: str, value: Any) -> Any:
         edit_json(
             "nonce.json", "owner", {"dag_id": "kafka_rebalance", "run_id": "two", "connection_id": "x", "attempt": 1}
         ),
-        edit_json("snapshot.json", "cluster_id", "another"),
+        *(edit_json("snapshot.json", key, value) for key, value in EDITS_OF_THE_SNAPSHOT.items()),
+        edit_sizes,
+        edit_disks,
     ],
 )
 def test_an_edited_file_of_an_approved_run_is_refused_before_anything_is_written(approved: Approved, edit: Any) -> None:
@@ -128,6 +163,21 @@ def test_an_edited_file_of_an_approved_run_is_refused_before_anything_is_written
     with pytest.raises(Refused):
         approved.go_on()
     assert approved.wrote_nothing()
+
+
+def test_a_request_of_another_dag_that_was_edited_after_the_approval_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = cancellable_cluster(monkeypatch, "2.8")
+    run = batched_run(tmp_path, cluster, monkeypatch)
+    begin(run, cluster)
+    asked = CancelRun(monkeypatch)
+    asked.approved()
+    before = cluster.tree()
+    edit_json("cancel.json", "target_folder", str(asked.folder))(asked.folder)
+    with pytest.raises(Refused, match="is not as it was at the approval"):
+        asked.cancel()
+    assert cluster.tree() == before
 
 
 def edits(path: Path) -> Iterator[bytes]:

@@ -94,8 +94,13 @@ def read_rows(folder: Folder, name: str, schema: pa.Schema, columns: Sequence[st
 
     Raises ArtifactError as `read_parquet`, `parquet_table` and `in_columns`.
     """
-    where, fields = f"{folder / name}", [schema.field(column) for column in columns]
-    table = parquet_table(read_parquet(folder, name), where, columns)
+    return rows_of(read_parquet(folder, name), f"{folder / name}", schema, columns)
+
+
+def rows_of(content: bytes, where: str, schema: pa.Schema, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """The same of a file's bytes. `where` names the file in errors."""
+    fields = [schema.field(column) for column in columns]
+    table = parquet_table(content, where, columns)
     for field in fields:
         if field.nullable and field.name not in table.column_names:
             table = table.append_column(field.name, pa.nulls(len(table), field.type))

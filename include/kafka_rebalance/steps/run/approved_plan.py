@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.left_out import LeftOut
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
+from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.execution.approval_rules import REJECT, check_approval_fresh
 from kafka_rebalance.execution.rolling import Limits
@@ -22,7 +23,7 @@ from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.left_out_moves import read_left_out, without
-from kafka_rebalance.steps.run.snapshot_tables import SnapshotTables
+from kafka_rebalance.steps.run.snapshot_tables import SnapshotTables, other_than_approved
 from kafka_rebalance.steps.run_folder import RunFolder, check_newest_attempt, open_own_folder
 
 
@@ -107,10 +108,14 @@ def read_plan(folder: RunFolder, decision: Mapping[str, Any]) -> ApprovedPlan:
     versions writes.
     """
     snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
+    check_request(folder / json_files.SNAPSHOT, snapshot, decision.get("request_digest"))
     SNAPSHOT_FILE.decode(snapshot)
+    if snapshot["settings"] != json_files.read_json(folder, json_files.PROPOSALS)["settings"]:
+        raise other_than_approved(folder / json_files.SNAPSHOT)  # the approved digest has the settings too
     candidate = read_candidate(folder, decision["choice"])
     _check_digest(f"Candidate {candidate.name}", candidate.digest, decision)
-    tables = SnapshotTables(folder, {move.topic_partition.topic for move in candidate.moves})
+    topics = {move.topic_partition.topic for move in candidate.moves}
+    tables = SnapshotTables(folder, topics, decision.get("snapshot_digest"))
     return ApprovedPlan(folder, snapshot, decision, candidate, read_left_out(folder, candidate), tables)
 
 
@@ -131,6 +136,15 @@ def _read_decision(inputs: StepInputs, decision: Mapping[str, Any]) -> tuple[Run
             "cluster. Start a new Dag run."
         )
     return folder, written
+
+
+def check_request(file: Folder, written: Mapping[str, Any], approved: str | None) -> None:
+    """Raises ApprovalError unless the document of the run's first task is as it was at the approval.
+
+    It names the cluster, the connection, the window and the limits. None: an earlier version did not note its digest.
+    """
+    if approved is not None and digest_of(written) != approved:
+        raise other_than_approved(file)
 
 
 def _check_digest(what: str, digest: str, decision: Mapping[str, Any]) -> None:
@@ -173,6 +187,8 @@ def read_approved_request(
     """The approved plan of that file. Raises ApprovalError if the file has another plan, ArtifactError."""
     folder, given = _read_decision(inputs, decision)
     written = json_files.read_json(folder, file)
+    # These documents are what the decision comes from, so earlier versions have noted the digest too.
+    check_request(folder / file, written, given.get("request_digest", given.get("source_digest")))
     plan = decode(written)
     _check_digest(name(plan), plan.digest, given)
     return ApprovedRequest(folder, written, given, plan)

@@ -160,7 +160,7 @@ def check_plan_within_policy(
         plan.candidate.batches,
         policy,
         sizes=plan.tables.sizes,
-        cluster_bytes=plan.snapshot["cluster_bytes"],
+        cluster_bytes=plan.tables.cluster_bytes,
         racks={broker: then.rack for broker, then in plan.tables.baseline.brokers.items()},
         throttle_bytes_per_second=plan.throttle_bytes_per_second,
         kafkas_own=cluster.read_kafkas_own(view),

@@ -9,9 +9,12 @@ from functools import cached_property
 from typing import Any
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import Folder
+from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.execution.check.drift import Baseline, BrokerThen, PartitionThen
+from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
-from kafka_rebalance.planning.tables.parquet_files import read_rows
+from kafka_rebalance.planning.tables.parquet_files import read_parquet, rows_of
 from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, SNAPSHOT_SCHEMAS
 from kafka_rebalance.steps.run_folder import RunFolder
 
@@ -25,10 +28,13 @@ class DiskThen:
 
 
 class SnapshotTables:
-    """The snapshot of these topics. Each part is read once, because the files do not change."""
+    """The snapshot of these topics. Each part is read once, because the files do not change.
 
-    def __init__(self, folder: RunFolder, topics: Collection[str]) -> None:
-        self._folder, self._topics = folder / json_files.SNAPSHOT_FOLDER, topics
+    With the approved `digest` of the tables, the first look at them raises ApprovalError if somebody has changed one.
+    """
+
+    def __init__(self, folder: RunFolder, topics: Collection[str], digest: str | None = None) -> None:
+        self._folder, self._topics, self._digest = folder / json_files.SNAPSHOT_FOLDER, topics, digest
 
     @cached_property
     def baseline(self) -> Baseline:
@@ -40,9 +46,7 @@ class SnapshotTables:
             },
             brokers={
                 row["broker"]: BrokerThen(row["registration_czxid"], row["rack"], row["state"] != "new")
-                for row in read_rows(
-                    self._folder, BROKERS, SNAPSHOT_SCHEMAS[BROKERS], ["broker", "registration_czxid", "rack", "state"]
-                )
+                for row in self._all_rows(BROKERS, "broker", "registration_czxid", "rack", "state")
             },
             partitions={
                 partition_of(row): PartitionThen(
@@ -68,29 +72,50 @@ class SnapshotTables:
     @cached_property
     def disks(self) -> dict[int, DiskThen]:
         held: Counter[int] = Counter()
-        for row in read_rows(self._folder, PARTITIONS, SNAPSHOT_SCHEMAS[PARTITIONS], ["replicas", "size_bytes"]):
+        for row in self._all_rows(PARTITIONS, "replicas", "size_bytes"):
             held.update(dict.fromkeys(row["replicas"], row["size_bytes"] or 0))
         return {
             row["broker"]: DiskThen(
                 row["disk_capacity_bytes"],
                 None if row["disk_used_bytes"] is None else max(0, row["disk_used_bytes"] - held[row["broker"]]),
             )
-            for row in read_rows(
-                self._folder, BROKERS, SNAPSHOT_SCHEMAS[BROKERS], ["broker", "disk_capacity_bytes", "disk_used_bytes"]
-            )
+            for row in self._all_rows(BROKERS, "broker", "disk_capacity_bytes", "disk_used_bytes")
         }
 
     @cached_property
     def held(self) -> dict[TopicPartition, tuple[frozenset[int], int]]:
         """The brokers of each partition's replicas, and the bytes of one of them, in all topics."""
-        rows = read_rows(
-            self._folder, PARTITIONS, SNAPSHOT_SCHEMAS[PARTITIONS], ["topic", "partition", "replicas", "size_bytes"]
-        )
+        rows = self._all_rows(PARTITIONS, "topic", "partition", "replicas", "size_bytes")
         return {partition_of(row): (frozenset(row["replicas"]), row["size_bytes"]) for row in rows}
 
+    @property
+    def cluster_bytes(self) -> int:
+        """What all replicas hold together."""
+        return sum(size_bytes * len(brokers) for brokers, size_bytes in self.held.values())
+
     def _rows(self, *columns: str) -> list[dict[str, Any]]:
-        rows = read_rows(self._folder, PARTITIONS, SNAPSHOT_SCHEMAS[PARTITIONS], ["topic", "partition", *columns])
+        rows = self._all_rows(PARTITIONS, "topic", "partition", *columns)
         return [row for row in rows if row["topic"] in self._topics]
+
+    def _all_rows(self, name: str, *columns: str) -> list[dict[str, Any]]:
+        return rows_of(self._files[name], f"{self._folder / name}", SNAPSHOT_SCHEMAS[name], columns)
+
+    @cached_property
+    def _files(self) -> dict[str, bytes]:
+        """The bytes that were compared with the digest, so that nobody can change a table after that."""
+        files = {name: read_parquet(self._folder, name) for name in (BROKERS, PARTITIONS)}
+        if self._digest is not None and digest_of_bytes(*files.values()) != self._digest:
+            raise other_than_approved(self._folder)
+        return files
+
+
+def other_than_approved(what: Folder) -> ApprovalError:
+    return ApprovalError(
+        f"{what} is not as it was at the approval: somebody has changed it since. This try of the task has changed "
+        "nothing in the cluster. Restore it and clear this task. If that is impossible, end the run: "
+        "kafka_throttle_janitor then puts back its throttle and lock. Start a new Dag run, which plans from the "
+        "current cluster."
+    )
 
 
 def partition_of(row: Mapping[str, Any]) -> TopicPartition:
