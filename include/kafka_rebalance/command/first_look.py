@@ -32,15 +32,27 @@ class FirstLook:
 
 
 def look_at(
-    connection: ClusterConnection, out: Path, asked: Mapping[str, Any], progress: Callable[[str], None]
+    connection: ClusterConnection,
+    out: Path,
+    asked: Mapping[str, Any],
+    progress: Callable[[str], None],
+    policy: bytes | None = None,
 ) -> FirstLook:
     """Reads and plans. `asked` are params of `kafka_rebalance`. Calls `progress` with a line at each step.
 
-    Without a policy a run writes nothing, and here there is none. Raises RebalanceError.
+    `policy` is the content of a policy file: with it the plan is the one that a run of the Dag makes of the same
+    cluster. Nothing is written to the cluster. Raises RebalanceError.
     """
     told: dict[str, Any] = {}
     run = StartedRun(REBALANCE_DAG, f"look__{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}")
-    inputs = StepInputs(run, deployment_without_airflow(connection, out), told.__setitem__)
+    deployment = deployment_without_airflow(connection, out)
+    policy_file = deployment.policies_folder / f"{connection.connection_id}.yaml"
+    if policy is None:
+        policy_file.unlink(missing_ok=True)  # of an earlier look
+    else:
+        policy_file.parent.mkdir(parents=True, exist_ok=True)
+        policy_file.write_bytes(policy)
+    inputs = StepInputs(run, deployment, told.__setitem__)
     progress("reading the cluster")
     take_snapshot(inputs, {**asked, "kafka_conn_id": connection.connection_id})
     folder = Path(told["run_folder"])

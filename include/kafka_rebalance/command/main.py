@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kafka_rebalance.command.first_look import FirstLook
 
 ATTENTION, FAILED = 1, 2
+_THROTTLE = 50_000_000  # without a policy: many clusters have networks for more, and none for much less
 _NAME = "cluster"
 
 
@@ -58,9 +59,13 @@ def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--throttle",
             type=click.IntRange(min=1),
-            default=50_000_000,
-            show_default=True,
+            show_default="the policy's highest, or 50000000 without a policy",
             help="Bytes per second of one broker, from which the times are computed.",
+        ),
+        click.option(
+            "--policy",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="The policy file of the cluster: then the plan is that of a run of kafka_rebalance.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Print the proposals as JSON on stdout."),
     )
@@ -81,26 +86,35 @@ def main() -> None:
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=JSON", help="A setting of docs/reference.md, as in drain=[3]."
 )
-def check(job: str, settings: tuple[str, ...], throttle: int, as_json: bool, out: Path, **cluster: Any) -> None:
-    asked = {"job": job, "throttle_bytes_per_second": throttle, **dict(_setting(text) for text in settings)}
+def check(
+    job: str,
+    settings: tuple[str, ...],
+    throttle: int | None,
+    policy: Path | None,
+    as_json: bool,
+    out: Path,
+    **cluster: Any,
+) -> None:
+    asked = {"job": job, **_rate(throttle, policy), **dict(_setting(text) for text in settings)}
     with _errors():
-        look = _look(_connection(**cluster), out, asked)
-        from kafka_rebalance.report.first_look import check_lines
+        look = _look(_connection(**cluster), out, asked, policy)
+        from kafka_rebalance.report.first_look import check_lines, lines_of_terms
 
-        _tell(look, check_lines(look.report), as_json=as_json)
+        _tell(look, (*check_lines(look.report), "", *lines_of_terms(look.proposals.settings)), as_json=as_json)
     sys.exit(ATTENTION if look.proposals.recommended else 0)
 
 
 @main.command(help="Score the plan in FILE (JSON of kafka-reassign-partitions) on a cluster.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_cluster_options
-def explain(file: Path, throttle: int, as_json: bool, out: Path, **cluster: Any) -> None:
-    asked = {"plan": file.read_text(encoding="utf-8"), "throttle_bytes_per_second": throttle}
+def explain(file: Path, throttle: int | None, policy: Path | None, as_json: bool, out: Path, **cluster: Any) -> None:
+    asked = {"plan": file.read_text(encoding="utf-8"), **_rate(throttle, policy)}
     with _errors():
-        look = _look(_connection(**cluster), out, asked)
-        from kafka_rebalance.report.first_look import explain_lines
+        look = _look(_connection(**cluster), out, asked, policy)
+        from kafka_rebalance.report.first_look import explain_lines, lines_of_terms
 
-        _tell(look, explain_lines(look.report, GIVEN), as_json=as_json)
+        lines = (*explain_lines(look.report, GIVEN), "", *lines_of_terms(look.proposals.settings))
+        _tell(look, lines, as_json=as_json)
         given = next(one for one in look.proposals.candidates if one.name == GIVEN)
     sys.exit(ATTENTION if given.status != "ok" or given.less_even is not None else 0)
 
@@ -141,7 +155,13 @@ def _setting(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _look(connection: ClusterConnection, out: Path, asked: Mapping[str, Any]) -> FirstLook:
+def _rate(throttle: int | None, policy: Path | None) -> dict[str, int]:
+    """The throttle that is asked for. With a policy that may be none, and the run takes the policy's highest."""
+    rate = throttle or (None if policy is not None else _THROTTLE)
+    return {} if rate is None else {"throttle_bytes_per_second": rate}
+
+
+def _look(connection: ClusterConnection, out: Path, asked: Mapping[str, Any], policy: Path | None = None) -> FirstLook:
     from kafka_rebalance.command.first_look import look_at  # loads numpy, Arrow and the clients
 
     steps = 8  # of most clusters; a bar needs a length
@@ -151,7 +171,8 @@ def _look(connection: ClusterConnection, out: Path, asked: Mapping[str, Any]) ->
             bar.label = line.partition(":")[0][:32]
             bar.update(1)
 
-        return look_at(connection, out.absolute(), asked, progress)
+        given = None if policy is None else policy.read_bytes()
+        return look_at(connection, out.absolute(), asked, progress, given)
 
 
 def _tell(look: FirstLook, lines: Sequence[str], *, as_json: bool) -> None:

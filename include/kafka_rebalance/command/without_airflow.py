@@ -26,7 +26,10 @@ class NoAirflow:
 
 
 def deployment_without_airflow(connection: ClusterConnection, out: Path) -> Deployment:
-    """All files below `out`, and this connection under any id. There is no policy, so nothing is ever written."""
+    """All files below `out`, and this connection under any id.
+
+    Nothing is ever written to the cluster: it counts as frozen. A policy below `out` is only planned with.
+    """
     return Deployment(
         runs_root=out,
         open_folder=Path,
@@ -35,6 +38,6 @@ def deployment_without_airflow(connection: ClusterConnection, out: Path) -> Depl
         plans_folder=out / "plans",
         read_connection=lambda _: connection,
         has_connection=lambda _: True,
-        frozen_text=lambda: None,
+        frozen_text=lambda: "true",
         other_runs=NoAirflow(),
     )

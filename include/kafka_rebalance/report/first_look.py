@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from kafka_rebalance.model.amounts_in_words import share_in_words
+from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.run.approver_facts import brief
 from kafka_rebalance.report.run.run_report import RunReport
@@ -11,6 +14,7 @@ from kafka_rebalance.report.run.why_recommended import less_even_words, recommen
 from kafka_rebalance.report.units import about, format_bytes, format_count, format_factor
 
 _GAP = "  "
+_DEFAULT = Policy(())
 
 
 def check_lines(report: RunReport) -> tuple[str, ...]:
@@ -25,6 +29,23 @@ def explain_lines(report: RunReport, name: str) -> tuple[str, ...]:
     said += [bound] if (bound := report.bound_of(asked)) else []
     said += [warning] if (warning := less_even_words(asked)) else []
     return (*said, "", *_spreads(asked), "", *_candidates(report))
+
+
+def lines_of_terms(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """What makes this plan another one than that of a run of `kafka_rebalance`, and what to do about it."""
+    rate = format_bytes(settings["throttle_bytes_per_second"] or 0)
+    history = (
+        "A run also uses what the ledger knows of earlier days: rates, growth, the last proposal. With the same bytes "
+        "and leaders, and without a ledger, its plan is this one."
+    )
+    if settings.get("policy_digest") is not None:
+        return (f"Planned with the policy given, at {rate} a second of each broker, as a run plans. {history}",)
+    return (
+        f"Planned without a policy, at {rate} a second of each broker. A run keeps the policy of its cluster: at most "
+        f"{share_in_words(_DEFAULT.max_bytes_share)} of the cluster's bytes by default, its topics, pins, pools and "
+        "brokers, and its highest throttle. So a run may recommend another plan. Plan as it does with --policy FILE.",
+        history,
+    )
 
 
 def _cluster(report: RunReport) -> str:

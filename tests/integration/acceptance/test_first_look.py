@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from kazoo.client import KazooClient
@@ -105,6 +106,40 @@ def test_a_plan_is_scored_beside_our_own(cluster: LocalCluster, tmp_path: Path) 
     assert wrong.exit_code == 2
     assert "99" in wrong.stderr
     assert written(cluster) == before
+
+
+def moves_in(folder: Path) -> list[Any]:
+    columns = ["candidate", "topic", "partition", "after", "batch"]
+    return list(pq.read_table(folder / "moves", columns=columns).to_pylist())
+
+
+def test_a_check_says_that_a_run_has_a_policy_and_plans_as_it_does_if_it_is_given(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    before = written(cluster)
+    alone = run("check", *addresses(cluster), "--out", str(tmp_path))
+    assert "Planned without a policy, at 47.7 MiB a second" in alone.stdout
+    assert "at most 10 % of the cluster's bytes by default" in alone.stdout
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("approvers: [ada]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 50000000\n")
+    as_a_run = run("check", *addresses(cluster), "--out", str(tmp_path), "--policy", str(policy), "--json")
+    plan = json.loads(as_a_run.stdout)
+    settings = plan["settings"]
+    assert settings["policy_digest"] is not None
+    assert settings["max_bytes"] > 0
+    assert settings["throttle_bytes_per_second"] == 50_000_000
+    # Disks of brokers that run tell other free bytes each time, so snapshot and digests differ. The moves do not.
+    with_policy = run("check", *addresses(cluster), "--out", str(tmp_path / "again"), "--policy", str(policy))
+    assert "Planned with the policy given" in with_policy.stdout
+    (first,), (again,) = (sorted(folder.glob("cluster/*/1"))[-1:] for folder in (tmp_path, tmp_path / "again"))
+    assert moves_in(first) == moves_in(again) != []
+    narrow = tmp_path / "narrow.yaml"
+    narrow.write_text("approvers: [ada]\ntopics_out: ['*']\n")
+    refused = run("check", *addresses(cluster), "--out", str(tmp_path), "--policy", str(narrow))
+    assert refused.exit_code == 2
+    assert "topics_out" in refused.stderr
+    assert "Planned without a policy" in run("check", *addresses(cluster), "--out", str(tmp_path)).stdout
+    assert written(cluster) == before, "the topic of the lock is not made either"
 
 
 def test_a_cluster_that_is_not_there_is_an_error_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
