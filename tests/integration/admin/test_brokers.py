@@ -8,12 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ClientTopicPartition
 
 from kafka_rebalance.admin.cluster_id import read_cluster_id
+from kafka_rebalance.admin.cluster_view import read_internal_topics
 from kafka_rebalance.admin.effective_configs import read_effective_configs
 from kafka_rebalance.admin.offsets import read_end_offsets, read_start_offsets
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.kafka.topics import BY_NAME
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
@@ -127,3 +131,24 @@ def wait_for(kafka: KafkaConnection, broker: int, key: str, expected: ConfigValu
     while (found := read_effective_configs(kafka, [broker])[broker][key]) != expected:
         assert time.monotonic() < give_up, f"{key} of broker {broker} is {found}, not {expected}"
         time.sleep(0.05)
+
+
+def test_each_version_calls_internal_what_is_known_by_name(
+    cluster: LocalCluster, kafka: KafkaConnection, fresh_topic_name: Callable[[], str]
+) -> None:
+    """A group and a transaction make Kafka's own topics. A name alone makes none."""
+    topic = f"__{fresh_topic_name()}"
+    cluster.create_topic(topic, {0: (1,)})
+    servers = {"bootstrap.servers": cluster.bootstrap_servers, "broker.address.family": "v4", "log_level": 0}
+    reader = Consumer({**servers, "group.id": "makes-offsets"})
+    reader.commit(offsets=[ClientTopicPartition(topic, 0, 0)], asynchronous=False)
+    reader.close()
+    writer = Producer({**servers, "transactional.id": "makes-transactions"})
+    writer.init_transactions(60)
+    told = read_internal_topics(kafka)
+    with open_client(ZooKeeperConnection(cluster.zookeeper)) as client:
+        names = {tp.topic for tp in read_cluster_view(client).partitions}
+    assert topic in names
+    assert (
+        told == {name for name in names if BY_NAME.is_internal(name)} == {"__consumer_offsets", "__transaction_state"}
+    )
