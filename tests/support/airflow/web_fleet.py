@@ -16,7 +16,8 @@ from airflow.utils.session import create_session
 from sqlalchemy import insert
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.json_files import write_json
+from kafka_rebalance.documents.folder_owner import FolderOwner
+from kafka_rebalance.documents.json_files import NONCE, write_json
 from kafka_rebalance.steps.clusters import VERDICT
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -72,6 +73,7 @@ def checked(name: str = CLUSTER, state: str = "success", **changes: Any) -> str:
         folder = RUNS / name / run_id / "1"
         folder.mkdir(parents=True)
         found = verdict(name, **changes)
+        write_json(folder, NONCE, {"nonce": run_id, "owner": FolderOwner("kafka_balance_check", run_id, name, 1)})
         write_json(folder, VERDICT, found)
         row = {"limit": found["limit"], "imbalance": found["imbalance"]} | {
             f"skew_{resource}": value for resource, value in found["skew"].items()

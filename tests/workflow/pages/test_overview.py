@@ -17,6 +17,8 @@ from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.folder_owner import FolderOwner
 from kafka_rebalance.documents.json_files import PROGRESS, VERIFICATION, write_json
 from kafka_rebalance.steps import read_fleet
 from kafka_rebalance.steps.clusters import VERDICT
@@ -247,8 +249,11 @@ def test_a_broken_file_of_one_cluster_is_named_and_hides_no_other(get: Any, monk
     run = rebalanced()
     (run.folder / VERIFICATION).write_text("{")
     run_id = checked("other")
-    (RUNS / CLUSTER / run_id / "1").mkdir(parents=True)
-    (RUNS / CLUSTER / run_id / "1" / VERDICT).write_text('{"format_version": 9}')
+    folder = RUNS / CLUSTER / run_id / "1"
+    folder.mkdir(parents=True)
+    owner = FolderOwner("kafka_balance_check", run_id, CLUSTER, 1)
+    json_files.write_json(folder, json_files.NONCE, {"nonce": run_id, "owner": owner})
+    (folder / VERDICT).write_text('{"format_version": 9}')
     seen = words(get(URL).text)
     assert "its folder cannot be read" in seen
     assert f"The check of {run_id} cannot be read" in seen
