@@ -8,8 +8,10 @@ from typing import Any
 from kafka.protocol.admin import CreateTopicsRequest, DescribeClusterRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
+from kafka_rebalance.admin.cluster_view import read_topic_names
 from kafka_rebalance.admin.lock.topic import OF_TRANSACTIONS, TRANSACTIONAL_ID
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire
+from kafka_rebalance.errors import ReadError, WriteDeniedError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTION_TOPIC
 from kafka_rebalance.model.finding import Finding, some
 
@@ -25,6 +27,18 @@ def read_missing_rights(wire: Wire, topics: Collection[str]) -> tuple[Finding, .
     Whether the user may write under the lock's transactional id is known once a cluster has had transactions.
     """
     return (*_of_cluster(wire), *_of_topics(wire, topics), *_of_transactions(wire, topics))
+
+
+def with_all_missing(wire: Wire, denied: WriteDeniedError) -> WriteDeniedError:
+    """The same error, with every right that a rebalance needs and this user lacks, so that nobody grants one a day."""
+    try:
+        missing = read_missing_rights(wire, read_topic_names(wire))
+    except ReadError:
+        return denied
+    if not missing:
+        return denied
+    named = "; ".join(f"{one.subject}: {one.problem}" for one in missing)
+    return WriteDeniedError(f"{denied} In all, a rebalance lacks here: {named}.")
 
 
 def _of_cluster(wire: Wire) -> Iterator[Finding]:

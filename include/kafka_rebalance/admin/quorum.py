@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafka.errors import IncompatibleBrokerVersion
@@ -70,7 +71,8 @@ def find_quorum(wire: Wire) -> Quorum | None:
     data = DescribeQuorumRequest.TopicData
     one = data.PartitionData(partition_index=0)
     try:
-        answer = wire.read(DescribeQuorumRequest(topics=[data(topic_name=_METADATA_TOPIC, partitions=[one])]))
+        request = DescribeQuorumRequest(topics=[data(topic_name=_METADATA_TOPIC, partitions=[one])])
+        answer = wire.read(request, repeat_seconds=ANOTHER_SECONDS)
     except IncompatibleBrokerVersion as old:
         raise ConnectionSettingsError(
             "This cluster has no quorum of controllers: it has ZooKeeper, also while it is being migrated from there, "
@@ -112,7 +114,7 @@ def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) ->
         if quorum.epoch != epoch:  # what the leader before had written last may never have counted
             epoch, wanted = quorum.epoch, _last_offset(quorum)
         candidates = wire.known_brokers() & quorum.fetched.keys() if broker is None else {broker}
-        for one in sorted(candidates, key=lambda each: (-quorum.fetched.get(each, 0), each != quorum.leader)):
+        for one in sorted(candidates, key=partial(_order, wire, quorum)):
             applied = _applied(wire, one)
             heard_at = time.monotonic() if applied >= 0 else heard_at
             if applied >= wanted:
@@ -130,6 +132,11 @@ def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) ->
         f"{who} has applied the metadata up to offset {wanted} within {_FRESH_SECONDS:.0f} s, so what brokers tell is "
         "old. Nothing was written. Try again when the cluster is quiet; if it stays, see the brokers' logs."
     )
+
+
+def _order(wire: Wire, quorum: Quorum, broker: int) -> tuple[bool, int, bool]:
+    """First who has fetched most. One live broker that does not answer this host holds nobody up."""
+    return wire.is_deaf(broker), -quorum.fetched.get(broker, 0), broker != quorum.leader
 
 
 def wait_for_own_configs(wire: Wire, brokers: Collection[int]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from kafka import KafkaAdminClient
@@ -21,15 +22,29 @@ from kafka.errors import (
     UnknownBrokerIdError,
     for_code,
 )
+from kafka.protocol.metadata import MetadataRequest
 
-from kafka_rebalance.admin.access.clients import ANOTHER_SECONDS, REQUEST_SECONDS, open_kafka_python, unreachable
-from kafka_rebalance.errors import LockLostError, ReadDeniedError, ReadError, WriteDeniedError
+from kafka_rebalance.admin.access.clients import (
+    ANOTHER_SECONDS,
+    REFUSED,
+    REQUEST_SECONDS,
+    held_back,
+    open_kafka_python,
+    unreachable,
+)
+from kafka_rebalance.admin.access.first_contact import refused
+from kafka_rebalance.admin.access.patient_sends import NotSentError, ThrottledError, TooLateError, is_deaf
+from kafka_rebalance.errors import LockLostError, ReadDeniedError, ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
 
 # After these, the same read may succeed: the client chose a broker that has just gone, or has not connected yet.
 _AWAY = (KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, UnknownBrokerIdError)
 _PAUSE_SECONDS = 0.2
+_BROKERS_SECONDS = 5.0
+# A broker that gets one of these asks the quorum's leader.
+_OF_CONTROLLERS = ("DescribeQuorumRequest", "ListPartitionReassignmentsRequest")
+_TIMED_OUT = 7  # REQUEST_TIMED_OUT: the broker has waited for the controllers
 NOT_AUTHORIZED = (29, 30, 31)  # TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED
 DESCRIBE_CLUSTER = "Describe on the cluster"
 
@@ -52,6 +67,10 @@ class Wire:
 
     def forget_fresh(self) -> None:
         self.fresh = None
+
+    def is_deaf(self, broker: int) -> bool:
+        """Whether it has just not answered this host in time, so that others are better asked first."""
+        return is_deaf(self._manager, broker)
 
     def known_brokers(self) -> frozenset[int]:
         """Those of the client's last look: some may be gone, and new ones may be missing."""
@@ -82,12 +101,12 @@ class Wire:
                     with suppress(KafkaError, OSError):
                         self._manager.run(self._manager.cluster.refresh_metadata)
                 if is_last:
-                    raise self._silent(broker, away) from away
+                    raise self._silent(broker, away, request) from away
                 time.sleep(_PAUSE_SECONDS)
             except IncompatibleBrokerVersion:
                 raise
             except (KafkaError, OSError) as failed:
-                raise self._silent(broker, failed) from failed
+                raise self._silent(broker, failed, request) from failed
 
     def write(
         self,
@@ -105,32 +124,90 @@ class Wire:
         `time.monotonic`, nothing is sent: LockLostError. Raises ReadError if nobody answers: then the outcome is
         unknown, and the next try of the task has to look first.
         """
-        if not_later_than is not None and time.monotonic() > not_later_than:
-            raise LockLostError(
-                f"This worker stood still before it sent {what}, so another one may have gone on. Nothing was sent. "
-                "Clear this task: it reads again and goes on."
-            )
         self.fresh = None
-        try:
-            return self._manager.run(self._send, request, broker)
-        except (KafkaError, OSError) as failed:
-            note(kind, subject, is_certain=False)
-            raise ReadError(
-                f"Kafka {self._kafka.bootstrap_servers} did not answer the request for {what} "
-                f"({type(failed).__name__}), so whether it was carried out is unknown. Clear this task: it looks "
-                "first, and asks again only for what is missing."
-            ) from failed
+        give_up = time.monotonic() + REQUEST_SECONDS
+        send = partial(self._send, not_later_than=not_later_than, tells_not_sent=True)
+        while True:
+            if not_later_than is not None and time.monotonic() > not_later_than:
+                raise _stood_still(what)
+            try:
+                return self._manager.run(send, request, broker)
+            except TooLateError as late:
+                raise _stood_still(what) from late
+            except NotSentError as unsent:
+                self._check_may_send_again(unsent.cause, what, give_up)
+            except (KafkaError, OSError) as failed:
+                raise self._unknown(failed, what, kind, subject) from failed
 
-    async def _send(self, request: Any, broker: int | None, answer_seconds: float = REQUEST_SECONDS) -> Any:
-        return await self._manager.send(request, node_id=broker, request_timeout_ms=int(answer_seconds * 1000))
+    def _check_may_send_again(self, cause: KafkaError | OSError, what: str, give_up: float) -> None:
+        """Waits for a moment. Raises the error of a request of which nothing has left this host, if it cannot."""
+        if isinstance(cause, REFUSED):
+            raise refused(self._kafka, str(cause)) from cause
+        if isinstance(cause, ThrottledError):
+            raise WriteError(f"{held_back(self._kafka, cause)} It was {what}.") from cause
+        if time.monotonic() > give_up or isinstance(cause, IncompatibleBrokerVersion):
+            raise WriteError(
+                f"Kafka {self._kafka.bootstrap_servers} cannot be reached ({type(cause).__name__}), so {what} was not "
+                "requested. Nothing was sent. Check that this host can reach the brokers, then clear this task."
+            ) from cause
+        with suppress(KafkaError, OSError):
+            self._manager.run(self._manager.cluster.refresh_metadata)
+        time.sleep(_PAUSE_SECONDS)
 
-    def _silent(self, broker: int | None, cause: BaseException) -> ReadError:
-        if broker is None:
+    def _unknown(self, failed: KafkaError | OSError, what: str, kind: Kind, subject: str) -> ReadError:
+        note(kind, subject, is_certain=False)
+        return ReadError(
+            f"Kafka {self._kafka.bootstrap_servers} did not answer the request for {what} ({type(failed).__name__}), "
+            "so whether it was carried out is unknown. Clear this task: it looks first, and asks again only for what "
+            "is missing."
+        )
+
+    def _brokers_answer(self) -> bool:
+        """Whether any broker answers what brokers answer by themselves."""
+        with suppress(KafkaError, OSError):
+            return bool(self._manager.run(self._send, _brokers_only(), None, _BROKERS_SECONDS).brokers)
+        return False
+
+    async def _send(
+        self,
+        request: Any,
+        broker: int | None,
+        answer_seconds: float = REQUEST_SECONDS,
+        *,
+        not_later_than: float | None = None,
+        tells_not_sent: bool = False,
+    ) -> Any:
+        return await self._manager.send(
+            request,
+            node_id=broker,
+            request_timeout_ms=int(answer_seconds * 1000),
+            not_later_than=not_later_than,
+            tells_not_sent=tells_not_sent,
+        )
+
+    def _silent(self, broker: int | None, cause: BaseException, request: Any = None) -> ReadError:
+        if type(request).__name__ in _OF_CONTROLLERS and isinstance(cause, _AWAY) and self._brokers_answer():
+            return ReadError(
+                f"The brokers of Kafka {self._kafka.bootstrap_servers} answer, but its controllers do not: their "
+                "quorum has no leader. Nothing was written. Start the controllers; more than half of them are needed."
+            )
+        if broker is None or isinstance(cause, (*REFUSED, ThrottledError)):
             return unreachable(self._kafka, cause)
         return ReadError(
             f"Broker {broker} of Kafka {self._kafka.bootstrap_servers} cannot be read ({type(cause).__name__}). Check "
             "that the broker is up and that this host can reach it."
         )
+
+
+def _stood_still(what: str) -> LockLostError:
+    return LockLostError(
+        f"This worker stood still before it sent {what}, so another one may have gone on. Nothing was sent. Clear this "
+        "task: it reads again and goes on."
+    )
+
+
+def _brokers_only() -> MetadataRequest:
+    return MetadataRequest(topics=[], allow_auto_topic_creation=False)
 
 
 @contextmanager
@@ -165,6 +242,8 @@ def check_read(what: str, needs: str, code: int, text: str | None = None) -> Non
     if not code:
         return
     remedy, kind = "Try again. If it stays, read the logs of the brokers and controllers", ReadError
+    if code == _TIMED_OUT:
+        remedy = "The controllers have not answered the broker: their quorum may have no leader. Start the controllers"
     if code in NOT_AUTHORIZED:
         remedy, kind = f"Grant the Kafka user {needs}", ReadDeniedError
     said = f"{for_code(code).__name__}: {text}" if text else for_code(code).__name__

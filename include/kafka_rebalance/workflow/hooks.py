@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 from airflow.sdk import BaseHook
 
 from kafka_rebalance.errors import ConnectionSettingsError, ReadError, RebalanceError
@@ -37,10 +41,28 @@ class AdminApiHook(KafkaClusterHook):
     hook_name = "Kafka (Admin API)"
 
 
+_read: ContextVar[dict[str, ClusterConnection] | None] = ContextVar("connections that were read", default=None)
+
+
+@contextmanager
+def noting_connections() -> Iterator[dict[str, ClusterConnection]]:
+    """The connections that are read meanwhile, by id, as they were read last."""
+    found: dict[str, ClusterConnection] = {}
+    token = _read.set(found)
+    try:
+        yield found
+    finally:
+        _read.reset(token)
+
+
 def read_connection(connection_id: str) -> ClusterConnection:
     """The cluster's connection. If there is none, the error says where to create it."""
     try:
-        return KafkaClusterHook(connection_id).get_conn()
+        connection = KafkaClusterHook(connection_id).get_conn()
+        noted = _read.get()
+        if noted is not None:
+            noted[connection_id] = connection
+        return connection
     except ConnectionSettingsError:
         raise
     except Exception as missing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
@@ -10,10 +11,13 @@ from typing import Any, ParamSpec, TypeVar
 from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from kafka_rebalance.errors import ApprovalExpiredError, NothingToDoError
+from kafka_rebalance.errors import ApprovalExpiredError, AuthenticationError, NothingToDoError
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
 from kafka_rebalance.steps.retried_errors import final_text, is_final, telling_cluster_writes
+from kafka_rebalance.workflow import hooks
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+
+log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,7 +34,7 @@ def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             with telling_cluster_writes():
-                return function(*args, **kwargs)
+                return _with_the_newest_connection(lambda: function(*args, **kwargs))
         except NothingToDoError as nothing:
             raise AirflowSkipException(str(nothing)) from nothing
         except ApprovalExpiredError as expired:
@@ -41,6 +45,22 @@ def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return call
+
+
+def _with_the_newest_connection(function: Callable[[], R]) -> R:
+    """Calls it. If the cluster refuses a connection that somebody has changed since it was read, once more.
+
+    A password is rotated in the middle of a task. Every step may be called again, as for a retry.
+    """
+    with hooks.noting_connections() as read:
+        try:
+            return function()
+        except AuthenticationError as refused:
+            before = dict(read)
+            if all(hooks.read_connection(name) == one for name, one in before.items()):
+                raise
+            log.warning("%s The Airflow connection has changed since it was read, so the step begins again", refused)
+    return function()
 
 
 @fails_without_retry

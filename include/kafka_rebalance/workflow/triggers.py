@@ -54,13 +54,13 @@ class _WatchingTrigger(BaseTrigger):
         raise NotImplementedError
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        # The synchronous way to a connection would block the triggerer's loop.
-        connection = cluster_connection(await KafkaClusterHook.aget_connection(self.connection_id))
         begun = time.monotonic()
-        watcher = await asyncio.to_thread(self._watcher, connection)
+        watcher = await asyncio.to_thread(self._watcher, await self._connection())
         try:
             while True:
                 seen = await asyncio.to_thread(look_once, watcher, self._now(), self.log)
+                if watcher.is_refused and await self._takes_another_connection(watcher):
+                    seen = await asyncio.to_thread(look_once, watcher, self._now(), self.log)
                 if seen is not None:
                     if (early := begun + YOUNGEST_EVENT_SECONDS - time.monotonic()) > 0:
                         await asyncio.sleep(early)
@@ -69,6 +69,21 @@ class _WatchingTrigger(BaseTrigger):
                 await asyncio.sleep(watcher.seconds_to_next_look(self.poll_seconds, self.slowest_poll_seconds))
         finally:
             await asyncio.to_thread(watcher.close)
+
+    async def _connection(self) -> ClusterConnection:
+        # The synchronous way to a connection would block the triggerer's loop.
+        return cluster_connection(await KafkaClusterHook.aget_connection(self.connection_id))
+
+    async def _takes_another_connection(self, watcher: Watcher) -> bool:
+        """Reads the connection anew, which somebody may have corrected. See `look_with_new_connection`."""
+        try:
+            is_another = watcher.take_connection(await self._connection())
+        except Exception as unread:
+            self.log.warning("The Airflow connection cannot be read anew (%s)", type(unread).__name__)
+            return False
+        if is_another:
+            self.log.info("The Airflow connection has changed since it was read. It is used from now on")
+        return is_another
 
     def _serialize(self, *names: str) -> tuple[str, dict[str, Any]]:
         path = f"{type(self).__module__}.{type(self).__qualname__}"

@@ -11,15 +11,18 @@ from confluent_kafka import KafkaError as KafkaCode
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 from kafka.net.compat import KafkaNetClient
 
 from kafka_rebalance.admin.access.client_settings import kafka_python_settings
-from kafka_rebalance.admin.access.first_contact import check_enters, new_admin
+from kafka_rebalance.admin.access.first_contact import check_enters, new_admin, refused
+from kafka_rebalance.admin.access.patient_sends import ThrottledError, make_patient
 from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 
 REQUEST_SECONDS = 30.0
+# A login that brokers refuse: another try with the same password can lock the account.
+REFUSED = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 # Then another broker is asked. One that stands still keeps its connections, so nothing else tells that it is gone.
 ANOTHER_SECONDS = 10.0
 
@@ -57,6 +60,7 @@ def open_kafka_python(kafka: KafkaConnection, request_seconds: float = REQUEST_S
             one.close()
         check_enters(kafka, again=True)  # says why, if a password or a certificate has changed
         raise unreachable(kafka, failed) from None  # the cause's text may quote a setting
+    make_patient(client._manager)
     try:
         yield client
     finally:
@@ -64,10 +68,21 @@ def open_kafka_python(kafka: KafkaConnection, request_seconds: float = REQUEST_S
 
 
 def unreachable(kafka: KafkaConnection, cause: BaseException) -> ReadError:
-    """The error for brokers that do not answer at all, without the cause's own text."""
+    """The error for brokers that do not answer at all, that refuse this connection or hold it back."""
+    if isinstance(cause, REFUSED):
+        return refused(kafka, str(cause))
+    if isinstance(cause, ThrottledError):
+        return held_back(kafka, cause)
     return ReadError(
         f"Kafka {kafka.bootstrap_servers} cannot be read ({type(cause).__name__}). Check that this host can reach the "
         "brokers, and check the user, password and TLS settings of the Airflow connection."
+    )
+
+
+def held_back(kafka: KafkaConnection, cause: ThrottledError) -> ReadError:
+    return ReadError(
+        f"Kafka {kafka.bootstrap_servers} was not asked: {cause}. Nothing was sent. The brokers are up. Give the user "
+        "a higher quota (kafka-configs, entity users or clients: request_percentage), then clear this task."
     )
 
 

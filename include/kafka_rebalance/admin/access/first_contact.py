@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
@@ -29,6 +30,40 @@ _SAYS_NOTHING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
 _quiet = logging.getLogger("kafka_rebalance.librdkafka")
 _quiet.setLevel(logging.CRITICAL + 1)
 _entered: set[int] = set()
+# After a refusal these very settings are not tried again for so long, then for twice as long: brokers count failed
+# logins, and a directory behind them locks the account.
+_REST_SECONDS, _LONGEST_REST_SECONDS = 30.0, 600.0
+_refusals: dict[int, _Refusal] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """`until`, of `time.monotonic`: nobody tries before. `seconds`: how long this rest is."""
+
+    text: str
+    until: float
+    seconds: float
+
+
+def refused(kafka: KafkaConnection, said: str) -> AuthenticationError:
+    """The error for a login that brokers refuse. For a while, nobody in this process tries these settings again."""
+    key = _key(kafka)
+    _entered.discard(key)
+    before, now = _refusals.get(key), time.monotonic()
+    seconds = _REST_SECONDS if before is None else before.seconds
+    if before is not None and now >= before.until:
+        seconds = min(2 * before.seconds, _LONGEST_REST_SECONDS)
+    text = (
+        f"Kafka {kafka.bootstrap_servers} does not let this connection in ({kafka.without_secrets(said)}). Nothing was "
+        "written. Correct user, password and mechanism (sasl.*) of the Airflow connection."
+    )
+    if before is None or now >= before.until:
+        _refusals[key] = _Refusal(text, now + seconds, seconds)
+    return AuthenticationError(text)
+
+
+def _key(kafka: KafkaConnection) -> int:
+    return hash((kafka.bootstrap_servers, *sorted(kafka.security.items())))
 
 
 def check_enters(kafka: KafkaConnection, *, again: bool = False) -> None:
@@ -36,11 +71,15 @@ def check_enters(kafka: KafkaConnection, *, again: bool = False) -> None:
 
     Raises AuthenticationError if user, password or a certificate is refused, and ReadError if no broker answers.
     """
-    key = hash((kafka.bootstrap_servers, *sorted(kafka.security.items())))
+    key = _key(kafka)
+    before = _refusals.get(key)
+    if before is not None and time.monotonic() < before.until:
+        raise AuthenticationError(before.text)
     if key in _entered and not again:
         return
     _entered.discard(key)
     describe_cluster(kafka)
+    _refusals.pop(key, None)
     _entered.add(key)
 
 
@@ -98,12 +137,9 @@ def _raise(kafka: KafkaConnection, said: dict[int, str], tls: _Handshake) -> NoR
             f"Kafka {kafka.bootstrap_servers}: the TLS handshake fails ({tls.certificate}). Nothing was written. "
             "Correct the certificates (ssl.*) and the host names of the Airflow connection."
         )
-    refused = said.get(KafkaError._AUTHENTICATION)
-    if refused is not None:
-        raise AuthenticationError(
-            f"Kafka {kafka.bootstrap_servers} does not let this connection in ({kafka.without_secrets(refused)}). "
-            "Nothing was written. Correct user, password and mechanism (sasl.*) of the Airflow connection."
-        )
+    why = said.get(KafkaError._AUTHENTICATION)
+    if why is not None:
+        raise refused(kafka, why)
     reasons = [kafka.without_secrets(text) for code, text in said.items() if code not in _SAYS_NOTHING]
     if not reasons and KafkaError._ALL_BROKERS_DOWN in said:
         reasons = ["every broker closes the connection: its listener may have another security.protocol"]

@@ -23,6 +23,7 @@ from kafka_rebalance.kafka.topics import LOCK_TOPIC
 
 _ANSWER_SECONDS = 20.0
 _PAUSE_SECONDS = 0.05
+_HELD_BACK = 10  # answers without anything, because of a quota
 _READ_COMMITTED = 1
 _EARLIEST, _LATEST = -2, -1
 _BY_NAME = 12  # the last version of Fetch that names the topic instead of its id
@@ -54,6 +55,7 @@ class LogReader:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._leader: int | None = None
+        self.first = 0  # the first offset that is left, as the last answer to `records` told
 
     def ends(self) -> Ends | None:
         """None: the topic does not exist. Raises ReadError."""
@@ -76,11 +78,13 @@ class LogReader:
             answer = self._ask(_fetch(position), _fetched, give_up)
             if answer is None:
                 return found  # the topic is gone
-            if answer.error_code == _OUT_OF_RANGE:
-                if answer.log_start_offset <= position:
+            if answer.error_code == _OUT_OF_RANGE:  # such an answer does not tell where the log begins
+                self.first = self._offset(_EARLIEST) or 0
+                if self.first <= position:
                     return found
-                position = answer.log_start_offset
+                position = self.first
                 continue
+            self.first = max(answer.log_start_offset, 0)
             came, position_after = _committed(answer, position)
             found += [one for one in came if behind is None or one.offset < behind]
             if position_after >= answer.last_stable_offset:
@@ -100,6 +104,7 @@ class LogReader:
 
     def _ask(self, request: Any, partition: Callable[[Any], Any], give_up: float) -> Any | None:
         """What the leader answers of the partition; None: the topic does not exist. Raises ReadError."""
+        held_back = 0
         while True:
             if self._leader is None:
                 found = find_leader(self._wire)
@@ -116,6 +121,13 @@ class LogReader:
                     silent = away
                 else:
                     told = partition(answer)
+                    if told is None:
+                        held_back += 1
+                        if held_back > _HELD_BACK:
+                            _check_time(0.0, self._leader)
+                        give_up += held_back
+                        time.sleep(held_back)  # a quota that is far exceeded gives nothing until the user is quiet
+                        continue
                     if told.error_code in NOT_AUTHORIZED:
                         needs = f"Read and Describe on the topic {LOCK_TOPIC}"
                         check_read(f"The topic {LOCK_TOPIC}", needs, told.error_code)
@@ -172,8 +184,9 @@ def _fetch(offset: int) -> FetchRequest:
 
 
 def _fetched(answer: Any) -> Any:
+    """None: a quota holds the Kafka user back, and the answer has nothing (FetchContext.getThrottledResponse)."""
     check_read(f"The topic {LOCK_TOPIC}", "", answer.error_code)
-    return answer.responses[0].partitions[0]
+    return answer.responses[0].partitions[0] if answer.responses else None
 
 
 def _committed(answer: Any, position: int) -> tuple[list[Record], int]:

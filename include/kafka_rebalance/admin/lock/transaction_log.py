@@ -19,9 +19,11 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kafka_rebalance.admin.access.client_settings import librdkafka_settings
 from kafka_rebalance.admin.access.clients import reason_of
-from kafka_rebalance.admin.lock.log_reader import LogReader, Record
+from kafka_rebalance.admin.access.first_contact import check_enters, refused
+from kafka_rebalance.admin.lock.log_reader import Ends, LogReader, Record
 from kafka_rebalance.admin.lock.records import State, damaged, decode, encode
 from kafka_rebalance.admin.lock.topic import TRANSACTIONAL_ID, add_replicas, make_topics
+from kafka_rebalance.admin.missing_rights import with_all_missing
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.errors import CorruptZnodeError, ReadError, RebalanceError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
@@ -31,6 +33,7 @@ _quiet = logging.getLogger("kafka_rebalance.librdkafka")  # the errors of its ca
 _quiet.setLevel(logging.CRITICAL + 1)
 _GIVE_UP_SECONDS = 60.0
 _ANSWER_SECONDS = 20.0
+_LOOK_SECONDS = 2.0
 _VISIBLE_SECONDS = 10.0
 _TRANSACTION_MS = 15_000
 _WINDOW = 50  # records read at first from the end backwards; markers of transactions take offsets too
@@ -48,13 +51,23 @@ _NEEDS = (
 PART_KEY = b"lease-part"
 
 
-def _connect(producer: Producer) -> None:
+def _connect(kafka: KafkaConnection, producer: Producer, said: Mapping[int, str]) -> None:
     """librdkafka looks for the coordinator of transactions at once, and without a connection again half a second later.
 
     The first request names the brokers, in place of the bootstrap servers. The second one connects to one of them.
+    `said` are the errors that the producer has told. Raises KafkaException, AuthenticationError.
     """
-    for _ in range(2):
-        producer.list_topics(LOCK_TOPIC, timeout=_ANSWER_SECONDS)
+    give_up, answers = time.monotonic() + _ANSWER_SECONDS, 0
+    while answers < 2:
+        try:
+            producer.list_topics(LOCK_TOPIC, timeout=_LOOK_SECONDS)
+            answers += 1
+        except KafkaException:
+            why = said.get(KafkaError._AUTHENTICATION)
+            if why is not None:  # librdkafka would try the same password again and again
+                raise refused(kafka, why) from None
+            if time.monotonic() > give_up:
+                raise
 
 
 def _commit(producer: Producer) -> None:
@@ -63,10 +76,6 @@ def _commit(producer: Producer) -> None:
         producer.commit_transaction(_ANSWER_SECONDS)
     except SystemError as fenced:
         raise KafkaException(KafkaError(KafkaError._FENCED)) from fenced
-
-
-def _ignore(_: KafkaError) -> None:
-    """A call that fails says so itself."""
 
 
 class Write(NamedTuple):
@@ -97,28 +106,32 @@ class TransactionLog:
         last = self._last()
         return None if last is None else last[1]
 
+    def ends(self) -> Ends | None:
+        """None: the topic does not exist. Raises ReadError."""
+        return self._reader.ends()
+
     def records(self, first: int, behind: int | None) -> list[Record]:
         """Committed records from this offset, up to `behind` or to the end. Raises ReadError."""
         return self._reader.records(first, behind)
 
     def _last(self) -> tuple[str, State] | None:
         """(id of the last committed record, the state after it); None if there is no record, or no topic."""
-        ends = self._reader.ends()
-        if ends is None:
+        behind = self._reader.behind()
+        if behind is None:
             return None
-        window = _WINDOW
-        while ends.behind > ends.first:
-            first = max(ends.first, ends.behind - window)
+        first, window = behind, _WINDOW
+        while first > 0:
+            first = max(0, behind - window)
             found = [one for one in self.records(first, None) if one.key != PART_KEY]
             if found:
                 name, state, _ = decode(found[-1].value, found[-1].offset, found[-1].time_ms)
-                _check_whole(state, ends.first)
+                _check_whole(state, self._reader.first)
                 return name, state
-            if first == ends.first:
+            if first <= self._reader.first:
                 break  # nothing was ever committed, or nothing is left
             window *= 4
-        if ends.first > 0:
-            raise damaged(f"all of its {ends.first} records are gone: somebody has deleted them or set a retention")
+        if behind and self._reader.first > 0:
+            raise damaged(f"all of its records up to {behind} are gone: somebody has deleted them or set a retention")
         return None
 
     def begin_anew(self) -> bool:
@@ -180,8 +193,8 @@ class TransactionLog:
                 if failed.args[0].code() not in _FENCED:
                     self._is_ready = False  # the topic may be gone
                 if failed.args[0].code() in _REFUSED:
-                    denied = f"{LOCK_TOPIC} was not written ({reason_of(failed)}). {_NEEDS}."
-                    raise WriteDeniedError(denied) from failed
+                    denied = WriteDeniedError(f"{LOCK_TOPIC} was not written ({reason_of(failed)}). {_NEEDS}.")
+                    raise with_all_missing(self._wire, denied) from failed
                 if time.monotonic() > give_up:
                     raise WriteError(
                         f"{LOCK_TOPIC} was not written ({reason_of(failed)}). Clear this task when the brokers answer."
@@ -208,6 +221,8 @@ class TransactionLog:
         return begun.at(offset, first.timestamp()[1])
 
     def _open_producer(self) -> Producer:
+        check_enters(self._kafka)
+        said: dict[int, str] = {}  # a call that fails says so itself, but not why
         producer = Producer(
             {
                 **librdkafka_settings(self._kafka),
@@ -215,11 +230,11 @@ class TransactionLog:
                 "transaction.timeout.ms": _TRANSACTION_MS,
                 "acks": "all",
                 "linger.ms": 0,
-                "error_cb": _ignore,
+                "error_cb": lambda error: said.update({error.code(): error.str()}),
             },
             logger=_quiet,
         )
-        _connect(producer)
+        _connect(self._kafka, producer, said)
         producer.init_transactions(_ANSWER_SECONDS)
         return producer
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.errors import ReadError
+from kafka_rebalance.errors import AuthenticationError, ReadError
 from kafka_rebalance.model.connection import ClusterConnection
 
 
@@ -57,6 +57,7 @@ class Watcher(ABC):
 
     def __init__(self, connection: ClusterConnection) -> None:
         self.connection = connection
+        self.is_refused = False  # by the last look: user, password or a certificate
         self._stack = ExitStack()
         self._open: OpenCluster | None = None
 
@@ -75,6 +76,14 @@ class Watcher(ABC):
         self._open = None
         self._stack.close()
 
+    def take_connection(self, read: ClusterConnection) -> bool:
+        """Takes these settings instead of those that were refused. Returns whether they are others."""
+        if read == self.connection:
+            return False
+        self.close()
+        self.connection, self.is_refused = read, False
+        return True
+
     def _cluster(self) -> OpenCluster:
         if self._open is None:
             self._open = self._stack.enter_context(open_cluster(self.connection))
@@ -83,7 +92,33 @@ class Watcher(ABC):
 
 def look_once(watcher: Watcher, now: float, log: Logger) -> BatchSeen | None:
     """One look. If ZooKeeper or a broker does not answer, that is logged, and the next look reads again."""
+    watcher.is_refused = False
     try:
         return watcher.look(now, log.info)
+    except AuthenticationError as refused:
+        watcher.is_refused = True
+        why = f"{refused} Copies go on by themselves, and the run takes the corrected connection when it looks again."
+        return watcher.away(now, why, log.warning)
     except ReadError as away:
         return watcher.away(now, str(away), log.warning)
+
+
+def look_with_new_connection(
+    watcher: Watcher, now: float, log: Logger, read_connection: Callable[[], ClusterConnection]
+) -> BatchSeen | None:
+    """One look. If the connection is refused and somebody has changed it since, the next look comes at once.
+
+    A password that was rotated is refused for good, and each further try counts as a failed login.
+    """
+    seen = look_once(watcher, now, log)
+    if not watcher.is_refused:
+        return seen
+    try:
+        is_another = watcher.take_connection(read_connection())
+    except Exception as unread:
+        log.warning("The Airflow connection cannot be read anew (%s)", type(unread).__name__)
+        return seen
+    if not is_another:
+        return seen
+    log.info("The Airflow connection has changed since it was read. It is used from now on")
+    return look_once(watcher, now, log)

@@ -32,7 +32,7 @@ from kafka_rebalance.model.partition import ReplicaBytes, TopicPartition
 from kafka_rebalance.steps.clock import SteadyClock
 from kafka_rebalance.steps.reassignment import progress_notes
 from kafka_rebalance.steps.reassignment.batch_file import Followed, read_followed, read_kafka_elects
-from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState, Watcher, look_once
+from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState, Watcher, look_with_new_connection
 from kafka_rebalance.steps.reassignment.throttle_watch import ThrottleWatch
 from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.run_folder import RunFolder
@@ -174,6 +174,8 @@ class BatchFollower(Watcher):
 
     def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
         seen = self._movement
+        if self.is_refused:
+            return slowest
         if self._unreadable_for is not None:
             return max(quickest, min(slowest, self._unreadable_for / 10))
         if seen is None or self._first_look is None:
@@ -334,7 +336,12 @@ class BatchFollower(Watcher):
 
 
 def follow_for(
-    follower: BatchFollower, seconds: float, quickest: float, slowest: float, log: Logger
+    follower: BatchFollower,
+    seconds: float,
+    quickest: float,
+    slowest: float,
+    log: Logger,
+    read_connection: Callable[[], ClusterConnection],
 ) -> BatchSeen | None:
     """Follows the batch in this process for so long at most; None if it is still under way then.
 
@@ -343,7 +350,7 @@ def follow_for(
     began, clock = time.monotonic(), SteadyClock()
     try:
         while True:
-            seen = look_once(follower, clock(), log)
+            seen = look_with_new_connection(follower, clock(), log, read_connection)
             now, wait = time.monotonic(), follower.seconds_to_next_look(quickest, slowest)
             if wait >= quickest:
                 wait = min(slowest, max(wait, (now - began) / 3))

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
@@ -106,7 +107,8 @@ def reassign(
     with open_cluster(connection) as cluster:
         visit = Visit(inputs, cluster, connection, plan)
         step = visit.advance(seen)
-        while isinstance(step, Follow) and (seen := _stay(connection, step, pace)) is not None:
+        reread = partial(inputs.deployment.read_connection, plan.connection_id)
+        while isinstance(step, Follow) and (seen := _stay(connection, step, pace, reread)) is not None:
             step = visit.advance(seen)
     if isinstance(step, Follow):
         write_followed(step.plan.folder, step.plan.candidate.digest, step.followed, is_in_plan=step.in_place is None)
@@ -117,13 +119,15 @@ def reassign(
     return step
 
 
-def _stay(connection: ClusterConnection, step: Follow, pace: Pace) -> BatchSeen | None:
+def _stay(
+    connection: ClusterConnection, step: Follow, pace: Pace, reread: Callable[[], ClusterConnection]
+) -> BatchSeen | None:
     """What the worker saw of the batch; None: a trigger is to follow it."""
     plan, number = step.plan, step.batch.number
     if predicted_seconds(step.batch.moves, rate_in_force(plan.folder)) > pace.stay:
         return None
     follower = BatchFollower(connection, plan.folder, step.followed, number, pace.stall)
-    return follow_for(follower, pace.stay, pace.quickest, pace.slowest, log)
+    return follow_for(follower, pace.stay, pace.quickest, pace.slowest, log, reread)
 
 
 class Visit:
@@ -152,7 +156,8 @@ class Visit:
             raise _stopped(plan, where, said)
         if seen is not None:
             _heed(plan, view, where, seen)
-        check_position(where, view)
+        owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
+        check_position(where, view, partial(self.cluster.read_movers, besides=owner))
         if where.in_flight is not None:
             with suppress(FormatVersionError):  # the batch is followed to its end; the next request raises
                 batch_notes.note_done(plan, where.done)
