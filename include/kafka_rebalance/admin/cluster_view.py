@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.admin import (
     DescribeClusterRequest,
+    DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
 )
 from kafka.protocol.metadata import MetadataRequest
@@ -39,6 +41,7 @@ from kafka_rebalance.model.partition import PartitionState, PartitionView, Topic
 _LINGER_SECONDS = 0.05
 _DESCRIBE_TOPICS = "Describe on all topics"
 _UNKNOWN_TOPIC = 3
+_PAGE = 2000  # partitions; brokers give no more
 _NO_LEADER = 5  # LEADER_NOT_AVAILABLE: the partition has none now
 _OFFLINE_REPLICA = 9  # REPLICA_NOT_AVAILABLE: no error of the partition
 
@@ -110,6 +113,13 @@ def read_live(wire: Wire) -> frozenset[int]:
 def read_racks(wire: Wire) -> dict[int, str | None]:
     """The rack of each live broker. Raises ReadError."""
     return {broker: one.rack for broker, one in _read_brokers(wire)[1].items()}
+
+
+def read_topic_ids(wire: Wire, topics: Collection[str]) -> dict[str, str | None]:
+    """Of these topics, as they are now; one that does not exist is absent. Raises ReadError."""
+    named = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
+    answer = read_fresh(wire, MetadataRequest(topics=named, allow_auto_topic_creation=False))
+    return {topic.name: _topic_id(topic.topic_id) for topic in answer.topics if topic.error_code != _UNKNOWN_TOPIC}
 
 
 def read_topic_names(wire: Wire) -> frozenset[str]:
@@ -192,7 +202,37 @@ def _read_partitions(
                 state=PartitionState(one.leader_id, one.leader_epoch, tuple(one.isr_nodes)),
                 marks_moves=True,
             )
+    found |= _with_eligible(wire, {tp: one for tp, one in found.items() if not one.isr})
     return found, frozenset(topic.name for topic in answer.topics if topic.is_internal)
+
+
+def _with_eligible(wire: Wire, without: Mapping[TopicPartition, PartitionView]) -> dict[TopicPartition, PartitionView]:
+    """Partitions whose ISR is empty, with the replicas that may lead them all the same (KIP-966, Kafka 4).
+
+    Metadata does not tell these. Where nobody tells them they stay unknown.
+    """
+    request_of = DescribeTopicPartitionsRequest
+    topics = [request_of.TopicRequest(name=topic) for topic in sorted({tp.topic for tp in without})]
+    found: dict[TopicPartition, PartitionView] = {}
+    cursor = None
+    while len(found) < len(without):
+        try:
+            request = request_of(topics=topics, response_partition_limit=_PAGE, cursor=cursor)
+            answer = read_fresh(wire, request, anew=False)
+        except (IncompatibleBrokerVersion, ReadError):
+            return found
+        for topic in answer.topics:
+            for one in topic.partitions:
+                tp = TopicPartition(topic.name, one.partition_index)
+                state = without[tp].state if tp in without else None
+                if state is not None:
+                    may_lead = tuple(one.eligible_leader_replicas or ()) or tuple(one.last_known_elr or ())
+                    found[tp] = replace(without[tp], state=replace(state, eligible=may_lead))
+        if answer.next_cursor is None:
+            return found
+        at = answer.next_cursor
+        cursor = request_of.Cursor(topic_name=at.topic_name, partition_index=at.partition_index)
+    return found
 
 
 def _topic_id(told: UUID | None) -> str | None:

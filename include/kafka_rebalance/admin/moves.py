@@ -15,6 +15,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeader
 from kafka_rebalance.admin.cluster_view import read_moves
 from kafka_rebalance.admin.wire import Wire, refused_at_all
 from kafka_rebalance.errors import WriteError
+from kafka_rebalance.execution.who_moves import WhoMoves, how_it_ends, nobody_known
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
@@ -50,7 +51,12 @@ def read_targets(wire: Wire) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def request_moves(
-    wire: Wire, targets: Targets, *, registered: Collection[int], not_later_than: float
+    wire: Wire,
+    targets: Targets,
+    *,
+    registered: Collection[int],
+    not_later_than: float,
+    who_moves: WhoMoves = nobody_known,
 ) -> dict[TopicPartition, str]:
     """One request, for `MOST_AT_ONCE` partitions at most. Returns {partition: why Kafka refused it}.
 
@@ -67,7 +73,7 @@ def request_moves(
     if elsewhere:
         raise WriteError(
             f"{some(elsewhere)}: somebody else moves it elsewhere, and Kafka would not end another move of it. Nothing "
-            "was requested. Let it end, or cancel it with the tool that started it. Then clear this task."
+            f"was requested. {how_it_ends(elsewhere, who_moves)}. Then clear this task."
         )
     asked = {tp: list(after) for tp, after in targets.items() if tp not in flying}
     if not asked:

@@ -78,6 +78,14 @@ class OpenCluster(Protocol):
     def read_kafkas_own(self, view: ClusterView) -> KafkasOwn:
         """Which topics of the view hold the state of Kafka itself. Where no broker answers, their names tell it."""
 
+    def read_movers(
+        self, partitions: Collection[TopicPartition], *, besides: LockOwner | None = None
+    ) -> Mapping[TopicPartition, str]:
+        """The run that has asked for the move of each of these, with its Airflow, as far as the cluster tells.
+
+        `besides`: a run that is not named. With ZooKeeper nobody can tell.
+        """
+
     def read_topic_names(self) -> frozenset[str]: ...
 
     def read_topic_configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import partial, wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from kafka_rebalance.admin import (
     cluster_view,
@@ -27,7 +30,14 @@ from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.cluster import announced_requests
 from kafka_rebalance.cluster.protocols import Stopped
-from kafka_rebalance.errors import ApprovalError, LockLostError, ReadError, WriteError
+from kafka_rebalance.errors import (
+    ApprovalError,
+    LockLostError,
+    ReadError,
+    StaleProposalError,
+    WriteDeniedError,
+    WriteError,
+)
 from kafka_rebalance.execution.announced import LATE_SECONDS, SEND_SECONDS
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
@@ -36,7 +46,7 @@ from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.model.finding import Finding, listed
+from kafka_rebalance.model.finding import Finding, listed, some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.verification.segments.unloadable_configs import entity_of
@@ -44,6 +54,25 @@ from kafka_rebalance.verification.segments.unloadable_configs import entity_of
 log = logging.getLogger(__name__)
 
 ANNOUNCE_ATTEMPTS = 3
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _naming_all_rights(
+    write: Callable[Concatenate[AdminApiCluster, _P], _R],
+) -> Callable[Concatenate[AdminApiCluster, _P], _R]:
+    """A write that the user may not make names all rights that miss."""
+
+    @wraps(write)
+    def call(self: AdminApiCluster, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return write(self, *args, **kwargs)
+        except WriteDeniedError as denied:
+            raise missing_rights.with_all_missing(self._wire, denied) from denied
+
+    return call
 
 
 class AdminApiCluster:
@@ -113,6 +142,22 @@ class AdminApiCluster:
     def read_moving(self, topics: Collection[str]) -> Collection[TopicPartition]:
         return [tp for tp in read_moves(self._wire) if tp.topic in topics]
 
+    def read_movers(
+        self, partitions: Collection[TopicPartition], *, besides: LockOwner | None = None
+    ) -> Mapping[TopicPartition, str]:
+        """By the newest announcements in the log of the lock. It names nobody if they cannot be read."""
+        movers: dict[TopicPartition, str] = {}
+        with suppress(ReadError):
+            now = moves.read_targets(self._wire)
+            for intent in self._lock.read_newest_intents():
+                run = LockOwner(intent.run, "-", intent.owner)
+                for tp, after in intent.targets.items():
+                    if tp in partitions and now.get(tp) == after:
+                        movers[tp] = run.name
+                        if besides is not None and besides.is_same_run(run):
+                            del movers[tp]
+        return movers
+
     def read_topic_names(self) -> frozenset[str]:
         return read_topic_names(self._wire)
 
@@ -142,6 +187,7 @@ class AdminApiCluster:
 
     def delete_orphaned_config(self, topic: str, changed: int) -> None: ...
 
+    @_naming_all_rights
     def request_moves(
         self, batch: Batch, approved_digest: str, registered: Collection[int], *, view: AnyView, fence: Fence
     ) -> None:
@@ -165,6 +211,7 @@ class AdminApiCluster:
             some_moves = batch.moves[start : start + moves.MOST_AT_ONCE]
             fence, said = self._request(holder, batch.number, some_moves, registered, fence)
             refused |= said
+            self._take_back_made_again([move.topic_partition for move in some_moves], view)
         if refused:
             named = ", ".join(f"{tp} ({why})" for tp, why in sorted(refused.items())[:10])
             log.error("Kafka refused %d of %d partitions: %s", len(refused), len(targets), named)
@@ -178,7 +225,13 @@ class AdminApiCluster:
         announced_requests.settle(self._lock, self._moves, fence)
         fence, intent, not_later_than = self._announce(holder, fence, targets, batch)
         try:
-            refused = moves.request_moves(self._wire, targets, registered=registered, not_later_than=not_later_than)
+            refused = moves.request_moves(
+                self._wire,
+                targets,
+                registered=registered,
+                not_later_than=not_later_than,
+                who_moves=partial(self.read_movers, besides=holder),
+            )
         except WriteError:
             self._lock.end_intent(intent)  # it was not sent, or Kafka has refused it
             raise
@@ -189,6 +242,31 @@ class AdminApiCluster:
             f"Batch {batch} was requested, but somebody has taken the cluster, stopped the run or put throttles back "
             f"at the same moment. So it was taken back ({len(back)} of {len(targets)} partitions were in motion). "
             "Clear this task if the run is to go on."
+        )
+
+    def _take_back_made_again(self, asked: Collection[TopicPartition], view: AnyView) -> None:
+        """Takes back moves of topics that somebody has deleted and made again since the view. A request names no id.
+
+        Raises StaleProposalError naming them.
+        """
+        ids = cluster_view.read_topic_ids(self._wire, {tp.topic for tp in asked})
+        seen = {tp.topic: one.topic_id for tp, one in view.partitions.items()}
+        others = {
+            topic: now
+            for topic, now in sorted(ids.items())
+            if None not in (now, seen.get(topic)) and now != seen[topic]
+        }
+        if not others:
+            return
+        wrong = [tp for tp in asked if tp.topic in others]
+        back = moves.cancel_moves(self._wire, wrong)
+        ended = sorted(set(wrong) - back)
+        named = ", ".join(f"{topic} (topic id {now}, approved {seen[topic]})" for topic, now in others.items())
+        raise StaleProposalError(
+            f"Topics were deleted and made again between the check and the request: {named}. Their moves were taken "
+            f"back ({len(back)} of {len(wrong)} partitions)"
+            + (f"; {some(ended)} had ended by then, or could not begin" if ended else "")
+            + ". What else was requested goes on. Start a new Dag run."
         )
 
     def _announce(
@@ -221,6 +299,7 @@ class AdminApiCluster:
     def stop_requests(self) -> Stopped:
         return Stopped(*announced_requests.stop(self._lock, self._moves))
 
+    @_naming_all_rights
     def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:
         missing = sorted(tp for tp in partitions if tp not in view.partitions)
         moving = sorted(set(partitions) & view.moving)
@@ -235,9 +314,11 @@ class AdminApiCluster:
     def can_cancel(self) -> bool:
         return True
 
+    @_naming_all_rights
     def cancel_moves(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         return moves.cancel_moves(self._wire, partitions)
 
+    @_naming_all_rights
     def merge_configs(
         self,
         changes: Mapping[str, Mapping[str, str | None]],
@@ -249,8 +330,12 @@ class AdminApiCluster:
             return
 
         def bound() -> float:
-            until = time.monotonic() + SEND_SECONDS
-            self._check_fence(fence, "No further throttle was written")
+            # The time runs from before the look at the fence. If the log was slow, little of it is left.
+            for left in reversed(range(ANNOUNCE_ATTEMPTS)):
+                until = time.monotonic() + SEND_SECONDS
+                self._check_fence(fence, "No further throttle was written")
+                if not left or time.monotonic() < until - SEND_SECONDS / 2:
+                    break
             return until
 
         config_changes.merge_configs(self._wire, changes, decided_on=decided_on, registered=self._live(), bound=bound)

@@ -111,6 +111,11 @@ class ZooKeeperCluster:
             log.warning("%s Only the names tell which topics are Kafka's own.", silent)
             return BY_NAME
 
+    def read_movers(
+        self, partitions: Collection[TopicPartition], *, besides: LockOwner | None = None
+    ) -> Mapping[TopicPartition, str]:
+        return {}
+
     def read_topic_names(self) -> frozenset[str]:
         return frozenset(zookeeper_client.read_children(self._client, paths.TOPICS))
 

@@ -14,6 +14,7 @@ from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, headed_for, stage_in
 from kafka_rebalance.execution.rolling import Beside, Limits, RestOfPlan, in_order
 from kafka_rebalance.execution.stuck_request import request_of_what_is_gone
+from kafka_rebalance.execution.who_moves import WhoMoves, how_it_ends, nobody_known
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
@@ -135,17 +136,20 @@ def _rolling(
     )
 
 
-def check_position(where: Position, view: ClusterView) -> None:
-    """Raises ExecutionError if somebody else is moving partitions: a run writes nothing beside another reassignment."""
+def check_position(where: Position, view: ClusterView, who_moves: WhoMoves = nobody_known) -> None:
+    """Raises ExecutionError if somebody else is moving partitions: a run writes nothing beside another reassignment.
+
+    `who_moves` names other runs.
+    """
     if where.foreign and (stays := request_of_what_is_gone(view)) is not None:
         raise ExecutionError(f"{stays}. Nothing was written. Clear this task when the request is gone.")
     if where.foreign:
         shown = "; ".join(where.foreign[:10])
         more = f"; and {len(where.foreign) - 10} more" if len(where.foreign) > 10 else ""
         raise ExecutionError(
-            f"Another reassignment is under way: {shown}{more}. Nothing was written. Let it end, or cancel it with the "
-            "tool that started it. Then clear this task: it goes on where it stands if the approved partitions "
-            "are unchanged."
+            f"Another reassignment is under way: {shown}{more}. Nothing was written. "
+            f"{how_it_ends(view.moving, who_moves)}. Then clear this task: it goes on where it stands if the approved "
+            "partitions are unchanged."
         )
 
 

@@ -37,11 +37,15 @@ class TopicAssignment:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """`/brokers/topics/T/partitions/P/state`: leader (-1 = none), leader epoch and in-sync replicas."""
+    """`/brokers/topics/T/partitions/P/state`: leader (-1 = none), leader epoch and in-sync replicas.
+
+    `eligible`: while the ISR is empty, replicas that may lead all the same, or that were known last (KIP-966, Kafka 4).
+    """
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
+    eligible: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,11 @@ class PartitionView:
     @property
     def isr(self) -> tuple[int, ...]:
         return self.state.isr if self.state else ()
+
+    @property
+    def may_lead(self) -> tuple[int, ...]:
+        """The brokers of which one has to be up for this partition to have a leader without a loss."""
+        return self.isr or (self.state.eligible if self.state else ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,14 @@ def final_text(error: BaseException) -> str:
 
 @contextmanager
 def telling_cluster_writes() -> Iterator[None]:
-    """Adds to errors of storage what was changed in the cluster before. The code that uses a file does not know it."""
+    """Adds to errors of storage, and to a missing right, what was changed in the cluster before and so stays.
+
+    The code that uses a file, or that makes one write, does not know it.
+    """
     with noted() as writes:
         try:
             yield
-        except errors.StorageError as failed:
+        except (errors.StorageError, errors.WriteDeniedError) as failed:
             raise type(failed)(f"{failed} {in_words(writes)}") from failed
         except OSError as failed:
             if failed.filename is None:

@@ -93,6 +93,22 @@ def _topic(seen: Image, name: str) -> Any:
     return Answer(name=name, error_code=0, partitions=partitions, is_internal=False, **identity)
 
 
+def _topic_partitions(controller: ModelController, request: Any, broker: int) -> Any:
+    seen = controller.seen_by(broker)
+    topics = [
+        Answer(
+            name=topic.name,
+            partitions=[
+                Answer(partition_index=number, eligible_leader_replicas=list(one.elr), last_known_elr=None)
+                for number, one in seen.of_topic(topic.name).items()
+            ],
+        )
+        for topic in request.topics
+        if topic.name in seen.topics
+    ]
+    return Answer(topics=topics, next_cursor=None)
+
+
 def _moves(controller: ModelController, request: Any, broker: int) -> Any:
     """By the controller itself."""
     by_topic: dict[str, list[Any]] = {}
@@ -190,6 +206,7 @@ _ANSWERS: dict[str, Callable[[ModelController, Any, int], Any]] = {
     "DescribeQuorum": _quorum,
     "ApiVersions": _api_versions,
     "DescribeCluster": _cluster,
+    "DescribeTopicPartitions": _topic_partitions,
     "Metadata": _metadata,
     "ListPartitionReassignments": _moves,
     "AlterPartitionReassignments": _alter,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kafka_rebalance.admin.lock.log_reader import Record
+from kafka_rebalance.admin.lock.log_reader import Ends, Record
 from kafka_rebalance.admin.lock.records import State, decode, encode
 from kafka_rebalance.admin.lock.transaction_log import PART_KEY, Write
 from kafka_rebalance.errors import ReadError, RebalanceError, WriteError
@@ -94,6 +94,9 @@ class ModelLog:
             raise ReadError(f"The topic {LOCK_TOPIC} cannot be read. Nothing was written.") from lost
         self._world.heard_fence(self._process, state, raised=False)
         return state
+
+    def ends(self) -> Ends:
+        return Ends(0, self._topic.end)
 
     def records(self, first: int, behind: int | None) -> list[Record]:
         return [one for one in self._topic.records if one.offset >= first and (behind is None or one.offset < behind)]

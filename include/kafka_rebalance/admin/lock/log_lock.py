@@ -34,6 +34,8 @@ from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 
+_NEWEST = 1_000  # records; markers of transactions take offsets too
+
 
 class LogLock:
     """See `ClusterLock`."""
@@ -197,6 +199,13 @@ class LogLock:
         for offset in sorted((state.intents if state is not None else {}).values()):
             found += self._read_intents(offset, offset + 1)
         return found
+
+    def read_newest_intents(self) -> list[Intent]:
+        """Of the last records, whether their end is in the log or not; the earliest first."""
+        ends = self._log.ends()
+        if ends is None:
+            return []
+        return self._read_intents(max(ends.first, ends.behind - _NEWEST), None)
 
     def read_intents_since(self, intent: Intent) -> list[Intent]:
         """What was announced after it, whether its end is in the log or not."""

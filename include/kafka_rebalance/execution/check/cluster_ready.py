@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.execution.stuck_request import request_of_what_is_gone
+from kafka_rebalance.execution.who_moves import WhoMoves, how_it_ends, nobody_known
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
@@ -26,6 +27,7 @@ def readiness_findings(
     may_be_down: Collection[int] = frozenset(),
     topics: Collection[str] | None = None,
     own: Collection[TopicPartition] = (),
+    who_moves: WhoMoves = nobody_known,
 ) -> tuple[Finding, ...]:
     """Every reason why a run may not plan or write now.
 
@@ -36,7 +38,7 @@ def readiness_findings(
     return (
         *_identity(view, expected_cluster_id),
         *_controller(view),
-        *_reassignments(view, own),
+        *_reassignments(view, own, who_moves),
         *_requests(view, topics),
         *_leaderless(view, partitions),
         *_down(view, partitions, may_be_down),
@@ -72,7 +74,7 @@ def _controller(view: ClusterView) -> Iterable[Finding]:
         )
 
 
-def _reassignments(view: ClusterView, own: Collection[TopicPartition]) -> Iterable[Finding]:
+def _reassignments(view: ClusterView, own: Collection[TopicPartition], who_moves: WhoMoves) -> Iterable[Finding]:
     gone = request_of_what_is_gone(view)
     if gone is not None:
         yield gone
@@ -84,17 +86,18 @@ def _reassignments(view: ClusterView, own: Collection[TopicPartition]) -> Iterab
             "Wait for its end. If it makes no progress, see the controller's log. Do not delete the znode: that "
             "cancels nothing",
         )
-    yield from moving_by_api(tp for tp, one in view.partitions.items() if one.in_motion and tp not in own)
+    moving = (tp for tp, one in view.partitions.items() if one.in_motion and tp not in own)
+    yield from moving_by_api(moving, who_moves)
 
 
-def moving_by_api(partitions: Iterable[TopicPartition]) -> Iterable[Finding]:
+def moving_by_api(partitions: Iterable[TopicPartition], who_moves: WhoMoves = nobody_known) -> Iterable[Finding]:
     """The finding about partitions to which Kafka adds replicas, or from which it removes some (2.4+)."""
     moving = sorted(partitions)
     if moving:
         yield Finding(
             "reassignments",
             f"replicas are being added or removed ({some(moving)})",
-            "Wait for its end, or cancel it with the tool that started it",
+            how_it_ends(moving, who_moves),
         )
 
 
@@ -118,10 +121,13 @@ def _requests(view: ClusterView, topics: Collection[str] | None) -> Iterable[Fin
 def _leaderless(view: ClusterView, partitions: Mapping[TopicPartition, PartitionView]) -> Iterable[Finding]:
     without = sorted(tp for tp, partition in partitions.items() if partition.leader not in view.brokers)
     if without:
+        empty = {tp: list(partitions[tp].may_lead) for tp in without if not partitions[tp].isr}
+        named = some([f"{tp} {may_lead}" for tp, may_lead in empty.items() if may_lead])
+        eligible = f". Where the ISR is empty, one of these may lead: {named}" if any(empty.values()) else ""
         yield Finding(
             f"{len(without)} partition{'s' if len(without) > 1 else ''} without a live leader",
             some(without),
-            "Start the brokers of their in-sync replicas: Kafka can copy nothing without a leader",
+            f"Start the brokers of their in-sync replicas: Kafka can copy nothing without a leader{eligible}",
         )
 
 

@@ -158,9 +158,18 @@ def _phase(
             "it. The move may still end by itself. If the list stays, reassign the partition to the approved list."
         )
     if anomaly is None and phase is Phase.COPYING and partition.leader not in view.brokers:
-        brokers = list(partition.isr)
-        anomaly = f"{tp} has no live leader, so nothing can be copied. Start the brokers of its ISR {brokers}."
+        anomaly = f"{tp} has no live leader, so nothing can be copied. {_who_may_lead(partition)}"
     return phase, anomaly
+
+
+def _who_may_lead(partition: PartitionView) -> str:
+    if partition.isr:
+        return f"Start the brokers of its ISR {list(partition.isr)}."
+    if partition.may_lead:
+        return (
+            f"Its ISR is empty. Start one of the brokers that may lead it without a loss: {list(partition.may_lead)}."
+        )
+    return f"Its ISR is empty, and nobody tells who may lead it. Start its brokers {list(partition.replicas)}."
 
 
 def _not_taken_up(move: Move, view: AnyView) -> str:

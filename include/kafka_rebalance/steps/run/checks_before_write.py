@@ -106,7 +106,12 @@ def check_before_write(
             not_before=plan.begins_at,
         )
     own = {move.topic_partition for move in where.in_flight.moves} if where.in_flight is not None else set()
-    refuse(readiness_findings(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=(), own=own))
+    who_moves = cluster.read_movers
+    refuse(
+        readiness_findings(
+            view, expected_cluster_id=plan.snapshot["cluster_id"], topics=(), own=own, who_moves=cluster.read_movers
+        )
+    )
     cluster.check_same_cluster(view)
     pause = pause_now(plan, view, where)
     if pause:  # `reassign` has waited; another task that somebody has cleared must not take it for a conflict
@@ -121,7 +126,7 @@ def check_before_write(
     )
     plan = _settle(plan, view, policy, found, begun)
     remaining = {move.topic_partition.topic for move in plan.candidate.moves}
-    refuse(readiness_findings(view, may_be_down=plan.leaving, topics=remaining, own=own))
+    refuse(readiness_findings(view, may_be_down=plan.leaving, topics=remaining, own=own, who_moves=who_moves))
     now = leader_sizes(plan, view, brokers.disks)
     if not begun:
         check_growth(plan.candidate.moves, now, policy.growth_limit)
@@ -210,7 +215,7 @@ def _hazards(
     yield from mixed_versions(brokers.configs, brokers.spoken)
     if not policy.beside_cruise_control:
         yield from cruise_control(topics, brokers.configs)
-    yield from moving_by_api(cluster.read_moving(topics - plan.topics))
+    yield from moving_by_api(cluster.read_moving(topics - plan.topics), cluster.read_movers)
     if requesting is None:
         yield from _rollback_missing(plan)
     own = cluster.read_topic_configs({move.topic_partition.topic for move in moves})

@@ -105,6 +105,7 @@ def read_snapshot(
                 expected_cluster_id=connection.expected_cluster_id,
                 may_be_down=settings.leaving,
                 topics={tp.topic for tp in view.partitions} if away.deletions else None,
+                who_moves=reader.read_movers,
             )
         )
         check_names(settings, view)

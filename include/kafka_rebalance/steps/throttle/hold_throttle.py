@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
@@ -75,7 +76,8 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
         if not asked:
             check_newest_attempt(plan.folder)
         where = position(plan.candidate.batches, view, asked, limits=plan.limits)
-        check_position(where, view)
+        owner = lock_owner(deployment, plan.candidate.digest, inputs.run)
+        check_position(where, view, partial(cluster.read_movers, besides=owner))
         if where.in_flight is None and where.next is not None:
             wait = _window_of(deployment, plan, where.next)
             if wait is not None:
@@ -87,7 +89,6 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
             check_plan_within_policy(deployment, cluster, plan, view)
             check_copies_safe(cluster, connection, plan)
             check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
-        owner = lock_owner(deployment, plan.candidate.digest, inputs.run)
         held_before = has_held_before(plan, cluster.lock.read(), owner)
         cluster.lock.make_ready({*plan.leaving, *plan.snapshot["settings"]["brokers_out"]})
         fence = take_lock(deployment, cluster, plan.connection_id, owner)
