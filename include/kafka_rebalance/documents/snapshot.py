@@ -67,6 +67,7 @@ class SnapshotTaken:
     automatic_elections: AutomaticElections | None = None
     kept_away: KeptAway | None = None  # None: every broker that may receive may get every replica
     last_proposal: LastProposal | None = None  # None: there is none
+    other_policies: tuple[str, ...] = ()  # connections to the same cluster with other policies, whose limits count too
 
 
 SNAPSHOT_FILE = JsonFile(SNAPSHOT, SnapshotTaken)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
 from kafka_rebalance.admin import quorum, wire
@@ -24,8 +29,17 @@ def test_a_quorum_without_a_majority_is_told_as_such(monkeypatch: pytest.MonkeyP
             cluster.kill_broker(2)
             cluster.kill_broker(3)
             for read in (read_quorum, read_moves):
-                with pytest.raises(
-                    (ReadError, ClusterNotReadyError), match=r"quorum.* (has|may have) no leader"
-                ) as told:
-                    read(opened)
-                assert "password" not in str(told.value)
+                told = error_of(partial(read, opened))
+                assert re.search(r"quorum.* (has|may have) no leader", told), told
+                assert "password" not in told
+
+
+def error_of(read: Callable[[], object]) -> str:
+    """The controllers notice the loss of their majority a moment later."""
+    give_up = time.monotonic() + 60
+    while time.monotonic() < give_up:
+        try:
+            read()
+        except (ReadError, ClusterNotReadyError) as told:
+            return str(told)
+    raise AssertionError("it can still be read")

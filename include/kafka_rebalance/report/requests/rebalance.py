@@ -12,7 +12,14 @@ from kafka_rebalance.report.candidate.risk import way_back_words
 from kafka_rebalance.report.first_screen.key_figures import KeyFigures, key_figures
 from kafka_rebalance.report.first_screen.risks import RISKS_SHOWN, Risk, risks
 from kafka_rebalance.report.requests.markdown import asked_by, code, format_ids, one_line, sentence, table
-from kafka_rebalance.report.run.approver_facts import WINDOW, Brief, brief, kept_away_words, since_last_words
+from kafka_rebalance.report.run.approver_facts import (
+    WINDOW,
+    Brief,
+    brief,
+    kept_away_words,
+    other_policies_words,
+    since_last_words,
+)
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.why_recommended import recommendation_words
 from kafka_rebalance.report.units import (
@@ -106,6 +113,7 @@ def _does(report: RunReport, focus: CandidateReport, figures: KeyFigures, named:
     leaders = format_count(focus.leader_changes, "leader change", "leader changes")
     does = f"**Does** {copies}, {leaders}. Highest broker {figures.evenness.value} {figures.evenness.note}"
     does += f". {kept_away_words(report.kept_away)}" if report.kept_away is not None else ""
+    does += f". {other_policies_words(report.other_policies)}" if report.other_policies else ""
     since = since_last_words(report.last_proposal, focus, named)
     does += f". {since[0].upper()}{since[1:]}" if since else ""
     throttle = report.throttle_of(focus)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.documents.proposals.candidate_figures import Reason, StaysBehind
@@ -81,6 +82,8 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
         facts.append((KAFKA_ELECTS, _kafka_elects(elections)))
     if report.kept_away is not None:
         facts.append(("Stays away", kept_away_words(report.kept_away)))
+    if report.other_policies:
+        facts.append(("Other policies", other_policies_words(report.other_policies)))
     since = since_last_words(report.last_proposal, focus, named)
     facts += [("Last plan", since)] if since else []
     if focus.planned_seconds is not None:
@@ -98,6 +101,10 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
         change = f"{format_factor(before)} → {format_factor(after)}"
         facts.append(("Gain", f"{noun_of(metric)} of the highest broker {change} of its share"))
     return tuple(facts)
+
+
+def other_policies_words(connections: Sequence[str]) -> str:
+    return f"This cluster is also {', '.join(connections)}, with another policy. The stricter limit of each counts"
 
 
 def kept_away_words(kept_away: KeptAway) -> str:

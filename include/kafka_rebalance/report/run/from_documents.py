@@ -114,6 +114,7 @@ def build_report(
         automatic_elections=taken.automatic_elections,
         kept_away=taken.kept_away,
         last_proposal=taken.last_proposal,
+        other_policies=taken.other_policies,
     )
     return _at_its_throttle(report)
 

@@ -75,6 +75,7 @@ class RunReport:
     automatic_elections: AutomaticElections | None = None
     kept_away: KeptAway | None = None
     last_proposal: LastProposal | None = None
+    other_policies: tuple[str, ...] = ()  # connections to the same cluster whose policies bind it too
 
     @property
     def focus(self) -> CandidateReport | None:

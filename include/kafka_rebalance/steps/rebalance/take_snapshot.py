@@ -19,6 +19,8 @@ from kafka_rebalance.execution.check.cluster_ready import refuse
 from kafka_rebalance.execution.check.cruise_control import cruise_control
 from kafka_rebalance.execution.throttle.auto_rate import AUTO
 from kafka_rebalance.execution.time_window import Window, read_window
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import OFFER, Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
@@ -28,6 +30,7 @@ from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.rebalance import pasted_plan
 from kafka_rebalance.steps.rebalance.last_proposal import last_proposal, with_lists
 from kafka_rebalance.steps.rebalance.left_brokers import REST_DAYS, Left, left_lately, with_left
+from kafka_rebalance.steps.rebalance.other_policies import bound_by_all, other_policies
 from kafka_rebalance.steps.run import running_rebalance
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, metric_rows, read_snapshot
 from kafka_rebalance.steps.run.requester import (
@@ -91,18 +94,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
         run_rates.check_network_known(connection, sorted(taken.view.brokers))
     if policy is not None and not policy.beside_cruise_control:
         refuse(cruise_control({tp.topic for tp in taken.view.partitions}, taken.configs["brokers"]))
-    if policy is None:
-        log.warning(
-            "There is no policy file for %s, so the cluster is read-only: the run makes a plan and writes nothing",
-            connection_id,
-        )
-        settings = asked.for_brokers(len(taken.brokers))
-    else:
-        for missing in taken.missing_rights:
-            log.warning("%s. The run makes a plan, and nobody is asked to approve it", missing)
-        settings = policy.tighten(
-            asked, cluster_bytes=taken.cluster_bytes, brokers=len(taken.brokers), internal_topics=internal
-        )
+    settings, others = _settings(deployment, connection, policy, asked, taken, internal_topics=internal)
     # What goes wrong must not wait for the night, so a way back takes no windows.
     if policy is not None and window == Window() and not params.get("outside_windows") and not is_way_back(inputs.run):
         window = read_window({"recurring": policy.windows})
@@ -140,6 +132,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
             "policy": policy.to_mapping() if policy else None,
             "policy_digest": policy.digest if policy else None,
             **({"missing_rights": list(map(asdict, taken.missing_rights))} if taken.missing_rights else {}),
+            **({"other_policies": sorted(others)} if others else {}),
             **({"kept_away": asdict(kept_away)} if left else {}),
             **({"last_proposal": last.proposal} if last.proposal is not None else {}),
             "snapshot_digest": tables_digest,
@@ -151,6 +144,32 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     ledger_rows.append(deployment, "metrics", connection_id, inputs.run.run_id, observed_at, metric_rows(taken))
     inputs.tell("metrics", str(ledger_rows.folder_of(deployment, "metrics", connection_id)))
     return found
+
+
+def _settings(
+    deployment: Deployment,
+    connection: ClusterConnection,
+    policy: Policy | None,
+    asked: Settings,
+    taken: Snapshot,
+    *,
+    internal_topics: bool,
+) -> tuple[Settings, Mapping[str, Policy]]:
+    """(the settings of the run, other policies of the same cluster, by connection). Raises PolicyError."""
+    if policy is None:
+        log.warning(
+            "There is no policy file for %s, so the cluster is read-only: the run makes a plan and writes nothing",
+            connection.connection_id,
+        )
+        return asked.for_brokers(len(taken.brokers)), {}
+    for missing in taken.missing_rights:
+        log.warning("%s. The run makes a plan, and nobody is asked to approve it", missing)
+    others = other_policies(deployment, connection, taken.view.cluster_id)
+    cluster_bytes, brokers = taken.cluster_bytes, len(taken.brokers)
+    bound = bound_by_all(
+        policy, others, asked, cluster_bytes=cluster_bytes, brokers=brokers, internal_topics=internal_topics
+    )
+    return bound, others
 
 
 def _is_frozen(deployment: Deployment, connection_id: str) -> bool:

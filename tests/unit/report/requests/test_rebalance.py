@@ -54,6 +54,11 @@ def test_the_body_has_what_a_decision_needs_in_twelve_lines() -> None:
     assert body.count("| `orders.payments.authorised-") == 5
 
 
+def test_other_policies_of_the_same_cluster_are_told() -> None:
+    body = approval_body(report(samples.snapshot(other_policies=["kafka_b"])))
+    assert "This cluster is also kafka_b, with another policy. The stricter limit of each counts" in body
+
+
 def test_the_body_says_how_many_replicas_do_not_go_back_where_plans_took_them_from() -> None:
     body = approval_body(report(samples.snapshot(kept_away={"replicas": 1, "days": 7})))
     assert (
