@@ -41,7 +41,7 @@ from kafka_rebalance.model.connection import KafkaConnection
 # After these, the same read may succeed: the client chose a broker that has just gone, or has not connected yet.
 _AWAY = (KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, UnknownBrokerIdError)
 _PAUSE_SECONDS = 0.2
-_BROKERS_SECONDS = 5.0
+_BROKERS_SECONDS = 2.0
 # A broker that gets one of these asks the quorum's leader.
 _OF_CONTROLLERS = ("DescribeQuorumRequest", "ListPartitionReassignmentsRequest")
 _TIMED_OUT = 7  # REQUEST_TIMED_OUT: the broker has waited for the controllers
@@ -164,8 +164,10 @@ class Wire:
 
     def _brokers_answer(self) -> bool:
         """Whether any broker answers what brokers answer by themselves."""
-        with suppress(KafkaError, OSError):
-            return bool(self._manager.run(self._send, _brokers_only(), None, _BROKERS_SECONDS).brokers)
+        for broker in sorted(self.known_brokers()):
+            with suppress(KafkaError, OSError):
+                if self._manager.run(self._send, _brokers_only(), broker, _BROKERS_SECONDS).brokers:
+                    return True
         return False
 
     async def _send(
