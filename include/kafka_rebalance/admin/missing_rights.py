@@ -9,14 +9,14 @@ from kafka.protocol.admin import CreateTopicsRequest, DescribeClusterRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from kafka_rebalance.admin.cluster_view import read_topic_names
-from kafka_rebalance.admin.lock.topic import OF_TRANSACTIONS, TRANSACTIONAL_ID
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire
 from kafka_rebalance.errors import ReadError, WriteDeniedError
-from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTION_TOPIC
+from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTION_TOPIC, TRANSACTIONAL_ID
 from kafka_rebalance.model.finding import Finding, some
 
 # AclOperation
 _READ, _WRITE, _ALTER, _ALTER_CONFIGS = 3, 4, 7, 11
+_OF_TRANSACTIONS = 1  # FindCoordinator's type of a transactional id
 _NOT_THIS_ID = 53  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 _TIMEOUT_MS = 10_000
 
@@ -77,7 +77,7 @@ def _of_transactions(wire: Wire, topics: Collection[str]) -> Iterator[Finding]:
     if TRANSACTION_TOPIC not in topics:
         return  # the question would make a broker create that topic
     answer = wire.read(
-        FindCoordinatorRequest(key=TRANSACTIONAL_ID, key_type=OF_TRANSACTIONS, coordinator_keys=[TRANSACTIONAL_ID])
+        FindCoordinatorRequest(key=TRANSACTIONAL_ID, key_type=_OF_TRANSACTIONS, coordinator_keys=[TRANSACTIONAL_ID])
     )
     codes: list[Any] = [answer.error_code, *(one.error_code for one in answer.coordinators or ())]
     if _NOT_THIS_ID in codes:

@@ -27,6 +27,7 @@ INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_st
 # Kafka calls it ordinary, but finds the metadata of a tiered partition by a hash modulo its number of partitions
 # (RemoteLogMetadataTopicPartitioner).
 REMOTE_LOG_TOPIC = "__remote_log_metadata"
+TRANSACTIONAL_ID = "kafka-rebalance"  # of this program, under which the log of the lock is written
 LOCK_TOPIC = "__kafka_rebalance"  # of this program, on clusters without ZooKeeper
 ACTIONS = ("list", "describe", "create", "alter", "delete")
 

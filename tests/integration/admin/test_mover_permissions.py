@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AdminClient
 from confluent_kafka.admin import ResourceType as AclResource
 
-from kafka_rebalance.admin.lock.transaction_log import TRANSACTIONAL_ID
 from kafka_rebalance.admin.log_dirs.alter_log_dirs import alter_log_dirs
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.admin.wire import open_wire
@@ -18,7 +17,7 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.topics.house_rules import TopicChange
-from kafka_rebalance.kafka.topics import LOCK_TOPIC
+from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTIONAL_ID
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection

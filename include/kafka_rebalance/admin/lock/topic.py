@@ -22,14 +22,13 @@ from kafka_rebalance.admin.set_configs import BROKER, TOPIC, read_topic_configs
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire, check_read
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.assignment import assign_replicas
-from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTION_TOPIC
+from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTION_TOPIC, TRANSACTIONAL_ID
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
-TRANSACTIONAL_ID = "kafka-rebalance"
-OF_TRANSACTIONS = 1  # FindCoordinator's type of a transactional id
+_TRANSACTION = 1  # FindCoordinator's type of a transactional id
 _REPLICAS, _IN_SYNC = 3, 2
 _SETTINGS: Mapping[str, str] = {
     "cleanup.policy": "delete",  # the order of the records is their meaning, so nothing is compacted
@@ -203,7 +202,7 @@ def _make_transaction_topic(wire: Wire, racks: Mapping[int, str | None], leaving
     give_up = time.monotonic() + _LEADER_SECONDS
     while TRANSACTION_TOPIC not in _read_topics(wire) and time.monotonic() < give_up:
         wire.read(
-            FindCoordinatorRequest(key=TRANSACTIONAL_ID, key_type=OF_TRANSACTIONS, coordinator_keys=[TRANSACTIONAL_ID])
+            FindCoordinatorRequest(key=TRANSACTIONAL_ID, key_type=_TRANSACTION, coordinator_keys=[TRANSACTIONAL_ID])
         )
         time.sleep(_PAUSE_SECONDS)
 

@@ -22,11 +22,11 @@ from kafka_rebalance.admin.access.clients import reason_of
 from kafka_rebalance.admin.access.first_contact import check_enters, refused
 from kafka_rebalance.admin.lock.log_reader import Ends, LogReader, Record
 from kafka_rebalance.admin.lock.records import State, damaged, decode, encode
-from kafka_rebalance.admin.lock.topic import TRANSACTIONAL_ID, add_replicas, make_topics
+from kafka_rebalance.admin.lock.topic import add_replicas, make_topics
 from kafka_rebalance.admin.missing_rights import with_all_missing
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.errors import CorruptZnodeError, ReadError, RebalanceError, WriteDeniedError, WriteError
-from kafka_rebalance.kafka.topics import LOCK_TOPIC
+from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTIONAL_ID
 from kafka_rebalance.model.connection import KafkaConnection
 
 _quiet = logging.getLogger("kafka_rebalance.librdkafka")  # the errors of its calls say what matters

@@ -9,15 +9,17 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 
-from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import ArtifactError, RebalanceError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.steps import policy_file
 from kafka_rebalance.steps.deployment import Deployment
-from kafka_rebalance.steps.janitor.look_after_cluster import read_janitor_report
+from kafka_rebalance.steps.run_folder import file_name
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +72,10 @@ def bound_by_all(
 
 
 def _is_same_cluster(deployment: Deployment, name: str, ours: ClusterConnection, cluster_id: str) -> bool:
-    if read_janitor_report(deployment, name).get("cluster_id") == cluster_id:
-        return True
+    with suppress(ArtifactError):
+        looked_at = json_files.read_json(deployment.runs_root / json_files.JANITOR, f"{file_name(name)}.json")
+        if looked_at.get("cluster_id") == cluster_id:
+            return True
     try:
         theirs = deployment.read_connection(name)
     except Exception as unknown:
