@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.admin import DescribeQuorumRequest
@@ -19,6 +20,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 import kafka_rebalance
 from kafka_rebalance.admin.access.clients import ANOTHER_SECONDS, REQUEST_SECONDS
+from kafka_rebalance.admin.access.patient_sends import DEAF_SECONDS
 from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Fresh, Wire, check_read
 from kafka_rebalance.errors import ClusterNotReadyError, ConnectionSettingsError, ReadError
 from kafka_rebalance.model.cluster_view import Controller, SettledController
@@ -31,6 +33,8 @@ _QUIET_SECONDS = (
     2.0  # controllers that write nothing for so long do not fill pauses (metadata.max.idle.interval.ms = 0)
 )
 _METADATA_TOPIC = "__cluster_metadata"
+# {client: {broker that has not answered: until when others are asked first}}
+_silent_until: WeakKeyDictionary[Wire, dict[int, float]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,8 @@ def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) ->
 
 def _order(wire: Wire, quorum: Quorum, broker: int) -> tuple[bool, int, bool]:
     """First who has fetched most. One live broker that does not answer this host holds nobody up."""
-    return wire.is_deaf(broker), -quorum.fetched.get(broker, 0), broker != quorum.leader
+    silent_until = _silent_until.get(wire, {}).get(broker, 0.0)
+    return time.monotonic() < silent_until, -quorum.fetched.get(broker, 0), broker != quorum.leader
 
 
 def wait_for_own_configs(wire: Wire, brokers: Collection[int]) -> None:
@@ -190,8 +195,11 @@ def _applied(wire: Wire, broker: int) -> int:
     request = ApiVersionsRequest(
         client_software_name="kafka-rebalance", client_software_version=kafka_rebalance.__version__
     )
+    silent_until = _silent_until.setdefault(wire, {})
     try:
         answer = wire.read(request, broker, repeat_seconds=0, answer_seconds=_SILENT_SECONDS)
-        return int(answer.finalized_features_epoch)
     except ReadError:
+        silent_until[broker] = time.monotonic() + DEAF_SECONDS
         return -1
+    silent_until.pop(broker, None)
+    return int(answer.finalized_features_epoch)

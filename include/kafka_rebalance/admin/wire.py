@@ -33,7 +33,7 @@ from kafka_rebalance.admin.access.clients import (
     unreachable,
 )
 from kafka_rebalance.admin.access.first_contact import refused
-from kafka_rebalance.admin.access.patient_sends import NotSentError, ThrottledError, TooLateError, is_deaf
+from kafka_rebalance.admin.access.patient_sends import NotSentError, ThrottledError, TooLateError
 from kafka_rebalance.errors import LockLostError, ReadDeniedError, ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
@@ -67,10 +67,6 @@ class Wire:
 
     def forget_fresh(self) -> None:
         self.fresh = None
-
-    def is_deaf(self, broker: int) -> bool:
-        """Whether it has just not answered this host in time, so that others are better asked first."""
-        return is_deaf(self._manager, broker)
 
     def known_brokers(self) -> frozenset[int]:
         """Those of the client's last look: some may be gone, and new ones may be missing."""

@@ -60,7 +60,8 @@ def open_kafka_python(kafka: KafkaConnection, request_seconds: float = REQUEST_S
             one.close()
         check_enters(kafka, again=True)  # says why, if a password or a certificate has changed
         raise unreachable(kafka, failed) from None  # the cause's text may quote a setting
-    make_patient(client._manager)
+    for one in begun:
+        make_patient(one._manager)
     try:
         yield client
     finally:
