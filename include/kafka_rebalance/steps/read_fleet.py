@@ -22,9 +22,17 @@ from kafka_rebalance.report.run.time_left import live_words
 from kafka_rebalance.report.run_state import RunState, run_facts, run_state
 from kafka_rebalance.steps.clusters import CHECK_DAG, VERDICT
 from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.inputs import RunName
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.read_in_time import Reading, Reads
-from kafka_rebalance.steps.run_folder import RunFolder, file_name, folder_of_run, newest_attempt, open_run_folder
+from kafka_rebalance.steps.run_folder import (
+    RunFolder,
+    file_name,
+    find_run_folder,
+    folder_of_run,
+    newest_attempt,
+    open_run_folder,
+)
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.steps.throttle.lease_files import StoredLease
 
@@ -37,10 +45,11 @@ _HOW_FAR = ("proposals", "decision", "throttle", "batches", "progress", "verific
 
 @dataclass(frozen=True, slots=True)
 class RunToRead:
-    """A run by Airflow, and the folder that tells its state."""
+    """A run by Airflow, and its name, from which the folder follows that tells its state. `pushed` is its XCom."""
 
     run: Run
-    folder: str | None
+    name: RunName
+    pushed: str | None
     has_open_request: bool
 
 
@@ -110,7 +119,7 @@ def _read_cluster(deployment: Deployment, cluster: ClusterToRead, now: datetime)
         check=_newest_check(deployment, cluster, problems),
         skew=next((trend for trend in found if trend.resource == WORST), None),
         trends=tuple(trend for trend in found if trend.resource != WORST),
-        runs=tuple(_run(deployment, run, now) for run in cluster.runs),
+        runs=tuple(_run(deployment, name, run, now) for run in cluster.runs),
         janitor=_janitor(deployment, name, problems),
         problems=tuple(problems),
         gaps=tuple(gaps),
@@ -149,10 +158,12 @@ def _observed(
     ]
 
 
-def _run(deployment: Deployment, of: RunToRead, now: datetime) -> Run:
+def _run(deployment: Deployment, connection_id: str, of: RunToRead, now: datetime) -> Run:
     found = of.run
     try:
-        folder = open_run_folder(deployment, of.folder) if of.folder is not None else None
+        folder = find_run_folder(deployment, of.name, connection_id)
+        if folder is None and of.pushed is not None:  # opening it says why it is not there
+            folder = open_run_folder(deployment, of.pushed)
         state = read_run_state(folder, is_active=found.is_active, has_open_request=of.has_open_request)
         found = replace(found, state=state)
         if folder is not None and found.is_active and state in _MOVES:

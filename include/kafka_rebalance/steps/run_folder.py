@@ -13,8 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_rebalance.documents.folder_owner import FolderOwner, check_own_folder, owner_if_named, read_folder_owner
-from kafka_rebalance.documents.json_files import INSTALLATION, NONCE, read_json, read_json_if_there, write_json
-from kafka_rebalance.documents.storage import FolderOfRuns, make_folder, names_in
+from kafka_rebalance.documents.json_files import (
+    BATCHES,
+    INSTALLATION,
+    NONCE,
+    SNAPSHOT,
+    read_json,
+    read_json_if_there,
+    write_json,
+)
+from kafka_rebalance.documents.storage import FolderOfRuns, is_there, make_folder, names_in
 from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import RunName, SparkArguments
@@ -137,6 +145,34 @@ def owners_of(run: RunFolder) -> frozenset[tuple[str, str]]:
     """
     owners = (owner_if_named(run / str(number)) for number in attempts(run))
     return frozenset((owner.dag_id, owner.run_id) for owner in owners if owner is not None)
+
+
+def find_run_folder(deployment: Deployment, started: RunName, connection_id: object = None) -> RunFolder | None:
+    """The folder of the run's newest attempt; None if there is none. A cleared task loses its XComs, but not this.
+
+    An attempt that has moved something counts until a newer one has its snapshot. Without a `connection_id`, as where
+    the run's conf names none, it looks below all connections. Raises StorageError.
+    """
+    root = deployment.runs_root
+    known = isinstance(connection_id, str) and connection_id
+    for connection in [file_name(str(connection_id))] if known else names_in(root):
+        run = root / connection / file_name(started.run_id)
+        own = [run / str(number) for number in attempts(run) if _is_of(run / str(number), started)]
+        if own:
+            begun = (folder for folder in reversed(own) if is_there(folder / SNAPSHOT) or is_there(folder / BATCHES))
+            newest = next(begun, own[-1])
+            return newest if is_there(newest / BATCHES) else own[-1]
+    return None
+
+
+def _is_of(folder: RunFolder, started: RunName) -> bool:
+    try:
+        owner = read_folder_owner(folder)
+    except StorageError:
+        raise
+    except ArtifactError:  # its first task was killed before it wrote this
+        return False
+    return (owner.dag_id, owner.run_id) == (started.dag_id, started.run_id)
 
 
 def installation(deployment: Deployment) -> str:

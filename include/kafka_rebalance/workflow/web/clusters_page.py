@@ -88,7 +88,7 @@ def read_overview(session: Session, asking: Collection[str], patience_seconds: f
             name,
             tuple(check.run_id for check in checks),
             tuple(
-                RunToRead(_run(one), one.folder, (one.dag_id, one.run_id) in waiting)
+                RunToRead(_run(one), one, one.folder, (one.dag_id, one.run_id) in waiting)
                 for one in _shown(runs.get(file_name(name), ()))
             ),
         )

@@ -24,7 +24,7 @@ from kafka_rebalance.steps.read_fleet import read_run_state
 from kafka_rebalance.steps.rebalance.plan_drift import PATIENCE_SECONDS, drift_now
 from kafka_rebalance.steps.rebalance.plan_tables import begin_to_read
 from kafka_rebalance.steps.rebalance.read_report import read_reassignment, read_report
-from kafka_rebalance.steps.run_folder import RunFolder, check_shared, file_name, open_run_folder
+from kafka_rebalance.steps.run_folder import RunFolder, check_shared, file_name, find_run_folder, open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.urls import answer_url, dag_url, run_page_url, run_url, static_url, task_url
 from kafka_rebalance.workflow.web import log_dirs_page, run_records
@@ -102,10 +102,9 @@ def _unless_known(html: str, request: Request) -> Response:
 
 def _log_dirs(run_id: str, session: Session) -> str:
     dag_run = _read_run(LOG_DIRS_DAG, run_id, session)
-    pushed = _pushed(session, dag_run, log_dirs_page.PLAN_TASK)
-    if pushed is None:
+    folder = _folder_of(session, dag_run, log_dirs_page.PLAN_TASK)
+    if folder is None:
         raise _nothing_yet(log_dirs_page.PLAN_TASK, dag_run, 200)
-    folder = _open_pushed(*pushed)
     owner = read_folder_owner(folder)
     if (owner.dag_id, owner.run_id) != (dag_run.dag_id, dag_run.run_id):
         raise _of_another_run()
@@ -151,7 +150,9 @@ def superseded_by(session: Session, dag_run: run_records.DagRun, folder: RunFold
     waiting = ""
     for newer in run_records.rebalances(session, dag_run.dag_id, NEWER_READ, after=dag_run.id):
         try:
-            other = open_run_folder(airflow_deployment(), newer.folder) if newer.folder else None
+            other = find_run_folder(airflow_deployment(), newer, newer.conf.get("kafka_conn_id"))
+            if other is None and newer.folder:
+                other = open_run_folder(airflow_deployment(), newer.folder)
             if other is None or other.parent.parent != folder.parent.parent:
                 continue
             has_moved = is_there(other / BATCHES)
@@ -246,8 +247,8 @@ def open_folder(dag_id: str, run_id: str, session: Session, not_yet: int = 404) 
     `not_yet`: the status of an answer for a run without a snapshot.
     """
     dag_run = _read_run(dag_id, run_id, session)
-    pushed = _pushed(session, dag_run, run_records.SNAPSHOT_TASK)
-    if pushed is None:
+    folder = _folder_of(session, dag_run, run_records.SNAPSHOT_TASK)
+    if folder is None:
         if run_records.is_rebalance(session, dag_run):
             raise _nothing_yet(run_records.SNAPSHOT_TASK, dag_run, not_yet)
         raise NotServed(
@@ -256,7 +257,6 @@ def open_folder(dag_id: str, run_id: str, session: Session, not_yet: int = 404) 
             f"The Dag {dag_id} does not plan a rebalance of a Kafka cluster, so there is nothing to show here. If it "
             "asks for an approval, the request is under Browse, Required Actions. The logs of its tasks say the rest.",
         )
-    folder = _open_pushed(*pushed)
     written = read_json(folder, SNAPSHOT)
     if (written.get("dag_id"), written.get("run_id")) != (dag_run.dag_id, dag_run.run_id):
         raise _of_another_run()
@@ -268,6 +268,18 @@ def _read_run(dag_id: str, run_id: str, session: Session) -> run_records.DagRun:
     if dag_run is None:
         raise NotServed(404, "Unknown Dag run", f"There is no run {run_id} of the Dag {dag_id}.")
     return dag_run
+
+
+def _folder_of(session: Session, dag_run: run_records.DagRun, task_id: str) -> RunFolder | None:
+    """The run's own folder; None if its first task has made none.
+
+    If this server does not see it, what the first task pushed says why: another storage, or an edited XCom.
+    """
+    own = find_run_folder(airflow_deployment(), dag_run, (dag_run.conf or {}).get("kafka_conn_id"))
+    if own is not None:
+        return own
+    pushed = _pushed(session, dag_run, task_id)
+    return None if pushed is None else _open_pushed(*pushed)
 
 
 def _pushed(session: Session, dag_run: run_records.DagRun, task_id: str) -> tuple[str, str] | None:
