@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import kafka_rebalance
-from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.command.told_here import told_here
+from kafka_rebalance.errors import ConnectionSettingsError, RebalanceError
+from kafka_rebalance.kafka.given_json import decode_given, one_json_value
 from kafka_rebalance.model.connection import WITH_ADMIN_API, WITH_ZOOKEEPER, ClusterConnection, cluster_connection
 from kafka_rebalance.model.settings import GIVEN
 
@@ -74,7 +76,39 @@ def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group(help="A first look at the balance of a Kafka cluster. It writes to no cluster.")
+class _ReaderGone(Exception):
+    """Who reads stdout has had enough. Click would end with 1 after a BrokenPipeError."""
+
+
+class _Group(click.Group):
+    """Ends with FAILED after every error. Click itself ends with 1 after some, which here means a look."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as gone:
+            raise _ReaderGone from gone
+
+    def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **options)
+        try:
+            sys.exit(super().main(*args, standalone_mode=False, **options) or 0)
+        except click.ClickException as wrong:
+            wrong.show()
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("Stopped. Nothing was written to the cluster.", err=True)
+        except RebalanceError as wrong:
+            click.echo(f"{type(wrong).__name__}: {told_here(str(wrong))}", err=True)
+        except _ReaderGone:
+            sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  Python flushes both at its end
+        except Exception as failed:
+            logging.getLogger(__name__).debug("", exc_info=failed)
+            click.echo(f"{type(failed).__name__}: {failed}. Nothing was written to the cluster.", err=True)
+        sys.exit(FAILED)
+
+
+@click.group(cls=_Group, help="A first look at the balance of a Kafka cluster. It writes to no cluster.")
 @click.version_option(kafka_rebalance.__version__)
 def main() -> None:
     logging.basicConfig(level=logging.ERROR)
@@ -96,11 +130,10 @@ def check(
     **cluster: Any,
 ) -> None:
     asked = {"job": job, **_rate(throttle, policy), **dict(_setting(text) for text in settings)}
-    with _errors():
-        look = _look(_connection(**cluster), out, asked, policy)
-        from kafka_rebalance.report.first_look import check_lines, lines_of_terms
+    look = _look(_connection(**cluster), out, asked, policy)
+    from kafka_rebalance.report.first_look import check_lines, lines_of_terms
 
-        _tell(look, (*check_lines(look.report), "", *lines_of_terms(look.proposals.settings)), as_json=as_json)
+    _tell(look, (*check_lines(look.report), "", *lines_of_terms(look.proposals.settings)), as_json=as_json)
     sys.exit(ATTENTION if look.proposals.recommended else 0)
 
 
@@ -108,14 +141,15 @@ def check(
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_cluster_options
 def explain(file: Path, throttle: int | None, policy: Path | None, as_json: bool, out: Path, **cluster: Any) -> None:
-    asked = {"plan": file.read_text(encoding="utf-8"), **_rate(throttle, policy)}
-    with _errors():
-        look = _look(_connection(**cluster), out, asked, policy)
-        from kafka_rebalance.report.first_look import explain_lines, lines_of_terms
+    plan = decode_given(file.read_bytes(), str(file))
+    if not plan.strip():
+        raise click.UsageError(f"{file} is empty.")
+    look = _look(_connection(**cluster), out, {"plan": plan, **_rate(throttle, policy)}, policy)
+    from kafka_rebalance.report.first_look import explain_lines, lines_of_terms
 
-        lines = (*explain_lines(look.report, GIVEN), "", *lines_of_terms(look.proposals.settings))
-        _tell(look, lines, as_json=as_json)
-        given = next(one for one in look.proposals.candidates if one.name == GIVEN)
+    lines = (*explain_lines(look.report, GIVEN), "", *lines_of_terms(look.proposals.settings))
+    _tell(look, lines, as_json=as_json)
+    given = next(one for one in look.proposals.candidates if one.name == GIVEN)
     sys.exit(ATTENTION if given.status != "ok" or given.less_even is not None else 0)
 
 
@@ -128,23 +162,34 @@ def explain(file: Path, throttle: int | None, policy: Path | None, as_json: bool
 def local(arguments: tuple[str, ...]) -> None:
     from kafka_rebalance.local_cluster.__main__ import main as local_main
 
-    sys.exit(local_main(arguments))
+    sys.exit(FAILED if local_main(arguments) else 0)  # 1 is its own code for errors, 130 that of Ctrl-C
 
 
 def _connection(bootstrap_servers: str | None, zookeeper: str | None, connection: Path | None) -> ClusterConnection:
     if connection is not None:
         if bootstrap_servers or zookeeper:
             raise click.UsageError("Give --connection, or addresses, not both.")
-        given = json.loads(connection.read_text(encoding="utf-8"))
-        extra = given.get("extra", {})
-        given["extra_dejson"] = json.loads(extra) if isinstance(extra, str) else extra
-        known = {name: given[name] for name in _Fields.__dataclass_fields__ if name in given and name != "conn_id"}
-        return cluster_connection(_Fields(**known))
+        return cluster_connection(_of_file(connection))
     if not bootstrap_servers:
         raise click.UsageError("Give --bootstrap-servers, with --zookeeper if the cluster has one, or --connection.")
     if zookeeper:
         return cluster_connection(_Fields(WITH_ZOOKEEPER, zookeeper, {"bootstrap_servers": bootstrap_servers}))
     return cluster_connection(_Fields(WITH_ADMIN_API, bootstrap_servers, {}))
+
+
+def _of_file(file: Path) -> _Fields:
+    """Raises RebalanceError for a file that is no connection in JSON; `cluster_connection` looks at the fields."""
+    text = one_json_value(decode_given(file.read_bytes(), str(file)))
+    given = json.loads(text)
+    if not isinstance(given, dict):
+        raise ConnectionSettingsError(
+            f"{file} holds no JSON object. Nothing was read. Give an Airflow connection in JSON."
+        )
+    known = {name: given[name] for name in _Fields.__dataclass_fields__ if name in given and name != "conn_id"}
+    extra = given.get("extra") or {}
+    if isinstance(extra, str):
+        extra = json.loads(one_json_value(extra))
+    return _Fields(**{"conn_type": None, "host": None, **known, "extra_dejson": extra})
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -183,12 +228,3 @@ def _tell(look: FirstLook, lines: Sequence[str], *, as_json: bool) -> None:
         return
     for line in (*lines, "", f"Report: {look.folder / json_files.REPORT}"):
         click.echo(line)
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except RebalanceError as wrong:
-        click.echo(f"{type(wrong).__name__}: {wrong}", err=True)
-        sys.exit(FAILED)

@@ -21,6 +21,7 @@ from kafka_rebalance.model.windows.recurring_window import (
 )
 
 CLOCKS_MAY_DIFFER = timedelta(minutes=5)
+_YEARS = range(1970, 3000)  # from every zone's time to UTC, and with all durations added, within Python's calendar
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,5 +149,10 @@ def _time(params: Mapping[str, Any], name: str) -> datetime | None:
         raise SettingsError(
             f"{name}: {given!r} is not a time with its zone, as in 2026-11-21T22:00:00+01:00. Nothing was read or "
             "written. Correct it."
+        )
+    if at.year not in _YEARS:
+        raise SettingsError(
+            f"{name}: {given!r} is not in the years {_YEARS[0]} to {_YEARS[-1]}. Nothing was read or written. Correct "
+            "it."
         )
     return at

@@ -23,6 +23,23 @@ def test_a_batch_takes_as_long_as_its_busiest_broker() -> None:
     assert predicted_seconds([move("t-0", [1, 2], [2, 1], size=600)], 10) == CONTROLLER_SECONDS, "copies nothing"
 
 
+@pytest.mark.parametrize("name", ["not_before", "finish_by"])
+@pytest.mark.parametrize(
+    "at",
+    [
+        "9999-12-31T23:59:59-12:00",
+        "9999-12-31T23:59:59+00:00",
+        "0001-01-01T00:00:00+14:00",
+        "0001-01-01T00:00:00+00:00",
+        "1969-12-31T23:59:59+00:00",
+        "3000-01-01T00:00:00+00:00",
+    ],
+)
+def test_a_time_at_the_ends_of_the_calendar_is_refused_in_words(name: str, at: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name}: .* is not in the years 1970 to 2999. Nothing was read"):
+        read_window({name: at})
+
+
 def test_a_window_says_when_a_batch_may_begin() -> None:
     window = read_window({"not_before": "2026-11-21T23:00:00+00:00", "finish_by": "2026-11-22T02:00:00+01:00"})
     assert window.waits_until(NOW) == NOW + timedelta(hours=1)
