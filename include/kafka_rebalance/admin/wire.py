@@ -191,9 +191,12 @@ class Wire:
             )
         if broker is None or isinstance(cause, (*REFUSED, ThrottledError)):
             return unreachable(self._kafka, cause)
+        known = self._manager.cluster.broker_metadata(broker)
+        # What the broker advertises is dialled, and not what the connection names.
+        at = "" if known is None else f" at {known.host}:{known.port}"
         return ReadError(
-            f"Broker {broker} of Kafka {self._kafka.bootstrap_servers} cannot be read ({type(cause).__name__}). Check "
-            "that the broker is up and that this host can reach it."
+            f"Broker {broker}{at} of Kafka {self._kafka.bootstrap_servers} cannot be read ({type(cause).__name__}). "
+            "Check that the broker is up and that this host can reach it."
         )
 
 

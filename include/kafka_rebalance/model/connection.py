@@ -6,6 +6,7 @@ import json
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -22,7 +23,7 @@ EXTRAS = {
 _SOME_BROKERS = "it must hold host:port of some brokers, separated by commas"
 _CAPACITIES = ("disk_bytes", "nic_in_bytes_per_second", "nic_out_bytes_per_second")
 _BEYOND_ANY_BROKER = 2**63  # bytes, or bytes a second; Python's JSON parser accepts Infinity and NaN, too
-_LONGEST_SESSION = 3600  # seconds
+_LONGEST_SESSION, _TEXTS = 3600, ("host", "schema", "login", "password")  # seconds; fields of a connection
 
 # Kafka's client properties that both client libraries know, in librdkafka's names.
 PROTOCOL, MECHANISM, USERNAME, PASSWORD = "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password"
@@ -113,12 +114,6 @@ class MetricsServer:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
 
-    def without_secrets(self, text: str) -> str:
-        """What the server says, even if it quotes a password."""
-        for secret in (self.token, self.password, self.keyfile_password):
-            text = text.replace(secret, "***") if secret else text
-        return text
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterConnection:
@@ -170,10 +165,14 @@ class ConnectionFields(Protocol):
 def cluster_connection(connection: ConnectionFields) -> ClusterConnection:
     """The checked connection. Raises ConnectionSettingsError, which names each wrong field, and never a password."""
     problems: list[str] = []
-    extra = connection.extra_dejson or {}
+    extra: Any = None
+    with suppress(ValueError, RecursionError):  # Airflow parses it when it is read
+        extra = connection.extra_dejson or {}
     if not isinstance(extra, Mapping):
         problems.append("extra is not a JSON object")
         extra = {}
+    if wrong := [name for name in _TEXTS if not isinstance(getattr(connection, name), str | None)]:
+        problems.append(f"{listed(wrong)} must be a text")
     if connection.conn_type not in CONNECTION_TYPES:
         problems.append(f"its type is {connection.conn_type!r}, not {' or '.join(map(repr, CONNECTION_TYPES))}")
     fields = EXTRAS.get(connection.conn_type, EXTRAS[WITH_ZOOKEEPER])
@@ -182,6 +181,8 @@ def cluster_connection(connection: ConnectionFields) -> ClusterConnection:
         problems.append(f"extra has unknown fields {listed(unknown)}; fields are {listed(fields)}")
     read_addresses = _without_zookeeper if connection.conn_type == WITH_ADMIN_API else _with_zookeeper
     zookeeper, bootstrap = read_addresses(connection, extra, problems)
+    schemes = sorted(set(re.findall(r"(?:^|,)\s*([^,/]*://)", f"{_host(connection)},{bootstrap}")))
+    problems += [f"leave out {scheme} before a host: clients would dial it as if it were one" for scheme in schemes]
     expected = _text(extra, "expected_cluster_id", problems)
     security = _security(_object(extra, "kafka_secret_config", problems), problems)
     capacities = _capacities(_object(extra, "broker_capacities", problems), problems)
@@ -211,8 +212,7 @@ def _with_zookeeper(
     if not bootstrap:
         problems.append(f"extra field bootstrap_servers is empty: {_SOME_BROKERS}")
     tls = _object(extra, "zookeeper_secret_config", problems)
-    unknown = sorted(set(tls) - set(_TLS_KEYS))
-    if unknown:
+    if unknown := sorted(set(tls) - set(_TLS_KEYS)):
         problems.append(f"zookeeper_secret_config has unknown keys {listed(unknown)}; keys are {listed(_TLS_KEYS)}")
     wrong = sorted(key for key in _TLS_FLAGS if not isinstance(tls.get(key, False), bool))
     if wrong:
@@ -255,7 +255,7 @@ def _without_zookeeper(connection: ConnectionFields, extra: Mapping[str, Any], p
 
 def _host(connection: ConnectionFields) -> str:
     """The host, with its port and path. Airflow splits these off in connections given as URIs, but not as JSON."""
-    host = (connection.host or "").strip()
+    host = connection.host.strip() if isinstance(connection.host, str) else ""
     if host and connection.port and ":" not in host:
         host = f"{host}:{connection.port}"
     if host and connection.schema and "/" not in host:
@@ -279,7 +279,7 @@ def _object(extra: Mapping[str, Any], field: str, problems: list[str]) -> dict[s
     if isinstance(value, str) and value.strip():
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             problems.append(f"{field} is not JSON")
             return {}
     if isinstance(value, dict):

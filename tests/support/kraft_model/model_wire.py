@@ -43,7 +43,7 @@ class _Manager:
 
     def __init__(self, world: Around, process: Any) -> None:
         self._world, self._process = world, process
-        self.cluster = SimpleNamespace(brokers=self._brokers, refresh_metadata=None)
+        self.cluster = SimpleNamespace(brokers=self._brokers, refresh_metadata=None, broker_metadata=lambda _: None)
 
     def _brokers(self) -> list[Any]:
         return [SimpleNamespace(node_id=broker) for broker in sorted(self._world.controller.image.racks)]

@@ -24,11 +24,12 @@ ORDERS = TopicIdentity(None, None, "4L6g3nShTAeMCtKaaX86sw")
 class Manager:
     """Answers, or raises, what it was given, in this order; the last one again and again."""
 
-    def __init__(self, *answers: Any) -> None:
+    def __init__(self, *answers: Any, **advertised: Any) -> None:
+        self.advertised = {3: SimpleNamespace(**advertised)} if advertised else {}
         self.answers = list(answers)
         self.sent: list[tuple[Any, int | None]] = []
         self.refreshed = 0
-        self.cluster = SimpleNamespace(refresh_metadata=None)
+        self.cluster = SimpleNamespace(refresh_metadata=None, broker_metadata=self.advertised.get)
 
     def run(self, call: Any, *arguments: Any) -> Any:
         if not arguments:
@@ -56,6 +57,14 @@ def test_a_read_is_repeated_after_the_client_has_looked_for_brokers_again() -> N
     assert wire_of(manager).read("request", 3) == "answer"
     assert manager.sent == [("request", 3)] * 3
     assert manager.refreshed == 2
+
+
+def test_the_address_that_was_dialled_is_named_and_not_only_the_configured_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manager = Manager(KafkaConnectionError(), host="inside.example", port=19092)
+    with pytest.raises(ReadError, match=r"Broker 3 at inside\.example:19092 of Kafka b1:9092 cannot be read"):
+        wire_of(manager).read("request", 3, repeat_seconds=0)
 
 
 def test_a_broker_that_the_client_does_not_know_yet_is_looked_for_before_the_next_read() -> None:

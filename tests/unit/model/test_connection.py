@@ -76,6 +76,11 @@ def test_a_secret_is_in_no_repr() -> None:
         ({"extra": {"zookeeper_secret_config": {"use_ssl": "false"}}}, "use_ssl must be true or false"),
         ({"extra": {"bootstrap": "b1:9092"}}, "unknown fields bootstrap"),
         ({"login": "rebalancer"}, "login and password"),
+        ({"host": "zookeeper://zk1:2181/kafka"}, "leave out zookeeper:// before a host"),
+        ({"host": "zk1:2181, https://u:hunter2-s3cret@zk2:2181"}, "leave out https:// before a host"),
+        ({"extra": {"bootstrap_servers": "PLAINTEXT://b1:9092,SSL://b2:9093"}}, "leave out SSL:// before a host"),
+        ({"host": 5}, "host must be a text"),
+        ({"login": ["a"], "password": {"b": 1}}, "login, password must be a text"),
     ],
 )
 def test_what_is_wrong_is_named_with_the_connection(changes: dict[str, Any], named: str) -> None:
@@ -171,7 +176,6 @@ def test_no_text_shows_a_secret() -> None:
     given = {"security.protocol": "SASL_SSL", **LOGIN, "ssl.key.password": "key-word", "ssl.key.pem": PEM}
     kafka = KafkaConnection("b1:9092", given)
     assert SECRET not in repr(kafka)
-    assert kafka.without_secrets(f"no user with {SECRET} or key-word") == "no user with *** or ***"
 
 
 def test_an_error_about_secrets_does_not_quote_them() -> None:
@@ -247,11 +251,9 @@ def test_a_metrics_server_is_read_and_shows_no_secret() -> None:
     shown = with_metrics({**METRICS, "certfile": "/c.pem", "keyfile": "/k.pem", "keyfile_password": SECRET})
     assert (shown.certfile, shown.keyfile, shown.keyfile_password) == ("/c.pem", "/k.pem", SECRET)
     assert SECRET not in repr(shown)
-    assert shown.without_secrets(f"{SECRET} opens it") == "*** opens it"
     login = with_metrics(json.dumps({**METRICS, "username": "olive", "password": SECRET}))
     assert (login.username, login.password) == ("olive", SECRET)
     assert SECRET not in repr(login)
-    assert got.without_secrets(f"Bearer {SECRET} is wrong") == "Bearer *** is wrong"
     assert with_metrics("") is None
 
 

@@ -112,7 +112,7 @@ def _not_let_in(connection: ZooKeeperConnection) -> AuthenticationError:
 
 def _why_not_connected(handler: ConnectingHandler) -> str:
     if handler.failures:
-        return _reason(next(iter(handler.failures.values())))
+        return "; ".join(f"{host}:{port}: {_reason(failed)}" for (host, port, *_), failed in handler.failures.items())
     if handler.has_connected:
         return "the servers close each connection: they may ask for TLS (use_ssl), or for a client's certificate"
     return "the host names do not resolve, or no server answers"

@@ -12,6 +12,7 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.zookeeper import client as client_module
 from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.session import first_connection
 from kafka_rebalance.zookeeper.session.first_connection import ConnectingHandler
 
 SECRET = "hunter2"
@@ -97,6 +98,15 @@ def test_a_chroot_that_does_not_exist_is_not_an_empty_cluster(stubbed: Any) -> N
 )
 def test_options_that_kazoo_does_not_take_are_refused_without_their_values(connection: Any) -> None:
     assert "options cannot be used" in refused(connection)
+
+
+def test_each_address_that_was_dialled_is_named_with_its_reason() -> None:
+    handler = ConnectingHandler()
+    handler.failures[("10.0.0.1", 2181)] = ConnectionRefusedError(111, "Connection refused")
+    handler.failures[("10.0.0.2", 2182)] = OSError(113, "No route to host")
+    assert first_connection._why_not_connected(handler) == (
+        "10.0.0.1:2181: Connection refused; 10.0.0.2:2182: No route to host"
+    )
 
 
 def test_sasl_tls_and_session_timeout_reach_the_client_which_is_closed_at_the_end(stubbed: Any) -> None:
