@@ -7,13 +7,16 @@ may answer: what comes is checked for its form before anything is made of it.
 from __future__ import annotations
 
 import base64
+import html
+import json
+import re
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, quote_plus, urlencode, urlsplit
 
 import msgspec
 
@@ -24,6 +27,7 @@ LARGEST_ANSWER = 16 << 20  # bytes: 24 points of 20,000 topics; decoded, the wor
 SILENT_SECONDS = 10.0  # for a connection, and between two parts of an answer
 WORDS_SHOWN = 200
 _PATH = "/api/v1/query_range"
+_SCHEME = re.compile(r"\b(basic|bearer)(?:\s|%20|\+|\\u0020|&#32;)+[^\s\"'<>,;]+", re.IGNORECASE)
 
 
 class Series(msgspec.Struct):
@@ -150,10 +154,22 @@ def _tls_context(server: MetricsServer) -> ssl.SSLContext:
 def _login(server: MetricsServer) -> dict[str, str]:
     if server.token is not None:
         return {"Authorization": f"Bearer {server.token}"}
-    if server.username is None:
-        return {}
-    login = base64.b64encode(f"{server.username}:{server.password}".encode()).decode()
-    return {"Authorization": f"Basic {login}"}
+    return {} if server.username is None else {"Authorization": f"Basic {_base64_login(server)}"}
+
+
+def _base64_login(server: MetricsServer) -> str:
+    return base64.b64encode(f"{server.username}:{server.password}".encode()).decode()
+
+
+def _without_secrets(server: MetricsServer, text: str) -> str:
+    """What the server says, even if it quotes the request, plain or as JSON, HTML or an address would."""
+    secrets = [one for one in (server.token, server.password, server.keyfile_password) if one]
+    if server.username is not None:
+        secrets += [_base64_login(server), _base64_login(server).rstrip("="), f"{server.username}:{server.password}"]
+    written = (str, html.escape, quote, quote_plus, lambda one: quote(one, safe=""), lambda one: json.dumps(one)[1:-1])
+    for secret in sorted({write(one) for one in secrets for write in written}, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return _SCHEME.sub(r"\1 ***", text)  # also if it quotes a part
 
 
 def _refused(server: MetricsServer, why: str) -> AuthenticationError:
@@ -165,7 +181,7 @@ def _refused(server: MetricsServer, why: str) -> AuthenticationError:
 
 def _unreadable(server: MetricsServer, why: str) -> ReadError:
     """`why` may be the server's own words, of any length and with any characters."""
-    said = "".join(one if one.isprintable() else " " for one in server.without_secrets(why))[:WORDS_SHOWN]
+    said = "".join(one if one.isprintable() else " " for one in _without_secrets(server, why))[:WORDS_SHOWN]
     return ReadError(
         f"The metrics server {server.url} cannot be read ({said.strip()}). Nothing was written. Check that this host "
         "reaches it, and url and bytes_in in metrics_secret_config of the Airflow connection."

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import html
+import json
 import ssl
 import threading
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -20,6 +23,7 @@ from kafka_rebalance.metrics_server.range_query import query_range
 from support.metrics.http_server import Answer, Asked, answering, body, metrics_server, success
 
 SECRET = "hunter2-s3cret"
+PASSWORD = 'S3cret & "Pw"/é'
 ORDERS = {"metric": {"topic": "orders"}, "values": [[3600, "1.5"], [7200, "2"]]}
 
 
@@ -99,6 +103,29 @@ def test_the_words_of_a_server_are_short_printable_and_hold_no_secret() -> None:
     assert SECRET not in said
     assert "\n" not in said
     assert len(said) < 600
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        lambda login: login,
+        lambda login: login.rstrip("="),
+        lambda login: login[:-6],
+        lambda login: f"bearer  {login}",
+        lambda _: f"u:{PASSWORD}",
+        lambda _: quote(PASSWORD),
+        lambda _: html.escape(PASSWORD),
+        lambda _: json.dumps(PASSWORD),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_a_server_that_quotes_the_request_shows_no_credentials(quoted: Any, status: int) -> None:
+    login = base64.b64encode(f"u:{PASSWORD}".encode()).decode()
+    answer = {"status": "error", "error": f"bad credentials: Basic {quoted(login)}"}
+    with pytest.raises((ReadError, AuthenticationError)) as refused:
+        asked_of(body(answer, status), username="u", password=PASSWORD)
+    said = str(refused.value)
+    assert not any(part in said for part in (login[:-6], PASSWORD, quote(PASSWORD), html.escape(PASSWORD))), said
 
 
 def test_a_server_that_is_away_is_no_server_without_series() -> None:
