@@ -141,6 +141,7 @@ def test_a_folder_outside_the_root_is_not_read(get: Any, trick: Any) -> None:
     answer = get(run.with_xcom(run_folder=trick(run), nonce=NONCE_VALUE).url)
     assert answer.status_code == 403
     assert SECRET not in answer.text
+    assert not re.search(r"elsewhere|/tmp|" + re.escape(str(RUNS)), answer.text)
 
 
 def test_the_folder_of_another_run_is_not_shown(get: Any) -> None:
@@ -167,6 +168,7 @@ def test_a_folder_that_this_process_does_not_share_is_said_so(get: Any, found: s
     answer = get(run.url)
     assert answer.status_code == 503
     assert ("is of another attempt or run" if found else "is gone") in answer.text
+    assert str(RUNS) not in answer.text
     assert SECRET not in answer.text
 
 

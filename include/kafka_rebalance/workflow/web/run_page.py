@@ -61,9 +61,7 @@ def answered(make: Page) -> Page:
             return _message(400, "This address is wrong", str(wrong))
         except (RebalanceError, OSError) as unusable:
             log.warning("%s %s: the page cannot be shown: %s", dag_id, run_id, unusable)
-            # The page does not tell where the server keeps its runs; the log does.
-            text = str(unusable).replace(f"{airflow_deployment().runs_root}/", "")
-            return _message(503, "The report cannot be shown", text)
+            return _message(503, "The report cannot be shown", _without_places(str(unusable)))
 
     return answer
 
@@ -293,12 +291,23 @@ def _open_pushed(url: str, nonce: str) -> RunFolder:
     try:
         folder = open_run_folder(airflow_deployment(), url)
     except RunFolderError as outside:
-        raise NotServed(403, "This folder is not served", str(outside)) from outside
+        log.warning("A folder is not served: %s", outside)
+        raise NotServed(403, "This folder is not served", "It lies outside of runs_url. The log names it.") from outside
     try:
         check_shared(airflow_deployment(), folder, nonce)
     except (RunFolderError, OSError) as unshared:
-        raise NotServed(503, "The run's folder cannot be used by the API server", str(unshared)) from unshared
+        log.warning("A run's folder cannot be used: %s", unshared)
+        why = _without_places(str(unshared).replace(f"folder {folder}", "folder"))
+        raise NotServed(503, "The run's folder cannot be used by the API server", why) from unshared
     return folder
+
+
+def _without_places(text: str) -> str:
+    """A page does not tell where the server keeps its runs, policies and plans; the log does."""
+    here = airflow_deployment()
+    for place in (here.runs_root, here.policies_folder, here.plans_folder):
+        text = text.replace(f"{place}/", "").replace(f"below {place}", "below runs_url").replace(str(place), "runs_url")
+    return text
 
 
 def _nothing_yet(task_id: str, dag_run: run_records.DagRun, status: int) -> NotServed:
