@@ -1,6 +1,7 @@
 """`python -m kafka_rebalance.local_cluster`: a cluster for experiments, which outlives the command."""
 
 import argparse
+import shlex
 import shutil
 import signal
 import sys
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"Interrupted. `status --folder {folder}` shows what runs.", file=sys.stderr)
+        print(f"Interrupted. `status --folder {shlex.quote(str(folder))}` shows what runs.", file=sys.stderr)
         return 130
     return 0
 
@@ -115,7 +116,8 @@ def _up(folder: Path, options: argparse.Namespace) -> None:
         for topic, sizes in written.items():
             _say(f"  {topic}: {len(sizes)} partitions, {sum(sizes.values()) / 1e6:.1f} MB before replication")
     _show(cluster)
-    _say(f"It goes on running. End it with: python -m kafka_rebalance.local_cluster down --folder {folder}")
+    end = f"python -m kafka_rebalance.local_cluster down --folder {shlex.quote(str(folder))}"
+    _say(f"It goes on running. End it with: {end}")
 
 
 def _status(folder: Path, _options: argparse.Namespace) -> None:

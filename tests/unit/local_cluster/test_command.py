@@ -1,10 +1,14 @@
 """The command refuses what cannot be, and says what it left alone."""
 
+from __future__ import annotations
+
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
+from kafka_rebalance.local_cluster import __main__ as local_main
 from kafka_rebalance.local_cluster.__main__ import main
 from kafka_rebalance.local_cluster.cluster import STATE_FILE
 from kafka_rebalance.local_cluster.errors import LocalClusterError
@@ -32,6 +36,24 @@ def test_a_state_file_that_cannot_be_used_is_left_alone(
     assert main(["down", "--folder", str(tmp_path)]) == 1
     assert reason in capsys.readouterr().err
     assert (tmp_path / STATE_FILE).read_text() == content
+
+
+def test_the_command_that_ends_a_cluster_can_be_pasted_whatever_its_folder_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Started:
+        version, folder, kraft, brokers, bootstrap_servers = "3.9.2", tmp_path, True, dict[int, str](), "b1:9092"
+
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def start(self) -> Started:
+            return self
+
+    monkeypatch.setattr(local_main, "LocalCluster", Started)
+    folder = tmp_path / "it's a $(folder)"
+    assert main(["up", "--folder", str(folder)]) == 0
+    end = capsys.readouterr().out.splitlines()[-1].partition("End it with: ")[2]
+    assert shlex.split(end)[-2:] == ["--folder", str(folder)]
 
 
 def test_processes_that_are_gone_are_not_running_and_down_removes_the_folder(
