@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
@@ -12,7 +12,7 @@ from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.errors import ApprovalExpiredError, AuthenticationError, NothingToDoError
-from kafka_rebalance.steps.inputs import StartedRun, StepInputs
+from kafka_rebalance.steps.inputs import StartedRun, StepInputs, check_params
 from kafka_rebalance.steps.retried_errors import final_text, is_final, telling_cluster_writes
 from kafka_rebalance.workflow import hooks
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -67,6 +67,9 @@ def _with_the_newest_connection(function: Callable[[], R]) -> R:
 def run_step(step: Callable[..., R] | str, dag_run: Any, *arguments: Any, ti: Any = None) -> R:
     """Runs a step as a task of a Dag, with the Dag's `arguments`. Only with `ti` can the step push XComs."""
     run: Callable[..., R] = by_path(step) if isinstance(step, str) else step
+    for given in arguments:
+        if isinstance(given, Mapping):
+            check_params(given)
     return run(step_inputs(dag_run, ti), *arguments)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
 from kafka_rebalance.kafka.topic_configs import parse_config_arguments
 from kafka_rebalance.kafka.topics import check_actions, parse_replica_assignment
+from kafka_rebalance.model.settings import flag, integer, one_of
 
 READ_ONLY = ("list", "describe")
 
@@ -25,9 +26,41 @@ _ALLOWED_WITH = {
     "if_not_exists": ("create",),
 }
 
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a text")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise ValueError("must be a list of texts")
+    return tuple(value)
+
+
+_ANY_INTEGER = integer(-(2**31), 2**31 - 1)  # Kafka's int; which of them it takes, its own rules say
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "action": _text,
+    "topic": _text,
+    "replica_assignment": _text,
+    "config": _texts,
+    "delete_config": _texts,
+    "partitions": _ANY_INTEGER,
+    "replication_factor": _ANY_INTEGER,
+    "assignment": one_of(("room", "kafka")),
+    "rack_mode": one_of(("enforced", "disabled", "safe")),
+    "only": one_of(("all", "under_replicated", "unavailable", "with_overrides")),
+    "if_exists": flag,
+    "if_not_exists": flag,
+    "bytes_in_per_second": integer(0),
+    "sample_rows": integer(0),
+    "sample_hours": integer(1, 1_000_000),
+    "dry_run": flag,
+}
 _AS_GIVEN = (
-    *("partitions", "replication_factor", "assignment", "rack_mode", "only", "if_exists", "if_not_exists"),
-    *("bytes_in_per_second", "dry_run"),
+    *("topic", "partitions", "replication_factor", "assignment", "rack_mode", "only", "if_exists", "if_not_exists"),
+    *("bytes_in_per_second", "sample_hours", "dry_run"),
 )
 
 
@@ -78,19 +111,28 @@ class TopicRequest:
         """
         # A form sends these values for a field that nobody filled in. 0 partitions is an answer, and a wrong one.
         given = {key: value for key, value in params.items() if value is not False and value not in (None, "", [], ())}
-        action = check_actions([params["action"]] if params.get("action") else [])
+        given = {name: _read(name, value) for name, value in given.items()}
+        action = check_actions([given["action"]] if "action" in given else [])
         _check_options(action, given)
         manual = given.get("replica_assignment")
         return cls(
             action=action,
-            topic=str(given.get("topic", "")),
             replica_assignment=None if manual is None else parse_replica_assignment(manual),
             configs=parse_config_arguments(given.get("config", ())),
             delete_configs=_names(given.get("delete_config", ()), given.get("config", ())),
-            sample_rows=int(params.get("sample_rows") or 0),
-            sample_hours=int(params.get("sample_hours") or 24),
+            sample_rows=given.get("sample_rows", 0),
             **{name: given[name] for name in _AS_GIVEN if name in given},
         )
+
+
+def _read(name: str, value: Any) -> Any:
+    """Airflow's forms take 3.0 for an integer, and its API does not look at a Dag's texts. Raises SettingsError."""
+    try:
+        return _READERS[name](value) if name in _READERS else value
+    except ValueError as wrong:
+        raise SettingsError(
+            f"{name} {wrong}, and is {str(value)[:100]!r}. Nothing was read or written. Correct it."
+        ) from wrong
 
 
 def _check_options(action: str, given: Mapping[str, Any]) -> None:

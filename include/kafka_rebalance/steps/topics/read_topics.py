@@ -102,9 +102,9 @@ def selected_topics(request: TopicRequest, view: ClusterView) -> list[str]:
         return names
     try:
         pattern = re.compile(request.topic.strip().replace(",", "|"))
-    except re.error as bad:
+    except (re.error, RecursionError, OverflowError) as bad:
         raise SettingsError(
-            f"'topic' {request.topic!r} is not a regular expression ({bad}). Nothing was read or written."
+            f"'topic' {request.topic[:200]!r} is not a regular expression ({bad}). Nothing was read or written."
         ) from bad
     return [name for name in names if pattern.fullmatch(name)]
 

@@ -37,6 +37,39 @@ def test_list_and_describe_need_nothing_and_write_nothing(action: str) -> None:
     assert request(action=action, only="under_replicated").only == "under_replicated"
 
 
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({**CREATE, "partitions": 3.0}, "partitions must be an integer"),
+        ({**CREATE, "partitions": True}, "partitions must be an integer"),
+        ({**CREATE, "partitions": "3"}, "partitions must be an integer"),
+        ({**CREATE, "partitions": [3]}, "partitions must be an integer"),
+        ({**CREATE, "partitions": float("nan")}, "partitions must be an integer"),
+        ({**CREATE, "partitions": 2**31}, "partitions must be an integer"),
+        ({**CREATE, "replication_factor": 2.0}, "replication_factor must be an integer"),
+        ({**ALTER, "partitions": 5.0}, "partitions must be an integer"),
+        ({**CREATE, "bytes_in_per_second": 5.0}, "bytes_in_per_second must be an integer"),
+        ({**CREATE, "bytes_in_per_second": 2**63}, "bytes_in_per_second must be an integer"),
+        ({**CREATE, "bytes_in_per_second": -1}, "bytes_in_per_second must be an integer"),
+        ({**CREATE, "sample_rows": "x"}, "sample_rows must be an integer"),
+        ({**CREATE, "sample_hours": 1e308}, "sample_hours must be an integer"),
+        ({**CREATE, "assignment": "zzz"}, "assignment must be one of room, kafka"),
+        ({**CREATE, "rack_mode": {}}, "rack_mode must be one of"),
+        ({**CREATE, "if_not_exists": "no"}, "if_not_exists must be true or false"),
+        ({**CREATE, "dry_run": "false"}, "dry_run must be true or false"),
+        ({**CREATE, "topic": 5}, "topic must be a text"),
+        ({**CREATE, "action": ["create"]}, "action must be a text"),
+        ({**ALTER, "config": "retention.ms=1"}, "config must be a list of texts"),
+        ({**ALTER, "config": [None]}, "config must be a list of texts"),
+        ({**ALTER, "delete_config": [5]}, "delete_config must be a list of texts"),
+        ({"action": "create", "topic": "orders", "replica_assignment": ["1:2"]}, "replica_assignment must be a text"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_in_words(params: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{said}.*Nothing was read or written"):
+        request(**params)
+
+
 def test_fields_that_nobody_filled_in_count_for_nothing() -> None:
     asked = request(action="delete", topic="orders", partitions=None, config=[], if_not_exists=False, only="all")
     assert asked == TopicRequest("delete", "orders", sample_rows=0)
