@@ -15,7 +15,7 @@ RebalanceError
 │   ├── AuthenticationError   user, password or a certificate is refused, by the cluster or by us
 │   ├── ReadDeniedError       this user may not read it
 │   └── CorruptZnodeError     a znode was read, but its content is not what Kafka writes
-├── SparkError                Spark's executors cannot run a job: one of them lacks Python or a library
+├── SparkError                Spark cannot run a job: an executor lacks Python or a library, or two versions are mixed
 ├── ClusterNotReadyError      the cluster is in a condition in which we do not plan or write
 │   └── FrozenError           people have frozen the cluster
 ├── PlanningError             no plan can satisfy the request; the error gives the figures

@@ -40,6 +40,7 @@ def check_arguments(context: Any) -> None:
 def ledger() -> None:
     @task
     def locate(dag_run: Any = None, ti: Any = None) -> None:
+        run_step("kafka_rebalance.steps.spark_installed.check_one_version", dag_run)
         run_step("kafka_rebalance.steps.ledger.ledger_rows.locate", dag_run, ti=ti)
 
     @task

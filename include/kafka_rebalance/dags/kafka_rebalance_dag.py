@@ -52,6 +52,7 @@ def check_arguments(context: Any) -> None:
 def rebalance() -> None:
     @task(retries=2)
     def snapshot(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
+        run_step("kafka_rebalance.steps.spark_installed.check_one_version", dag_run)
         return run_step("kafka_rebalance.steps.rebalance.take_snapshot.take_snapshot", dag_run, params, ti=ti)
 
     @task

@@ -179,6 +179,9 @@ def test_pyspark_and_its_client_have_one_version() -> None:
     """pyspark-client, which the Spark provider brings along, writes files of the same names as pyspark's."""
     pins = pins_in("requirements.txt")
     assert pins["pyspark"][0] == pins["pyspark-client"][0]
+    project = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]["dependencies"]
+    required = {one.name: str(one.specifier) for one in map(Requirement, project)}
+    assert required["pyspark"] == required["pyspark-client"] == f"=={pins['pyspark'][0]}", "by construction"
 
 
 def test_every_direct_dependency_has_its_reason() -> None:
