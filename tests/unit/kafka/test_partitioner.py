@@ -28,15 +28,14 @@ def test_murmur2_gives_kafkas_known_values(key: str, expected: int) -> None:
     assert murmur2(key.encode()) == expected
 
 
-def test_partitioner_explicit_partition_wins() -> None:
-    """Seed 003, row 1: explicit partition wins."""
+def test_the_model_of_a_producer_takes_an_explicit_partition() -> None:
     chosen = DefaultPartitioner(5)
     assert chosen.partition(b"a key", 8, [0, 1], explicit=7) == 7
     assert chosen.partition(None, 8, [], explicit=0) == 0
 
 
-def test_partitioner_null_key_takes_turns_over_available_partitions() -> None:
-    """Seed 003, row 2: null key: random start then +1, positive, modulo available partitions; none: modulo all."""
+def test_the_model_of_a_producer_takes_turns_without_a_key() -> None:
+    """A random start, then +1, positive, modulo the available partitions; if there is none, modulo all."""
     chosen = DefaultPartitioner(7)
     # Position 7 % 3 of the metadata's order, which is not sorted.
     assert [chosen.partition(None, 6, [4, 0, 2]) for _ in range(4)] == [0, 2, 4, 0]
