@@ -1,0 +1,137 @@
+"""What pages claim of features, packages and versions is compared with the code."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.utils import canonicalize_name
+
+from kafka_rebalance.local_cluster.jars.locked_jars import ROOTS
+from kafka_rebalance.local_cluster.scenarios import SCENARIOS
+from kafka_rebalance.model.connection import EXTRAS
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import CANDIDATES, JOBS, Settings
+from kafka_rebalance.steps.cancel.actions import ACTIONS
+from kafka_rebalance.steps.clusters import CLUSTERS
+
+ROOT = Path(__file__).resolve().parents[3]
+PRODUCT = ROOT / "include" / "kafka_rebalance"
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of each row of a table, without headings and rules."""
+    found = [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|\n"))]
+        for line in text.splitlines()
+        if line.startswith("|") and not re.match(r"\|[-| ]+\|$", line)
+    ]
+    return [cells for cells in found if cells[0] not in ("there", "package", "command", "folder")]
+
+
+def fields(kind: type) -> set[str]:
+    return {one.name for one in dataclasses.fields(kind)}  # type: ignore[arg-type]
+
+
+# docs/coming_from.md
+
+
+def test_every_name_of_ours_that_another_tools_user_is_sent_to_exists() -> None:
+    named = {name for cells in rows(page("coming_from.md")) for name in re.findall(r"`([a-z_]+)`", cells[1])}
+    listed = set(re.findall(r"`([a-z_]+)`", page("reference.md"))) | {"as_kafka", "verify", "balance"}
+    extras = {name for names in EXTRAS.values() for name in names}
+    known = {CLUSTERS, *ACTIONS, *listed} | fields(Settings) | fields(Policy) | extras | set(JOBS) | set(CANDIDATES)
+    assert len(named) > 25
+    assert named <= known | {"kafka_log_dirs", "kafka_topics", "kafka_rebalance_cancel", "kafka_balance_check"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["brokers_in", "new_brokers_only", "brokers_out", "drain", "broker_pools", "metrics_secret_config"],
+)
+def test_a_feature_that_other_tools_have_too_is_named_where_their_users_look(name: str) -> None:
+    extras = {extra for names in EXTRAS.values() for extra in names}
+    assert name in fields(Settings) | fields(Policy) | extras, "the feature is gone, and so is its claim"
+    assert f"`{name}`" in page("coming_from.md")
+
+
+def test_what_this_package_is_said_not_to_do_is_nothing_that_it_does() -> None:
+    denied = "\n".join(re.findall(r"^### What [^\n]* does not\n(.*?)(?=^##|\Z)", page("coming_from.md"), re.M | re.S))
+    done = {
+        "sets of brokers|pools": "broker_pools" in fields(Settings),
+        "which brokers (may )?receive|--broker-list": "brokers_in" in fields(Settings),
+        "Prometheus|metrics server": "metrics_secret_config" in EXTRAS["kafka_zookeeper"],
+        "log dirs": (PRODUCT / "steps" / "log_dirs").is_dir(),
+        "create|delete|alter.* topics?": (PRODUCT / "steps" / "topics").is_dir(),
+        "windows": "windows" in fields(Policy),
+        "roll.?back": True,
+    }
+    assert len(denied.splitlines()) > 5
+    assert [words for words, is_done in done.items() if is_done and re.search(words, denied)] == []
+
+
+# docs/dependencies.md
+
+
+def imported(folder: Path) -> set[str]:
+    """The top-level modules that files below the folder import."""
+    found: set[str] = set()
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {one.name.partition(".")[0] for one in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_a_package_that_the_product_is_said_not_to_use_is_imported_by_none_of_its_files() -> None:
+    modules: dict[str, set[str]] = {}
+    for module, packages in packages_distributions().items():
+        for package in packages:
+            modules.setdefault(canonicalize_name(package), set()).add(module)
+    by_product = imported(PRODUCT) - imported(PRODUCT / "local_cluster")
+    claimed = [
+        cells[0].strip("`")
+        for cells in rows(page("dependencies.md"))
+        if re.search(r"\b[Tt]he product\b|[Nn]othing (of ours )?imports it", " ".join(cells[2:]))
+    ]
+    assert len(claimed) > 5
+    assert {name for name in claimed if modules.get(canonicalize_name(name), set()) & by_product} == set()
+
+
+def test_the_product_is_not_said_to_make_no_http_request_while_it_makes_some() -> None:
+    assert "http" in imported(PRODUCT), "the metrics server is asked no more"
+    assert not re.search(r"no HTTP request", page("dependencies.md"))
+
+
+def test_the_yaml_loader_that_is_named_is_the_one_that_is_used() -> None:
+    calls = set(re.findall(r"\byaml\.(\w+)\(", (PRODUCT / "steps" / "policy_file.py").read_text(encoding="utf-8")))
+    assert calls == {"load", "YAMLError"}
+    assert "`safe_load`" not in page("dependencies.md")
+    assert "`SafeLoader`" in page("dependencies.md")
+
+
+# docs/contributing.md
+
+
+def test_the_versions_and_scenarios_of_the_local_cluster_are_those_that_it_has() -> None:
+    (versions,) = re.findall(r"^Versions are (.*?)\. Scenarios are (.*?)\. 4", page("contributing.md"), re.M | re.S)
+    assert re.findall(r"[0-9.]+[0-9]", versions[0]) == list(ROOTS)
+    assert re.findall(r"`(\w+)`", versions[1]) == list(SCENARIOS)
+
+
+def test_a_number_of_recorded_runs_is_given_nowhere_or_is_theirs() -> None:
+    runs = sum(one.is_dir() for one in (ROOT / "tests" / "data" / "golden").iterdir())
+    words = ("Ten", "ten", "Eleven", "eleven", "Twelve", "twelve")
+    for name in ("contributing.md", "architecture.md"):
+        said = re.findall(rf"\b({'|'.join(words)}|\d+) (?:recorded )?runs\b", page(name))
+        assert all({"ten": 10, "eleven": 11, "twelve": 12}.get(one.lower(), one) == runs for one in said), (name, said)
