@@ -90,10 +90,11 @@ class _Group(click.Group):
             raise _ReaderGone from gone
 
     def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
+        begin: Callable[..., Any] = super().main
         if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **options)
+            return begin(*args, standalone_mode=False, **options)
         try:
-            sys.exit(super().main(*args, standalone_mode=False, **options) or 0)
+            sys.exit(begin(*args, standalone_mode=False, **options) or 0)
         except click.ClickException as wrong:
             wrong.show()
         except (click.Abort, KeyboardInterrupt):

@@ -30,7 +30,7 @@ from kafka_rebalance.kafka.topics import (
 )
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
-from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity, TopicPartition
+from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.config_writes import add_config
 from kafka_rebalance.zookeeper.settled_controller import check_not_migrating
@@ -40,7 +40,6 @@ from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassign
 from kafka_rebalance.zookeeper.znodes.entity_configs import decode_config, encode_config
 from kafka_rebalance.zookeeper.znodes.registrations import decode_controller
 from kafka_rebalance.zookeeper.znodes.topic_assignment import (
-    decode_partition_state,
     decode_topic,
     encode_added_partitions,
     encode_topic,
@@ -78,8 +77,8 @@ def create_topic(
     configs are valid and what is written. `registered`: the brokers that are registered now.
 
     If the topic exists with the same assignment and configs, an earlier attempt of ours created it. A config without a
-    topic is replaced and returned. Success means that the topic was requested. `read_unfinished` tells when its
-    partitions are led. Raises KafkaRuleError also if a topic of that name exists.
+    topic is replaced and returned. Success means that the topic was requested, not that its partitions are led. Raises
+    KafkaRuleError also if a topic of that name exists.
     """
     others = [name for name in read_children(client, paths.TOPICS) if name != topic]
     check_new_topic(topic, assignment, configs, existing=others, version=version)
@@ -125,8 +124,8 @@ def write_more_partitions(
 
     It replaces only the version of the znode that it read, so it never undoes a change by the controller. If the same
     partitions exist, an earlier attempt of ours added them. Nothing is written if the `fence` has risen: whoever has
-    taken the cluster may be about to move the topic. `read_unfinished` tells when the partitions are led, and whether a
-    controller that was moving the topic has dropped them.
+    taken the cluster may be about to move the topic. Success means that the partitions were requested: a controller
+    that moves the topic may still drop them.
     """
     wanted = {partition: tuple(replicas) for partition, replicas in added.items()}
 
@@ -229,35 +228,6 @@ def read_deletion(client: KazooClient, topic: str, *, expected: TopicIdentity) -
     if now.assignment is not None and _identity_problem(now, expected) is not None:
         return Deletion(marked=False, topic_left=False, config_left=False)
     return Deletion(now.is_marked, topic_left=now.znode is not None, config_left=now.config_znode is not None)
-
-
-def read_unfinished(
-    client: KazooClient, topic: str, partitions: Mapping[int, Sequence[int]], *, expected: TopicIdentity | None = None
-) -> dict[int, str]:
-    """Which of these new partitions are not ready, and why. Empty: each is stored as requested, and led.
-
-    `expected` identifies a topic that was expanded; None for one that was created. Raises StaleProposalError if it was
-    deleted and made again, ReadError, CorruptZnodeError.
-    """
-    now = _read(client, topic)
-    if now.assignment is None:
-        return dict.fromkeys(partitions, "the topic does not exist")
-    if expected is not None:
-        _check_identity(now, expected)
-    states = {partition: paths.state_path(TopicPartition(topic, partition)) for partition in partitions}
-    znodes = read_znodes(client, states.values())
-    unfinished: dict[int, str] = {}
-    for partition, replicas in partitions.items():
-        stored, state = now.assignment.partitions.get(partition), znodes[states[partition]]
-        if stored is None:
-            unfinished[partition] = "the topic's znode does not list it"
-        elif stored != tuple(replicas):
-            unfinished[partition] = f"its replicas are {list(stored)}, not {list(replicas)}"
-        elif state is None:
-            unfinished[partition] = "the controller has not initialised it"
-        elif decode_partition_state(state[0], TopicPartition(topic, partition)).leader < 0:
-            unfinished[partition] = "it has no leader"
-    return unfinished
 
 
 def _read(client: KazooClient, topic: str) -> _Now:

@@ -24,11 +24,12 @@ from kafka_rebalance.steps.reassignment.elect_preferred import elect_preferred, 
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
-from kafka_rebalance.zookeeper.topic_writes import create_topic, delete_topic, read_unfinished
+from kafka_rebalance.zookeeper.topic_writes import create_topic, delete_topic
 from kafka_rebalance.zookeeper.writer import create_election
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.registrations import decode_controller
 from support import waiting
+from support.zookeeper.new_partitions import are_led
 
 WAIT_SECONDS = 30
 wait = partial(waiting.wait, seconds=WAIT_SECONDS)
@@ -222,7 +223,7 @@ def test_assignment_head_is_the_leader(
     topic = fresh_topic_name()
     lists = assign_replicas(sorted(cluster.brokers), 8, 3, start_index=2, replica_shift=1)
     create_topic(client, topic, lists, {}, version=cluster.version, registered=cluster.brokers)
-    wait("every partition is led", lambda: read_unfinished(client, topic, lists) == {})
+    wait("every partition is led", lambda: are_led(client, topic, lists))
     found = {partition: partition_of(client, topic, partition) for partition in lists}
     assert {partition: view.replicas for partition, view in found.items()} == lists
     heads = {partition: replicas[0] for partition, replicas in lists.items()}

@@ -25,13 +25,13 @@ from kafka_rebalance.zookeeper.topic_writes import (
     create_topic,
     delete_topic,
     read_deletion,
-    read_unfinished,
     set_topic_configs,
     write_more_partitions,
 )
 from kafka_rebalance.zookeeper.znode_writes import commit
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import fake_cluster
+from support.zookeeper.new_partitions import are_led
 
 WAIT_SECONDS = 60
 JUTE_MAXBUFFER_BYTES = 0xFFFFF  # the default of ZooKeeper
@@ -51,7 +51,7 @@ def topic(cluster: LocalCluster, client: Any, fresh_topic_name: Callable[[], str
     """A topic of ours whose partitions are all led."""
     name = fresh_topic_name()
     create(cluster, client, name)
-    wait("it is led", lambda: not read_unfinished(client, name, NEW))
+    wait("it is led", lambda: are_led(client, name, NEW))
     return name
 
 
@@ -84,7 +84,7 @@ def test_topics_assignment_triggers_the_controllers_topic_change_handling(
     """Seed 004, rows 8 and 17: the assignment makes the controller start the topic; the first replica leads."""
     name = fresh_topic_name()
     assert create(cluster, client, name, {"retention.ms": "3600000"}) == Created(Outcome.CREATED)
-    wait("every partition is led", lambda: not read_unfinished(client, name, NEW))
+    wait("every partition is led", lambda: are_led(client, name, NEW))
     view = read_cluster_view(client, [name])
     for partition, replicas in NEW.items():
         found = view.partitions[TopicPartition(name, partition)]
@@ -102,7 +102,7 @@ def test_added_partitions_are_led_and_the_others_stay_as_they_were(
     before, approved = read_cluster_view(client, [topic]).partitions, identity(client, topic)
     for _ in range(2):
         write_more_partitions(client, topic, MORE, expected=approved, registered=cluster.brokers)
-    wait("the new ones are led", lambda: not read_unfinished(client, topic, MORE, expected=approved))
+    wait("the new ones are led", lambda: are_led(client, topic, MORE))
     after = read_cluster_view(client, [topic]).partitions
     assert {key.partition: view.replicas for key, view in after.items()} == NEW | MORE
     for key, view in before.items():
@@ -135,7 +135,7 @@ def test_a_deleted_topic_leaves_nothing_behind(cluster: LocalCluster, client: An
         assert client.exists(f"{path}/{topic}") is None
     assert delete_topic(client, topic, expected=approved) is Outcome.ALREADY_THERE
     create(cluster, client, topic)
-    wait("its name is free", lambda: not read_unfinished(client, topic, NEW))
+    wait("its name is free", lambda: are_led(client, topic, NEW))
     with pytest.raises(StaleProposalError, match="deleted and made again"):
         delete_topic(client, topic, expected=approved)
     assert read_deletion(client, topic, expected=approved) == GONE
@@ -148,7 +148,7 @@ def test_a_creation_that_crashed_between_its_two_writes_is_finished_by_a_re_run(
     left: dict[str, Any] = {"version": 1, "config": {"retention.ms": "1", "cleanup.policy": "compact"}}
     client.create(f"/config/topics/{name}", json.dumps(left).encode())
     assert create(cluster, client, name, {"retention.ms": "7200000"}) == Created(Outcome.CREATED, left["config"])
-    wait("it is led", lambda: not read_unfinished(client, name, NEW))
+    wait("it is led", lambda: are_led(client, name, NEW))
     wait_for_config(cluster, name, "retention.ms", "7200000")
     wait_for_config(cluster, name, "cleanup.policy", None)
 

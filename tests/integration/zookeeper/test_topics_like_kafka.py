@@ -19,13 +19,13 @@ from kafka_rebalance.zookeeper.reader import read_assignments, read_cluster_view
 from kafka_rebalance.zookeeper.topic_writes import (
     create_topic,
     delete_topic,
-    read_unfinished,
     set_topic_configs,
     write_more_partitions,
 )
 from support.kafka.java.kafka_classes import KafkaClasses
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import fake_cluster
+from support.zookeeper.new_partitions import are_led
 
 MANUAL, ALL = "2:3:1,3:4:2", "2:3:1,3:4:2,4:1:3,1:2:4"
 CONFIGS, CHANGES = {"retention.ms": "86400000", "cleanup.policy": "compact"}, {"retention.ms": "5", "segment.ms": "7"}
@@ -111,7 +111,7 @@ def test_a_topic_of_ours_is_in_the_end_like_one_of_kafkas_tool(
 
     def settled(partitions: dict[int, tuple[int, ...]]) -> None:
         for name in (theirs, ours):
-            wait(f"{name} is led", lambda name=name: not read_unfinished(client, name, partitions))
+            wait(f"{name} is led", lambda name=name: are_led(client, name, partitions))
             if not cluster.version.startswith("2.0"):
                 wait(f"{name} has an id", lambda name=name: identity(client, name).topic_id is not None)
 
@@ -160,7 +160,7 @@ def test_replicas_that_kafka_chose_are_some_that_we_could_have_chosen(
     added = assignment.add_partitions(theirs, chosen, 14, brokers, racks=racks)
     write_more_partitions(client, ours, added, expected=identity(client, ours), registered=brokers)
     for name in (theirs, ours):
-        wait(f"{name} is led", lambda name=name: not read_unfinished(client, name, {**chosen, **added}))
+        wait(f"{name} is led", lambda name=name: are_led(client, name, {**chosen, **added}))
     assert topic_tree(client, ours) == topic_tree(client, theirs)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from typing import Any
 
 import pytest
@@ -12,14 +10,12 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 from kafka_rebalance.errors import (
     CorruptZnodeError,
     KafkaRuleError,
-    StaleProposalError,
     WriteError,
 )
 from kafka_rebalance.execution.topics.topic_writes import Created
 from kafka_rebalance.model.cluster_writes import Outcome
-from kafka_rebalance.zookeeper.topic_writes import read_unfinished
 from support.zookeeper.fake_zookeeper import fake_cluster
-from support.zookeeper.topic_changes import CONFIG, NEW, TOPIC, create, expand, identity, mark, put
+from support.zookeeper.topic_changes import CONFIG, TOPIC, create, mark, put
 
 
 @pytest.fixture(params=["2.0", "2.8"])
@@ -180,22 +176,3 @@ def test_config_and_assignment_count_together_towards_zookeepers_limit(empty: An
     with pytest.raises(WriteError, match="bytes, but ZooKeeper takes"):
         create(empty, version, assignment=half, configs=pairs)
     assert empty.writes == []
-
-
-def test_partitions_are_there_when_each_is_stored_as_asked_for_and_led(version: Any) -> None:
-    fake = fake_cluster({"orders": NEW}, version=version)
-    approved = identity(fake)
-    assert read_unfinished(fake, "orders", {0: [1, 2], 1: [2, 3]}) == {}
-    expand(fake, {2: [3, 4], 3: [4, 1]})
-    added = {2: [3, 4], 3: [4, 1], 4: [1, 2]}
-    leaderless = {"version": 1, "leader": -1, "leader_epoch": 0, "controller_epoch": 1, "isr": [3]}
-    fake.create(f"{TOPIC}/partitions/2/state", json.dumps(leaderless).encode(), makepath=True)
-    assert read_unfinished(fake, "orders", added, expected=approved) == {
-        2: "it has no leader",
-        3: "the controller has not initialised it",
-        4: "the topic's znode does not list it",
-    }
-    assert read_unfinished(fake, "orders", {0: [2, 1]}) == {0: "its replicas are [1, 2], not [2, 1]"}
-    assert read_unfinished(fake, "gone", {0: [1]}) == {0: "the topic does not exist"}
-    with pytest.raises(StaleProposalError, match="made again"):
-        read_unfinished(fake, "orders", added, expected=dataclasses.replace(approved, czxid=1))
