@@ -124,8 +124,11 @@ def read_window(params: Mapping[str, Any]) -> Window:
     """From `not_before`, `finish_by` and `recurring`, as `to_mapping` writes them. Raises SettingsError for a time
     without its zone.
     """
+    texts = params.get("recurring") or ()
     try:
-        recurring = tuple(map(read_recurring_window, params.get("recurring") or ()))
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+            raise ValueError("is not one of a list of texts")
+        recurring = tuple(map(read_recurring_window, texts))
     except ValueError as wrong:
         raise SettingsError(f"A recurring window {wrong}. Nothing was read or written. Start a new Dag run.") from wrong
     window = Window(_time(params, "not_before"), _time(params, "finish_by"), recurring)

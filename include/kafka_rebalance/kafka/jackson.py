@@ -14,7 +14,7 @@ from kafka_rebalance.kafka.java_text import format_double, parse_integer
 
 _BLANKS = " \t\n\r"
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_ESCAPED = re.compile(r'["\\\x00-\x1f]')
+_ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')  # half a surrogate pair could not be logged
 
 
 class OtherNumber(str):

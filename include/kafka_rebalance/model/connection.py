@@ -175,8 +175,8 @@ def cluster_connection(connection: ConnectionFields) -> ClusterConnection:
         problems.append(f"{listed(wrong)} must be a text")
     if connection.conn_type not in CONNECTION_TYPES:
         problems.append(f"its type is {connection.conn_type!r}, not {' or '.join(map(repr, CONNECTION_TYPES))}")
-    fields = EXTRAS.get(connection.conn_type, EXTRAS[WITH_ZOOKEEPER])
-    unknown = sorted(set(extra) - set(fields))
+    fields = EXTRAS[WITH_ADMIN_API if connection.conn_type == WITH_ADMIN_API else WITH_ZOOKEEPER]
+    unknown = sorted(ascii(name)[1:-1] for name in set(extra) - set(fields))
     if unknown:
         problems.append(f"extra has unknown fields {listed(unknown)}; fields are {listed(fields)}")
     read_addresses = _without_zookeeper if connection.conn_type == WITH_ADMIN_API else _with_zookeeper

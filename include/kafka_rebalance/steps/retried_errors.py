@@ -39,7 +39,8 @@ def is_final(error: BaseException) -> bool:
 
 
 def final_text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    # Half of a surrogate pair has no bytes, so neither log nor database could take the text.
+    return f"{type(error).__name__}: {error}".encode(errors="backslashreplace").decode()
 
 
 @contextmanager

@@ -23,6 +23,12 @@ def test_a_batch_takes_as_long_as_its_busiest_broker() -> None:
     assert predicted_seconds([move("t-0", [1, 2], [2, 1], size=600)], 10) == CONTROLLER_SECONDS, "copies nothing"
 
 
+@pytest.mark.parametrize("texts", [5, "daily 22:00-06:00 UTC", {"a": 1}, [5], [None], ["nightly"]])
+def test_windows_that_are_no_list_of_texts_are_refused_in_words(texts: object) -> None:
+    with pytest.raises(SettingsError, match=r"A recurring window .* Nothing was read or written"):
+        read_window({"recurring": texts})
+
+
 @pytest.mark.parametrize("name", ["not_before", "finish_by"])
 @pytest.mark.parametrize(
     "at",

@@ -76,6 +76,14 @@ def test_what_is_no_json_is_refused_with_line_column_and_cause(text: str, said: 
         assert said in str(refused.value)
 
 
+@pytest.mark.parametrize("text", ['"\\ud800"', '{"version":"\\udfff"}', '{"partitions":["a\\ud800"]}'])
+def test_an_error_about_half_of_a_surrogate_pair_can_be_written_down(text: str) -> None:
+    for read in (parse_plan, given_topics):
+        with pytest.raises(RebalanceError) as refused:
+            read(text.replace("partitions", "topics") if read is given_topics else text)
+        str(refused.value).encode()
+
+
 def test_a_topics_file_is_read_as_strictly() -> None:
     topics = '{"version":1,"topics":[{"topic":"a"}]}'
     assert given_topics(f"\ufeff{topics}\n") == ("a",)

@@ -80,6 +80,7 @@ def test_a_secret_is_in_no_repr() -> None:
         ({"host": "zk1:2181, https://u:hunter2-s3cret@zk2:2181"}, "leave out https:// before a host"),
         ({"extra": {"bootstrap_servers": "PLAINTEXT://b1:9092,SSL://b2:9093"}}, "leave out SSL:// before a host"),
         ({"host": 5}, "host must be a text"),
+        ({"conn_type": {"a": 1}}, "its type is {'a': 1}"),
         ({"login": ["a"], "password": {"b": 1}}, "login, password must be a text"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,31 @@ from kafka_rebalance.documents.requests.log_dir_plan import LogDirPlan
 from kafka_rebalance.errors import PolicyError, SettingsError
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.settings import Settings, matches
+from kafka_rebalance.model.settings import Settings, flag, integer, matches, number_reader, one_of
 
 BALANCE, DRAIN, WAY_BACK = JOBS = ("balance", "drain", "way_back")
 TOLERANCE, COPIES_PER_BROKER = 0.10, 3
+_UNREAD = "Nothing was read or written. Correct it."
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a text")
+    return value
+
+
+# What Airflow's form takes for these is wider: 3.0 is an integer for it, and its API does not look into texts.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "job": one_of(JOBS),
+    "broker": integer(0, 2**31 - 1),
+    "log_dir": _text,
+    "of_run": _text,
+    "tolerance": number_reader("from 0 to 1", lambda share: 0 <= share <= 1),
+    "throttle_bytes_per_second": integer(1),
+    "copies_per_broker": integer(1),
+    "internal_topics": flag,
+    "outside_windows": flag,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +55,14 @@ class AskedLogDirs:
     def from_params(cls, params: Mapping[str, Any]) -> AskedLogDirs:
         """Raises SettingsError if the job lacks something, or has something that only another job uses."""
         given = {key: value for key, value in params.items() if value not in (None, "")}
+        for name, reads in _READERS.items():
+            try:
+                if name in given:
+                    reads(given[name])
+            except ValueError as wrong:
+                raise SettingsError(f"{name} {wrong}, and is {str(given[name])[:100]!a}. {_UNREAD}") from wrong
+        if "job" not in given:
+            raise SettingsError(f"job is empty. {_UNREAD}")
         asked = cls(**{name: given[name] for name in cls.__slots__ if name in given})
         needed = {BALANCE: (), DRAIN: ("broker", "log_dir"), WAY_BACK: ("of_run",)}[asked.job]
         missing = [name for name in needed if name not in given]

@@ -30,6 +30,13 @@ def test_the_forms_empty_fields_are_nobodys_answers() -> None:
         ({"job": "way_back"}, "way_back needs of_run"),
         ({"job": "balance", "log_dir": "/a"}, "balance does not use log_dir"),
         ({"job": "way_back", "of_run": "x", "broker": 1}, "way_back does not use broker"),
+        ({}, "job is empty"),
+        ({"job": "move"}, "job must be one of balance, drain, way_back"),
+        ({"job": ["balance"]}, "job must be one of"),
+        ({"job": "balance", "broker": 1.0}, "broker must be an integer"),
+        ({"job": "drain", "broker": 1, "log_dir": ["/a"]}, "log_dir must be a text"),
+        ({"job": "balance", "tolerance": float("nan")}, "tolerance must be a number from 0 to 1"),
+        ({"job": "balance", "internal_topics": "false"}, "internal_topics must be true or false"),
     ],
 )
 def test_a_job_with_too_little_or_with_what_it_does_not_use_is_refused(params: Any, said: str) -> None:
