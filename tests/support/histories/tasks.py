@@ -110,6 +110,7 @@ class Tasks(Custodians, Papers):
         self.strangers = 0
         self.meddled: set[Key] = set()  # partitions that strangers have requested something for
         self.requested = {}
+        self.cancelled: set[str] = set()  # runs whose cancel has come to its end
         self.later_seconds, self.policy_versions = 0.0, 0
         self.is_closed, self.window_changes = False, 0
         self._write_policy()
@@ -149,6 +150,8 @@ class Tasks(Custodians, Papers):
             self._judge_followed(run, result)
         if kind == "verify" and not process.meanwhile:
             self._judge_success(run)
+        if kind == "cancel" and "ended" not in result:
+            self.cancelled.add(argument.document["plan"]["run"].rpartition("/")[2])
         if kind == "end" and not process.meanwhile:
             self._judge_cancelled(argument.document["plan"])
         return "ok", result

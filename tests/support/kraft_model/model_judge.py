@@ -105,6 +105,7 @@ class ModelJudge(Tasks):
         assert times, f"{said}: {wanted} was not announced"
         assert sent_at - times[-1] <= SEND_SECONDS, f"{said}: sent {sent_at - times[-1]:.0f} s after its announcement"
         assert self.seconds - sent_at <= IDLE_SECONDS, f"{said}: on a connection that was closed"
+        in_time = self.seconds - times[-1] <= SEND_SECONDS
         for key, target in wanted.items():
             assert len(set(target)) == len(target) > 0, f"{said}: {key} to {target}"
             assert set(target) <= process.registered, f"{said}: {target} with {process.registered} registered"
@@ -113,6 +114,9 @@ class ModelJudge(Tasks):
             assert any(wanted.items() <= one.items() for one in lists), f"{said}: {wanted} was never recorded"
             return
         approved = self.moves[process.run]
+        # Whoever stops a run waits for what it has announced.
+        assert not (in_time and self.holder() != process.run), f"{said}: in time, and the lock was given away"
+        assert not (in_time and process.run in self.cancelled), f"{said}: in time, and the cancel has ended"
         self._judge_papers(process, said)
         alone = self.strangers == process.strangers
         for key, target in wanted.items():

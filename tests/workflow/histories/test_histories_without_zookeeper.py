@@ -38,6 +38,7 @@ BESIDE = st.lists(
     min_size=1,
     max_size=4,
 )
+STOPS = ("cancel", "cancel", "release", "release", "pause", "stop", "sweep", "deleted")
 STANDING = st.sampled_from(("hold", "hold", "request"))
 
 
@@ -56,6 +57,37 @@ class WithoutZooKeeper(ExecutionModel):
         process.meanwhile[at] = [functools.partial(self.task, self.names[who], what, {}, []) for who, what in beside]
         outcome, result = self.world.take(run, kind, process)
         self.after(run, kind, outcome, result)
+
+    @rule(
+        others=st.lists(st.sampled_from(STOPS), min_size=1, max_size=3), seconds=st.sampled_from((0.0, 2.0, 5.0, 30.0))
+    )
+    def announces_late(self, others: list[str], seconds: float) -> None:
+        """The worker of the first run stands still once it has announced its request, while others stop that run. Then
+        it sends within the allowed time, or sees that it is too late.
+        """
+        run, airflow = self.names[0], self.world.airflow
+        if airflow.paused or run not in airflow.states or self.stage[run] != "request" or run in self.event:
+            return
+        acts = [functools.partial(self.stops, what) for what in others]
+        process = Process(run, once_announced=[*acts, functools.partial(self.world.sleep, seconds)])
+        outcome, result = self.world.take(run, "request", process)
+        self.after(run, "request", outcome, result)
+
+    def stops(self, what: str) -> None:
+        run = self.names[0]
+        if what == "cancel":
+            self.task("people", "ask", {}, [])
+            if self.cancelling is not None:
+                self.task("people", "cancel", {}, [])
+        elif what == "deleted":
+            self.world.airflow.states.pop(run, None)
+            self.stage[run] = "over"
+            self.task("janitor", "sweep", {}, [])
+        elif what == "release":
+            self.task(run, "release", {}, [])
+        else:
+            self.silent = 0.0
+            self.task("people" if what == "stop" else "janitor", what, {}, [])
 
     def last_looks(self) -> None:
         self.world.seconds += LATE_SECONDS + 1

@@ -13,6 +13,7 @@ import pytest
 
 from support.histories.process import Process
 from support.kraft_model.model_world import VERSIONS, ModelWorld
+from support.runs.janitor_run import tend
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +61,73 @@ def test_a_cancelled_run_moves_nothing_that_it_had_announced(world: ModelWorld) 
     assert take(world, "release")[0] == "ok"
     assert world.own_throttle() == {}
     assert world.holder() is None
+
+
+def test_a_release_ends_when_nothing_announced_can_come_any_more(world: ModelWorld) -> None:
+    assert take(world, "hold")[0] == "ok"
+    (outcome, released), (asked, said) = request_beside(world, lambda: take(world, "release"))
+    assert outcome == "ok", released
+    assert asked == "refused", said
+    assert not world.controller.targets
+    assert world.holder() is None
+    assert world.own_throttle() == {}
+
+
+def test_a_worker_that_stood_still_for_longer_takes_back_what_it_has_asked_for(world: ModelWorld) -> None:
+    """Between its last look at the clock and the network, where only its own next look can tell."""
+    assert take(world, "hold")[0] == "ok"
+    (number,) = [-at for at, (wrote, _) in enumerate(written(world, "request"), 1) if wrote == "alter"]
+    told: list[tuple[str, Any]] = []
+    outcome = take(world, "request", meanwhile={number: [lambda: told.append(take(world, "release"))]})
+    assert told[0][0] == "ok", told
+    assert outcome[0] == "refused"
+    assert "taken back" in str(outcome[1])
+    assert not world.controller.targets
+
+
+@pytest.mark.parametrize("how", ["deleted", "broken"])
+def test_the_janitor_puts_back_nothing_under_a_request_that_may_still_come(world: ModelWorld, how: str) -> None:
+    assert take(world, "hold")[0] == "ok"
+    if how == "deleted":
+        world.airflow.states.pop(first(world))
+    sweep = lambda: take(world, "sweep", 0.0)  # noqa: E731
+    breaks = lambda: ("ok", tend("uma", break_lock=f"kafka_rebalance/{first(world)} of {owner(world)}"))  # noqa: E731
+    (outcome, report), (asked, said) = request_beside(world, sweep if how == "deleted" else breaks)
+    assert outcome == "ok", report
+    assert asked == "refused", said
+    assert not world.controller.targets
+    assert world.holder() is None
+    assert world.own_throttle() == {}
+
+
+def test_a_long_pause_puts_nothing_back_under_a_request_that_may_still_come(world: ModelWorld) -> None:
+    assert take(world, "hold")[0] == "ok"
+    (outcome, paused), (asked, said) = request_beside(world, lambda: take(world, "pause", 0.0))
+    assert outcome == "ok", paused
+    assert asked == "refused", said
+    assert not world.controller.targets
+
+
+def test_a_stopped_run_moves_nothing_that_it_had_announced(world: ModelWorld) -> None:
+    assert take(world, "hold")[0] == "ok"
+    (outcome, stopped), (asked, said) = request_beside(world, lambda: take(world, "stop"))
+    assert outcome == "ok", stopped
+    assert asked == "refused", said
+    assert take(world, "request")[0] == "refused"
+    assert not world.controller.targets
+
+
+def owner(world: ModelWorld) -> str:
+    state = world.lock_topic.state
+    assert state is not None
+    assert state.lock is not None
+    return state.lock.owner
+
+
+def written(world: ModelWorld, kind: str) -> list[tuple[str, str]]:
+    """What this task of the first run writes, in a world that is thrown away."""
+    process = Process(first(world))
+    assert world.take(first(world), kind, process)[0] == "ok"
+    world.load(world.version)
+    assert take(world, "hold")[0] == "ok"
+    return process.written

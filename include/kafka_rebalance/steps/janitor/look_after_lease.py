@@ -236,7 +236,6 @@ def _slowed_catch_up(cluster: OpenCluster, lease: ThrottleLease, view: ClusterVi
 def _tend_lock(kept: ClusterLease, asked: Asked, look: Look) -> str | None:
     """Gives the lock back if its run is known to be over and nothing moves. Returns who holds the cluster then."""
     cluster = kept.cluster
-    fence = cluster.lock.read_fence()  # read before Airflow is asked: a cleared run goes on under a later fence
     holder = cluster.lock.read()
     if holder is None:
         if asked.break_lock is not None:
@@ -246,6 +245,12 @@ def _tend_lock(kept: ClusterLease, asked: Asked, look: Look) -> str | None:
     standing = read_standing(kept.deployment, holder.run, holder.owner)
     if not (by_name or standing.is_ended):
         look.lines.append(f"the cluster is held by {holder.name} ({standing})")
+        return holder.name
+    # Then Airflow is asked again: a cleared run goes on under a later fence.
+    fence = cluster.stop_requests().fence
+    standing = read_standing(kept.deployment, holder.run, holder.owner)
+    if not (by_name or standing.is_ended):
+        look.lines.append(f"the lock of {holder.name} is kept: the run goes on ({standing})")
         return holder.name
     view = cluster.read_view()
     if view.reassignments is not None or view.moving:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import LockLostError, ThrottleError
 from kafka_rebalance.execution.throttle.put_back import Release
 from kafka_rebalance.model.lock_owner import LockOwner
@@ -48,6 +49,8 @@ def give_back(
     """
     cluster = kept.cluster
     lease = kept.read_own(owner)
+    if lease is None:
+        _stop_own(cluster, owner)
     result = Release({}, (), ()) if lease is None else put_back(kept, lease)
     if lease is not None and not result.complete:
         if lease.handed_over_at is None:
@@ -67,6 +70,13 @@ def give_back(
     cluster.lock.release(owner, fence=fence)
     forget_lock(kept.deployment, connection_id, owner)
     return {"put_back": sum(map(len, result.changes.values())), "left_alone": list(result.foreign)}
+
+
+def _stop_own(cluster: OpenCluster, owner: LockOwner) -> None:
+    """A run without a lease may still hold the cluster, and a worker of it may be about to ask for moves."""
+    holder = cluster.lock.read()
+    if holder is not None and holder.is_same_run(owner):
+        cluster.stop_requests()
 
 
 def _hand_over(kept: ClusterLease, owner: LockOwner, taken_under: str) -> None:

@@ -41,7 +41,7 @@ def suspend(kept: ClusterLease, decided: ThrottleLease) -> bool:
         if not decide_release(*read_lease_configs(kept.cluster, decided.without(away))).changes:
             return True
     # Before the read of lease and cluster: a run that goes on requests nothing under an earlier fence.
-    fence = kept.cluster.lock.raise_fence()
+    fence = kept.cluster.stop_requests().fence
     lease = kept.read_own(decided)
     if lease is None or lease.taken_under != decided.taken_under or lease.handed_over_at is not None:
         return False

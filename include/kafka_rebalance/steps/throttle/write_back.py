@@ -36,8 +36,8 @@ def put_back(kept: ClusterLease, decided: ThrottleLease) -> Release:
     """
     for _ in range(ATTEMPTS):
         # Before the read of lease and cluster: nobody can set this throttle or request moves under it from now on, and
-        # what they did before is seen. Whoever takes the cluster after this stops the writes below.
-        fence = kept.cluster.lock.raise_fence()
+        # what they did or announced before is seen. Whoever takes the cluster after this stops the writes below.
+        fence = kept.cluster.stop_requests().fence
         lease = kept.read_own(decided)
         if lease is None:
             return Release({}, (), ())

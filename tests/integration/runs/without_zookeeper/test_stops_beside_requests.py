@@ -19,6 +19,7 @@ from kafka_rebalance.local_cluster import LocalCluster
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster
 from support.runs.cancel_run import CancelRun
+from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import InProcessRun
 
 MEGABYTE = 1_000_000
@@ -116,3 +117,43 @@ def test_a_cancel_waits_for_what_its_run_has_announced_and_takes_it_back(
     assert canceller.verify()["ends"]["in place"] == []
     assert {number: sorted(held) for number, held in kafka.lists(topic).items()} == {0: [1, 2], 1: [1, 2]}
     assert kafka.leftovers() == []
+
+
+def test_a_release_keeps_the_throttle_until_nothing_announced_can_come(
+    run: InProcessRun, cluster: LocalCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka = ApiCluster(cluster)
+    worker = StandingWorker(run, monkeypatch)
+    _, said = beside(worker, run.release, monkeypatch)
+    assert "at the same moment" in str(said)
+    assert kafka.leftovers() == []
+    assert {number: sorted(held) for number, held in kafka.lists(topic).items()} == {0: [1, 2], 1: [1, 2]}
+
+
+def test_the_janitor_puts_back_nothing_under_a_request_that_may_still_come(
+    run: InProcessRun, cluster: LocalCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow knows nothing of the run any more, and its worker still stands there."""
+    Airflow.answering(monkeypatch)
+    kafka = ApiCluster(cluster)
+    worker = StandingWorker(run, monkeypatch)
+    _, said = beside(worker, tend, monkeypatch)
+    assert "at the same moment" in str(said)
+    tend()
+    assert kafka.leftovers() == []
+    assert {number: sorted(held) for number, held in kafka.lists(topic).items()} == {0: [1, 2], 1: [1, 2]}
+
+
+def test_a_worker_that_died_while_it_asked_is_waited_for_by_the_clock_of_the_cluster(
+    run: InProcessRun, cluster: LocalCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying:
+        dying.setattr(with_admin_api.moves, "request_moves", die)
+        with pytest.raises(KeyboardInterrupt):
+            run.request()
+    monkeypatch.setattr(announced, "COME_SECONDS", 3.0)
+    run.release()
+    assert ApiCluster(cluster).leftovers() == []
