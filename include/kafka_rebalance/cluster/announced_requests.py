@@ -1,8 +1,8 @@
 """What was announced and has no end yet: waited for, and taken back where somebody has stopped it.
 
 No request of Kafka's Admin API can be made conditional on the fence of the lock. So it is announced under the fence
-before it is sent, and its end is noted. To raise the fence stops what nobody has announced yet. `settle` stops what was
-announced.
+before it is sent (`send`), and its end is noted. To raise the fence stops what nobody has announced yet. `settle` stops
+what was announced.
 """
 
 from __future__ import annotations
@@ -10,38 +10,26 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from kafka_rebalance.admin import moves
-from kafka_rebalance.admin.lock.records import Intent
-from kafka_rebalance.admin.wire import Wire
-from kafka_rebalance.errors import LockLostError
+from kafka_rebalance.admin import moves, replica_sizes
+from kafka_rebalance.admin.log_dirs.alter_log_dirs import alter_log_dirs
+from kafka_rebalance.admin.wire import Wire, open_wire
+from kafka_rebalance.cluster.protocols import ClusterLock
+from kafka_rebalance.errors import LockLostError, WriteError
 from kafka_rebalance.execution.announced import came, is_closed, may_still_come
+from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import some
-from kafka_rebalance.model.lock_owner import Fence, LockOwner
+from kafka_rebalance.model.lock_owner import Fence, Intent, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
 ATTEMPTS = 5  # at a fence that others raise at the same moment
+ANNOUNCE_ATTEMPTS = 3
 
-
-class Announcements(Protocol):
-    """A lock that keeps announcements. See `ClusterLock`."""
-
-    def read_fence(self) -> Fence: ...
-
-    def raise_fence(self) -> Fence: ...
-
-    def read_open_intents(self) -> list[Intent]: ...
-
-    def read_intents_since(self, intent: Intent) -> list[Intent]: ...
-
-    def end_intent(self, name: str, *, fence: Fence | None = None) -> bool: ...
-
-    def read_time(self) -> datetime: ...
+T = TypeVar("T")
 
 
 class Requests(Protocol):
@@ -49,8 +37,8 @@ class Requests(Protocol):
 
     def announced(self, intent: Intent) -> Mapping[Any, Any]: ...
 
-    def under_way(self) -> Mapping[Any, Any]:
-        """Where everything goes that is under way now, by the word of who carries it out."""
+    def under_way(self, intents: Sequence[Intent]) -> Mapping[Any, Any]:
+        """Where everything goes that is under way now, by the word of who carries it out: at least of these."""
 
     def take_back(self, names: Collection[Any]) -> frozenset[Any]:
         """Returns what was taken back. The others had ended meanwhile."""
@@ -65,20 +53,91 @@ class Moves:
     def announced(self, intent: Intent) -> Mapping[TopicPartition, tuple[int, ...]]:
         return intent.targets
 
-    def under_way(self) -> Mapping[TopicPartition, tuple[int, ...]]:
+    def under_way(self, intents: Sequence[Intent]) -> Mapping[TopicPartition, tuple[int, ...]]:
         return moves.read_targets(self._wire)
 
     def take_back(self, names: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         return moves.cancel_moves(self._wire, names)
 
 
-def stop(lock: Announcements, requests: Requests) -> tuple[Fence, frozenset[Any]]:
+class CopiesWithin:
+    """Of replicas between log dirs of their broker, which the broker itself is asked for. A name is (broker,
+    partition), and its target a path.
+    """
+
+    def __init__(self, kafka: KafkaConnection) -> None:
+        self._kafka = kafka
+
+    def announced(self, intent: Intent) -> Mapping[tuple[int, TopicPartition], str]:
+        return {(broker, tp): path for broker, paths in intent.copies.items() for tp, path in paths.items()}
+
+    def under_way(self, intents: Sequence[Intent]) -> Mapping[tuple[int, TopicPartition], str]:
+        return {
+            (broker, tp): future.path
+            for tp, by_broker in self._read({broker for intent in intents for broker in intent.copies}).future.items()
+            for broker, future in by_broker.items()
+        }
+
+    def take_back(self, names: Collection[tuple[int, TopicPartition]]) -> frozenset[tuple[int, TopicPartition]]:
+        """A broker cancels a copy if it is asked for the log dir in which the replica lies."""
+        disks = self._read({broker for broker, _ in names})
+        lying: dict[int, dict[TopicPartition, str]] = {}
+        for broker, tp in names:
+            if (path := disks.paths.get(tp, {}).get(broker)) is not None:
+                lying.setdefault(broker, {})[tp] = path
+        with open_wire(self._kafka) as wire:
+            for broker, paths in sorted(lying.items()):
+                online = [log_dir.path for log_dir in disks.log_dirs[broker] if log_dir.online]
+                for tp, why in alter_log_dirs(wire, broker, paths, held=paths, log_dirs=online).items():
+                    log.error("%s on broker %d: its copy was not taken back (%s)", tp, broker, why)
+        return frozenset((broker, tp) for broker, paths in lying.items() for tp in paths)
+
+    def _read(self, brokers: Collection[int]) -> replica_sizes.BrokerDisks:
+        return replica_sizes.read_log_dirs(self._kafka, sorted(brokers), of_the_rest=True)
+
+
+def send(
+    lock: ClusterLock,
+    requests: Requests,
+    fence: Fence,
+    announce: Callable[[Fence], tuple[Fence, str]],
+    act: Callable[[float], T],
+    seconds: float,
+) -> tuple[Fence, T]:
+    """Announces a request under this fence, sends it by `act`, and looks at the fence again. Returns (the fence that
+    this raises, what `act` gives).
+
+    `act` gets the time of `time.monotonic` after which it must not send: so many `seconds` from before the
+    announcement, because others measure from the time in its record. If the log was slow, the request is announced
+    anew. Raises LockLostError if the fence has risen: then nothing was sent, or what came of it was taken back.
+    """
+    settle(lock, [requests], fence)  # another worker of this run may have announced the same before it was fenced off
+    for left in reversed(range(ANNOUNCE_ATTEMPTS)):
+        not_later_than = time.monotonic() + seconds
+        fence, intent = announce(fence)
+        if not left or time.monotonic() < not_later_than - seconds / 2:
+            break
+        lock.end_intent(intent)
+    try:
+        said = act(not_later_than)
+    except WriteError:
+        lock.end_intent(intent)  # it was not sent, or Kafka has refused it
+        raise
+    if lock.end_intent(intent, fence=fence):
+        return fence, said
+    back = _take_back_own(lock, requests, intent)
+    raise LockLostError(
+        "Moves were requested, but somebody has taken the cluster, stopped the run or put throttles back at the same "
+        f"moment. So they were taken back ({len(back)} were in motion). Clear this task if the run is to go on."
+    )
+
+
+def stop(lock: ClusterLock, kinds: Sequence[Requests]) -> tuple[Fence, frozenset[Any]]:
     """See `OpenCluster.stop_requests`."""
-    back: frozenset[Any] = frozenset()
     for _ in range(ATTEMPTS):
         fence = lock.raise_fence()
         try:
-            return fence, back | settle(lock, requests, fence)
+            return fence, settle(lock, kinds, fence)
         except LockLostError:
             continue  # somebody goes on or stops something at this moment: what is announced now is not what was read
     raise LockLostError(
@@ -87,33 +146,37 @@ def stop(lock: Announcements, requests: Requests) -> tuple[Fence, frozenset[Any]
     )
 
 
-def settle(lock: Announcements, requests: Requests, fence: Fence) -> frozenset[Any]:
+def settle(lock: ClusterLock, kinds: Sequence[Requests], fence: Fence) -> frozenset[Any]:
     """Waits until nothing that was announced before this fence can come any more. Takes back what comes meanwhile.
 
     What was under way at its beginning had come before: the caller decides on that. Raises LockLostError if somebody
     raises the fence meanwhile.
     """
-    intents = [intent for intent in lock.read_open_intents() if requests.announced(intent)]
-    if not intents:
+    intents = lock.read_open_intents()
+    concerned = [(kind, own) for kind in kinds if (own := [one for one in intents if kind.announced(one)])]
+    if not concerned:
         return frozenset()
-    before, age, back = requests.under_way(), _ages(lock), set[Any]()
+    before = [kind.under_way(own) for kind, own in concerned]
+    age, back = _ages(lock), set[Any]()
     while True:
         # First what is open, then what is under way: what has an end by now, had come before that.
-        waiting = _waiting(lock, intents, age)
-        now = requests.under_way()
-        if lock.read_fence() != fence:
+        waiting = _waiting(lock, [one for _, own in concerned for one in own], age)
+        now = [kind.under_way(own) for kind, own in concerned]
+        if lock.read_fence().generation != fence.generation:
             raise LockLostError(
                 "No further move was requested: another worker has taken the cluster, requested moves or put throttles "
                 "back since this one began. Clear this task if the run is to go on."
             )
-        for intent in intents:
-            back |= _take_back(requests, intent, came(requests.announced(intent), now, before=before, again=back))
+        for (kind, own), then, these in zip(concerned, before, now, strict=True):
+            for intent in own:
+                late = came(kind.announced(intent), these, before=then, again=back)
+                back |= _take_back(kind, intent, late)
         if not waiting:
             return frozenset(back)
         time.sleep(POLL_SECONDS)
 
 
-def wait_for(lock: Announcements, intents: Sequence[Intent]) -> None:
+def wait_for(lock: ClusterLock, intents: Sequence[Intent]) -> None:
     """Until none of these requests can come any more."""
     if not intents:
         return
@@ -123,7 +186,7 @@ def wait_for(lock: Announcements, intents: Sequence[Intent]) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def take_back_own(lock: Announcements, requests: Requests, name: str) -> frozenset[Any]:
+def _take_back_own(lock: ClusterLock, requests: Requests, name: str) -> frozenset[Any]:
     """What this worker has asked for although the fence has risen. Its answer has come, so the announcement has ended.
 
     What somebody has announced again since is theirs.
@@ -131,15 +194,14 @@ def take_back_own(lock: Announcements, requests: Requests, name: str) -> frozens
     own = next((intent for intent in lock.read_open_intents() if intent.id == name), None)
     if own is None:
         return frozenset()
-    back = _take_back(
-        requests, own, came(requests.announced(own), requests.under_way(), again=_again(lock, requests, own))
-    )
+    now = requests.under_way([own])
+    back = _take_back(requests, own, came(requests.announced(own), now, again=_again(lock, requests, own)))
     lock.end_intent(name)
     return back
 
 
 def take_back_late(
-    lock: Announcements,
+    lock: ClusterLock,
     requests: Requests,
     intents: Sequence[Intent],
     own: Mapping[Any, Any],
@@ -148,7 +210,7 @@ def take_back_late(
     """What of these came late, from runs that do not hold the cluster any more. `own`: what stays all the same."""
     if not intents:
         return frozenset()
-    now, age, back = requests.under_way(), _ages(lock), set[Any]()
+    now, age, back = requests.under_way(intents), _ages(lock), set[Any]()
     for intent in intents:
         late = came(requests.announced(intent), now, before=own, again=back | _again(lock, requests, intent))
         back |= _take_back(requests, intent, late)
@@ -157,7 +219,7 @@ def take_back_late(
     return frozenset(back)
 
 
-def of_others(lock: Announcements, owner: LockOwner) -> tuple[list[Intent], list[Intent]]:
+def of_others(lock: ClusterLock, owner: LockOwner) -> tuple[list[Intent], list[Intent]]:
     """The open announcements of this run, and those of others."""
     own, others = list[Intent](), list[Intent]()
     for intent in lock.read_open_intents():
@@ -165,18 +227,18 @@ def of_others(lock: Announcements, owner: LockOwner) -> tuple[list[Intent], list
     return own, others
 
 
-def _ages(lock: Announcements) -> Callable[[Intent], float]:
+def _ages(lock: ClusterLock) -> Callable[[Intent], float]:
     """How old an announcement is now, by the clock of the cluster: this worker's may be wrong."""
     began, now = time.monotonic(), lock.read_time()
     return lambda intent: (now - intent.at).total_seconds() + time.monotonic() - began
 
 
-def _waiting(lock: Announcements, intents: Sequence[Intent], age: Callable[[Intent], float]) -> bool:
+def _waiting(lock: ClusterLock, intents: Sequence[Intent], age: Callable[[Intent], float]) -> bool:
     young = [intent.id for intent in intents if may_still_come(age(intent))]
     return bool(young) and any(intent.id in young for intent in lock.read_open_intents())
 
 
-def _again(lock: Announcements, requests: Requests, intent: Intent) -> set[Any]:
+def _again(lock: ClusterLock, requests: Requests, intent: Intent) -> set[Any]:
     return {name for later in lock.read_intents_since(intent) for name in requests.announced(later)}
 
 

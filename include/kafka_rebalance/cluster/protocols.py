@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
@@ -14,14 +14,18 @@ from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.finding import Finding
-from kafka_rebalance.model.lock_owner import Fence, LeaseRecord, LockOwner
+from kafka_rebalance.model.lock_owner import Copies, Fence, Intent, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
+    """`taken_back`: partitions, or replicas between log dirs as (broker, partition)."""
+
     fence: Fence
-    taken_back: frozenset[TopicPartition] = frozenset()
+    taken_back: frozenset[Any] = frozenset()
 
 
 class OpenCluster(Protocol):
@@ -125,8 +129,25 @@ class OpenCluster(Protocol):
 
         Everybody who raises the fence to stop something does this, and looks at the cluster afterwards. What was under
         way before is left alone. The wait is over at once unless a worker is about to ask at this moment, or has died
-        while it asked: then it takes 40 s (`execution.announced`). With ZooKeeper a request and the check of the fence
-        are one transaction, so nothing is waited for. Raises LockLostError if others keep raising the fence.
+        while it asked: then it takes 40 s (`execution.announced`). With ZooKeeper only copies between log dirs are
+        waited for: the request of a move and the check of the fence are one transaction there. Raises LockLostError if
+        others keep raising the fence.
+        """
+
+    def request_copies(
+        self,
+        owner: LockOwner,
+        broker: int,
+        targets: Mapping[TopicPartition, str],
+        send: Callable[[float], T],
+        *,
+        fence: Fence,
+    ) -> tuple[Fence, T]:
+        """Announces copies between log dirs of this broker, sends their request by `send`, and looks at the fence
+        again. Returns (the fence that this raises, what `send` gives).
+
+        `send` gets the time of `time.monotonic` after which nothing may be sent. Raises LockLostError if the fence has
+        risen: then nothing was sent, or what came of it was taken back.
         """
 
     def take_back_late_requests(
@@ -208,6 +229,37 @@ class ClusterLock(Protocol):
 
     def read_time_of_fence(self) -> datetime:
         """When the fence was raised last, by the cluster's own clock."""
+
+    def read_time(self) -> datetime:
+        """Now, by the cluster's own clock, which dates the announcements."""
+
+    def open_intent(
+        self,
+        owner: LockOwner,
+        fence: Fence,
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        batch: int,
+        copies: Copies | None = None,
+    ) -> tuple[Fence, str]:
+        """Announces a request with exactly these targets, or these copies between log dirs. Returns (the fence that
+        this raises, the announcement's id).
+
+        Raises LockLostError, and writes nothing, if the fence has risen or the run does not hold the cluster.
+        """
+
+    def end_intent(self, name: str, *, fence: Fence | None = None) -> bool:
+        """Notes that nothing of this announcement is outstanding. It does not raise the fence.
+
+        False, and it stays open, if the fence has risen since.
+        """
+
+    def read_open_intents(self) -> list[Intent]:
+        """Announcements without an end, the earliest first."""
+
+    def read_intents_since(self, intent: Intent) -> list[Intent]:
+        """What was announced after this one. With ZooKeeper only what has no end yet: there only copies between log
+        dirs are announced, and a worker asks anew for what another takes back.
+        """
 
     def release(self, owner: LockOwner, *, fence: Fence | None = None) -> bool:
         """Gives the cluster back; False if nobody held it.

@@ -53,9 +53,7 @@ from kafka_rebalance.verification.segments.unloadable_configs import entity_of
 
 log = logging.getLogger(__name__)
 
-ANNOUNCE_ATTEMPTS = 3
-
-
+T = TypeVar("T")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -83,6 +81,7 @@ class AdminApiCluster:
         self._wire = wire
         self._lock = lock
         self._moves = announced_requests.Moves(wire)
+        self._copies = announced_requests.CopiesWithin(kafka)
 
     @property
     def lock(self) -> LogLock:
@@ -221,27 +220,19 @@ class AdminApiCluster:
     ) -> tuple[Fence, dict[TopicPartition, str]]:
         """(the fence that the request has raised, what Kafka refused)"""
         targets = {move.topic_partition: move.after for move in some_moves}
-        # Another worker of this run may have announced the same before it was fenced off.
-        announced_requests.settle(self._lock, self._moves, fence)
-        fence, intent, not_later_than = self._announce(holder, fence, targets, batch)
-        try:
-            refused = moves.request_moves(
+        return announced_requests.send(
+            self._lock,
+            self._moves,
+            fence,
+            lambda now: self._lock.open_intent(holder, now, targets, batch),
+            lambda until: moves.request_moves(
                 self._wire,
                 targets,
                 registered=registered,
-                not_later_than=not_later_than,
+                not_later_than=until,
                 who_moves=partial(self.read_movers, besides=holder),
-            )
-        except WriteError:
-            self._lock.end_intent(intent)  # it was not sent, or Kafka has refused it
-            raise
-        if self._lock.end_intent(intent, fence=fence):
-            return fence, refused
-        back = announced_requests.take_back_own(self._lock, self._moves, intent)
-        raise LockLostError(
-            f"Batch {batch} was requested, but somebody has taken the cluster, stopped the run or put throttles back "
-            f"at the same moment. So it was taken back ({len(back)} of {len(targets)} partitions were in motion). "
-            "Clear this task if the run is to go on."
+            ),
+            SEND_SECONDS,
         )
 
     def _take_back_made_again(self, asked: Collection[TopicPartition], view: AnyView) -> None:
@@ -269,21 +260,24 @@ class AdminApiCluster:
             + ". What else was requested goes on. Start a new Dag run."
         )
 
-    def _announce(
-        self, holder: LockOwner, fence: Fence, targets: Mapping[TopicPartition, tuple[int, ...]], batch: int
-    ) -> tuple[Fence, str, float]:
-        """(the fence that this raises, the announcement, the time of `time.monotonic` until which it may be sent)
-
-        The time runs from before the announcement, because others measure from the time in its record. If the log was
-        slow and little of it is left, the request is announced anew.
-        """
-        for left in reversed(range(ANNOUNCE_ATTEMPTS)):
-            not_later_than = time.monotonic() + SEND_SECONDS
-            fence, intent = self._lock.open_intent(holder, fence, targets, batch)
-            if not left or time.monotonic() < not_later_than - SEND_SECONDS / 2:
-                break
-            self._lock.end_intent(intent)
-        return fence, intent, not_later_than
+    def request_copies(
+        self,
+        owner: LockOwner,
+        broker: int,
+        targets: Mapping[TopicPartition, str],
+        send: Callable[[float], T],
+        *,
+        fence: Fence,
+    ) -> tuple[Fence, T]:
+        copies = {broker: targets}
+        return announced_requests.send(
+            self._lock,
+            self._copies,
+            fence,
+            lambda now: self._lock.open_intent(owner, now, {}, 0, copies),
+            send,
+            SEND_SECONDS,
+        )
 
     def take_back_late_requests(
         self, owner: LockOwner, own: Mapping[TopicPartition, tuple[int, ...]]
@@ -297,7 +291,7 @@ class AdminApiCluster:
         return announced_requests.take_back_late(self._lock, self._moves, others, own, LATE_SECONDS)
 
     def stop_requests(self) -> Stopped:
-        return Stopped(*announced_requests.stop(self._lock, self._moves))
+        return Stopped(*announced_requests.stop(self._lock, [self._moves, self._copies]))
 
     @_naming_all_rights
     def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
+from typing import TypeVar
 
 from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import cluster_view, replica_sizes, running_reassignments
-from kafka_rebalance.cluster import same_cluster
+from kafka_rebalance.cluster import announced_requests, same_cluster
 from kafka_rebalance.cluster.protocols import Stopped
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.execution.announced import SEND_SECONDS
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
@@ -20,12 +22,10 @@ from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, 
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import Finding
-from kafka_rebalance.model.lock_owner import Fence, LeaseRecord, LockOwner
+from kafka_rebalance.model.lock_owner import Copies, Fence, Intent, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.zookeeper import (
-    client as zookeeper_client,
-)
-from kafka_rebalance.zookeeper import (
+    announcements,
     cluster_lock,
     config_writes,
     lease_record,
@@ -35,10 +35,15 @@ from kafka_rebalance.zookeeper import (
     topic_writes,
     writer,
 )
+from kafka_rebalance.zookeeper import (
+    client as zookeeper_client,
+)
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.znodes import paths
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class ZooKeeperCluster:
@@ -47,6 +52,7 @@ class ZooKeeperCluster:
     def __init__(self, connection: ClusterConnection, client: KazooClient) -> None:
         self._connection = connection
         self._client = client
+        self._copies = announced_requests.CopiesWithin(connection.kafka)
 
     @property
     def lock(self) -> ZooKeeperLock:
@@ -146,7 +152,27 @@ class ZooKeeperCluster:
         writer.create_reassignment(self._client, batch, approved_digest, registered, view=view, fence=fence)
 
     def stop_requests(self) -> Stopped:
-        return Stopped(cluster_lock.raise_fence(self._client))
+        """Moves are never late: their request and the check of the fence are one transaction."""
+        return Stopped(*announced_requests.stop(self.lock, [self._copies]))
+
+    def request_copies(
+        self,
+        owner: LockOwner,
+        broker: int,
+        targets: Mapping[TopicPartition, str],
+        send: Callable[[float], T],
+        *,
+        fence: Fence,
+    ) -> tuple[Fence, T]:
+        copies = {broker: targets}
+        return announced_requests.send(
+            self.lock,
+            self._copies,
+            fence,
+            lambda now: self.lock.open_intent(owner, now, {}, 0, copies),
+            send,
+            SEND_SECONDS,
+        )
 
     def take_back_late_requests(
         self, owner: LockOwner, own: Mapping[TopicPartition, tuple[int, ...]]
@@ -209,6 +235,29 @@ class ZooKeeperLock:
 
     def read_time_of_fence(self) -> datetime:
         return cluster_lock.read_time_of_fence(self._client)
+
+    def read_time(self) -> datetime:
+        return announcements.read_time(self._client)
+
+    def open_intent(
+        self,
+        owner: LockOwner,
+        fence: Fence,
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        batch: int,
+        copies: Copies | None = None,
+    ) -> tuple[Fence, str]:
+        assert not targets, "a request to move replicas is a znode itself"
+        return announcements.open_intent(self._client, owner, fence, copies or {})
+
+    def end_intent(self, name: str, *, fence: Fence | None = None) -> bool:
+        return announcements.end_intent(self._client, name, fence=fence)
+
+    def read_open_intents(self) -> list[Intent]:
+        return announcements.read_open_intents(self._client)
+
+    def read_intents_since(self, intent: Intent) -> list[Intent]:
+        return [later for later in self.read_open_intents() if later.order > intent.order]
 
     def release(self, owner: LockOwner, *, fence: Fence | None = None) -> bool:
         return cluster_lock.release(self._client, owner, fence=fence)

@@ -1,4 +1,4 @@
-"""Who holds a cluster, and under which fence: one run at a time, whichever Airflow the run belongs to.
+"""Who holds a cluster, under which fence, and what was announced: one run at a time, whichever Airflow it belongs to.
 
 An Airflow is named `address (mark)`, as in `https://airflow.example.org (9f3a1c2e)`. Only the mark tells one Airflow
 from another. The address is for people: it is a setting, and somebody may change it while a run holds a cluster.
@@ -7,8 +7,14 @@ from another. The address is for people: it is a setting, and somebody may chang
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kafka_rebalance.model.partition import TopicPartition
+
+Copies = Mapping[int, Mapping[TopicPartition, str]]  # by broker: an absolute path for each replica
 
 _MARKED = re.compile(r".*\(([^()]+)\)", re.DOTALL)
 
@@ -60,6 +66,37 @@ class Fence:
 
 
 NO_FENCE = Fence()
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A request that was announced, and whose end nobody has noted.
+
+    `targets`: the list to which each partition is to move. `copies`: by broker, the log dir into which each replica is
+    to be copied.
+    """
+
+    id: str
+    run: str
+    owner: str
+    batch: int
+    at: datetime  # by the clock of the cluster
+    targets: Mapping[TopicPartition, tuple[int, ...]]
+    copies: Copies = field(default_factory=dict)
+    order: int = 0  # later announcements have a greater one
+
+
+def encode_copies(copies: Copies) -> list[list[Any]]:
+    """Plain JSON values."""
+    return [[broker, *tp, path] for broker, paths in sorted(copies.items()) for tp, path in sorted(paths.items())]
+
+
+def decode_copies(rows: Iterable[Sequence[Any]]) -> Copies:
+    """Raises TypeError or ValueError for anything but what `encode_copies` gives."""
+    found: dict[int, dict[TopicPartition, str]] = {}
+    for broker, topic, number, path in rows:
+        found.setdefault(int(broker), {})[TopicPartition(str(topic), int(number))] = str(path)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

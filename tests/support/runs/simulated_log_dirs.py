@@ -42,6 +42,8 @@ class SimulatedLogDirs:
         monkeypatch.setattr("kafka_rebalance.steps.log_dirs.move_replicas.alter_log_dirs", self.alter)
         for step in ("move_replicas", "release_rate"):
             monkeypatch.setattr(f"kafka_rebalance.steps.log_dirs.{step}.open_wire", _no_wire)
+        monkeypatch.setattr("kafka_rebalance.cluster.announced_requests.open_wire", _no_wire)
+        monkeypatch.setattr("kafka_rebalance.cluster.announced_requests.alter_log_dirs", self.alter)
 
     def read(self, _: object, brokers: Collection[int], *, of_the_rest: bool = False) -> BrokerDisks:
         answering = set(brokers) - self._cluster.silent

@@ -15,7 +15,6 @@ from typing import Self
 
 from kafka_rebalance.admin.lock.records import (
     HERE,
-    Intent,
     Lease,
     State,
     damaged,
@@ -31,7 +30,7 @@ from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LeaseRecord, LockOwner
+from kafka_rebalance.model.lock_owner import NO_FENCE, Copies, Fence, Intent, LeaseRecord, LockOwner, encode_copies
 from kafka_rebalance.model.partition import TopicPartition
 
 _NEWEST = 1_000  # records; markers of transactions take offsets too
@@ -154,32 +153,31 @@ class LogLock:
         self._log.write(lambda state: None if state.lease is None else Write("lease", replace(state, lease=None)))
 
     def open_intent(
-        self, owner: LockOwner, fence: Fence, targets: Mapping[TopicPartition, tuple[int, ...]], batch: int
+        self,
+        owner: LockOwner,
+        fence: Fence,
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        batch: int,
+        copies: Copies | None = None,
     ) -> tuple[Fence, str]:
-        """Announces a request with exactly these targets; returns (the fence that this raises, the intent's id).
-
-        Raises LockLostError, and writes nothing, if the fence has risen or the run does not hold the cluster.
-        """
         name = uuid.uuid4().hex
 
         def announce(state: State) -> Write:
             if fence != _fence(state):
+                what = f"Batch {batch} was" if targets else "The copies between log dirs were"
                 raise LockLostError(
-                    f"Batch {batch} was not requested: another worker has taken the cluster, requested moves or put "
+                    f"{what} not requested: another worker has taken the cluster, requested moves or put "
                     "throttles back since this one began. Clear this task if the run is to go on."
                 )
             _check_still_held(state, owner)
             more = {"run": owner.run, "owner": owner.owner, "batch": batch, "moves": encode_targets(targets)}
+            more |= {"copies": encode_copies(copies)} if copies else {}
             intents = {**state.intents, name: HERE}
             return Write("intent", replace(state, intents=intents).raising(), more)
 
         return _fence(self._log.write(announce, name)), name
 
     def end_intent(self, name: str, *, fence: Fence | None = None) -> bool:
-        """Notes that nothing of this announcement is outstanding. It does not raise the fence.
-
-        False, and it stays open, if the fence has risen since: who did that must learn of what came late.
-        """
         is_ended = True
 
         def end(state: State) -> Write | None:
@@ -193,7 +191,6 @@ class LogLock:
         return is_ended
 
     def read_open_intents(self) -> list[Intent]:
-        """The earliest first."""
         state = self._log.read()
         found = []
         for offset in sorted((state.intents if state is not None else {}).values()):
@@ -208,13 +205,10 @@ class LogLock:
         return self._read_intents(max(ends.first, ends.behind - _NEWEST), None)
 
     def read_intents_since(self, intent: Intent) -> list[Intent]:
-        """What was announced after it, whether its end is in the log or not."""
-        return self._read_intents(intent.offset + 1, None)
+        return self._read_intents(intent.order + 1, None)
 
     def read_time(self) -> datetime:
-        """Now, by the clock of the log's broker, which dates the announcements. It writes a record that says nothing
-        else.
-        """
+        """By the clock of the log's broker: it writes a record that says nothing else."""
         return self._log.write(lambda state: Write("look", state)).written
 
     def _read_intents(self, first: int, behind: int | None) -> list[Intent]:

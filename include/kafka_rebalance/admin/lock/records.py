@@ -14,24 +14,11 @@ from typing import Any, Self
 
 from kafka_rebalance.errors import CorruptZnodeError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
-from kafka_rebalance.model.lock_owner import LockOwner
+from kafka_rebalance.model.lock_owner import Intent, LockOwner, decode_copies
 from kafka_rebalance.model.partition import TopicPartition
 
 HERE = -1
 PART_BYTES = 512 * 1024  # of a packed lease in one record; a record of 1 MB is accepted everywhere
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """A request to move replicas that was announced, and whose end is not in the log."""
-
-    id: str
-    run: str
-    owner: str
-    batch: int
-    at: datetime  # by the clock of the log's broker
-    targets: Mapping[TopicPartition, tuple[int, ...]]
-    offset: int = 0  # of its record
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +137,10 @@ def decode_intent(record: Mapping[str, Any], offset: int, timestamp_ms: int) -> 
         targets = {
             TopicPartition(topic, int(number)): tuple(map(int, after)) for topic, number, after in record["moves"]
         }
+        copies = decode_copies(record.get("copies", ()))  # an earlier version's has none
         at = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
         run, owner = _text(record["run"]), _text(record["owner"])
-        return Intent(_text(record["id"]), run, owner, int(record["batch"]), at, targets, offset)
+        return Intent(_text(record["id"]), run, owner, int(record["batch"]), at, targets, copies, offset)
     except (ValueError, KeyError, TypeError) as bad:
         raise damaged(f"record {offset} announces no request ({type(bad).__name__}: {bad})") from bad
 

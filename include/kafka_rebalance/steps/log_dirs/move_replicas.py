@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafka_rebalance.admin import replica_sizes
@@ -18,6 +19,7 @@ from kafka_rebalance.admin.wire import Wire, open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents.requests.log_dir_plan import LogDirMove, LogDirPlan
 from kafka_rebalance.errors import ExecutionError, RefusedError, StoppedError, ThrottleError
+from kafka_rebalance.execution.announced import SEND_SECONDS
 from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.execution.check.cluster_ready import refuse
 from kafka_rebalance.execution.log_dirs.copies_in_window import bytes_in_time, seconds_at_most, window_of
@@ -33,7 +35,7 @@ from kafka_rebalance.execution.log_dirs.copy_states import (
 from kafka_rebalance.execution.throttle.in_force import check_in_force
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import some
-from kafka_rebalance.model.lock_owner import LockOwner
+from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.clock import looks
@@ -53,7 +55,6 @@ from kafka_rebalance.steps.throttle.wait_for_window import wait_for_opening
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-SEND_SECONDS = 5.0  # from the check of the lock until the request is out; later it is not sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ def _request(
         if wait is not None:
             return wait
     # The fence first: whoever puts the rate back after this check does not get through.
-    set_for_batch(kept, approved.folder, owner)
+    fence = set_for_batch(kept, approved.folder, owner)
     check_clock_for_window(kept.cluster, window_of(approved.plan))
     lease = kept.read_open_in(approved.folder)
     if lease is None or lease.handed_over_at is not None:
@@ -142,7 +143,7 @@ def _request(
             "This run holds no rate for its copies, so none is requested. Clear hold_rate with what follows it."
         )
     check_in_force(*read_lease_configs(kept.cluster, lease))
-    refused = send(kept, wire, owner, now, {move: move.after for move in chosen})
+    refused = _ask(kept, wire, owner, fence, now, chosen)
     if refused:
         shown = "; ".join(f"{name} ({why})" for name, why in refused[:10])
         raise RefusedError(
@@ -187,32 +188,53 @@ def cancel_copies(kept: ClusterLease, wire: Wire, kafka: KafkaConnection, plan: 
 
     A broker cancels a copy if it is asked for the log dir in which the replica lies.
     """
+    kept.cluster.stop_requests()  # a worker of this run that stood still requests nothing more
     now = dirs_now(replica_sizes.read_log_dirs(kafka, sorted(plan.brokers), of_the_rest=True))
     copying = states_of([move for move in plan.moves if move.broker in now.disks], now)[CopyState.COPYING]
     if not copying:
         return 0
-    kept.cluster.lock.raise_held(owner)  # a worker of this run that stood still requests nothing more
+    kept.cluster.lock.raise_held(owner)
     log.warning("These copies are cancelled: %s", some([move.replica for move in copying]))
-    refused = send(kept, wire, owner, now, {move: move.before for move in copying})
+    refused: list[tuple[str, str]] = []
+    for broker, moves in _by_broker(copying).items():
+        not_later_than = time.monotonic() + SEND_SECONDS
+        kept.cluster.lock.read_own_fence(owner)
+        paths = {move.replica.topic_partition: move.before for move in moves}
+        refused += _send(wire, broker, now, paths, not_later_than)
     for name, why in refused:
         log.error("%s: its copy was not cancelled (%s)", name, why)
     return len(copying) - len(refused)
 
 
-def send(
-    kept: ClusterLease, wire: Wire, owner: LockOwner, now: DirsNow, targets: Mapping[LogDirMove, str]
+def _ask(
+    kept: ClusterLease, wire: Wire, owner: LockOwner, fence: Fence, now: DirsNow, chosen: Sequence[LogDirMove]
 ) -> list[tuple[str, str]]:
-    """One request to each broker. Returns (replica, why it was refused). Raises LockHeldError, and as the request."""
-    by_broker: dict[int, dict[TopicPartition, str]] = {}
-    for move, path in targets.items():
-        by_broker.setdefault(move.broker, {})[move.replica.topic_partition] = path
-    refused = []
-    for broker, asked in sorted(by_broker.items()):
-        not_later_than = time.monotonic() + SEND_SECONDS
-        kept.cluster.lock.read_own_fence(owner)
-        online = {path for path, disk in now.disks[broker].items() if disk.online}
-        held = {replica.topic_partition for replica in now.paths if replica.broker == broker}
-        said = alter_log_dirs(wire, broker, asked, held=held, log_dirs=online, not_later_than=not_later_than)
-        refused += [(f"{tp} on broker {broker}", why) for tp, why in sorted(said.items())]
-        log.info("broker %d: asked for %d replicas in other log dirs", broker, len(asked))
+    """One request to each broker, announced before. Returns (replica, why it was refused).
+
+    Raises LockLostError if the fence has risen: then nothing of the last request is left.
+    """
+    refused = list[tuple[str, str]]()
+    for broker, moves in _by_broker(chosen).items():
+        paths = {move.replica.topic_partition: move.after for move in moves}
+        fence, said = kept.cluster.request_copies(
+            owner, broker, paths, partial(_send, wire, broker, now, paths), fence=fence
+        )
+        refused += said
     return refused
+
+
+def _send(
+    wire: Wire, broker: int, now: DirsNow, paths: Mapping[TopicPartition, str], not_later_than: float
+) -> list[tuple[str, str]]:
+    online = {path for path, disk in now.disks[broker].items() if disk.online}
+    held = {replica.topic_partition for replica in now.paths if replica.broker == broker}
+    said = alter_log_dirs(wire, broker, paths, held=held, log_dirs=online, not_later_than=not_later_than)
+    log.info("broker %d: asked for %d replicas in other log dirs", broker, len(paths))
+    return [(f"{tp} on broker {broker}", why) for tp, why in sorted(said.items())]
+
+
+def _by_broker(moves: Sequence[LogDirMove]) -> dict[int, list[LogDirMove]]:
+    found: dict[int, list[LogDirMove]] = {}
+    for move in sorted(moves, key=lambda one: one.broker):
+        found.setdefault(move.broker, []).append(move)
+    return found

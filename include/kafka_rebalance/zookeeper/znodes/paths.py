@@ -21,6 +21,8 @@ RUN_LOCK_PARENT = "/kafka_rebalance"
 RUN_LOCK = "/kafka_rebalance/run"
 LEASE = "/kafka_rebalance/lease"
 LEASE_PART_PREFIX = "/kafka_rebalance/lease-"
+ANNOUNCED_PREFIX = "/kafka_rebalance/announced-"
+CLOCK = "/kafka_rebalance/clock"
 
 
 def broker_path(broker: int) -> str:

@@ -1,0 +1,120 @@
+"""A worker has announced copies between log dirs and stands still while others stop its run. The cluster is simulated.
+
+Its request comes late all the same: the broker knows no fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_rebalance.cluster import announced_requests
+from kafka_rebalance.errors import LockLostError
+from kafka_rebalance.execution import announced
+from kafka_rebalance.steps.log_dirs import move_replicas
+from kafka_rebalance.zookeeper import announcements
+from support.runs.janitor_run import Airflow, tend
+from support.runs.log_dir_run import CONNECTION, LogDirRun
+from support.runs.simulated_cluster import SimulatedCluster
+from support.runs.simulated_log_dirs import SimulatedLogDirs, log_dir_rates, to_the_end
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An announcement cannot come for long."""
+    monkeypatch.setattr(announced, "COME_SECONDS", 0.5)
+    monkeypatch.setattr(announced_requests, "POLL_SECONDS", 0.01)
+
+
+def stand_still(dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Once, when the first copies are announced and about to be requested."""
+    acts = [act]
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        if acts:
+            acts.pop()()
+        return dirs.alter(*arguments, **options)
+
+    monkeypatch.setattr(move_replicas, "alter_log_dirs", late)
+
+
+def test_a_release_keeps_the_rate_until_nothing_announced_can_come(
+    approved: LogDirRun, cluster: SimulatedCluster, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker carries the request out while the release waits for it."""
+    approved.hold()
+    rates: list[object] = []
+    real = announced_requests.may_still_come
+    monkeypatch.setattr(
+        announced_requests, "may_still_come", lambda age: rates.append(log_dir_rates(cluster)) or real(age)
+    )
+    stand_still(dirs, monkeypatch, approved.release)
+    with pytest.raises(LockLostError, match="taken back"):
+        approved.move()
+    assert rates
+    assert all(rate == {2: "100000000"} for rate in rates), "the rate was lifted while it was waited for"
+    assert dirs.future == {}, "its worker looks again"
+    assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
+    assert announcements.read_open_intents(cluster.fake) == []
+
+
+def test_what_comes_while_a_release_waits_is_taken_back(
+    approved: LogDirRun, cluster: SimulatedCluster, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker dies with its request on the way."""
+    approved.hold()
+
+    def come(age: float) -> bool:
+        if not dirs.asked:
+            dirs.alter(None, *on_its_way[0], held=dirs_held(dirs), log_dirs=("/a", "/b", "/c"))
+            assert dirs.future
+        return age < 0.5
+
+    on_its_way: list[Any] = []
+
+    def die(_: object, broker: int, targets: Any, **__: Any) -> None:
+        on_its_way.append((broker, targets))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(move_replicas, "alter_log_dirs", die)
+    with pytest.raises(KeyboardInterrupt):
+        approved.move()
+    monkeypatch.setattr(announced_requests, "may_still_come", come)
+    approved.release()
+    assert dirs.future == {}
+    assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
+
+
+def dirs_held(dirs: SimulatedLogDirs) -> set[Any]:
+    return {replica.topic_partition for replica in dirs.paths}
+
+
+def test_the_janitor_waits_for_what_a_lost_run_has_announced(
+    approved: LogDirRun, cluster: SimulatedCluster, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Airflow.answering(monkeypatch)  # knows no such run
+    approved.hold()
+    stand_still(dirs, monkeypatch, lambda: tend(of=CONNECTION))
+    with pytest.raises(LockLostError, match="taken back"):
+        approved.move()
+    assert dirs.future == {}
+    assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
+
+
+def test_another_worker_of_the_run_goes_on_whatever_the_first_takes_back(
+    approved: LogDirRun, cluster: SimulatedCluster, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approved.hold()
+    stand_still(dirs, monkeypatch, approved.move)
+    with pytest.raises(LockLostError, match="taken back"):
+        approved.move()
+    to_the_end(approved, dirs)
+    assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
+
+
+def test_a_copy_that_was_asked_for_leaves_no_announcement(approved: LogDirRun, cluster: SimulatedCluster) -> None:
+    approved.hold()
+    approved.move()
+    assert announcements.read_open_intents(cluster.fake) == []
