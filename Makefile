@@ -170,6 +170,10 @@ coverage: setup  ## count the branches of the pure rooms that the unit tests tak
 mutation: setup  ## change what decides a write, place by place, and count the changes that no test notices, into docs/; fails below 95 %
 	$(BIN)/python -m bench.strength.mutants
 
+.PHONY: protocol
+protocol: setup  ## search every state of a model of lock, fence, requests and stops, and print the shortest way to what is broken; about twenty minutes
+	PYTHONPATH=tests $(BIN)/python -m support.protocol_model
+
 .PHONY: faults
 faults: setup  ## cause faults during a move, on every version: kills, disks, topics, storage, clocks; 90 minutes, into docs/ (RESUME=1 goes on)
 	$(BIN)/python -m faults $(if $(RESUME),--resume)
