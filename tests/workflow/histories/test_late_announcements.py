@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from kafka_rebalance.execution.announced import LATE_SECONDS
+from kafka_rebalance.steps.throttle import write_back
 from support.histories.process import Process
 from support.kraft_model.model_world import VERSIONS, ModelWorld
 from support.runs.janitor_run import tend
@@ -131,3 +134,33 @@ def written(world: ModelWorld, kind: str) -> list[tuple[str, str]]:
     world.load(world.version)
     assert take(world, "hold")[0] == "ok"
     return process.written
+
+
+def test_a_worker_whose_clock_is_ahead_ends_no_watch_too_early(
+    world: ModelWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may yet be set late is watched for a quarter of an hour by the cluster's clock."""
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return world.cluster.now().astimezone(tz) + timedelta(minutes=20)
+
+    monkeypatch.setattr(write_back, "datetime", Ahead)
+    assert take(world, "hold")[0] == "ok"
+    assert take(world, "release")[0] == "ok"
+    until = late_until(world)
+    assert until is not None
+    left = (datetime.fromisoformat(until) - world.cluster.now()).total_seconds()
+    assert 880 < left <= LATE_SECONDS
+    assert take(world, "sweep", 0.0)[0] == "ok"
+    assert late_until(world) == until
+    world.seconds += LATE_SECONDS + 1
+    assert take(world, "sweep", 0.0)[0] == "ok"
+    assert late_until(world) is None
+
+
+def late_until(world: ModelWorld) -> str | None:
+    (lease,) = world._lease_texts().values()
+    found: str | None = lease["late_until"]
+    return found

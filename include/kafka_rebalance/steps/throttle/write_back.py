@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
@@ -82,9 +82,11 @@ def _left_behind(lease: ThrottleLease, away: Collection[str]) -> dict[str, dict[
 
 
 def _late_until(cluster: OpenCluster) -> str | None:
+    """By the clock of the cluster: one of a worker may be wrong, and others compare it."""
     if not cluster.late_seconds:
         return None
-    return (datetime.now(UTC) + timedelta(seconds=cluster.late_seconds)).isoformat(timespec="seconds")
+    now = cluster.lock.read_time_of_fence()  # this task has just raised it
+    return (now + timedelta(seconds=cluster.late_seconds)).isoformat(timespec="seconds")
 
 
 def put_back_late(kept: ClusterLease) -> tuple[str, ...]:
@@ -96,7 +98,7 @@ def put_back_late(kept: ClusterLease) -> tuple[str, ...]:
     lease = kept.read()
     if lease is None or lease.released_at is None or lease.late_until is None:
         return ()
-    is_over = datetime.now(UTC) > datetime.fromisoformat(lease.late_until)
+    is_over = kept.cluster.lock.read_time() > datetime.fromisoformat(lease.late_until)
     in_flight = copying_of(lease, kept.cluster.read_view(lease.topics))
     put_back_once = lease.without(lease.left_behind)
     late = decide_release(*read_lease_configs(kept.cluster, put_back_once), in_flight).changes
