@@ -47,7 +47,9 @@ class State:
     raised_ms: int = HERE
     intents: Mapping[str, int] = field(default_factory=dict)
     lease: Lease | None = None
-    written_ms: int = field(default=HERE, compare=False)  # of the record that carries this state, once it is read
+    # Of the record that carries this state, once it is read.
+    written_ms: int = field(default=HERE, compare=False)
+    offset: int = field(default=HERE, compare=False)
 
     @property
     def generation(self) -> str:
@@ -75,6 +77,7 @@ class State:
             intents={name: offset if at == HERE else at for name, at in self.intents.items()},
             lease=lease,
             written_ms=timestamp_ms,
+            offset=offset,
         )
 
     def raising(self) -> Self:
@@ -92,7 +95,7 @@ def encode(record_id: str, kind: str, state: State, **more: Any) -> bytes:
 
 
 def _content(state: State) -> dict[str, Any]:
-    return {name: value for name, value in asdict(state).items() if name != "written_ms"}
+    return {name: value for name, value in asdict(state).items() if name not in ("written_ms", "offset")}
 
 
 def decode(value: bytes | None, offset: int, timestamp_ms: int) -> tuple[str, State, Mapping[str, Any]]:

@@ -21,7 +21,7 @@ from kafka_rebalance.admin.access.client_settings import librdkafka_settings
 from kafka_rebalance.admin.access.clients import reason_of
 from kafka_rebalance.admin.access.first_contact import check_enters, refused
 from kafka_rebalance.admin.lock.log_reader import Ends, LogReader, Record
-from kafka_rebalance.admin.lock.records import State, damaged, decode, encode
+from kafka_rebalance.admin.lock.records import HERE, State, damaged, decode, encode
 from kafka_rebalance.admin.lock.topic import add_replicas, make_topics
 from kafka_rebalance.admin.missing_rights import with_all_missing
 from kafka_rebalance.admin.wire import Wire
@@ -169,14 +169,18 @@ class TransactionLog:
     def write(self, decide: Callable[[State], Write | None], name: str = "") -> State:
         """The state after what was decided on the state before. None: nothing is written.
 
-        Raises what `decide` raises, and WriteError if the log does not take the record or the outcome is unknown.
+        If an attempt failed, its record may be there all the same, and others may have written since. So every record
+        since then is looked at, once nobody can commit what was begun before. Raises what `decide` raises, and
+        WriteError if the log does not take the record or the outcome is unknown.
         """
-        give_up = time.monotonic() + _GIVE_UP_SECONDS
+        give_up, name, tried_after = time.monotonic() + _GIVE_UP_SECONDS, name or uuid.uuid4().hex, HERE
         while True:
             try:
                 state, is_known = self._state, self._state is not None
                 if state is None:
                     state = self._take_over()
+                    if tried_after != HERE and (own := self._own(name, tried_after)) is not None:
+                        return own
                 try:
                     wanted = decide(state)
                 except RebalanceError:
@@ -184,22 +188,34 @@ class TransactionLog:
                         raise
                     wanted = None
                 if wanted is not None:
-                    return self._commit(state, wanted, name or uuid.uuid4().hex)
+                    tried_after = state.offset if tried_after == HERE else tried_after
+                    return self._commit(wanted, name)
                 if not is_known:
                     return state
                 self._drop_producer()  # others may have written since: nothing is refused by what is only remembered
             except KafkaException as failed:
                 self._drop_producer()
-                if failed.args[0].code() not in _FENCED:
-                    self._is_ready = False  # the topic may be gone
-                if failed.args[0].code() in _REFUSED:
-                    denied = WriteDeniedError(f"{LOCK_TOPIC} was not written ({reason_of(failed)}). {_NEEDS}.")
-                    raise with_all_missing(self._wire, denied) from failed
-                if time.monotonic() > give_up:
-                    raise WriteError(
-                        f"{LOCK_TOPIC} was not written ({reason_of(failed)}). Clear this task when the brokers answer."
-                    ) from failed
+                self._check_may_try_again(failed, give_up, has_tried=tried_after != HERE)
                 time.sleep(random.uniform(0.05, 0.5))  # or two writers would fence each other for ever
+            except ReadError as unreadable:
+                if tried_after == HERE:
+                    raise
+                raise _unknown(str(unreadable)) from unreadable
+
+    def _check_may_try_again(self, failed: KafkaException, give_up: float, *, has_tried: bool) -> None:
+        """Raises WriteError if another attempt cannot help, or comes too late."""
+        if failed.args[0].code() not in _FENCED:
+            self._is_ready = False  # the topic may be gone
+        if failed.args[0].code() in _REFUSED:
+            denied = WriteDeniedError(f"{LOCK_TOPIC} was not written ({reason_of(failed)}). {_NEEDS}.")
+            raise with_all_missing(self._wire, denied) from failed
+        if time.monotonic() <= give_up:
+            return
+        if has_tried:
+            raise _unknown(reason_of(failed)) from failed
+        raise WriteError(
+            f"{LOCK_TOPIC} was not written ({reason_of(failed)}). Clear this task when the brokers answer."
+        ) from failed
 
     def _take_over(self) -> State:
         """Fences every earlier writer, and reads the state that nobody else can change from now on."""
@@ -238,34 +254,24 @@ class TransactionLog:
         producer.init_transactions(_ANSWER_SECONDS)
         return producer
 
-    def _commit(self, state: State, wanted: Write, name: str) -> State:
+    def _commit(self, wanted: Write, name: str) -> State:
         assert self._producer is not None
         records: list[tuple[bytes | None, bytes]] = [(PART_KEY, part) for part in wanted.parts]
         content = encode(name, wanted.kind, wanted.state, **wanted.more)
-        try:
-            message = self._append(self._producer, [*records, (None, content)])
-        except KafkaException as failed:
-            if failed.args[0].code() in _FENCED or failed.args[0].txn_requires_abort():
-                raise
-            self._drop_producer()
-            return self._find_out(name, failed)
+        message = self._append(self._producer, [*records, (None, content)])
         offset = message.offset()
         assert offset is not None
         self._state = wanted.state.at(offset, message.timestamp()[1])
         return self._state
 
-    def _find_out(self, name: str, cause: KafkaException) -> State:
-        """The state if the record is there. Raises `cause` if it is not, WriteError if nobody can tell."""
-        try:
-            last = self._last()
-        except ReadError as unreadable:
-            raise WriteError(
-                f"Whether {LOCK_TOPIC} was written is unknown ({reason_of(cause)}). Clear this task when the brokers "
-                "answer: it looks first."
-            ) from unreadable
-        if last is not None and last[0] == name:
-            return last[1]
-        raise cause
+    def _own(self, name: str, after: int) -> State | None:
+        """The state of the record with this id behind that offset; None if it is not there."""
+        for one in self.records(after + 1, None):
+            if one.key != PART_KEY:
+                found, state, _ = decode(one.value, one.offset, one.time_ms)
+                if found == name:
+                    return state
+        return None
 
     def _append(self, producer: Producer, records: list[tuple[bytes | None, bytes]]) -> Message:
         """The last of the records, once the transaction is committed."""
@@ -310,3 +316,9 @@ def _check_whole(state: State, first: int) -> None:
             f"its records up to {first} are gone, and with them {len(gone)} requests to move replicas that were "
             "announced and have not ended"
         )
+
+
+def _unknown(why: str) -> WriteError:
+    return WriteError(
+        f"Whether {LOCK_TOPIC} was written is unknown ({why}). Clear this task when the brokers answer: it looks first."
+    )
