@@ -6,7 +6,7 @@ ever. From 4.3 on, another target for a partition in flight never ends either (K
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka.errors import for_code
@@ -113,9 +113,12 @@ def cancel_moves(wire: Wire, partitions: Collection[TopicPartition]) -> frozense
     return frozenset(cancelled)
 
 
-def elect_leaders(wire: Wire, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+def elect_leaders(
+    wire: Wire, partitions: Collection[TopicPartition], *, bound: Callable[[], float] | None = None
+) -> dict[TopicPartition, str]:
     """Elects preferred leaders. Returns {partition: why it was not elected}; a leader that leads already is fine.
 
+    `bound` is asked before each request for the time of `time.monotonic` after which it is not sent: LockLostError.
     Raises WriteError if Kafka refuses the whole request, ReadError if there is no answer.
     """
     left: dict[TopicPartition, str] = {}
@@ -127,7 +130,7 @@ def elect_leaders(wire: Wire, partitions: Collection[TopicPartition]) -> dict[To
         asked = [of_topic(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
         request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=asked, timeout_ms=_TIMEOUT_MS)
         what = f"the election of {len(some_of_them)} preferred leaders"
-        answer = wire.write(request, what, Kind.ELECTION, "")
+        answer = wire.write(request, what, Kind.ELECTION, "", not_later_than=None if bound is None else bound())
         refused_at_all(what, _ALTER_CLUSTER, answer)
         for topic in answer.replica_election_results:
             for one in topic.partition_result:

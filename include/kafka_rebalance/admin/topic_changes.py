@@ -7,7 +7,7 @@ somebody deletes and makes again within these milliseconds would get the change.
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -77,7 +77,9 @@ def create_topic(wire: Wire, change: TopicChange, registered: Collection[int]) -
     return Outcome.CREATED
 
 
-def expand_topic(wire: Wire, change: TopicChange, registered: Collection[int]) -> None:
+def expand_topic(
+    wire: Wire, change: TopicChange, registered: Collection[int], *, bound: Callable[[], float] | None = None
+) -> None:
     """See `TopicWriter.expand`. Kafka refuses it if the topic has another number of partitions by then."""
     topic, wanted = change.topic, change.new_partitions
     there, kafkas_own = _same_topic(wire, topic, change.existing)
@@ -93,7 +95,8 @@ def expand_topic(wire: Wire, change: TopicChange, registered: Collection[int]) -
     check_added_replicas(topic, lists, wanted, registered)
     what = f"the expansion of topic {topic}"
     request = _expansion(topic, len(lists) + len(wanted), wanted, validate_only=False)
-    _written(what, wire.write(request, what, Kind.TOPIC, topic).results[0], "Alter")
+    until = None if bound is None else bound()
+    _written(what, wire.write(request, what, Kind.TOPIC, topic, not_later_than=until).results[0], "Alter")
     note(Kind.TOPIC, topic)
 
 
@@ -107,13 +110,16 @@ def change_configs(wire: Wire, change: TopicChange) -> None:
     note(Kind.CONFIG, subject)
 
 
-def delete_topic(wire: Wire, topic: str, *, expected: TopicIdentity) -> Outcome:
-    """Deletes the topic with this id. ALREADY_THERE: it is gone."""
+def delete_topic(
+    wire: Wire, topic: str, *, expected: TopicIdentity, bound: Callable[[], float] | None = None
+) -> Outcome:
+    """Deletes the topic with this id. ALREADY_THERE: it is gone. `bound`: as in `moves.elect_leaders`."""
     check_deletable(topic, _read(wire, topic)[1])
     state = DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=_uuid(topic, expected))
     what = f"the deletion of topic {topic}"
     request = DeleteTopicsRequest(topics=[state], timeout_ms=_TIMEOUT_MS)
-    answer = wire.write(request, what, Kind.DELETION, topic).responses[0]
+    until = None if bound is None else bound()
+    answer = wire.write(request, what, Kind.DELETION, topic, not_later_than=until).responses[0]
     if answer.error_code == _UNKNOWN_TOPIC_ID:
         return Outcome.ALREADY_THERE
     _written(what, answer, "Delete")

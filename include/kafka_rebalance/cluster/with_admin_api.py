@@ -53,6 +53,7 @@ from kafka_rebalance.verification.segments.unloadable_configs import entity_of
 
 log = logging.getLogger(__name__)
 
+LOOK_ATTEMPTS = 3
 T = TypeVar("T")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -89,7 +90,7 @@ class AdminApiCluster:
 
     @property
     def topics(self) -> AdminApiTopics:
-        return AdminApiTopics(self._wire)
+        return AdminApiTopics(self._wire, self._bound)
 
     def read_kafkas_own(self, view: ClusterView) -> KafkasOwn:
         return KafkasOwn(view.internal)
@@ -300,8 +301,8 @@ class AdminApiCluster:
         for wrong, why in ((missing, "does not exist"), (moving, "is being reassigned")):
             if wrong:
                 raise WriteError(f"{wrong[0]} {why}. No election was requested.")
-        self._check_fence(fence, "No election was requested")
-        refused = moves.elect_leaders(self._wire, partitions)
+        bound = partial(self._bound, fence, "No further leader was elected")
+        refused = moves.elect_leaders(self._wire, partitions, bound=bound)
         for tp, why in sorted(refused.items())[:10]:
             log.warning("%s: Kafka did not elect its preferred leader (%s)", tp, why)
 
@@ -323,16 +324,18 @@ class AdminApiCluster:
         if not changes:
             return
 
-        def bound() -> float:
-            # The time runs from before the look at the fence. If the log was slow, little of it is left.
-            for left in reversed(range(ANNOUNCE_ATTEMPTS)):
-                until = time.monotonic() + SEND_SECONDS
-                self._check_fence(fence, "No further throttle was written")
-                if not left or time.monotonic() < until - SEND_SECONDS / 2:
-                    break
-            return until
-
+        bound = partial(self._bound, fence, "No further throttle was written")
         config_changes.merge_configs(self._wire, changes, decided_on=decided_on, registered=self._live(), bound=bound)
+
+    def _bound(self, fence: Fence, consequence: str) -> float:
+        """The time of `time.monotonic` until which something may be sent that was decided on under this fence."""
+        # The time runs from before the look at the fence. If the log was slow, little of it is left.
+        for left in reversed(range(LOOK_ATTEMPTS)):
+            until = time.monotonic() + SEND_SECONDS
+            self._check_fence(fence, consequence)
+            if not left or time.monotonic() < until - SEND_SECONDS / 2:
+                break
+        return until
 
     def _check_fence(self, fence: Fence, consequence: str) -> None:
         if fence.generation and self._lock.read_fence() != fence:
@@ -348,8 +351,10 @@ class AdminApiCluster:
 class AdminApiTopics:
     """See `TopicWriter`."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, bound: Callable[[Fence, str], float]) -> None:
+        """`bound`: see `AdminApiCluster._bound`."""
         self._wire = wire
+        self._bound = bound
 
     def check_accepted(self, change: TopicChange) -> None:
         topic_changes.check_accepted(self._wire, change)
@@ -358,13 +363,15 @@ class AdminApiTopics:
         return Created(topic_changes.create_topic(self._wire, change, registered))
 
     def expand(self, change: TopicChange, registered: Collection[int], fence: Fence) -> None:
-        topic_changes.expand_topic(self._wire, change, registered)
+        bound = partial(self._bound, fence, f"Topic {change.topic} was not expanded")
+        topic_changes.expand_topic(self._wire, change, registered, bound=bound)
 
     def set_configs(self, change: TopicChange) -> None:
         topic_changes.change_configs(self._wire, change)
 
     def delete(self, change: TopicChange, fence: Fence) -> Outcome:
-        return topic_changes.delete_topic(self._wire, change.topic, expected=change.existing)
+        bound = partial(self._bound, fence, f"Topic {change.topic} was not deleted")
+        return topic_changes.delete_topic(self._wire, change.topic, expected=change.existing, bound=bound)
 
     def read_deletion(self, change: TopicChange) -> Deletion:
         """Kafka tells nobody which topics it is about to delete: a topic is there, or it is not."""

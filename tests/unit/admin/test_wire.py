@@ -9,14 +9,14 @@ import pytest
 from kafka.errors import KafkaConnectionError, TopicAuthorizationFailedError, UnknownBrokerIdError
 from kafka.protocol.admin import DeleteTopicsRequest
 
-from kafka_rebalance.admin import topic_changes, wire
+from kafka_rebalance.admin import moves, topic_changes, wire
 from kafka_rebalance.admin.wire import Wire, check_read
-from kafka_rebalance.errors import KafkaRuleError, ReadError, WriteDeniedError, WriteError
+from kafka_rebalance.errors import KafkaRuleError, LockLostError, ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.kafka.topics import BY_NAME
 from kafka_rebalance.model.cluster_writes import ClusterWrite, Kind, Outcome, noted
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.model.partition import TopicIdentity
+from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
 
 ORDERS = TopicIdentity(None, None, "4L6g3nShTAeMCtKaaX86sw")
 
@@ -50,6 +50,7 @@ def wire_of(manager: Manager) -> Wire:
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(topic_changes, "_read", lambda *_: ({}, BY_NAME))  # what a deletion looks at before
 
 
 def test_a_read_is_repeated_after_the_client_has_looked_for_brokers_again() -> None:
@@ -155,3 +156,23 @@ def test_an_answer_without_permission_names_it() -> None:
     with pytest.raises(ReadError, match=r"UnknownError: odd\).*Try again"):
         check_read("Topic orders", "Describe on all topics", -1, "odd")
     check_read("Topic orders", "Describe on all topics", 0)
+
+
+@pytest.mark.parametrize("what", ["delete", "expand", "elect"])
+def test_what_a_fence_stops_is_not_sent(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    def risen() -> float:
+        raise LockLostError("the fence has risen")
+
+    manager = Manager(answer_to_deletion(0))
+    there = {0: SimpleNamespace(replicas=(1, 2), topic_id=ORDERS.topic_id, in_motion=False)}
+    monkeypatch.setattr(topic_changes, "_read", lambda *_: (there, BY_NAME))
+    change = TopicChange("alter", "orders", "cluster", None, {1: (1, 2)}, 1, 2, identity=ORDERS)
+    opened = wire_of(manager)
+    act = {
+        "delete": lambda: topic_changes.delete_topic(opened, "orders", expected=ORDERS, bound=risen),
+        "elect": lambda: moves.elect_leaders(opened, [TopicPartition("orders", 0)], bound=risen),
+        "expand": lambda: topic_changes.expand_topic(opened, change, [1, 2], bound=risen),
+    }[what]
+    with pytest.raises(LockLostError, match="the fence has risen"):
+        act()
+    assert manager.sent == []
