@@ -100,18 +100,20 @@ def send(
     lock: ClusterLock,
     requests: Requests,
     fence: Fence,
+    what: str,
     announce: Callable[[Fence], tuple[Fence, str]],
     act: Callable[[float], T],
     seconds: float,
 ) -> tuple[Fence, T]:
     """Announces a request under this fence, sends it by `act`, and looks at the fence again. Returns (the fence that
-    this raises, what `act` gives).
+    this raises, what `act` gives). `what` names it in errors: `Batch 3`.
 
     `act` gets the time of `time.monotonic` after which it must not send: so many `seconds` from before the
     announcement, because others measure from the time in its record. If the log was slow, the request is announced
     anew. Raises LockLostError if the fence has risen: then nothing was sent, or what came of it was taken back.
     """
-    settle(lock, [requests], fence)  # another worker of this run may have announced the same before it was fenced off
+    # Another worker of this run may have announced the same before it was fenced off.
+    settle(lock, [requests], fence, what)
     for left in reversed(range(ANNOUNCE_ATTEMPTS)):
         not_later_than = time.monotonic() + seconds
         fence, intent = announce(fence)
@@ -127,8 +129,8 @@ def send(
         return fence, said
     back = _take_back_own(lock, requests, intent)
     raise LockLostError(
-        "Moves were requested, but somebody has taken the cluster, stopped the run or put throttles back at the same "
-        f"moment. So they were taken back ({len(back)} were in motion). Clear this task if the run is to go on."
+        f"{what} was requested, but somebody has taken the cluster, stopped the run or put throttles back at the same "
+        f"moment. So it was taken back ({len(back)} moves were in motion). Clear this task if the run is to go on."
     )
 
 
@@ -146,7 +148,7 @@ def stop(lock: ClusterLock, kinds: Sequence[Requests]) -> tuple[Fence, frozenset
     )
 
 
-def settle(lock: ClusterLock, kinds: Sequence[Requests], fence: Fence) -> frozenset[Any]:
+def settle(lock: ClusterLock, kinds: Sequence[Requests], fence: Fence, what: str = "What comes next") -> frozenset[Any]:
     """Waits until nothing that was announced before this fence can come any more. Takes back what comes meanwhile.
 
     What was under way at its beginning had come before: the caller decides on that. Raises LockLostError if somebody
@@ -164,7 +166,7 @@ def settle(lock: ClusterLock, kinds: Sequence[Requests], fence: Fence) -> frozen
         now = [kind.under_way(own) for kind, own in concerned]
         if lock.read_fence().generation != fence.generation:
             raise LockLostError(
-                "No further move was requested: another worker has taken the cluster, requested moves or put throttles "
+                f"{what} was not requested: another worker has taken the cluster, requested moves or put throttles "
                 "back since this one began. Clear this task if the run is to go on."
             )
         for (kind, own), then, these in zip(concerned, before, now, strict=True):

@@ -225,6 +225,7 @@ class AdminApiCluster:
             self._lock,
             self._moves,
             fence,
+            f"Batch {batch}",
             lambda now: self._lock.open_intent(holder, now, targets, batch),
             lambda until: moves.request_moves(
                 self._wire,
@@ -275,6 +276,7 @@ class AdminApiCluster:
             self._lock,
             self._copies,
             fence,
+            f"A copy between log dirs of broker {broker}",
             lambda now: self._lock.open_intent(owner, now, {}, 0, copies),
             send,
             SEND_SECONDS,

@@ -169,6 +169,7 @@ class ZooKeeperCluster:
             self.lock,
             self._copies,
             fence,
+            f"A copy between log dirs of broker {broker}",
             lambda now: self.lock.open_intent(owner, now, {}, 0, copies),
             send,
             SEND_SECONDS,
