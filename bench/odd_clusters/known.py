@@ -86,10 +86,10 @@ class Known:
         return chosen and not self.matches(topic, "topics_out")
 
     def has_to_move(self) -> bool:
-        """Whether some replicas have to leave their brokers or racks whatever the job."""
-        known = [rack for rack in self.racks_of(self.staying) if rack is not None]
-        broken = any(len(set(self.racks_of(held))) < min(len(held), len(set(known))) for held in self.before.values())
-        return bool(known) and (broken or bool(self.leaving))
+        """Whether some replicas have to leave their brokers or racks whatever the job. No rack is a rack too."""
+        racks = set(self.racks_of(self.staying))
+        broken = any(len(set(self.racks_of(held))) < min(len(held), len(racks)) for held in self.before.values())
+        return racks != {None} and (broken or bool(self.leaving))
 
     def share(self, metric: str, pool: set[int]) -> dict[int, float]:
         """{broker that stays: its share of what the pool carries}"""
