@@ -32,7 +32,15 @@ from kafka_rebalance.planning.describe.described_candidate import (
 from kafka_rebalance.planning.describe.planned_elections import ending
 from kafka_rebalance.planning.describe.status_and_note import optimum_words
 from kafka_rebalance.planning.fewer_leader_changes import fewer_leader_changes
-from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, among, lagging, replication
+from kafka_rebalance.planning.problem.arrays import (
+    Bools,
+    Ints,
+    Problem,
+    among,
+    lagging,
+    replication,
+    todays_leaders_first,
+)
 from kafka_rebalance.planning.problem.loads import DISK, leader_loads, leader_weights
 from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.crowding import Crowding
@@ -105,6 +113,7 @@ def searched(problem: Problem, name: str, search: Search = Search.FRESH) -> Foun
     """The lists of the candidate of that name, or why there are none."""
     if name not in SEARCHED:
         return given_plan.propose_given(problem, name)
+    problem = _counted(problem)
     if problem.pools is not None:
         return _pool_by_pool(problem, name, search)
     goal = goal_of(problem.settings, name)
@@ -116,6 +125,16 @@ def searched(problem: Problem, name: str, search: Search = Search.FRESH) -> Foun
     if not goal.moves_replicas:
         return _led(frame, name, problem.replicas, budget_of(problem), seed)
     return _moved(frame, name, seed, search)
+
+
+def _counted(problem: Problem) -> Problem:
+    """With a limit on leader changes the problem whose searches count them as the plan will: from today's leader.
+
+    Without one, preferred leaders are elected wherever that helps, so the search begins with them. So it does for job
+    `elect`, which searches nothing.
+    """
+    unlimited = problem.settings.max_leader_changes is None
+    return problem if unlimited or problem.settings.job == "elect" else todays_leaders_first(problem)
 
 
 def _pool_by_pool(problem: Problem, name: str, search: Search) -> FoundLists | DescribedCandidate:
@@ -226,6 +245,7 @@ def chosen(
     Of candidate `balanced`, cheaper lists near the fresh ones, where the solver finds some. The driver alone has the
     solver, so the driver calls this.
     """
+    problem = _counted(problem)
     fresh, *others = found
     if not isinstance(fresh, FoundLists):
         return fresh

@@ -20,12 +20,12 @@ from kafka_rebalance.planning.problem.arrays import (
     Ints,
     Problem,
     changed_lists,
-    lagging,
     led_first,
     widened,
 )
 from kafka_rebalance.planning.problem.loads import leader_loads, leader_weights
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
+from kafka_rebalance.planning.rules.who_may_lead import may_be_elected
 from kafka_rebalance.planning.search.by_solver.optimal import EFFORT
 from kafka_rebalance.planning.search.frame import FoundLists
 
@@ -42,7 +42,7 @@ _WHOLE, _BREACH, _FINE = 1e-6, 1e-6, 1e-9
 
 
 def fewer_leader_changes(problem: Problem, name: str, found: FoundLists) -> FoundLists:
-    """The lists with fewer changes of the first replica; those found if that is not possible, or not needed."""
+    """The lists with fewer changes of today's leaders; those found if that is not possible, or not needed."""
     if found.goal.one_sided or not solver.available() or leaders_off(problem, found) == 0:
         return found
     lists = found.replicas
@@ -51,7 +51,7 @@ def fewer_leader_changes(problem: Problem, name: str, found: FoundLists) -> Foun
     rows, positions = np.nonzero(free)
     if not 0 < len(rows) <= _VARIABLES:
         return found
-    cost = (lists[rows, positions] != before[rows, 0]).astype(np.float64)
+    cost = (lists[rows, positions] != problem.leader[rows]).astype(np.float64)
     if name in problem.proposed:
         cost += _TIE * (lists[rows, positions] != problem.proposed[name][rows, 0])
     program, first = _program(problem, found, rows, positions, cost)
@@ -59,7 +59,7 @@ def fewer_leader_changes(problem: Problem, name: str, found: FoundLists) -> Foun
     led = np.flatnonzero(x[: len(rows)] > 0.5)
     leaders = lists[:, 0].copy()
     leaders[rows[led]] = lists[rows[led], positions[led]]
-    saved = int((lists[:, 0] != before[:, 0]).sum() - (leaders != before[:, 0]).sum())
+    saved = int((lists[:, 0] != problem.leader).sum() - (leaders != problem.leader).sum())
     budget = replace(found.budget, leader_changes=found.budget.leader_changes - saved)
     fewer = replace(found, replicas=led_first(lists, leaders), budget=budget)
     return fewer if saved >= _SAVED and leaders_off(problem, fewer) <= leaders_off(problem, found) + _FINE else found
@@ -71,9 +71,10 @@ def _free(problem: Problem, found: FoundLists, before: Ints) -> Bools:
     They are those of `search.leader_balance`.
     """
     lists = found.replicas
-    may_lead = (lists >= 0) & problem.evened[lists] & (~lagging(problem, lists) | (lists == before[:, :1]))
+    may_be = may_be_elected(problem, lists)
+    may_lead = problem.evened[lists] & may_be
     may_lead[:, 0] = True
-    movable = problem.movable & (found.goal.all_leaders | changed_lists(before, lists))
+    movable = problem.movable & (found.goal.all_leaders | changed_lists(before, lists)) & may_be[:, 0]
     movable &= (problem.evened | problem.leaving)[lists[:, 0]] & (may_lead.sum(axis=1) > 1)
     free: Bools = may_lead & movable[:, None]
     return free

@@ -20,6 +20,7 @@ from kafka_rebalance.kafka.reassign_tool_files import check_executable, generate
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import AS_KAFKA, GIVEN, REFUSE
+from kafka_rebalance.model.who_may_lead import MayNotLead
 from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.described_candidate import (
     DescribedCandidate,
@@ -44,6 +45,7 @@ from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end
 from kafka_rebalance.planning.rules.goals import Goal, goal_of
 from kafka_rebalance.planning.rules.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
+from kafka_rebalance.planning.rules.who_may_lead import wrongly_elected
 from kafka_rebalance.planning.search.frame import FoundLists, frame_of, joined
 from kafka_rebalance.planning.search.placement import spent
 
@@ -76,7 +78,7 @@ def propose_given(problem: Problem, name: str) -> DescribedCandidate:
     budget = spent(problem, replicas)
     beyond = [f"{used:,} against {limit} {allowed:,}" for limit, used, allowed in budget.exceeded()]
     beyond += [words for part in parts for words in _kept_out(part.problem, replicas[part.rows])]
-    beyond += _too_short(problem, replicas) + _overfull(problem, replicas)
+    beyond += _wrongly_led(problem, replicas) + _too_short(problem, replicas) + _overfull(problem, replicas)
     if beyond:
         text = f"The run does not offer {who}, because it is beyond the limits: {'; '.join(beyond)}."
         return infeasible(problem, name, text)
@@ -172,6 +174,18 @@ def _notes(problem: Problem, lists: Lists, replicas: Ints) -> list[str]:
         each = ", ".join(f"{count} from {old} to {new}" for (old, new), count in sorted(kinds.items()))
         notes.append(f"the replication factor changes for {kinds.total()} partitions: {each}")
     return notes
+
+
+def _wrongly_led(problem: Problem, replicas: Ints) -> list[str]:
+    """Lists whose first replica the run must not elect."""
+    found = wrongly_elected(problem, replicas, changed_lists(problem.replicas, replicas))
+    words = {MayNotLead.CLOSED: "is in brokers_out", MayNotLead.OUT_OF_ISR: "is out of the ISR in the snapshot"}
+    return [
+        f"{len(rows)} partitions would elect a first replica that {said}, first {problem.name_of(rows[0])} (broker "
+        f"{problem.brokers[replicas[rows[0], 0]]}): put another one first"
+        for why, said in words.items()
+        if (rows := [row for row, reason in found.items() if reason is why])
+    ]
 
 
 def _too_short(problem: Problem, replicas: Ints) -> list[str]:

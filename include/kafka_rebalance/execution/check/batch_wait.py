@@ -11,6 +11,7 @@ from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import AnyView, ClusterView
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.who_may_lead import may_not_lead
 
 WATCHED = 100  # partitions for which a pause waits; the check after it finds any others
 
@@ -78,6 +79,7 @@ def pause_before(
     - A partition that was moved and is not yet in sync.
     - A partition of the batch with fewer replicas in sync than producers with acks=all need (min.insync.replicas): more
       copying would put the rest of them at risk.
+    - The next leader of a partition of the batch, if it is out of the ISR: the batch would wait for it.
     - A broker that still catches up, if the batch copies to it. Also one that has `registered_again` since the snapshot
       and is to hold any partition still to come: only when it is in sync does it have its data for certain.
     """
@@ -96,6 +98,9 @@ def pause_before(
             continue  # no wait helps: the check before the write stops the run
         if len(partition.isr) < wanted and not set(partition.replicas) - set(partition.isr) <= set(may_be_down):
             behind.setdefault(move.topic_partition, wanted)
+        elif may_not_lead(move.before, move.after, partition.leader, partition.isr, ()) is not None:
+            alive = set(partition.replicas) & set(view.brokers)
+            behind.setdefault(move.topic_partition, len(set(partition.isr) | alive))
     receiving = {broker for move in batch for broker in move.added}
     in_doubt = (receiving | (coming & set(registered_again))) & set(view.brokers)
     for tp, partition in view.partitions.items():

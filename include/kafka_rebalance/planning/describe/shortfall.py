@@ -66,6 +66,10 @@ class Shortfall:
         """Whether every broker is within the tolerance itself."""
         return self.is_met and self.furthest <= self.tolerance + _ROUNDING
 
+    def is_as_good_as(self, other: Shortfall) -> bool:
+        """Whether it is as near to the request in every respect."""
+        return self.distance <= other.distance and self.is_met_exactly >= other.is_met_exactly
+
     @property
     def distance(self) -> tuple[int, int, float]:
         """To compare plans: the job comes before how even the brokers are."""
@@ -116,9 +120,9 @@ def shortfall(problem: Problem, held: Held, replicas: Ints, leaders: Ints, loads
     undone = left_behind(problem, replicas) + len(disks_above(problem, loads[:, DISK]))
     if held.goal.repairs_racks:
         undone += outside_pools(problem, replicas)
-    wrongly_led = {"elect": leaders != replicas[:, 0], "leaders": problem.leaving[leaders]}.get(problem.settings.job)
-    if wrongly_led is not None:
-        undone += int((problem.movable & wrongly_led).sum())
+    undone += leaders_that_stay(problem, leaders)
+    if problem.settings.job == "elect":
+        undone += int((problem.movable & (leaders != replicas[:, 0])).sum())
     if problem.settings.replication_factor is not None:
         undone += int((replication(replicas) != wanted_factor(problem)).sum())
     furthest = float(away[np.isfinite(away)].max(initial=0.0))
@@ -258,6 +262,11 @@ def left_behind(problem: Problem, replicas: Ints) -> int:
     if problem.settings.job in LEADERS_ALONE:
         return 0
     return int(np.isin(replicas, np.flatnonzero(problem.leaving)).sum())
+
+
+def leaders_that_stay(problem: Problem, leaders: Ints) -> int:
+    """Of job `leaders`, the leaders on brokers that are to lead nothing. `leaders` is [partition row]."""
+    return int((problem.movable & problem.leaving[leaders]).sum()) if problem.settings.job == "leaders" else 0
 
 
 def outside_pools(problem: Problem, replicas: Ints) -> int:

@@ -17,11 +17,12 @@ from kafka_rebalance.planning.describe.shortfall import (
     asked_cells,
     disk_fullness,
     disks_above,
+    leaders_that_stay,
     left_behind,
     off_cells,
     outside_pools,
 )
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, lagging, replication
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 from kafka_rebalance.planning.problem.loads import DISK, METRICS
 from kafka_rebalance.planning.rules import min_insync
 from kafka_rebalance.planning.rules.disk_limits import sized_disks
@@ -97,14 +98,15 @@ def status_and_note(
         more = int((problem.relocatable & (found.wanted > factor)).sum())
         if more:
             notes.append(f"{more} partitions keep more than {factor} replicas, because replicas on brokers_out stay")
-    preferred = found.replicas[:, 0]
-    lags = np.flatnonzero(lagging(problem, found.replicas)[:, 0] & (preferred != problem.replicas[:, 0]))
-    if len(lags):  # their batch waits for them
-        first = f"{problem.name_of(int(lags[0]))} (broker {problem.brokers[preferred[lags[0]]]})"
+    if end.left_out:
+        status, count = Status.PARTIAL, format(end.left_out, ",")
         notes.append(
-            f"{len(lags)} partitions get a preferred leader that is out of the ISR in the snapshot, first {first}: "
-            "their batches wait until it is in sync"
+            f"{count} lists stay as they are: each replica that could lead instead is out of the ISR or in brokers_out"
         )
+    still_led = leaders_that_stay(problem, end.leaders(problem))
+    if still_led:
+        status = Status.PARTIAL
+        notes.append(f"{still_led:,} leaders stay on brokers that are to lead nothing: no other replica may lead there")
     notes += min_insync.warnings(problem, replication(found.replicas))
     left = left_behind(problem, found.replicas)
     if left:

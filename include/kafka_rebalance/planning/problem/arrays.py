@@ -6,7 +6,8 @@ Brokers and topics are indices. -1 in `replicas` is past the end of a shorter li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from kafka_rebalance.model.settings import Settings
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+_T = TypeVar("_T", np.bool_, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,6 +177,28 @@ def led_first(replicas: Ints, leaders: Ints) -> Ints:
     result = replicas.copy()
     result[rows, position], result[:, 0] = replicas[:, 0], leaders
     return result
+
+
+def todays_leaders_first(problem: Problem) -> Problem:
+    """The problem, where today's leader is the first replica of every list.
+
+    Its searches count a leader change where today's leader stops leading, and a move of another replica costs none.
+    """
+    rows = np.arange(len(problem.replicas))
+    position = (problem.replicas == problem.leader[:, None]).argmax(axis=1)
+
+    def exchanged(values: NDArray[_T]) -> NDArray[_T]:
+        result = values.copy()
+        result[rows, position], result[:, 0] = values[:, 0], values[rows, position]
+        return result
+
+    contents = replace(problem.dir_contents, holding=exchanged(problem.dir_contents.holding))
+    return replace(
+        problem,
+        replicas=exchanged(problem.replicas),
+        in_sync=exchanged(problem.in_sync),
+        dir_contents=contents,
+    )
 
 
 def firsts(*keys: Ints) -> Bools:

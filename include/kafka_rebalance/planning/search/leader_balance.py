@@ -13,14 +13,15 @@ from kafka_rebalance.planning.problem.arrays import (
     Bools,
     Floats,
     Ints,
+    Problem,
     changed_lists,
     firsts,
-    lagging,
     led_first,
     widened,
 )
 from kafka_rebalance.planning.problem.loads import leader_loads, leader_weights
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
+from kafka_rebalance.planning.rules.who_may_lead import may_be_elected
 from kafka_rebalance.planning.search.frame import FoundLists, Frame
 from kafka_rebalance.planning.search.leader_chains import Chain, Leading
 from kafka_rebalance.planning.search.placement import Budget, Limit
@@ -41,17 +42,17 @@ _TOPIC = np.array([1.0, 0.5, 1.5])
 def with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int, int, int]) -> FoundLists:
     """The lists, re-ordered with few changes until leaders are within the tolerance or nothing gains.
 
-    No replica that is out of the ISR now becomes a leader, unless the leader leaves and no other may lead. Kafka itself
-    would wait. The controller ends a reassignment only when every replica of the new list is in the ISR
-    (KafkaController.areReplicasInIsr), and it elects preferred leaders from the ISR alone. But the batch would wait as
-    long, and the leaders would not be as even as planned.
+    No replica that is out of the ISR now becomes a leader. Kafka itself would wait. The controller ends a reassignment
+    only when every replica of the new list is in the ISR (KafkaController.areReplicasInIsr), and it elects preferred
+    leaders from the ISR alone. But the batch would wait as long, and the leaders would not be as even as planned. Nor
+    does a broker of `brokers_out` become one. A list of which nobody may lead is left as it is (`ending`).
     """
     found = _balanced(frame, replicas, budget, seed, topics_first=True)
     if found.off > -_GAIN:  # what is less is rounding, as of a broker that leads exactly its least
         # Swaps that also spread topics may lead to where no other swap gains. The tolerance comes before these.
         other = _balanced(frame, replicas, budget, seed, topics_first=False)
         found = other if other.off < found.off + _GAIN else found
-    lists = np.where(found.movable[:, None], found.lists, replicas)
+    lists = np.where(found.movable[:, None], found.settled, replicas)
     return FoundLists(
         lists, replicas, frame.goal, frame.rule, frame.wanted, frame.targets, found.targets, frame.scale, found.budget,
         frame.relief,
@@ -86,6 +87,9 @@ class _Leaders:
             self.kept = (as_before | bool(problem.settings.replace)) & self.evened[replicas[:, 0]]
         # The other partitions keep today's leader.
         self.lists = led_first(replicas, np.where(self.movable, replicas[:, 0], problem.leader))
+        self.leader, self._unordered = problem.leader, replicas
+        self._led_instead = self._lead_instead(problem)  # [row]
+        self.may_lead = may_be_elected(problem, self.lists)  # [row, position]
         raw, self.targets = leader_weights(problem, self.lists), leader_targets(problem, self.lists)
         scale = raw.sum(axis=0) / max(1, int(problem.staying.sum()))
         self.unit = np.where(scale > 0, scale, 1.0)
@@ -95,13 +99,34 @@ class _Leaders:
             self.givers = self.evened & (held > self.targets * (1 + self.goal.tolerance)).any(axis=1)
         self.weights = raw / self.unit
         self.loads = leader_loads(self.lists[:, 0], self.weights, len(self.evened))
-        # If the leader leaves and all that may follow it are out of the ISR, one of them has to lead.
-        self.behind = lagging(problem, replicas)  # [row, position]
-        may_lead = (self.lists >= 0) & self.evened[self.lists] & ~self.behind
-        self.behind[self.movable & self.leaving[self.lists[:, 0]] & ~may_lead[:, 1:].any(axis=1)] = False
         self.leading: Leading | None = None  # made when a chain is looked for
         self.topics = TopicLeaders(problem, self.lists[:, 0])
         self.most_excess = TopicLeaders(problem, problem.leader).excess
+
+    def _lead_instead(self, problem: Problem) -> Bools:
+        """Puts another replica first in lists whose first one must not be elected: today's leader, if it is there.
+
+        Nobody takes leadership from a broker of `brokers_out` either. Returns [row] whose first replica is another one.
+        """
+        may, here = may_be_elected(problem, self.lists), self.lists == problem.leader[:, None]
+        wrong = ~may[:, 0] | (problem.closed[problem.leader] & here.any(axis=1))
+        wrong &= self.movable & (self.lists[:, 0] != problem.leader)
+        best = 2 * here + may * (1 + self.evened[self.lists])  # of those that may, rather a broker that is evened
+        rows = np.flatnonzero(wrong & (best.max(axis=1) > 0))
+        self.lists[rows] = led_first(self.lists[rows], self.lists[rows, best[rows].argmax(axis=1)])
+        changed = np.zeros(len(self.lists), dtype=bool)
+        changed[rows] = True
+        return changed
+
+    @property
+    def settled(self) -> Ints:
+        """The lists. If one only changes to have today's leader first, as the first replica must not lead, it stays.
+
+        Not if that one leaves.
+        """
+        same = self._led_instead & (self.lists[:, 0] == self.leader) & ~changed_lists(self.before, self._unordered)
+        same &= ~self.leaving[self.before[:, 0]]
+        return np.where(same[:, None], self.before, self.lists)
 
     def balance(self) -> None:
         full = self._bands(1.0)
@@ -127,7 +152,7 @@ class _Leaders:
                 self._swap(rows, positions)
         self._undo(full)
         # Topics alone are no reason for a plan, so that a cluster within the tolerance stays as it is.
-        if (self.movable & changed_lists(self.before, self.lists)).any():
+        if (self.movable & changed_lists(self.before, self.settled)).any():
             self._spread_topics(full, 0)
             self._undo(full)
 
@@ -164,8 +189,7 @@ class _Leaders:
         far, rows = self._far(bands), np.flatnonzero(self._may_lose())
         row, position = np.nonzero((self.lists[rows] >= 0) & self.evened[self.lists[rows]])
         row = rows[row]
-        in_time = ~self.behind[row, position] | (self.lists[row, position] == self.before[row, 0])
-        some = (position > 0) & in_time & self.evened[self.lists[row, 0]]
+        some = (position > 0) & self.may_lead[row, position] & self.evened[self.lists[row, 0]]
         row, position = row[some], position[some]
         source, target = self.lists[row, 0], self.lists[row, position]
         for broker in np.argsort(-far, kind="stable")[:_WORST].tolist():
@@ -193,8 +217,7 @@ class _Leaders:
         worst = [broker for broker in np.argsort(-far, kind="stable")[:_WORST].tolist() if far[broker] > 0]
         for is_new in (False, True):
             if is_new:
-                in_time = ~self.behind | (self.lists == self.before[:, :1])
-                may_lead = (self.lists >= 0) & self.evened[self.lists] & in_time
+                may_lead = self.may_lead & self.evened[self.lists]
                 self.leading = Leading(self.lists, may_lead, self._may_lose(), self.weights, len(self.evened))
             for broker, gives in product(worst, (True, False)):
                 for chain in self.leading.chains(broker, self.loads, bands, gives=gives) if self.leading else ():
@@ -264,7 +287,7 @@ class _Leaders:
         uneven = np.flatnonzero((self.topics.room < 0).any(axis=1))
         rows = np.flatnonzero(self._may_lose() & np.isin(self.topics.topic, uneven))
         topic, lists = self.topics.topic[rows], self.lists[rows]
-        fits = (lists >= 0) & self.evened[lists] & ~self.behind[rows] & (self.topics.room[topic[:, None], lists] > 0)
+        fits = (lists >= 0) & self.evened[lists] & self.may_lead[rows] & (self.topics.room[topic[:, None], lists] > 0)
         found = np.zeros(self.topics.room.shape, dtype=bool)
         some = fits[:, 1:].any(axis=1)
         found[topic[some], lists[some, 0]] = True
@@ -290,9 +313,8 @@ class _Leaders:
         for position in range(1, lists.shape[1]):
             target = lists[rows, position]
             taken = distance(self.loads[target] + weight, bands.low[target], bands.high[target]) - far[target]
-            # The leader from before the plan is not a new leader, even out of the ISR.
-            in_time = ~self.behind[rows, position] | (target == self.before[rows, 0])
-            gain[:, position] = np.where((target >= 0) & self.evened[target] & in_time, give + taken, np.inf)
+            allowed = (target >= 0) & self.evened[target] & self.may_lead[rows, position]
+            gain[:, position] = np.where(allowed, give + taken, np.inf)
         return gain
 
     def _one_each(self, rows: Ints, value: Floats) -> tuple[Ints, Ints]:
@@ -331,14 +353,14 @@ class _Leaders:
 
     def _more_changes(self, rows: Ints, positions: Ints) -> Ints:
         """[row] By how many the leader changes of the plan grow if that replica leads: -1, 0 or 1."""
-        old = self.before[rows, 0]
-        more: Ints = (self.lists[rows, positions] != old).astype(np.int64) - (self.lists[rows, 0] != old)
+        leader = self.leader[rows]
+        more: Ints = (self.lists[rows, positions] != leader).astype(np.int64) - (self.lists[rows, 0] != leader)
         return more
 
     def _swap(self, rows: Ints, positions: Ints) -> None:
         """The replica at the position and the leader change places."""
         old, new = self.lists[rows, 0], self.lists[rows, positions]
-        for values in (self.lists, self.behind):
+        for values in (self.lists, self.may_lead):
             values[rows, 0], values[rows, positions] = values[rows, positions], values[rows, 0]
         self.topics.move(rows, old, new)
         np.subtract.at(self.loads, old, self.weights[rows])
@@ -346,7 +368,7 @@ class _Leaders:
 
     def _undo(self, bands: Bands) -> None:
         """Gives leadership back where its change gains nothing."""
-        old_leaders = self.before[:, 0]
+        old_leaders = np.where(self._led_instead, self.leader, self.before[:, 0])
         changed = self.movable & (self.lists[:, 0] != old_leaders) & self.evened[old_leaders]
         for row in np.flatnonzero(changed & (self.lists == old_leaders[:, None]).any(axis=1)):
             pair = [int(self.lists[row, 0]), int(old_leaders[row])]
@@ -356,7 +378,7 @@ class _Leaders:
             gained = (distance(after, low, high) - distance(self.loads[pair], low, high)).sum() <= 1e-13
             if gained and grown <= 0:
                 self._swap(np.array([row]), np.flatnonzero(self.lists[row] == pair[1])[:1])
-                self.budget.leader_changes -= 1
+                self.budget.leader_changes -= int(old_leaders[row] == self.leader[row])
 
 
 def _pairs(one: Ints, other: Ints, its_key: Ints, other_key: Ints) -> tuple[Ints, Ints]:

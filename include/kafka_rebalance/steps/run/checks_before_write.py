@@ -37,6 +37,7 @@ from kafka_rebalance.execution.check.enough_in_sync import (
 )
 from kafka_rebalance.execution.check.only_receivers import check_only_receivers
 from kafka_rebalance.execution.check.policy_limits import check_within_policy
+from kafka_rebalance.execution.check.wrong_leaders import check_leaders_may_lead, out_of_isr_now
 from kafka_rebalance.execution.check.znode_size import too_large_znodes
 from kafka_rebalance.execution.run_position import Position
 from kafka_rebalance.execution.time_window import Window, check_clock
@@ -172,6 +173,8 @@ def check_plan_within_policy(
     )
     asked = Settings.from_mapping(plan.snapshot["settings"])
     check_only_receivers(plan.candidate.moves, asked, plan.tables.baseline.brokers)
+    closed = {*asked.brokers_out, *policy.brokers_out}
+    check_leaders_may_lead(plan.candidate.moves, plan.tables.baseline.partitions, closed)
 
 
 def check_clock_for_window(cluster: OpenCluster, window: Window) -> None:
@@ -222,6 +225,7 @@ def _hazards(
     min_insync = min_insync_now(moves, view, own, brokers.configs, plan.tables.min_insync)
     yield from under_min_isr(moves, view, min_insync, plan.leaving)
     yield from cut_below_min_isr(moves, min_insync)
+    yield from out_of_isr_now(moves, view)
     if view.traits.has_request_znode:
         yield from too_large_znodes(batches, view)
 

@@ -56,6 +56,20 @@ def test_what_is_not_well_is_named_and_waited_for(partitions: Any, brokers: Any,
     assert not pause(healed)
 
 
+def test_a_next_leader_that_is_out_of_the_isr_is_waited_for() -> None:
+    """Replica 3 of u-0 becomes the first, and is out of the ISR now. As a follower it would not be waited for."""
+    well, behind = {"u-0": partition([1, 2, 3])}, {"u-0": partition([1, 2, 3], [1, 2], 1)}
+    leads, follows = move("u-0", [1, 2, 3], [3, 1, 2]), move("u-0", [1, 2, 3], [2, 1, 3])
+
+    def found(one: Any, partitions: Any) -> Any:
+        return pause_before([one], [one], view(partitions, brokers=ALL), min_in_sync={})
+
+    assert found(leads, behind).in_sync == ((tp("u-0"), 3),)
+    assert not still_missing(found(leads, behind), view(well, brokers=ALL))
+    assert not found(leads, well)
+    assert not found(follows, behind)
+
+
 def test_a_broker_that_is_being_emptied_may_be_away() -> None:
     assert not pause({"t-1": partition([1, 2], [2], 2)}, brokers=without(1), may_be_down={1}, min_in_sync={})
 

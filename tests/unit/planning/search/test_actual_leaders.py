@@ -109,6 +109,30 @@ def test_elections_stop_at_max_leader_changes() -> None:
     assert "max_leader_changes" in plan.candidate.note
 
 
+@pytest.mark.parametrize("most", [0, 1, 3])
+@pytest.mark.parametrize("name", ["light", "balanced"])
+def test_a_limit_on_leader_changes_counts_from_todays_leader_and_lets_followers_move(name: str, most: int) -> None:
+    """Half of the lists are led by their second replica. Replicas can be even without any other leader."""
+    rows = partition_rows([[1, 2]] * 12, leader=[2] * 6 + [1] * 6)
+    plan = plan_of(broker_rows([1, 2, 3, 4]), rows, name, max_leader_changes=most)
+    changed = [move for move in plan.candidate.moves if move.changes_leader]
+    assert len(changed) == plan.candidate.summary["leader_changes"] <= most
+    assert plan.candidate.status in ("ok", "partial")
+    if name == "balanced":
+        assert plan.scores_after["replicas"].max_over_mean == 1.0
+    assert most == 0 or changed
+
+
+@pytest.mark.parametrize("job", [{"job": "drain", "drain": [3]}, {"job": "replace", "replace": {"3": 4}}])
+def test_a_preferred_leader_that_does_not_lead_leaves_without_a_change_of_the_leader(job: dict[str, Any]) -> None:
+    rows = partition_rows([[3, 1], [3, 2]] * 4, leader=[1, 2] * 4)
+    plan = plan_of(broker_rows([1, 2, 3, 4]), rows, "light", max_leader_changes=0, **job)
+    assert plan.candidate.status == "ok", plan.candidate.note
+    assert len(plan.candidate.moves) == 8
+    assert plan.candidate.summary["leader_changes"] == 0
+    assert not any(3 in move.after for move in plan.candidate.moves)
+
+
 def test_a_new_first_replica_that_leads_already_is_no_change_of_the_leader() -> None:
     # All lists begin with 1; broker 2 and 3 lead in fact, so putting them first changes nobody's leader.
     rows = partition_rows([[1, 2, 3]] * 3, leader=[1, 2, 3])
