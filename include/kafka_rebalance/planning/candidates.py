@@ -30,6 +30,7 @@ from kafka_rebalance.planning.describe.described_candidate import (
     infeasible,
 )
 from kafka_rebalance.planning.describe.planned_elections import ending
+from kafka_rebalance.planning.describe.reached import reached
 from kafka_rebalance.planning.describe.status_and_note import optimum_words
 from kafka_rebalance.planning.fewer_leader_changes import fewer_leader_changes
 from kafka_rebalance.planning.problem.arrays import (
@@ -43,15 +44,15 @@ from kafka_rebalance.planning.problem.arrays import (
 )
 from kafka_rebalance.planning.problem.loads import DISK, leader_loads, leader_weights
 from kafka_rebalance.planning.problem.pools import parts_of
-from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.proposed_lists import in_proposed_order
 from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 from kafka_rebalance.planning.search import drain_and_replace, replication_factor
 from kafka_rebalance.planning.search.by_solver.cheaper_lists import can_be_cheaper, cheaper_lists
-from kafka_rebalance.planning.search.by_solver.kept_rules import NOTHING, Besides
-from kafka_rebalance.planning.search.by_solver.optimal import NOT_SOLVED, Optimum, Proof, applies, fewest_bytes
+from kafka_rebalance.planning.search.by_solver.fewest_bytes import Optimum, Proof, Within, fewest_bytes
+from kafka_rebalance.planning.search.by_solver.kept_rules import NOTHING, Besides, crowds_more
+from kafka_rebalance.planning.search.by_solver.optimal import GAP, NOT_SOLVED, applies
 from kafka_rebalance.planning.search.efforts import best_of_trials, near_trial
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, joined, placement_of, search_bands
 from kafka_rebalance.planning.search.kept_leaders import with_kept_leaders
@@ -298,45 +299,50 @@ def _seed(problem: Problem, name: str) -> tuple[int, int, int]:
 
 
 def _optimal(frame: Frame, seed: tuple[int, int, int]) -> FoundLists | DescribedCandidate:
+    """The optimum, searched from the lists of candidate `balanced` on."""
     problem = frame.problem
     if not applies(problem):
         return infeasible(problem, OPTIMAL, NOT_SOLVED)
-    found = fewest_bytes(frame)
-    lists = _with_its_leaders(frame, found, seed)
+    balanced = chosen(problem, BALANCED, [searched(problem, BALANCED)])
+    known = balanced if isinstance(balanced, FoundLists) and not balanced.budget.exceeded() else None
+    start = None if known is None else known.unordered
+    found = fewest_bytes(frame, start)
+    lists = _with_its_leaders(frame, found, seed, known)
     besides = NOTHING
-    if found.replicas is not None and _crowds_more(frame, found.replicas):
+    if found.replicas is not None and crowds_more(frame, found.replicas):
         # Few optima crowd brokers more, so only then does the program look at that. A drain may have no other place.
-        other = fewest_bytes(frame, Besides(crowds_no_more=True))
+        other = fewest_bytes(frame, start, Besides(crowds_no_more=True))
         has_to = frame.emptied.any() or violations(frame.rule, problem.replicas).any()
         if other.replicas is not None or not has_to:
-            besides, found, lists = other.besides, other, _with_its_leaders(frame, other, seed)
+            besides, found, lists = other.besides, other, _with_its_leaders(frame, other, seed, known)
     if isinstance(lists, FoundLists) and _more_excess(problem, lists) > 0:
         # Nearly always some order is good enough, so only then does the program look at leaders.
-        found = fewest_bytes(frame, besides._replace(spreads_leaders=True))
-        lists = _with_its_leaders(frame, found, seed)
+        found = fewest_bytes(frame, start, besides._replace(spreads_leaders=True))
+        lists = _with_its_leaders(frame, found, seed, known)
     return lists
 
 
-def _crowds_more(frame: Frame, lists: Ints) -> bool:
-    """Whether topics crowd brokers with more replicas in total than now."""
-    problem = frame.problem
-    before, after = (
-        Crowding(some, problem.topic, frame.topic_shares, frame.left_by_racks) for some in (problem.replicas, lists)
-    )
-    return after.replicas > before.replicas
-
-
-def _with_its_leaders(frame: Frame, found: Optimum, seed: tuple[int, int, int]) -> FoundLists | DescribedCandidate:
-    """The optimum with its leaders, or why it is not offered."""
-    problem = frame.problem
-    note = optimum_words(found, frame.goal.tolerance, keeps_away=frame.rule.left is not None)
+def _with_its_leaders(
+    frame: Frame, found: Optimum, seed: tuple[int, int, int], known: FoundLists | None
+) -> FoundLists | DescribedCandidate:
+    """The optimum with its leaders, or why it is not offered. `known` are the lists of candidate `balanced`."""
+    problem, tolerance, keeps_away = frame.problem, frame.goal.tolerance, frame.rule.left is not None
     if found.replicas is None:
-        return infeasible(problem, OPTIMAL, note)
+        return infeasible(problem, OPTIMAL, optimum_words(found, tolerance, keeps_away=keeps_away))
     cheapest = with_kept_leaders(frame, found.replicas)
     budget = spent(problem, cheapest)
     if budget.exceeded():
         return infeasible(problem, OPTIMAL, _beyond(budget))
     lists = with_leaders(frame, cheapest, budget, seed)
+    beyond = found.within is not Within.TOLERANCE  # else the lists are better than all that are beyond it
+    if known is not None and beyond and known.budget.bytes < budget.bytes * (1 - GAP):
+        theirs = reached(problem, known)
+        if theirs.is_as_good_as(reached(problem, lists)):
+            # By the measure of the page it is as near, or it keeps rules that are narrower in the program.
+            lists, found = known, replace(found, proof=Proof.BEST_FOUND, not_ruled_out=None)
+        elif theirs.is_met:
+            found = replace(found, proof=Proof.UNDERCUT)
+    note = optimum_words(found, tolerance, keeps_away=keeps_away)
     return replace(lists, notes=(note,), is_proven=found.proof is Proof.PROVEN, least_bytes=found.least_bytes)
 
 

@@ -163,10 +163,13 @@ def _solved(solver: highspy.Highs) -> Solution:
         state = solver.modelStatusToString(solver.getModelStatus())
         raise SolverError(f"HiGHS {solver.version()} could not solve a program (model status {state!r}).")
     status, info, found = solver.getModelStatus(), solver.getInfo(), solver.getSolution()
+    is_integral = len(solver.getLp().integrality_) > 0
+    is_feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible.value
     return Solution(
         optimal=status == highspy.HighsModelStatus.kOptimal,
         infeasible=status == highspy.HighsModelStatus.kInfeasible,
-        x=np.array(found.col_value) if found.value_valid else None,
+        # Values of an integral program are none unless they keep its rows: a start that keeps them not may come back.
+        x=np.array(found.col_value) if found.value_valid and (is_feasible or not is_integral) else None,
         cost=float(info.objective_function_value),
         bound=float(info.mip_dual_bound),
         prices=np.array(found.row_dual) if found.dual_valid else np.zeros(0),

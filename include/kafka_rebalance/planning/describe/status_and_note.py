@@ -27,7 +27,8 @@ from kafka_rebalance.planning.problem.loads import DISK, METRICS
 from kafka_rebalance.planning.rules import min_insync
 from kafka_rebalance.planning.rules.disk_limits import sized_disks
 from kafka_rebalance.planning.rules.rack_rule import rackless
-from kafka_rebalance.planning.search.by_solver.optimal import PROVEN_TO, Optimum, Proof, Within
+from kafka_rebalance.planning.search.by_solver.fewest_bytes import Optimum, Proof, Within
+from kafka_rebalance.planning.search.by_solver.optimal import PROVEN_TO
 from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.search.placement import Limit
 
@@ -160,14 +161,19 @@ def optimum_words(found: Optimum, tolerance: float, *, keeps_away: bool = False)
         return f"No plan {within} or one replica of every share {certain}{aside}."
     words = {
         Within.TOLERANCE: within,
-        Within.ONE_REPLICA: f"{within} or one replica",
-        Within.ONE_REPLICA_BUT_BYTES_IN: f"{within} or one replica in disks and replicas, and in bytes in as near to "
-        "it as these allow,",
+        Within.ONE_REPLICA: f"{within} or one replica and as near to it",
+        Within.ONE_REPLICA_BUT_BYTES_IN: f"{within} or one replica and as near to it in disks and replicas, and in "
+        "bytes in as near as these allow,",
     }[found.within]
     later = f"; leaders are placed afterwards{aside}"
-    if found.proof is Proof.PROVEN:
+    if found.proof in (Proof.PROVEN, Proof.UNDERCUT):
         full = ", without moves to disks beyond disk_headroom," if found.keeps_headroom else ""
-        return f"proven: no plan {words} in all but leaders{full} saves more than {PROVEN_TO} of these bytes{later}"
+        saves = f"no plan {words} in all but leaders{full} saves more than {PROVEN_TO} of these bytes"
+        if found.proof is Proof.PROVEN:
+            return f"proven: {saves}{later}"
+        return f"{saves}, but balanced copies fewer and is within one replica of the tolerance{later}"
+    if found.not_ruled_out is None:
+        return f"the best found, but not proven: it is the plan of balanced{later}"
     fewer = f"{100 * found.not_ruled_out:.1f} %"
     return f"the best found, but not proven: a plan {words} with {fewer} fewer bytes may exist{later}"
 

@@ -10,6 +10,7 @@ from kafka_rebalance.documents.proposals.proposals import ProposedCandidate
 from kafka_rebalance.execution.eta import with_controller
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.metrics import Metric
+from kafka_rebalance.model.settings import OPTIMAL
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange
 from kafka_rebalance.report.units import format_share
 
@@ -114,7 +115,11 @@ class CandidateReport(ProposedCandidate):
 
     @property
     def title(self) -> str:
-        return TITLES.get(self.name, self.name) + (" (fewest bytes, proven to a thousandth)" if self.is_proven else "")
+        """A claim only where it is proven: of the candidate `optimal`, that no plan as near copies fewer bytes."""
+        if self.is_proven:
+            return f"{TITLES.get(self.name, self.name)} (proven: no plan as near copies a thousandth less)"
+        title = TITLES.get(self.name, self.name)
+        return f"{title} (best found, not proven)" if self.name == OPTIMAL and self.moved_bytes else title
 
 
 def above_least_words(candidate: CandidateReport) -> str:

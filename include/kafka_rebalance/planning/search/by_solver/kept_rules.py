@@ -33,3 +33,12 @@ def keeps_rules(frame: Frame, new: Placement, old: Placement) -> bool:
 def placed(frame: Frame, lists: Ints) -> Placement:
     nothing = np.zeros(lists.shape, dtype=bool)
     return placement_of(frame, lists, frame.problem.replicas, nothing, spent(frame.problem, lists))
+
+
+def crowds_more(frame: Frame, lists: Ints) -> bool:
+    """Whether topics crowd brokers with more replicas in total than now."""
+    problem = frame.problem
+    before, after = (
+        Crowding(some, problem.topic, frame.topic_shares, frame.left_by_racks) for some in (problem.replicas, lists)
+    )
+    return after.replicas > before.replicas

@@ -6,39 +6,39 @@ the rack rule, the bands of loads, disks, limits. Leaders are mostly no part of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kafka_rebalance.planning.bounds import solver
-from kafka_rebalance.planning.bounds.bands import Bands, band
+from kafka_rebalance.planning.bounds.bands import Bands
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
-from kafka_rebalance.planning.problem.loads import BYTES_IN, DISK, replica_loads
+from kafka_rebalance.planning.problem.loads import DISK, replica_loads
 from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.rack_rule import domains_of, in_racks, rack_rule
 from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
-from kafka_rebalance.planning.search.by_solver.kept_rules import NOTHING, Besides
 from kafka_rebalance.planning.search.frame import Frame
 
 # The other jobs ask for less than balance, or for more than one place for a replica.
 _JOBS = ("balance", "drain", "repair_racks")
 _VARIABLES = 4_000  # at most; a program of this size takes some seconds
 _WORK = 20_000_000  # nodes times the square of the variables: a smaller program may search longer
-_GAP, PROVEN_TO = 1e-3, "a thousandth"  # proven: no plan is cheaper by more than this share
+GAP, PROVEN_TO = 1e-3, "a thousandth"  # proven: no plan is cheaper by more than this share
 _RANKS = (1.0, 1.0, 0.01)  # of the REPLICA_METRICS: the price of being outside a band
 _PARTS = (1.0, 2.0, 4.0, np.inf)  # of half a band: the load beyond the band, part by part
 _PRICES = (1.0, 2.0, 4.0, 8.0)  # of each part
 _ROUNDING = 1e-7  # of a mean broker's load
 _INEXACT = 1e-6  # of the solver's bound: what its tolerances may add to it
+_BREACH = 1e-9  # of a row, by lists to begin with
 _TIE = 1e-5  # of the mean partition: the price of a copy beside its bytes
 NOT_SOLVED = (
     f"The exact optimum exists for the jobs {', '.join(_JOBS)} without max_leader_changes. It needs highspy, and at "
     f"most {_VARIABLES:,} partitions times brokers."
 )
 EFFORT: solver.Options = {
-    "mip_rel_gap": _GAP,
+    "mip_rel_gap": GAP,
     "mip_detect_symmetry": False,
     "mip_allow_restart": False,  # a restart repeats the costly root, and seldom pays in so few nodes
     # With two of its three searches below the root and few cuts, it finds 99.5 % of what it finds with all of them, in
@@ -46,36 +46,6 @@ EFFORT: solver.Options = {
     "mip_heuristic_run_rins": False,
     "mip_pool_soft_limit": 200,
 }
-
-
-class Proof(Enum):
-    """What is proven of the bytes of the lists."""
-
-    PROVEN = "proven"  # to the gap that the solver was asked for
-    BEST_FOUND = "best_found"
-    NONE_EXISTS = "none_exists"  # no lists are within one replica of the tolerance
-    NONE_FOUND = "none_found"
-
-
-class Within(Enum):
-    """How near to their targets the lists, and all lists they are compared with, bring the brokers."""
-
-    TOLERANCE = "tolerance"
-    ONE_REPLICA = "one_replica"  # within the tolerance, or one replica beyond it
-    ONE_REPLICA_BUT_BYTES_IN = "one_replica_but_bytes_in"  # so for disks and replicas; bytes in as near as that allows
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Optimum:
-    """The cheapest lists found, if any, and what is proven of them."""
-
-    replicas: Ints | None  # [partition row, position]; replicas that stay keep their positions
-    proof: Proof
-    within: Within | None = None  # None: there are no lists
-    not_ruled_out: float = 0.0  # the share of their bytes that other lists may save
-    keeps_headroom: bool = False  # among lists that bring nothing to disks beyond disk_headroom
-    besides: Besides = NOTHING  # among lists that keep it
-    least_bytes: int | None = None  # no lists within the tolerance and the rules copy fewer; None: nothing is proven
 
 
 def applies(problem: Problem) -> bool:
@@ -92,44 +62,12 @@ def is_covered(problem: Problem, most: int) -> bool:
     return covered and not confined and 0 < variables <= most and solver.available()
 
 
-def fewest_bytes(frame: Frame, besides: Besides = NOTHING) -> Optimum:
-    """The lists within the tolerance that copy the fewest bytes.
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearest:
+    """The cheapest lists of those that are least outside the bands."""
 
-    If there are none, those least beyond it, by one replica at most, and each broker by no more than it must. If bytes
-    in rule these out as well, only disks and replicas count, because disks outrank bytes in.
-    """
-    program = ListProgram(frame)
-    program.add_limits()
-    if besides.crowds_no_more:
-        program.crowd_no_more_than(frame.problem.replicas)
-    if besides.spreads_leaders:
-        program.add_leaders()
-    asked = band(frame.targets, frame.goal.tolerance)
-    replica = np.minimum(frame.weights.max(axis=0), frame.targets.max(axis=0))
-    slack = np.maximum(frame.targets * frame.goal.tolerance, replica)
-    widest = Bands(frame.targets - slack, frame.targets + slack)
-    no_bytes_in = Bands(widest.low.copy(), widest.high.copy())
-    no_bytes_in.low[:, BYTES_IN], no_bytes_in.high[:, BYTES_IN] = 0.0, np.inf
-    impossible, full = False, bool(program.full.any())
-    for nearest, within in (
-        (asked, Within.TOLERANCE),
-        (widest, Within.ONE_REPLICA),
-        (no_bytes_in, Within.ONE_REPLICA_BUT_BYTES_IN),
-    ):
-        bands = nearest if nearest is asked else program.least_beyond(asked, nearest)
-        if bands is None:
-            continue
-        found = program.solved(bands)
-        if found.x is not None:
-            lists = program.lists(found.x > 0.5)
-            of_all = nearest is asked and not full and not any(besides)
-            least = program.least_bytes(found) if of_all else None
-            if found.optimal:
-                return Optimum(lists, Proof.PROVEN, within, _GAP, full, besides, least)
-            rest = 1 - found.bound / max(found.cost, 1e-12)
-            return Optimum(lists, Proof.BEST_FOUND, within, rest, besides=besides, least_bytes=least)
-        impossible = found.infeasible
-    return Optimum(None, Proof.NONE_EXISTS if impossible else Proof.NONE_FOUND, besides=besides)
+    found: solver.Solution
+    is_nearest: bool  # no lists are less outside: the solver has proven that
 
 
 class ListProgram:
@@ -159,13 +97,31 @@ class ListProgram:
         self._leading = 0  # columns of leaders and of excess leaders, the last ones
         self._add_lists()
 
-    def solved(self, bands: Bands) -> solver.Solution:
-        """`bands` are [broker, resource] in the frame's units."""
-        return self._solve(self.program(bands))
+    def solved(self, bands: Bands, known: Ints | None = None) -> solver.Solution:
+        """`bands` are [broker, resource] in the frame's units. `known` are lists to begin with."""
+        program = self.program(bands)
+        start = None if known is None or self._leading else self.values(known)
+        return self._solve(program, start)
 
-    def _solve(self, program: solver.Program) -> solver.Solution:
-        nodes = min(2_000, max(1, _WORK // self.has.size**2))
-        return solver.solve(program, {**EFFORT, "mip_max_nodes": nodes})
+    def _solve(self, program: solver.Program, known: Floats | None = None) -> solver.Solution:
+        """The solution of the solver. If it proves none, it goes on from the cheapest known values, its own or `known`.
+
+        The solver is better without values to begin with, where it comes to its end at all.
+        """
+        options = {**EFFORT, "mip_max_nodes": min(2_000, max(1, _WORK // self.has.size**2))}
+        found = solver.solve(program, options)
+        keeps = (
+            known is not None and program.breach(known) <= _BREACH and bool((known <= program.upper + _BREACH).all())
+        )
+        if found.optimal or known is None or not keeps:
+            return found
+        starts = [known, *([] if found.x is None else [found.x])]
+        start = min(starts, key=lambda values: float(program.cost @ values))
+        again = solver.solve(program, options, start)
+        bound = max(found.bound, again.bound)
+        if again.x is not None and again.cost <= float(program.cost @ start) + _BREACH:
+            return replace(again, bound=bound)
+        return replace(again, x=start, cost=float(program.cost @ start), bound=bound, infeasible=False)
 
     def least_bytes(self, found: solver.Solution) -> int:
         """The bytes that no lists stay below, by the solver's own bound. It counts a copy a little beside its bytes."""
@@ -193,17 +149,47 @@ class ListProgram:
             np.arange(len(cost) + further) < len(cost),
         )
 
-    def least_beyond(self, asked: Bands, most: Bands) -> Bands | None:
-        """The bands, no wider than they must be, between those asked for and the widest. None: there are none.
+    def nearest(self, asked: Bands, most: Bands, known: Ints | None = None) -> Nearest:
+        """The fewest bytes of the lists between the bands asked for and the widest that are least outside the first.
 
-        The sum of what brokers are outside is the least possible, and disks and replicas come before bytes in. On mixed
-        hardware, a cluster may not reach both.
+        The sum of what brokers are outside is the least possible. How it falls on the brokers is free, so that bytes
+        decide. Disks and replicas come before bytes in. On mixed hardware, a cluster may not reach both. `known` are
+        lists to begin with.
+        """
+        program, beyond_of = self._with_distance(asked, most)
+        start = None
+        if known is not None and not self._leading:
+            start = np.concatenate([self.values(known), beyond_of(known)])
+        near = self._solve(program, start)
+        if near.x is None:
+            return Nearest(near, is_nearest=False)
+        # The second program may be no further outside in all, and counts bytes.
+        far = np.flatnonzero(program.cost)
+        total = near.cost * (1 + _INEXACT) + _ROUNDING
+        plain = self.program(most)
+        cheapest = replace(
+            program,
+            cost=np.concatenate([plain.cost, np.zeros(len(program.cost) - len(plain.cost))]),
+            low=np.append(program.low, -np.inf),
+            high=np.append(program.high, total),
+            rows=np.concatenate([program.rows, np.full(len(far), len(program.low))]),
+            columns=np.concatenate([program.columns, far]),
+            values=np.concatenate([program.values, program.cost[far]]),
+        )
+        starts = [one for one in (start, near.x) if one is not None and cheapest.breach(one) <= _BREACH]
+        found = self._solve(cheapest, min(starts, key=lambda one: float(cheapest.cost @ one), default=None))
+        return Nearest(found, near.optimal)
+
+    def _with_distance(self, asked: Bands, most: Bands) -> tuple[solver.Program, Callable[[Ints], Floats]]:
+        """(the program of the least distance to the bands asked for, the values of its further columns for lists)
+
+        The further columns are what each broker is outside, part by part. The price rises with the distance, so that
+        the brokers share what must be outside.
         """
         program = self.program(most)
         count, brokers = len(program.cost), self.brokers
         low, high = (values[brokers] for values in (asked.low, asked.high))
         beyond = np.stack([np.maximum(0.0, low - most.low[brokers]), np.maximum(0.0, most.high[brokers] - high)])
-        # The price rises with the distance, so that the brokers share what must be outside.
         step = (high - low) / 2
         steps = np.stack([step * part for part in _PARTS[:-1]] + [np.full(step.shape, np.inf)])[:, None]
         ends = np.cumsum(steps, axis=0)
@@ -227,15 +213,16 @@ class ListProgram:
         upper = np.concatenate([program.upper, beyond.ravel()])
         least, greatest = (np.concatenate(parts) for parts in zip(*limits, strict=True))
         rows, columns, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
-        whole = np.arange(len(cost)) < count
-        found = self._solve(solver.Program(cost, upper, least, greatest, rows, columns, values, whole))
-        if found.x is None:
-            return None
-        wider = found.x[count:].reshape(beyond.shape).sum(axis=0) + _ROUNDING
-        low, high = asked.low.copy(), asked.high.copy()
-        low[brokers] -= wider[0]
-        high[brokers] += wider[1]
-        return Bands(low, high)
+        whole = np.zeros(len(cost), dtype=bool)
+        whole[: self.has.size] = True
+
+        def beyond_of(lists: Ints) -> Floats:
+            loads = replica_loads(lists, self._frame.weights, len(self._frame.targets))[brokers]
+            outside = np.stack([np.maximum(0.0, low - loads), np.maximum(0.0, loads - high)])
+            parts: Floats = np.clip(outside[None] - starts, 0.0, steps)
+            return parts.ravel()
+
+        return solver.Program(cost, upper, least, greatest, rows, columns, values, whole), beyond_of
 
     def lists(self, chosen: Bools) -> Ints:
         """[partition row, position] The lists of a solution. New replicas take the positions of those that leave."""

@@ -198,7 +198,6 @@ def test_what_the_solver_ran_out_of_nodes_for_is_not_called_proven(monkeypatch: 
     for row, size in zip(rows, rng.lognormal(8, 1, 60), strict=True):
         row["size_bytes"] = int(size)
     problem = problem_of(broker_rows([1, 2, 3, 4]), rows, tolerance=0.005)
-    monkeypatch.setattr(optimal, "_GAP", 0.0)
     monkeypatch.setattr(optimal, "EFFORT", {**optimal.EFFORT, "mip_rel_gap": 0.0})
     monkeypatch.setattr(optimal, "_WORK", 0)
     plan = propose(problem, "optimal")
