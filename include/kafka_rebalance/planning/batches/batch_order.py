@@ -13,6 +13,7 @@ from kafka_rebalance.planning.rules.disk_limits import disk_limits_meanwhile, si
 
 # Moves of lower rank are in earlier batches, if the limits and the disks allow it.
 URGENT, RELIEVING, ORDINARY, LAST = range(4)
+_ROUNDING = 1e-6  # of a disk
 
 
 def ranks_of(problem: Problem, was: Ints, now: Ints, repaired: Bools, used: Floats) -> Ints:
@@ -31,9 +32,9 @@ def in_safe_order(transfers: Transfers, batch: Ints, ranks: Ints, used: Floats, 
     """[move] The batch, from 0, in which it runs: `batch` in the order of the least rank in each, as the disks allow.
 
     The next batch is the first that keeps every disk within its limit while both copies exist. If there is none, a part
-    of a batch runs that does, and the rest waits. If no move fits, the one that exceeds a limit least runs alone. A
-    disk that ends above its limit may fill up to its end. Batches of rank LAST wait for all others. `used` is [broker]
-    bytes before.
+    of a batch runs that does, and the rest waits. If no move that waits fits, no order makes these safe: -1, they are
+    left out. A disk that is above its limit may fill up to its end. Batches of rank LAST wait for all others, unless
+    what they remove makes room. `used` is [broker] bytes before.
     """
     batches = int(batch.max(initial=-1)) + 1
     rank = np.full(batches, ranks.max(initial=0), dtype=np.int64)
@@ -45,13 +46,17 @@ def in_safe_order(transfers: Transfers, batch: Ints, ranks: Ints, used: Floats, 
         place = np.empty(batches, dtype=np.int64)
         place[waiting] = np.arange(batches)
         return place[batch]
-    limit = np.maximum(limit, used + arriving.sum(axis=0) - freed.sum(axis=0))
+    limit = np.maximum(limit, np.minimum(used, used + arriving.sum(axis=0) - freed.sum(axis=0)))
     running = _Running(transfers, batch, ranks, used.copy(), limit, np.full(len(batch), -1))
     while waiting:
         offered = [number for number in waiting if rank[number] < LAST] or waiting
         number = running.fitting(offered, arriving)
         part = np.flatnonzero(batch == number) if number is not None else running.fitting_part(offered)
+        if not len(part):
+            part = running.fitting_part(waiting)
         part = part[running.place[part] < 0]
+        if not len(part):
+            break
         number = int(batch[part[0]])
         arriving[number] -= running.run(part)
         if not ((batch == number) & (running.place < 0)).any():
@@ -81,7 +86,7 @@ class _Running:
         return None
 
     def fitting_part(self, waiting: Sequence[int]) -> Ints:
-        """As many moves as fit together of the first batch of which some fit; or else the move that nearly fits."""
+        """As many moves as fit together of the first batch of which some fit; none if no move fits."""
         move, broker = self.transfers.added
         size = self.transfers.size
         beyond = np.full(len(self.place), -np.inf)
@@ -90,7 +95,7 @@ class _Running:
         beyond[(self.place >= 0) | ~np.isin(self.batch, waiting)] = np.inf
         fits = beyond <= 0
         if not fits.any():
-            return np.array([int(beyond.argmin())])
+            return np.zeros(0, dtype=np.int64)
         with_some = set(self.batch[fits].tolist())
         number = next(number for number in waiting if number in with_some)
         some = np.flatnonzero(fits & (self.batch == number))
@@ -140,11 +145,29 @@ def disk_use(transfers: Transfers, batch: Ints, used: Floats, brokers: Ints) -> 
     )
 
 
+def overfilled(problem: Problem, disks: DiskUse, used: Floats) -> Ints:
+    """Brokers whose disks copies fill beyond their headroom, and beyond what these disks held before.
+
+    The one furthest beyond its headroom comes first.
+    """
+    peak, sized = _peaks(problem, disks, used), sized_disks(problem)
+    limit = np.where(sized, np.maximum(disk_limits_meanwhile(problem), used), np.inf)
+    beyond = np.where(sized, peak - limit, 0.0) / np.where(sized, problem.disk_capacity, 1.0)
+    order = np.argsort(-beyond, kind="stable")
+    return order[beyond[order] > _ROUNDING]
+
+
+def _peaks(problem: Problem, disks: DiskUse, used: Floats) -> Floats:
+    """[broker] The most bytes on its disks."""
+    peak = used.copy()
+    np.maximum.at(peak, np.searchsorted(problem.brokers, disks.broker), disks.peak_bytes.astype(np.float64))
+    return peak
+
+
 def peak_fraction(problem: Problem, disks: DiskUse, used: Floats) -> float | None:
     """The highest used share of a disk of known size, of brokers that stay; None: no size is known."""
     known = sized_disks(problem)
     if not known.any():
         return None
-    peak = used.copy()
-    np.maximum.at(peak, np.searchsorted(problem.brokers, disks.broker), disks.peak_bytes.astype(np.float64))
+    peak = _peaks(problem, disks, used)
     return round(float((peak[known] / problem.disk_capacity[known]).max()), 6)

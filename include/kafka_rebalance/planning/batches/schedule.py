@@ -60,14 +60,21 @@ class Schedule:
     timetable: Timetable
 
 
-def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats, sizes: Rewrites) -> Schedule:
+@dataclass(frozen=True, slots=True, eq=False)
+class NoRoom:
+    """Moves that no order makes safe: both copies of theirs have no room on the disks."""
+
+    moves: Ints  # indices of these moves
+
+
+def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats, sizes: Rewrites) -> Schedule | NoRoom:
     """Cuts the moves into batches. `ranks` is [move]; `used` is [broker] bytes on disk before.
 
     The settings limit the partitions and leader changes of a batch, and the copies that a broker sends or receives at
     once. The controller limits the bytes that it rewrites for a batch (`sizes`); a partition that needs more has its
-    own batch. The disks limit which copies start: none may fill a disk beyond its headroom while both copies exist,
-    unless only such copies are left. Moves that copy nothing and free no full disk come last, in batches of their own.
-    Elections of lists that stay the same come after them.
+    own batch. The disks limit which copies start: none may fill a disk beyond its headroom while both copies exist. If
+    only such copies are left, there is no schedule. Moves that copy nothing and free no full disk come last, in batches
+    of their own. Elections of lists that stay the same come after them.
     """
     transfers = Transfers.of(problem, moves)
     copies = transfers.copies > 0
@@ -79,6 +86,8 @@ def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats,
         still = np.flatnonzero(~copies & some)
         batch[still] = batch.max(initial=-1) + 1 + _in_turn(problem.settings, transfers, still, sizes)
     batch = in_safe_order(transfers, batch, ranks, used, disk_limits_meanwhile(problem))
+    if (batch < 0).any():
+        return NoRoom(np.flatnonzero(batch < 0))
     batched = [replace(move, batch=int(number) + 1) for move, number in zip(moves, batch, strict=True)]
     batched.sort(key=lambda move: (move.batch, move.topic_partition))
     received, sent = transfers.traffic(batch)

@@ -17,9 +17,9 @@ from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH
 from kafka_rebalance.model.candidate import Candidate, Move, Status, candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import BALANCED
-from kafka_rebalance.planning.batches.batch_order import DiskUse, ranks_of
+from kafka_rebalance.planning.batches.batch_order import DiskUse, overfilled, ranks_of
 from kafka_rebalance.planning.batches.controller_bytes import rewrites, too_large
-from kafka_rebalance.planning.batches.schedule import schedule
+from kafka_rebalance.planning.batches.schedule import NoRoom, schedule
 from kafka_rebalance.planning.batches.timetable import held_up
 from kafka_rebalance.planning.bounds.bands import band
 from kafka_rebalance.planning.bounds.simple_bound import makespan_bound, moved_bytes_bound
@@ -40,6 +40,7 @@ from kafka_rebalance.planning.describe.shortfall import (
 )
 from kafka_rebalance.planning.describe.since_last import since_last
 from kafka_rebalance.planning.describe.status_and_note import (
+    no_room_words,
     off_words,
     status_and_note,
     too_large_words,
@@ -47,7 +48,7 @@ from kafka_rebalance.planning.describe.status_and_note import (
 from kafka_rebalance.planning.describe.way_back import batch_of_rows, way_back
 from kafka_rebalance.planning.describe.worst_case import worst_case
 from kafka_rebalance.planning.evenness.scores import scores
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication, widened
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, added, replication, widened
 from kafka_rebalance.planning.problem.loads import (
     DISK,
     LEADERS,
@@ -158,7 +159,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
     if most is not None and leader_changes > most:
         much = f"The plan changes {leader_changes:,} leaders, but max_leader_changes is {most:,}"
         return infeasible(problem, name, f"{much}. Raise the limit, or ask for less.")
-    found = replace(found, replicas=end.replicas)
+    whole, found = found, replace(found, replicas=end.replicas)
     final, leaders = end.lists(problem), end.leaders(problem)
     before, after = loads_now(problem), all_loads(problem, found.replicas, leaders)
     reachable = np.hstack([found.targets * found.scale, found.leader_targets])
@@ -169,13 +170,17 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
     unordered = all_loads(problem, found.unordered, found.unordered[:, 0])
     compared = np.hstack([before[:, :LEADERS], unordered[:, LEADERS:]])
     relative = np.divide(compared, reachable, out=np.where(compared > 0, np.inf, 1.0), where=reachable > 0)
-    moves, ranks = _moves(problem, found, end, relative, was_broken & ~is_broken, used)
+    moves, rows, ranks = _moves(problem, found, end, relative, was_broken & ~is_broken, used)
     sizes = rewrites(problem, moves)
     worst = too_large(sizes)
     if worst is not None:
         note = too_large_words(moves[worst].topic_partition, int(sizes.topic_bytes[worst]), int(sizes.alone[worst]))
         return infeasible(problem, name, note)
     planned = schedule(problem, moves, ranks, used, sizes)
+    if isinstance(planned, NoRoom):
+        return _without(problem, name, whole, rows[planned.moves])
+    if len(full := overfilled(problem, planned.disks, used)):
+        return infeasible(problem, name, no_room_words(problem, int(full[0])))
     throttle = problem.settings.throttle_bytes_per_second
     shortest = makespan_bound(planned.received, planned.sent, throttle) if throttle else None
     lists = moved_lists(problem, planned.moves)
@@ -201,9 +206,9 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
     off = off_words(problem, own, found.replicas, after)
     asked = held_to_the_job(problem, reachable, found.scale)
     reached = shortfall(problem, asked, found.replicas, leaders, after, is_broken)
-    broken, peak = int(is_broken.sum()), planned.peak_disk_fraction
+    broken = int(is_broken.sum())
     limited = cost_of_receivers(problem, found, _bound_without)
-    status, note = status_and_note(problem, found, end, off, broken, peak, used, limited)
+    status, note = status_and_note(problem, found, end, off, broken, limited)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
     candidate = Candidate(name, digest, status, planned.moves, note, summary)
     by_bytes = (
@@ -231,6 +236,29 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         | ({"is_proven": True} if found.is_proven else {}),
         found.least_bytes,
     )
+
+
+def _without(problem: Problem, name: str, found: FoundLists, rows: Ints) -> DescribedCandidate:
+    """The candidate without the lists that no order of the moves makes safe; nothing is left out of a given plan."""
+    width = max(found.replicas.shape[1], found.unordered.shape[1], problem.replicas.shape[1])
+    was, now, unordered = (
+        widened(lists, width).copy() for lists in (problem.replicas, found.replicas, found.unordered)
+    )
+    receivers = np.unique(now[rows][added(now[rows], was[rows])])
+    now[rows], unordered[rows] = was[rows], was[rows]
+    left_out = found.no_room + len(rows)
+    if not found.goal.searched or not added(now, was).any():
+        return infeasible(problem, name, no_room_words(problem, int(receivers[0]), left_out))
+    kept = replace(
+        found,
+        replicas=now,
+        unordered=unordered,
+        no_room=left_out,
+        notes=() if found.is_proven else found.notes,
+        is_proven=False,
+        least_bytes=None,
+    )
+    return described_candidate(problem, name, kept)
 
 
 def shortfall_now(problem: Problem, found: FoundLists) -> Shortfall:
@@ -263,8 +291,8 @@ def _cross_rack_bytes(problem: Problem, lists: MovedLists) -> int | None:
 
 def _moves(
     problem: Problem, found: FoundLists, end: Ending, relative: Floats, repaired: Bools, used: Floats
-) -> tuple[list[Move], Ints]:
-    """(the moves, their ranks)"""
+) -> tuple[list[Move], Ints, Ints]:
+    """(the moves, their partition rows, their ranks)"""
     width = max(found.replicas.shape[1], problem.replicas.shape[1])
     now, was = (widened(lists, width) for lists in (found.replicas, problem.replicas))
     now = np.where(end.changed[:, None], now, was)  # a list that stays keeps its order
@@ -284,7 +312,7 @@ def _moves(
             *(column.tolist() for column in columns), before, after, reasons, strict=True
         )
     ]
-    return moves, ranks_of(problem, was, now, repaired, used)[rows]
+    return moves, rows, ranks_of(problem, was, now, repaired, used)[rows]
 
 
 def _ids(problem: Problem, lists: Ints) -> list[tuple[int, ...]]:

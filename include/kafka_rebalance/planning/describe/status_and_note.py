@@ -25,7 +25,6 @@ from kafka_rebalance.planning.describe.shortfall import (
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 from kafka_rebalance.planning.problem.loads import DISK, METRICS
 from kafka_rebalance.planning.rules import min_insync
-from kafka_rebalance.planning.rules.disk_limits import sized_disks
 from kafka_rebalance.planning.rules.rack_rule import rackless
 from kafka_rebalance.planning.search.by_solver.fewest_bytes import Optimum, Proof, Within
 from kafka_rebalance.planning.search.by_solver.optimal import PROVEN_TO
@@ -56,14 +55,9 @@ def status_and_note(
     end: Ending,
     off: Sequence[str],
     broken: int,
-    peak: float | None,
-    used: Floats,
     limited: Sequence[str],
 ) -> tuple[Status, str]:
-    """`broken` partitions break the rack rule after; `peak` is the fullest disk's share; `used` is [broker] before.
-
-    `limited` says what it costs that only some brokers receive.
-    """
+    """`broken` partitions break the rack rule after. `limited` says what it costs that only some brokers receive."""
     goal, budget = found.goal, found.budget
     notes, status = list(found.notes), Status.OK
     limits = {
@@ -99,15 +93,8 @@ def status_and_note(
         more = int((problem.relocatable & (found.wanted > factor)).sum())
         if more:
             notes.append(f"{more} partitions keep more than {factor} replicas, because replicas on brokers_out stay")
-    if end.left_out:
-        status, count = Status.PARTIAL, format(end.left_out, ",")
-        notes.append(
-            f"{count} lists stay as they are: each replica that could lead instead is out of the ISR or in brokers_out"
-        )
-    still_led = leaders_that_stay(problem, end.leaders(problem))
-    if still_led:
-        status = Status.PARTIAL
-        notes.append(f"{still_led:,} leaders stay on brokers that are to lead nothing: no other replica may lead there")
+    stays = list(_stays(problem, found, end))
+    status, notes = Status.PARTIAL if stays else status, notes + stays
     notes += min_insync.warnings(problem, replication(found.replicas))
     left = left_behind(problem, found.replicas)
     if left:
@@ -117,8 +104,26 @@ def status_and_note(
     if end.impossible:
         some = "1 partition does" if end.impossible == 1 else f"{end.impossible:,} partitions do"
         notes.append(f"{some} not get the preferred leader: that broker is not in sync now, or brokers_out forbids it")
-    text = "; ".join([*notes, *limited, *_caveats(problem), *_peak_note(problem, peak, used)])
+    text = "; ".join([*notes, *limited, *_caveats(problem)])
     return status, f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def _stays(problem: Problem, found: FoundLists, end: Ending) -> Iterator[str]:
+    """Lists and leaders that the plan leaves as they are, though the job or the tolerance asks for more."""
+    allowed = share_in_words(1 - problem.settings.disk_headroom)
+    if found.no_room:
+        yield (
+            f"{found.no_room:,} lists stay as they are: while both copies exist, theirs would fill a disk beyond the "
+            f"{allowed} of disk_headroom, and no order of the moves avoids that"
+        )
+    if end.left_out:
+        yield (
+            f"{end.left_out:,} lists stay as they are: each replica that could lead instead is out of the ISR or in "
+            "brokers_out"
+        )
+    leaders = leaders_that_stay(problem, end.leaders(problem))
+    if leaders:
+        yield f"{leaders:,} leaders stay on brokers that are to lead nothing: no other replica may lead there"
 
 
 def off_words(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> list[str]:
@@ -178,18 +183,14 @@ def optimum_words(found: Optimum, tolerance: float, *, keeps_away: bool = False)
     return f"the best found, but not proven: a plan {words} with {fewer} fewer bytes may exist{later}"
 
 
-def _peak_note(problem: Problem, peak: float | None, used: Floats) -> list[str]:
-    """A warning if copies fill a disk beyond its headroom, and beyond the fullest disk before."""
-    if peak is None:
-        return []
-    known, allowed = sized_disks(problem), 1 - problem.settings.disk_headroom
-    fullest = float((used[known] / problem.disk_capacity[known]).max())
-    if peak <= max(allowed, fullest) + 1e-6:
-        return []
-    return [
-        f"while both copies exist a disk is up to {share_in_words(peak)} full, beyond the {share_in_words(allowed)} of "
-        "disk_headroom"
-    ]
+def no_room_words(problem: Problem, broker: int, count: int | None = None) -> str:
+    """Why a plan is not offered whose copies fill the disk of this broker while both copies exist."""
+    allowed = share_in_words(1 - problem.settings.disk_headroom)
+    some = "Copies of the plan" if count is None else f"The copies of {count:,} lists"
+    return (
+        f"{some} would fill disks beyond the {allowed} of disk_headroom while both copies exist, first that of broker "
+        f"{problem.brokers[broker]}. No order of the moves avoids that. Free space there, or add a broker."
+    )
 
 
 def _caveats(problem: Problem) -> Iterator[str]:

@@ -88,6 +88,7 @@ class FoundLists:
     notes: tuple[str, ...] = ()  # on the origin of the lists
     is_proven: bool = False  # no lists do the same with fewer bytes, to a thousandth
     least_bytes: int | None = None  # no lists within the tolerance copy fewer; None: nothing is proven
+    no_room: int = 0  # lists that were left out, because no order of the moves has room for both copies of theirs
     off: float = 0.0  # squared distance of the replica metrics to their bands
     parts: tuple[FoundLists, ...] = ()  # with pools: the lists of each, in the order of `parts_of`
 
