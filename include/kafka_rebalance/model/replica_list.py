@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from enum import Enum
 
 from kafka_rebalance.model.finding import listed
 
@@ -35,3 +36,27 @@ def is_uneven_over(racks: Mapping[int, str | None], replicas: Sequence[int]) -> 
     held = Counter(racks[broker] for broker in replicas if broker in racks)
     most = max(held.values(), default=0)
     return any(most - held[rack] > 1 for rack in room if held[rack] < room[rack])
+
+
+class MayNotLead(Enum):
+    """Why the first replica of a list must not be elected."""
+
+    CLOSED = "brokers_out"
+    OUT_OF_ISR = "out_of_isr"
+
+
+def may_not_lead(
+    before: Sequence[int], after: Sequence[int], leader: int, isr: Collection[int] | None, closed: Collection[int]
+) -> MayNotLead | None:
+    """Why `after` must not elect its first replica. None: it may, or that replica leads today.
+
+    `isr` is None if nobody knows it. A replica that is not in `before` is in sync when its copy ends. `closed` are the
+    brokers that must stay as they are.
+    """
+    first = after[0] if after else leader
+    if first == leader:
+        return None
+    if first in closed:
+        return MayNotLead.CLOSED
+    lags = isr is not None and first in before and first not in isr
+    return MayNotLead.OUT_OF_ISR if lags else None

@@ -19,8 +19,8 @@ from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.reassign_tool_files import check_executable, generate, parse_plan
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.replica_list import MayNotLead
 from kafka_rebalance.model.settings import AS_KAFKA, GIVEN, REFUSE
-from kafka_rebalance.model.who_may_lead import MayNotLead
 from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.described_candidate import (
     DescribedCandidate,

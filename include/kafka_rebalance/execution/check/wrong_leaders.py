@@ -1,4 +1,4 @@
-"""Whether the run may elect the first replica of each list that it writes (`model.who_may_lead`)."""
+"""Whether the run may elect the first replica of each list that it writes (`model.replica_list`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.finding import Finding, listed, some
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.who_may_lead import MayNotLead, may_not_lead
+from kafka_rebalance.model.replica_list import MayNotLead, may_not_lead
 
 
 def check_leaders_may_lead(

@@ -1,10 +1,10 @@
-"""Which replicas of lists a plan may elect: `model.who_may_lead` for all lists of a problem."""
+"""Which replicas of lists a plan may elect: `model.replica_list` for all lists of a problem."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from kafka_rebalance.model.who_may_lead import MayNotLead, may_not_lead
+from kafka_rebalance.model.replica_list import MayNotLead, may_not_lead
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, lagging
 
 

@@ -10,7 +10,7 @@ import pytest
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.execution.check.drift import PartitionThen
 from kafka_rebalance.execution.check.wrong_leaders import check_leaders_may_lead, out_of_isr_now
-from kafka_rebalance.model.who_may_lead import MayNotLead, may_not_lead
+from kafka_rebalance.model.replica_list import MayNotLead, may_not_lead
 from support.kafka.small_clusters import move, partition, tp, view
 
 THEN = {tp("t-0"): PartitionThen((4, 1, 2), leader=1), tp("t-1"): PartitionThen((4, 1, 2), leader=4)}
