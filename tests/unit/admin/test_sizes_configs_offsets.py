@@ -57,7 +57,11 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     by_broker = {}
 
     class Manager:
-        def run(self, send: Any, request: Any, broker: int, seconds: float) -> Any:
+        cluster = SimpleNamespace(refresh_metadata=None)
+
+        def run(self, send: Any, request: Any = None, broker: int = 0, seconds: float = 0.0) -> Any:
+            if request is None:
+                return None  # it looks for the brokers again
             if isinstance(by_broker[broker], Exception):
                 raise by_broker[broker]
             return SimpleNamespace(error_code=0, results=by_broker[broker])
