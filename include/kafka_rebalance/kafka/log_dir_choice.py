@@ -1,6 +1,7 @@
 """Where brokers put new replicas: into the log dir with the fewest replicas, however full it is.
 
-Kafka 2.0 to 3.9 counts the replicas in each log dir that is online (LogManager.nextLogDir, nextLogDirs).
+Kafka counts the replicas in each log dir that takes new ones (`who_may_receive.open_log_dirs`; LogManager.nextLogDir
+in 2.0, nextLogDirs since).
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ class Arrivals:
 
     most: int
     average: float
+
+
+NONE_ARRIVES = Arrivals(0, 0.0)
 
 
 def arrivals(counts: Sequence[float], new: int) -> list[Arrivals]:

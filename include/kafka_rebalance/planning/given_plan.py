@@ -17,6 +17,7 @@ from kafka_rebalance.documents.proposals.candidate_figures import LessEven
 from kafka_rebalance.documents.proposals.move_reason import MoveReason, ReasonKind
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.reassign_tool_files import check_executable, generate, parse_plan
+from kafka_rebalance.kafka.who_may_receive import shut_in_words
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.replica_list import MayNotLead
@@ -230,11 +231,17 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
             f"{int(outside.any(axis=1).sum())} partitions would get replicas outside the pools of their topics "
             f"(broker_pools), first {problem.name_of(row)}: broker {broker} is not in the pool of {name}"
         )
+    receiving = np.unique(replicas[gained])
     if problem.only_receivers is not None:
-        shut = np.unique(replicas[gained][problem.evened[replicas[gained]] & ~problem.receivers[replicas[gained]]])
-        if len(shut):
+        others = receiving[problem.evened[receiving] & ~problem.only_receivers[receiving]]
+        if len(others):
             limit = problem.settings.receivers_setting
-            found.append(f"{_ids(problem, shut)} would receive replicas, but {limit} allows only others to")
+            found.append(f"{_ids(problem, others)} would receive replicas, but {limit} allows only others to")
+    found += [
+        f"broker {problem.brokers[broker]} would receive replicas, but it {shut_in_words(problem.shut[broker])}"
+        for broker in receiving.tolist()
+        if broker in problem.shut
+    ]
     left = rack_rule(problem).left
     if left is not None:
         back = ((left >= 0)[:, None, :] & (replicas[:, :, None] == left[:, None, :])).any(axis=(1, 2))

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from kafka_rebalance.errors import PlanningError
+from kafka_rebalance.kafka.who_may_receive import remedy_for, shut_in_words
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.settings import LEADERS_ALONE, ONE_RACK, pools_with
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
@@ -89,6 +90,7 @@ def _check_broker_ids(problem: Problem) -> None:
             "fill a broker that it must leave alone. Remove the broker from one of them."
         )
     _check_receivers(problem)
+    _check_open(problem)
     absent = np.flatnonzero(~problem.registered & ~problem.leaving)
     if len(absent):
         held = np.isin(problem.replicas, absent).any(axis=1)
@@ -104,22 +106,43 @@ def _check_receivers(problem: Problem) -> None:
     if limit is None:
         return
     others = "drain, the state drain in the table of brokers, or brokers_out of the settings or the policy"
+    closed = "".join(f"; broker {problem.brokers[broker]} {shut_in_words(why)}" for broker, why in problem.shut.items())
     shut = [broker for broker in settings.brokers_in if broker in problem.brokers[~problem.evened]]
     if shut:
         raise PlanningError(
             f"brokers_in: {_ids(shut, 'is', 'are')} to be emptied or left alone by {others}. {_NOTHING} Remove the "
             "broker from one of them."
         )
-    if not problem.receivers.any():
+    if settings.new_brokers_only and not problem.receivers.any():
         raise PlanningError(
             "new_brokers_only: no broker may receive replicas, because each one holds replicas already, or is kept out "
-            f"by {others}. {_NOTHING} Start a new broker, or name in brokers_in the brokers that are to receive."
+            f"by {others}{closed}. {_NOTHING} Start a new broker, or name in brokers_in those that are to receive."
         )
     used = sorted(set(settings.replace.values()) & set(problem.brokers[~limit].tolist()))
     if used:
         raise PlanningError(
             f"replace: the new {_ids(used, 'holds', 'hold')} replicas already, and new_brokers_only lets only empty "
             f"brokers receive. {_NOTHING} Choose an empty broker, or leave new_brokers_only out."
+        )
+
+
+def _check_open(problem: Problem) -> None:
+    """Kafka has to take what the job must copy, and give it to the brokers that the settings name."""
+    settings, shut = problem.settings, {int(problem.brokers[broker]): why for broker, why in problem.shut.items()}
+    if settings.job in LEADERS_ALONE:
+        return
+    for setting, named in (("brokers_in", settings.brokers_in), ("replace: the new", settings.replace.values())):
+        for broker in named:
+            if broker in shut:
+                raise PlanningError(
+                    f"{setting}: broker {broker} {shut_in_words(shut[broker])}. {_NOTHING} Name another broker. To use "
+                    f"this one again, {remedy_for(shut[broker])}."
+                )
+    if shut and problem.leaving.any() and problem.staying.any() and not problem.receivers.any():
+        why = "; ".join(f"broker {broker} {shut_in_words(one)}" for broker, one in shut.items())
+        raise PlanningError(
+            f"No broker may receive what {_ids(problem.brokers[problem.leaving].tolist(), 'holds', 'hold')}: {why}. "
+            f"{_NOTHING} Start a new broker. To use one of these again, {remedy_for(next(iter(shut.values())))}."
         )
 
 

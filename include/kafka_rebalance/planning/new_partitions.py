@@ -43,8 +43,9 @@ def place_partitions(
     """The brokers of each new partition, preferred leader first. The topic may exist already.
 
     `size_bytes` is the expected size of one replica, `bytes_in_per_second` the expected rate of one partition. Brokers
-    that leave, are not registered, in `brokers_out` or outside the topic's pool get nothing. The lists keep the rack
-    rule (`rules.rack_rule`). Raises PlanningError, with figures, if there is no such placement.
+    that leave, are not registered, in `brokers_out` or outside the topic's pool get nothing, nor do those to which
+    Kafka gives nothing. The lists keep the rack rule (`rules.rack_rule`). Raises PlanningError, with figures, if there
+    is no such placement.
     """
     problem = part_for(problem, topic)
     rule = rack_rule(problem, replication_factor)
@@ -122,6 +123,9 @@ def _room(problem: Problem, held_bytes: Floats, size_bytes: int) -> Ints:
     room[known & (free < 0)] = 0
     if size_bytes:
         room[known] = (free[known] // size_bytes).astype(np.int64)
+        dirs = problem.log_dirs
+        several = dirs.count > 0  # each gets as many new replicas as the others, so the fullest limits them all
+        room[several] = np.minimum(room, dirs.count * (np.where(several, dirs.room, 0.0) // size_bytes))[several]
     return np.where(problem.receivers, np.maximum(room, 0), 0)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
@@ -25,6 +26,13 @@ THREE_RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
 
 
 Placement = dict[int, tuple[int, ...]]
+
+
+def most_in_log_dirs(log_dirs: list[dict[str, Any]], size: int) -> float:
+    """How many new replicas a broker's log dirs take, which get equally many, with a tenth of each kept free."""
+    told = [(one["total_bytes"], one["usable_bytes"]) for one in log_dirs]
+    room = [max(0, usable - 0.1 * total) // max(1, size) for total, usable in told if None not in (total, usable)]
+    return len(room) * min(room) if size and len(log_dirs) > 1 and room else float("inf")
 
 
 def replicas_of(placed: Placement) -> Counter[int]:
@@ -219,6 +227,8 @@ def test_every_placement_keeps_every_promise(
     limit = {broker: 0.9 * capacity[broker] for broker in open_brokers}
     held_bytes = bytes_after(partitions, placed, size)
     assert all(held_bytes[b] <= limit[b] for b in replicas_of(placed))
+    most = {row["broker"]: most_in_log_dirs(row.get("log_dirs") or [], size) for row in brokers}
+    assert all(count <= most[b] for b, count in replicas_of(placed).items())
     of_topic = replicas_of(placed) + Counter(broker for replicas in held for broker in replicas)
     led = leaders_of(placed) + Counter(replicas[0] for replicas in held)
     for replicas, target in product(placed.values(), open_brokers):
@@ -226,6 +236,7 @@ def test_every_placement_keeps_every_promise(
             moved = [*replicas[:position], target, *replicas[position + 1 :]]
             legal = target not in replicas and rack_rule_problem(moved, racks) is None
             legal &= held_bytes[target] + size <= limit[target]
+            legal &= replicas_of(placed)[target] < most[target]
             assert not legal or of_topic[source] - of_topic[target] < 2, "another broker has two less of the topic"
         assert target not in replicas or led[replicas[0]] - led[target] < 2, "another replica leads two less"
 

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_rebalance.kafka.log_dir_choice import arrivals
+from kafka_rebalance.kafka.log_dir_choice import NONE_ARRIVES, arrivals
+from kafka_rebalance.kafka.who_may_receive import open_log_dirs
 from kafka_rebalance.model.amounts_in_words import bytes_in_words, share_in_words
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.finding import Finding
@@ -23,6 +24,7 @@ class LogDirNow:
     usable_bytes: int | None  # None: not reported (before 3.3)
     replicas: int  # how many lie in it
     online: bool = True
+    cordoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,8 @@ def _full_disks(
 def _full_log_dirs(moves: Iterable[Move], replicas: ReplicasNow, disks: Mapping[int, DiskNow]) -> Iterable[Finding]:
     """Log directories, on brokers that receive these moves, that are offline or may get more than fits.
 
-    Kafka puts each new replica into the directory with the fewest, whatever their size. The order in which they come is
-    not known, so the largest count. A replica that is there already stays where it is.
+    Of those that take new replicas, Kafka puts each into the directory with the fewest, whatever their size. The order
+    in which they come is not known, so the largest count. A replica that is there already stays where it is.
     """
     new: dict[int, list[int]] = {}
     begun: dict[int, Counter[str]] = {}  # bytes that still come to replicas that lie there, by log dir
@@ -126,8 +128,10 @@ def _full_log_dirs(moves: Iterable[Move], replicas: ReplicasNow, disks: Mapping[
                 f"log directory {', '.join(offline)} is offline, and the broker is to receive {count} replicas",
                 "Repair the disk and restart the broker, then clear this task",
             )
-        online = [one for one in dirs if one.online]
-        for one, share in zip(online, arrivals([one.replicas for one in online], len(copies)), strict=True):
+        taking = open_log_dirs(dirs)
+        most = dict(zip(taking, arrivals([one.replicas for one in taking], len(copies)), strict=True))
+        for one in dirs:
+            share = most.get(one, NONE_ARRIVES)  # a replica that lies in a cordoned one goes on there
             needed = sum(copies[: share.most]) + going_on[one.path]
             if one.usable_bytes is not None and needed > one.usable_bytes:
                 yield Finding(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 from kafka_rebalance.errors import ReadError, StaleProposalError
 from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, headed_for, stage_in
+from kafka_rebalance.kafka.who_may_receive import Shut, shut_in_words
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -90,12 +92,13 @@ def drifts(
     *,
     batches_touched: Collection[int] = frozenset(),
     came_back_empty: Collection[int] = frozenset(),
+    shut: Mapping[int, Shut] = MappingProxyType({}),
 ) -> tuple[MoveDrift, ...]:
     """Every move of the candidate, classified. `view` has every partition of their topics.
 
     `batches_touched`: numbers of the batches that this run has requested (`Position.begun`). Their partitions may be on
     their way or at their target, and the controller rewrites the znodes of their topics. `came_back_empty`: brokers
-    that hold nothing of what the snapshot found on their disks.
+    that hold nothing of what the snapshot found on their disks. `shut`: brokers that Kafka gives no new replica.
     """
     touched = {move.topic_partition.topic for move in moves if move.batch in batches_touched}
     topics = {move.topic_partition.topic for move in moves}
@@ -117,6 +120,7 @@ def drifts(
         why += [Difference(str(tp), problem)] if problem is not None else []
         targets = [brokers[broker] for broker in move.after] if left else []
         why += [difference for drift, difference in targets if drift is Drift.CONFLICT and difference]
+        why += [_receives_nothing(broker, shut[broker]) for broker in move.added if left and broker in shut]
         if why:
             found.append(MoveDrift(move, Drift.CONFLICT, tuple(why), left))
             continue
@@ -251,6 +255,10 @@ def _target(
         return Drift.CONFLICT, Difference(subject, f"{again} and may have come back empty: {why}")
     data = "with its data" if then.held_replicas else "as empty as it was"
     return Drift.HARMLESS, Difference(subject, f"{again}, {data}")
+
+
+def _receives_nothing(broker: int, why: Shut) -> Difference:
+    return Difference(f"broker {broker}", f"it is to receive replicas and {shut_in_words(why)}")
 
 
 def check_growth(moves: Sequence[Move], sizes: Mapping[TopicPartition, int | None], limit: float) -> None:

@@ -29,6 +29,7 @@ class DiskOfDir:
     total_bytes: int | None = None
     usable_bytes: int | None = None
     online: bool = True
+    cordoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,22 @@ def offline_dirs(disks: Mapping[int, Mapping[str, DiskOfDir]]) -> Iterator[Findi
             )
 
 
+def cordoned_targets(moves: Iterable[LogDirMove], now: DirsNow) -> Iterator[Finding]:
+    """Log dirs that somebody has cordoned, and which replicas wait for (KIP-1066)."""
+    waiting = [move for move in moves if state_of(move, now) is CopyState.WAITING]
+    shut = {(move.broker, move.after) for move in waiting if _is_cordoned(move, now)}
+    for broker, path in sorted(shut):
+        yield Finding(
+            f"broker {broker}",
+            f"log dir {path} is cordoned (cordoned.log.dirs), so Kafka puts no new replica there",
+            "Ask who cordoned it and why. Start a new Dag run to plan without it, or remove it from cordoned.log.dirs",
+        )
+
+
+def _is_cordoned(move: LogDirMove, now: DirsNow) -> bool:
+    return now.disks.get(move.broker, {}).get(move.after, DiskOfDir()).cordoned
+
+
 def next_moves(plan: LogDirPlan, now: DirsNow, in_time: float = inf) -> tuple[LogDirMove, ...]:
     """What to request now: in the plan's order, as many as may copy at once, each only where it has room.
 
@@ -95,7 +112,7 @@ def next_moves(plan: LogDirPlan, now: DirsNow, in_time: float = inf) -> tuple[Lo
     chosen = []
     for move in states[CopyState.WAITING]:
         place, size_bytes = (move.broker, move.after), now.sizes[move.replica]
-        may_copy = copying[move.broker] < plan.copies_per_broker
+        may_copy = copying[move.broker] < plan.copies_per_broker and not _is_cordoned(move, now)
         if may_copy and size_bytes <= min(room.get(place, 0), left[move.broker]):
             copying[move.broker] += 1
             room[place] -= size_bytes
@@ -105,12 +122,13 @@ def next_moves(plan: LogDirPlan, now: DirsNow, in_time: float = inf) -> tuple[Lo
 
 
 def without_room(plan: LogDirPlan, now: DirsNow) -> Iterator[Finding]:
-    """Brokers on which moves wait, nothing copies, and no waiting move has room."""
+    """Log dirs that take nothing, and brokers on which moves wait, nothing copies, and no waiting move has room."""
+    yield from cordoned_targets(plan.moves, now)
     states = states_of(plan.moves, now)
     going_on = {move.broker for move in (*states[CopyState.COPYING], *next_moves(plan, now))}
     stuck: dict[int, list[LogDirMove]] = {}
     for move in states[CopyState.WAITING]:
-        if move.broker not in going_on:
+        if move.broker not in going_on and not _is_cordoned(move, now):
             stuck.setdefault(move.broker, []).append(move)
     for broker, moves in sorted(stuck.items()):
         smallest = min(moves, key=lambda move: now.sizes[move.replica])

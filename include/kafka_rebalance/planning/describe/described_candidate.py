@@ -42,6 +42,7 @@ from kafka_rebalance.planning.describe.since_last import since_last
 from kafka_rebalance.planning.describe.status_and_note import (
     no_room_words,
     off_words,
+    receive_nothing,
     status_and_note,
     too_large_words,
 )
@@ -137,6 +138,7 @@ def failed(problem: Problem, name: str, error: Exception) -> DescribedCandidate:
 
 
 def _not_offered(problem: Problem, name: str, status: Status, note: str) -> DescribedCandidate:
+    note = " ".join([note, *(f"{said[0].upper()}{said[1:]}." for said in receive_nothing(problem))])
     loads = loads_now(problem)
     broken = broken_now(problem)
     crowded = crowded_replicas(problem, problem.replicas)

@@ -51,16 +51,17 @@ def log_dir_peaks(problem: Problem, replicas: Ints, batch: Ints) -> LogDirPeaks:
     by_broker: dict[int, list[_Dir]] = defaultdict(list)
     for one, broker in zip(dirs, contents.broker.tolist(), strict=True):
         by_broker[broker].append(one)
+    is_open = contents.is_open.tolist()
     receiving: set[int] = set()
     for broker, number, arriving, leaving in _changes(problem, replicas, batch, set(by_broker)):
         if arriving:
             receiving.add(broker)
-            _fill(by_broker[broker], number, sorted(arriving, reverse=True))
+            _fill([one for one in by_broker[broker] if is_open[one.number]], number, sorted(arriving, reverse=True))
         for old, size in leaving:  # Kafka deletes old replicas when the batch is done
             dirs[old].used -= size
             dirs[old].limit -= size
             dirs[old].replicas -= 1
-    found = [one for broker in receiving for one in by_broker[broker]]
+    found = [one for broker in receiving for one in by_broker[broker] if is_open[one.number]]
     total = contents.total_bytes
 
     def rank(one: _Dir) -> tuple[bool, float, int]:

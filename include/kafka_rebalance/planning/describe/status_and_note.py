@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from kafka_rebalance.kafka.who_may_receive import shut_in_words
 from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_PLACES
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.candidate import Status
@@ -211,6 +212,11 @@ def _caveats(problem: Problem) -> Iterator[str]:
     without = rackless(problem)
     if without.any():
         yield f"{_ids(problem, without)} without a rack count as one rack together; set broker.rack to avoid this"
+    yield from receive_nothing(problem)
+    contents = problem.dir_contents
+    for number in np.flatnonzero(~contents.is_open & problem.staying[contents.broker]).tolist():
+        if (broker := int(contents.broker[number])) not in problem.shut:
+            yield f"{contents.path[number]} of broker {problem.brokers[broker]} is cordoned: its room does not count"
     dirs = problem.log_dirs
     unknown = problem.receivers & dirs.unknown
     if unknown.any():
@@ -228,6 +234,13 @@ def _caveats(problem: Problem) -> Iterator[str]:
         )
     if problem.unknown_sizes:
         yield f"{problem.unknown_sizes} partitions of unknown size count as 0 bytes"
+
+
+def receive_nothing(problem: Problem) -> Iterator[str]:
+    """Brokers that stay and to which Kafka gives no new replica."""
+    for broker, why in problem.shut.items():
+        if problem.staying[broker]:
+            yield f"broker {problem.brokers[broker]} {shut_in_words(why)}: it receives nothing"
 
 
 def _ids(problem: Problem, brokers: Bools) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafka_rebalance.documents.proposals.proposals import HistoryUsed
+from kafka_rebalance.kafka.who_may_receive import Shut
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 
@@ -46,6 +47,7 @@ class DirContents:
     total_bytes: Floats  # [dir]; NaN if the broker does not tell
     used_bytes: Floats  # [dir] by anything; if the broker does not tell, by its replicas
     holding: Ints  # [partition row, position] index of the replica's dir; -1: past the end, or unknown
+    is_open: Bools  # [dir] it gets new replicas
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +93,7 @@ class Problem:
     growth_bytes_per_day: Floats | None = None  # of one replica, by the ledger's samples; 0 if they are too few
     history: HistoryUsed | None = None  # what this problem has from the ledger's samples
     only_receivers: Bools | None = None  # [broker] `brokers_in` or `new_brokers_only`; None: no such limit
+    shut: Mapping[int, Shut] = field(default_factory=dict)  # {broker index: why Kafka gives it no new replica}
     # Every topic has an id, which a controller of 2.8 or later has given it (KIP-516, KafkaController.processTopicIds).
     has_topic_ids: bool = False
     kafkas_own: frozenset[str] = frozenset()  # topics that hold the state of Kafka itself, or the cluster's lock
@@ -124,7 +127,16 @@ class Problem:
     @property
     def receivers(self) -> Bools:
         """[broker] Brokers that may receive replicas; the others of `evened` only give."""
-        return self.evened if self.only_receivers is None else self.evened & self.only_receivers
+        receivers = self.evened if self.only_receivers is None else self.evened & self.only_receivers
+        if self.shut:
+            receivers = receivers.copy()
+            receivers[list(self.shut)] = False
+        return receivers
+
+    @property
+    def some_only_give(self) -> bool:
+        """Whether some brokers that stay may give replicas and receive none."""
+        return self.only_receivers is not None or bool(self.shut)
 
 
 def replication(replicas: Ints) -> Ints:

@@ -141,7 +141,7 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
     most = max(int(replication(problem.replicas).max(initial=0)), replication_factor or 0)
     confined = problem.rack_pinned if known and problem.rack_pinned.any() else None
     largest = problem.log_dirs.room if np.isfinite(problem.log_dirs.room).any() else None
-    receives = None if problem.only_receivers is None else problem.receivers
+    receives = problem.receivers if problem.some_only_give else None
     strict = most <= racks
     even = _even_racks(domain, problem.staying, racks) if shares and known and not strict else None
     here_now = np.where(problem.replicas >= 0, domain[problem.replicas], -1)

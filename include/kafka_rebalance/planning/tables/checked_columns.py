@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ class LogDirRow:
     path: str
     total_bytes: int | None
     usable_bytes: int | None
+    online: bool = True
+    cordoned: bool = False
 
 
 class Columns:
@@ -185,14 +187,32 @@ class Columns:
         """[row] The optional column `log_dirs`, sorted by path."""
         kind = pa.list_(_LOG_DIR)
         found = self._read(self._cast(self._column("log_dirs", kind), "log_dirs", kind), "log_dirs")
-        rows = [
-            tuple(sorted((LogDirRow(**one) for one in row or () if one), key=lambda d: d.path or "")) for row in found
-        ]
+        offline, cordoned = self._paths("offline_log_dirs"), self._paths("cordoned_log_dirs")
+        rows = []
+        for number, row in enumerate(found):
+            dirs = [LogDirRow(**one) for one in row or () if one]
+            # If a broker tells the sizes of some, those without a size are offline, as earlier snapshots have them.
+            sized = any(one.total_bytes is not None for one in dirs)
+            states = (
+                replace(
+                    one,
+                    online=one.path not in offline[number] and (one.total_bytes is not None or not sized),
+                    cordoned=one.path in cordoned[number],
+                )
+                for one in dirs
+            )
+            rows.append(tuple(sorted(states, key=lambda d: d.path or "")))
         for one in (one for row in rows for one in row):
             for amount in (one.total_bytes, one.usable_bytes):
                 if amount is not None and not 0 <= amount <= LARGEST_AMOUNT:
                     raise self._error(f"column log_dirs holds {amount} bytes for {one.path}, which is impossible")
         return rows
+
+    def _paths(self, name: str) -> list[frozenset[str]]:
+        """[row] An optional column of lists of paths. A null is an empty list."""
+        kind = pa.list_(pa.string())
+        found = self._read(self._cast(self._column(name, kind), name, kind), name)
+        return [frozenset(path for path in row or () if path) for row in found]
 
     def check_keys(self, *keys: Ints) -> None:
         """Raises ArtifactError if two rows have the same key."""

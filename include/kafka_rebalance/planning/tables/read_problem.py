@@ -13,6 +13,7 @@ import numpy as np
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.kafka.topics import BY_NAME
+from kafka_rebalance.kafka.who_may_receive import open_log_dirs, why_shut
 from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.model.settings import Settings, matches
 from kafka_rebalance.planning.problem.arrays import (
@@ -110,6 +111,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         kafkas_own=_kafkas_own(topics, topic, partitions.flags("kafkas_own")),
         has_topic_ids=partitions.all_known("topic_id"),
         only_receivers=_only_receivers(settings, named, replicas),
+        shut={broker: why for broker, all_dirs in dirs if all_dirs and (why := why_shut(all_dirs)) is not None},
         left=_left(settings, named, replicas, leaving, partitions.optional_lists("left_brokers")[order]),
         proposed=_proposed(
             named, replicas, {name: partitions.optional_lists(c)[order] for name, c in PROPOSED.items()}
@@ -186,13 +188,13 @@ def _check_total(size: Floats, replicas: Ints) -> None:
 
 
 def _log_dirs(dirs_of: Sequence[tuple[int, Sequence[LogDirRow]]], count: int, headroom: float) -> LogDirs:
-    """The room in the log dirs of brokers (by index) that have several. Offline dirs receive nothing."""
+    """The room in the log dirs of brokers (by index) that have several, and in those of them that get new replicas."""
     several, unknown = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
     room, rooms, fullest = np.full(count, np.inf), np.full(count, np.inf), [""] * count
     for broker, all_dirs in dirs_of:
         if len(all_dirs) < 2:
             continue
-        dirs = [one for one in _online(all_dirs) if one.total_bytes is not None and one.usable_bytes is not None]
+        dirs = [one for one in open_log_dirs(all_dirs) if None not in (one.total_bytes, one.usable_bytes)]
         if not dirs:
             unknown[broker] = True  # Kafka before 3.3 does not report them
             continue
@@ -209,11 +211,12 @@ def _dir_contents(
 
     `order` gives the partition rows the order of `replicas` and `size`. Offline dirs do not count.
     """
-    several = [(broker, _online(dirs)) for broker, dirs in dirs_of]
+    several = [(broker, [one for one in dirs if one.online]) for broker, dirs in dirs_of]
     several = [(broker, dirs) for broker, dirs in several if len(dirs) > 1]
     if not several:
         nothing = np.empty(0)
-        return DirContents(np.empty(0, dtype=np.int64), (), nothing, nothing, np.full_like(replicas, -1))
+        lying_nowhere = np.full_like(replicas, -1)
+        return DirContents(np.empty(0, dtype=np.int64), (), nothing, nothing, lying_nowhere, np.empty(0, dtype=bool))
     paths, lying = partitions.optional_text_lists("log_dirs")
     lying = widened(lying[order], replicas.shape[1])[:, : replicas.shape[1]]
     holders, known = (set(replicas[rows].tolist()) for rows in (replicas >= 0, (replicas >= 0) & (lying >= 0)))
@@ -233,9 +236,5 @@ def _dir_contents(
         total,
         np.where(np.isnan(total), held, total - usable),
         holding,
+        np.array([bool(open_log_dirs([one])) for _, one in dirs], dtype=bool),
     )
-
-
-def _online(dirs: Sequence[LogDirRow]) -> Sequence[LogDirRow]:
-    """If a broker reports the sizes of some dirs, those without a size are offline."""
-    return [one for one in dirs if one.total_bytes is not None] or dirs

@@ -37,6 +37,8 @@ SNAPSHOT_SCHEMAS = {
             pa.field("disk_capacity_bytes", pa.int64()),
             pa.field("disk_used_bytes", pa.int64()),
             pa.field("log_dirs", pa.list_(_LOG_DIR)),
+            pa.field("offline_log_dirs", pa.list_(pa.string())),  # paths
+            pa.field("cordoned_log_dirs", pa.list_(pa.string())),  # those of KIP-1066: they get no new replica
             pa.field("nic_in_bytes_per_second", pa.float64()),
             pa.field("nic_out_bytes_per_second", pa.float64()),
             pa.field("registration_czxid", pa.int64()),
@@ -69,7 +71,7 @@ SNAPSHOT_SCHEMAS = {
     ),
 }
 # Of the file; earlier versions have no such columns.
-_LEFT_OUT_WHEN_EMPTY = ("kafkas_own", "left_brokers", *PROPOSED.values())
+_LEFT_OUT_WHEN_EMPTY = ("offline_log_dirs", "cordoned_log_dirs", "kafkas_own", "left_brokers", *PROPOSED.values())
 
 
 def write_snapshot(

@@ -8,6 +8,7 @@ from typing import TypeVar
 from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.documents.requests.log_dir_plan import Replica
 from kafka_rebalance.execution.log_dirs.copy_states import DirsNow, DiskOfDir
+from kafka_rebalance.kafka.who_may_receive import open_log_dirs
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.log_dir_moves import Dir
@@ -23,7 +24,7 @@ def read_disks(kafka: KafkaConnection, brokers: Collection[int]) -> replica_size
 def dirs_now(disks: replica_sizes.BrokerDisks) -> DirsNow:
     return DirsNow(
         disks={
-            broker: {one.path: DiskOfDir(one.total_bytes, one.usable_bytes, one.online) for one in dirs}
+            broker: {one.path: DiskOfDir(one.total_bytes, one.usable_bytes, one.online, one.cordoned) for one in dirs}
             for broker, dirs in disks.log_dirs.items()
         },
         paths=_by_replica(disks.paths),
@@ -49,7 +50,7 @@ def dirs_of(disks: replica_sizes.BrokerDisks) -> dict[int, list[Dir]]:
                 held.get((broker, one.path), {}),
                 one.total_bytes,
                 one.usable_bytes,
-                may_receive=one.online and not one.cordoned,
+                may_receive=bool(open_log_dirs([one])),
             )
             for one in sorted(dirs, key=lambda one: one.path)
         ]

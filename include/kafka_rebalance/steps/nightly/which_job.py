@@ -83,7 +83,7 @@ def _for_away(
     empty = [
         int(broker)
         for number, broker in enumerate(problem.brokers.tolist())
-        if problem.registered[number] and number not in holds and broker not in policy.brokers_out
+        if problem.receivers[number] and number not in holds and broker not in policy.brokers_out
     ]
     if len(empty) >= len(gone):
         pairs = {str(old): new for old, new in zip(gone, empty, strict=False)}

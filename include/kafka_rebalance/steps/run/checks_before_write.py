@@ -41,6 +41,7 @@ from kafka_rebalance.execution.check.wrong_leaders import check_leaders_may_lead
 from kafka_rebalance.execution.check.znode_size import too_large_znodes
 from kafka_rebalance.execution.run_position import Position
 from kafka_rebalance.execution.time_window import Window, check_clock
+from kafka_rebalance.kafka.who_may_receive import Shut, who_is_shut
 from kafka_rebalance.model.candidate import Batch, brokers_touched
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.configs import ConfigsByBroker
@@ -124,6 +125,7 @@ def check_before_write(
         plan.tables.baseline,
         batches_touched=where.begun,
         came_back_empty=came_back_empty(plan, view, brokers.disks),
+        shut=_shut(plan, view, brokers),
     )
     plan = _settle(plan, view, policy, found, begun)
     remaining = {move.topic_partition.topic for move in plan.candidate.moves}
@@ -201,6 +203,12 @@ def _read_brokers(
 
     cluster.check_controller_stable(ask)
     return read[0]
+
+
+def _shut(plan: ApprovedPlan, view: ClusterView, brokers: _Brokers) -> dict[int, Shut]:
+    """Brokers that are to receive replicas, and get none from Kafka. One that is away has a finding of its own."""
+    receiving = {broker for move in plan.candidate.moves for broker in move.added} & view.brokers.keys()
+    return who_is_shut(receiving, brokers.disks.log_dirs, view.brokers)
 
 
 def _hazards(

@@ -285,6 +285,8 @@ def broker_rows(
                 "log_dirs": [
                     {"path": d.path, "total_bytes": d.total_bytes, "usable_bytes": d.usable_bytes} for d in log_dirs
                 ],
+                "offline_log_dirs": [log_dir.path for log_dir in log_dirs if not log_dir.online],
+                "cordoned_log_dirs": [log_dir.path for log_dir in log_dirs if log_dir.cordoned],
                 "nic_in_bytes_per_second": stated.nic_in_bytes_per_second,
                 "nic_out_bytes_per_second": stated.nic_out_bytes_per_second,
                 "registration_czxid": registration.czxid if registration else None,

@@ -40,7 +40,7 @@ def disks_now(
             used_bytes=held[broker] + other,
             capacity_bytes=next((one for one in (stated, total, then.capacity_bytes) if one is not None), None),
             approved_peak_bytes=approved.get(broker, 0),
-            log_dirs=[LogDirNow(one.path, one.usable_bytes, one.replicas, one.online) for one in dirs],
+            log_dirs=[LogDirNow(one.path, one.usable_bytes, one.replicas, one.online, one.cordoned) for one in dirs],
         )
     return found
 

@@ -109,6 +109,14 @@ def test_a_replica_that_is_there_already_fills_the_log_dir_that_it_lies_in() -> 
     assert found([copies(1)], {3: dirs((9 * GB, 0), (2 * GB, 9))}, sizes, lying, paths)[0].problem.split()[2] == "/d1"
 
 
+def test_a_cordoned_log_dir_gets_nothing_so_the_others_get_all() -> None:
+    dirs = [LogDirNow("/a", 2 * GB, 9), LogDirNow("/b", 9 * GB, 0, cordoned=True)]
+    findings = found([copies(3)], {3: DiskNow(0, 100 * GB, log_dirs=dirs)})
+    assert ["/a" in one.problem and "3 of 3 new replicas" in one.problem for one in findings] == [True]
+    lies = {tp("t-0"): {3: "/b"}}
+    assert found([copies(1)], {3: DiskNow(0, 100 * GB, log_dirs=dirs)}, paths=lies) == []  # it goes on where it lies
+
+
 def test_a_log_directory_that_is_offline_stops_a_broker_that_receives() -> None:
     bad = DiskNow(0, log_dirs=[LogDirNow("/d0", GB, 0), LogDirNow("/bad", None, 0, online=False)])
     findings = found([copies(1, 1)], {3: bad})

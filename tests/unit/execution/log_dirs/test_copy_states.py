@@ -125,3 +125,11 @@ def test_a_log_dir_that_has_failed_is_told() -> None:
 def test_what_is_over_are_whole_replicas_and_the_copies_so_far() -> None:
     found = now({0: "/b", 1: "/a", 2: "/a"}, {1: ("/b", 4), 2: ("/b", 99)})
     assert bytes_over([move(0, 7), move(1), move(2), move(3, 5)], found) == 7 + 4 + 10 + 5
+
+
+def test_nothing_is_requested_into_a_log_dir_that_was_cordoned_and_it_is_told() -> None:
+    moves, lying = plan(move(0), move(1)), {0: "/a", 1: "/a"}
+    shut = now(lying, b=DiskOfDir(cordoned=True))
+    assert len(next_moves(moves, now(lying))) == 2
+    assert next_moves(moves, shut) == ()
+    assert [(one.subject, "is cordoned" in one.problem) for one in without_room(moves, shut)] == [("broker 1", True)]

@@ -326,7 +326,7 @@ class ListProgram:
     def _broken_for_good(self, domains: Ints) -> Bools:
         """[partition] Lists that break the rack rule because none of the racks that they lack has a receiver."""
         rule, problem = self._frame.rule, self._frame.problem
-        if problem.only_receivers is None:
+        if not problem.some_only_give:
             return np.zeros(len(domains), dtype=bool)
         counts, held = replication(self._lists), in_racks(domains, rule.racks)
         held[:, np.unique(rule.domain[problem.receivers])] = counts[:, None]  # as many as they like
