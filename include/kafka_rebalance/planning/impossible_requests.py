@@ -91,9 +91,11 @@ def _check_broker_ids(problem: Problem) -> None:
         )
     _check_receivers(problem)
     _check_open(problem)
-    absent = np.flatnonzero(~problem.registered & ~problem.leaving)
-    if len(absent):
-        held = np.isin(problem.replicas, absent).any(axis=1)
+    there = problem.registered | problem.leaving
+    held = problem.movable & ((problem.replicas >= 0) & ~there[np.maximum(problem.replicas, 0)]).any(axis=1)
+    if held.any():
+        absent = np.setdiff1d(problem.replicas[held], np.flatnonzero(there))
+        absent = absent[absent >= 0]
         raise PlanningError(
             f"{_ids(problem.brokers[absent].tolist(), 'holds', 'hold')} replicas of {int(held.sum())} partitions "
             f"without a row in the table of brokers. {_NOTHING} Start the broker, or name it in drain or replace."

@@ -159,6 +159,17 @@ def test_partitions_that_nobody_leads_are_left_out_and_named(
     lose(cluster, 2)
     verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert "without 1 partition that nobody leads (orders-3)" in verdict["text"]
+    assert (verdict["propose"], verdict["conf"]["replace"]) == (True, {"2": 3}), "the rest does not wait for it"
+    assert "Start the brokers that hold them: else they are lost" in verdict["text"]
+
+
+def test_partitions_that_wait_for_a_broker_that_has_just_gone_hold_the_proposal_back(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    path = "/brokers/topics/orders/partitions/3/state"
+    cluster.fake.put_json(path, {**cluster.fake.json(path), "isr": [2], "leader": 2})
+    lose(cluster, 2)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["propose"] is False
 
 
@@ -302,6 +313,17 @@ def test_a_deletion_that_waits_for_a_broker_that_is_down_fails_no_check(
     verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["skew"]["disk"] == pytest.approx(2.0), "broker 1 holds all that is not being deleted, of three"
     assert "without topics that are being deleted (old)" in verdict["text"]
+    assert (verdict["propose"], verdict["conf"]["replace"]) == (True, {"2": 3}), "the deletion waits for broker 2 alone"
+
+
+def test_a_deletion_that_waits_for_nobody_known_holds_the_proposal_back(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    nights({1: [2], 2: [2]})
+    put_topic(cluster.fake, "old", {0: (1, 3)})
+    lose(cluster, 2)
+    cluster.fake.create("/admin/delete_topics/old", b"")
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert (verdict["past_limit"], verdict["propose"]) == (True, False)
     assert "no plan is made while topics are being deleted" in verdict["text"]
 

@@ -28,21 +28,47 @@ def readiness_findings(
     topics: Collection[str] | None = None,
     own: Collection[TopicPartition] = (),
     who_moves: WhoMoves = nobody_known,
+    needed: Collection[TopicPartition] = (),
 ) -> tuple[Finding, ...]:
     """Every reason why a run may not plan or write now.
 
     `may_be_down`: brokers that are to be emptied or replaced, so they may be away. `topics`: look for partitions
     without a leader, brokers that are down and deletions only there; None: everywhere. `own`: what the run moves.
+    `needed`: the moves of a plan. What else waits for brokers that may be down (`waiting_for`) is no finding.
     """
+    waits = waiting_for(view, may_be_down)
+    if needed:
+        stuck = {tp.topic for tp in needed if tp in waits}
+        waits = {tp: away for tp, away in waits.items() if tp not in needed and tp.topic not in stuck & view.deletions}
     partitions = {tp: p for tp, p in view.partitions.items() if topics is None or tp.topic in topics}
     return (
         *_identity(view, expected_cluster_id),
         *_controller(view),
         *_reassignments(view, own, who_moves),
-        *_requests(view, topics),
-        *_leaderless(view, partitions),
+        *_requests(view, topics, {tp.topic for tp in waits}),
+        *_leaderless(view, {tp: p for tp, p in partitions.items() if tp not in waits}),
         *_down(view, partitions, may_be_down),
     )
+
+
+def waiting_for(view: ClusterView, may_be_down: Collection[int]) -> dict[TopicPartition, tuple[int, ...]]:
+    """Partitions that nobody can copy unless these brokers come back, all of which may be down.
+
+    No replica in sync is alive, so nobody leads them. Or their topic is being deleted, which waits for these brokers.
+    """
+    deleted: dict[str, set[int]] = {}
+    for tp, partition in view.partitions.items():
+        if tp.topic in view.deletions:
+            deleted.setdefault(tp.topic, set()).update(set(partition.replicas) - view.brokers.keys())
+    found = {}
+    for tp, partition in view.partitions.items():
+        away = deleted.get(tp.topic, set())
+        if tp.topic not in deleted and partition.leader not in view.brokers:
+            is_stuck = view.brokers.keys().isdisjoint(partition.isr)  # else a leader is about to be elected
+            away = set(partition.isr or partition.replicas) - view.brokers.keys() if is_stuck else set()
+        if away and away.issubset(may_be_down):
+            found[tp] = tuple(sorted(away))
+    return found
 
 
 def _identity(view: ClusterView, expected: str | None) -> Iterable[Finding]:
@@ -101,7 +127,7 @@ def moving_by_api(partitions: Iterable[TopicPartition], who_moves: WhoMoves = no
         )
 
 
-def _requests(view: ClusterView, topics: Collection[str] | None) -> Iterable[Finding]:
+def _requests(view: ClusterView, topics: Collection[str] | None, waiting: Collection[str]) -> Iterable[Finding]:
     if view.elections is not None:
         yield Finding(
             "/admin/preferred_replica_election",
@@ -109,7 +135,9 @@ def _requests(view: ClusterView, topics: Collection[str] | None) -> Iterable[Fin
             "It ends within seconds. If it stays, it names a partition that does not exist: only another controller "
             "removes it",
         )
-    deleted = sorted(topic for topic in view.deletions if topics is None or topic in topics)
+    deleted = sorted(
+        view.deletions - set(waiting) if topics is None else view.deletions.intersection(topics) - set(waiting)
+    )
     if deleted:
         yield Finding(
             "/admin/delete_topics",

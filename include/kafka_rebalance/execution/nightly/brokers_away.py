@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
+from kafka_rebalance.execution.check.cluster_ready import waiting_for
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
 
@@ -18,10 +19,17 @@ class Away:
     brokers: tuple[int, ...] = ()
     leaderless: tuple[TopicPartition, ...] = ()  # because these brokers, or log dirs, are down
     deletions: tuple[str, ...] = ()  # topics that are being deleted: the deletion waits for these brokers
+    waits: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)  # what waits for which of these
 
     @property
     def is_empty(self) -> bool:
         return not (self.brokers or self.leaderless or self.deletions)
+
+    def only_wait_for(self, gone: Collection[int]) -> bool:
+        """Whether everything without a leader, and every deletion, waits for these brokers alone."""
+        topics = {tp.topic for tp in self.waits}
+        stuck = [tp for tp in self.leaderless if tp not in self.waits] + [t for t in self.deletions if t not in topics]
+        return not stuck and all(set(brokers).issubset(gone) for brokers in self.waits.values())
 
 
 def without_away(view: ClusterView) -> tuple[ClusterView, Away]:
@@ -38,7 +46,7 @@ def without_away(view: ClusterView) -> tuple[ClusterView, Away]:
         for tp, one in kept.items()
         if one.leader in view.brokers
     }
-    left_out = Away(away, leaderless, tuple(sorted(view.deletions)))
+    left_out = Away(away, leaderless, tuple(sorted(view.deletions)), waiting_for(view, away))
     if left_out.is_empty or not rest:
         return view, Away()
     return dataclasses.replace(view, partitions=rest), left_out

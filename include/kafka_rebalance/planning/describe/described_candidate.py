@@ -45,6 +45,7 @@ from kafka_rebalance.planning.describe.status_and_note import (
     receive_nothing,
     status_and_note,
     too_large_words,
+    waiting_words,
 )
 from kafka_rebalance.planning.describe.way_back import batch_of_rows, way_back
 from kafka_rebalance.planning.describe.worst_case import worst_case
@@ -138,7 +139,8 @@ def failed(problem: Problem, name: str, error: Exception) -> DescribedCandidate:
 
 
 def _not_offered(problem: Problem, name: str, status: Status, note: str) -> DescribedCandidate:
-    note = " ".join([note, *(f"{said[0].upper()}{said[1:]}." for said in receive_nothing(problem))])
+    more = (*waiting_words(problem.waits), *receive_nothing(problem))
+    note = " ".join([note, *(f"{said[0].upper()}{said[1:]}." for said in more)])
     loads = loads_now(problem)
     broken = broken_now(problem)
     crowded = crowded_replicas(problem, problem.replicas)

@@ -50,6 +50,15 @@ class DirContents:
     is_open: Bools  # [dir] it gets new replicas
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A partition that nobody can copy unless these brokers, which are to be emptied, come back."""
+
+    partition: TopicPartition
+    brokers: tuple[int, ...]
+    being_deleted: bool  # its topic; else it has no leader
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Pools:
     """Which pool has each topic and each broker. The last pool is of all that no pool of the settings names."""
@@ -97,6 +106,7 @@ class Problem:
     # Every topic has an id, which a controller of 2.8 or later has given it (KIP-516, KafkaController.processTopicIds).
     has_topic_ids: bool = False
     kafkas_own: frozenset[str] = frozenset()  # topics that hold the state of Kafka itself, or the cluster's lock
+    waits: tuple[Waiting, ...] = ()  # partitions that are left out until a broker comes back
     left: Ints | None = (
         None  # [partition row, n] brokers to which it may not go back, -1 past the end; None: no such limit
     )

@@ -15,6 +15,7 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.kafka.topics import BY_NAME
 from kafka_rebalance.kafka.who_may_receive import open_log_dirs, why_shut
 from kafka_rebalance.model.digests import digest_of_bytes
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings, matches
 from kafka_rebalance.planning.problem.arrays import (
     Bools,
@@ -23,6 +24,7 @@ from kafka_rebalance.planning.problem.arrays import (
     Ints,
     LogDirs,
     Problem,
+    Waiting,
     changed_lists,
     widened,
 )
@@ -112,6 +114,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         has_topic_ids=partitions.all_known("topic_id"),
         only_receivers=_only_receivers(settings, named, replicas),
         shut={broker: why for broker, all_dirs in dirs if all_dirs and (why := why_shut(all_dirs)) is not None},
+        waits=_waits(topics, topic[order], partition[order], partitions, order),
         left=_left(settings, named, replicas, leaving, partitions.optional_lists("left_brokers")[order]),
         proposed=_proposed(
             named, replicas, {name: partitions.optional_lists(c)[order] for name, c in PROPOSED.items()}
@@ -133,6 +136,18 @@ def _only_receivers(settings: Settings, ids: Ints, replicas: Ints) -> Bools | No
     if settings.new_brokers_only:
         return ~np.isin(np.arange(len(ids)), replicas)
     return np.isin(ids, list(settings.brokers_in))
+
+
+def _waits(topics: Sequence[str], topic: Ints, partition: Ints, columns: Columns, order: Ints) -> tuple[Waiting, ...]:
+    away, deleted = columns.optional_lists("waits_for")[order], columns.flags("being_deleted")[order]
+    return tuple(
+        Waiting(
+            TopicPartition(topics[topic[row]], int(partition[row])),
+            tuple(broker for broker in away[row].tolist() if broker >= 0),
+            bool(deleted[row]),
+        )
+        for row in np.flatnonzero((away >= 0).any(axis=1))
+    )
 
 
 def _left(settings: Settings, ids: Ints, replicas: Ints, leaving: Bools, brokers: Ints) -> Ints | None:

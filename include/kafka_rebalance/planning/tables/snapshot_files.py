@@ -61,6 +61,8 @@ SNAPSHOT_SCHEMAS = {
             pa.field("bytes_out_per_second", pa.float64()),
             pa.field("min_insync_replicas", pa.int32()),
             pa.field("excluded", pa.bool_()),
+            pa.field("waits_for", pa.list_(pa.int32())),  # nobody can copy it unless these brokers come back
+            pa.field("being_deleted", pa.bool_()),  # its topic; the deletion waits for these brokers
             pa.field("cleanup_policy", pa.string()),
             pa.field("retention_ms", pa.int64()),
             pa.field("segment_bytes", pa.int64()),
@@ -71,7 +73,15 @@ SNAPSHOT_SCHEMAS = {
     ),
 }
 # Of the file; earlier versions have no such columns.
-_LEFT_OUT_WHEN_EMPTY = ("offline_log_dirs", "cordoned_log_dirs", "kafkas_own", "left_brokers", *PROPOSED.values())
+_LEFT_OUT_WHEN_EMPTY = (
+    "offline_log_dirs",
+    "cordoned_log_dirs",
+    "waits_for",
+    "being_deleted",
+    "kafkas_own",
+    "left_brokers",
+    *PROPOSED.values(),
+)
 
 
 def write_snapshot(

@@ -68,15 +68,18 @@ def _for_away(
     text += ": the rest is measured" if text else "the rest is measured"
     if away.deletions:
         text += f", without topics that are being deleted ({some(away.deletions)})"
+    patience = policy.broker_away_after_seconds if policy else math.inf
+    gone = [broker for broker, at in since.items() if (now - at).total_seconds() >= patience]
+    goes_on = bool(gone) and away.only_wait_for(gone)
     if away.leaderless:
         many = format_count(len(away.leaderless), "partition", "partitions")
         text += f", without {many} that nobody leads ({some(away.leaderless)}). Start the brokers that hold them"
         text += ", or repair their log dirs" if not away.brokers else ""
+        text += ": else they are lost" if goes_on else ""
+    if away.leaderless and not goes_on:
         return Wanted({}, text, refused=_NO_PLAN_AWAY if away.brokers else _NO_PLAN_LEADERLESS)
-    if away.deletions:
+    if away.deletions and not goes_on:
         return Wanted({}, text, refused=_NO_PLAN_DELETIONS)
-    patience = policy.broker_away_after_seconds if policy else math.inf
-    gone = [broker for broker, at in since.items() if (now - at).total_seconds() >= patience]
     if policy is None or not gone:
         return Wanted({}, text, refused=_NO_PLAN_AWAY)
     holds = set(problem.replicas[problem.replicas >= 0].tolist())

@@ -78,6 +78,7 @@ def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
         expected_cluster_id=snapshot["cluster_id"],
         may_be_down=frozenset(settings["drain"]) | {int(old) for old in settings["replace"]},
         topics=topics,
+        needed={move.topic_partition for candidate in candidates for move in candidate.moves},
     )
     return DriftReport(
         datetime.fromisoformat(snapshot["observed_at"]),

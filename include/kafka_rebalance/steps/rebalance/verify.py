@@ -56,6 +56,7 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
                 plan.to_be_empty,
                 cluster.read_assignments(),
                 plan.snapshot["settings"]["topics_in"],
+                plan.tables.waits_for,
             ),
             *check_left_out(plan.left_out),
             *throttle_in_force.check_put_back(cluster, plan),

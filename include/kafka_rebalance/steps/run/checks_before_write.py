@@ -129,7 +129,12 @@ def check_before_write(
     )
     plan = _settle(plan, view, policy, found, begun)
     remaining = {move.topic_partition.topic for move in plan.candidate.moves}
-    refuse(readiness_findings(view, may_be_down=plan.leaving, topics=remaining, own=own, who_moves=who_moves))
+    needed = {move.topic_partition for move in plan.candidate.moves}
+    refuse(
+        readiness_findings(
+            view, may_be_down=plan.leaving, topics=remaining, own=own, needed=needed, who_moves=who_moves
+        )
+    )
     now = leader_sizes(plan, view, brokers.disks)
     if not begun:
         check_growth(plan.candidate.moves, now, policy.growth_limit)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from kafka_rebalance.admin import effective_configs as broker_configs
@@ -17,7 +18,7 @@ from kafka_rebalance.admin import offsets as metadata
 from kafka_rebalance.admin import replica_sizes as sizes
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import KafkaRuleError, ReadError, SettingsError
-from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
+from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse, waiting_for
 from kafka_rebalance.execution.check.enough_in_sync import MIN_INSYNC_REPLICAS
 from kafka_rebalance.execution.nightly.brokers_away import Away, without_away
 from kafka_rebalance.kafka.topics import KafkasOwn
@@ -70,7 +71,7 @@ class Snapshot:
 
     @property
     def cluster_bytes(self) -> int:
-        return sum(row["size_bytes"] * len(row["replicas"]) for row in self.partitions)
+        return sum((row["size_bytes"] or 0) * len(row["replicas"]) for row in self.partitions)
 
 
 def read_snapshot(
@@ -82,7 +83,9 @@ def read_snapshot(
     to_execute: bool = False,
     make_lock_ready: bool = False,
 ) -> Snapshot:
-    """Reads the cluster and its brokers, after the guards have passed.
+    """Reads the cluster and its brokers, after the guards have passed. These look at the topics that may be changed.
+
+    Partitions that wait for a broker which is to be emptied and is away are `excluded`, and `waits_for` names it.
 
     `of_the_rest`: without brokers that are away and what they hold, partitions without a leader, and topics that are
     being deleted. What registered brokers do not tell is `unread`. If a leader does not tell a partition's size, the
@@ -99,12 +102,13 @@ def read_snapshot(
         reader.check_is_whole(view)
         view, away = without_away(view) if of_the_rest else (view, Away())
         log.info("%s: %d brokers, %d partitions", view.cluster_id, len(view.brokers), len(view.partitions))
+        chosen = {tp.topic for tp in view.partitions if of_the_rest or settings.selects(tp.topic)}
         refuse(
             readiness_findings(
                 view,
                 expected_cluster_id=connection.expected_cluster_id,
                 may_be_down=settings.leaving,
-                topics={tp.topic for tp in view.partitions} if away.deletions else None,
+                topics=chosen,
                 who_moves=reader.read_movers,
             )
         )
@@ -115,6 +119,8 @@ def read_snapshot(
             if reader.lock.make_ready(leaving):
                 view = reader.read_view()
                 missing_rights = reader.read_missing_rights(view)
+        chosen = {tp.topic for tp in view.partitions if of_the_rest or settings.selects(tp.topic)}
+        waits = {} if of_the_rest else waiting_for(view, settings.leaving)
         topics = sorted({tp.topic for tp in view.partitions})
         topic_configs = reader.read_topic_configs(topics)
         dynamic = reader.read_broker_configs(sorted(view.brokers))
@@ -125,16 +131,20 @@ def read_snapshot(
         # which have no log until then. End offsets after sizes: too many records make an append look small, never
         # large.
         kafka, ids = connection.kafka, sorted(view.brokers)
-        first_offsets = metadata.read_start_offsets(kafka, sorted(view.partitions), of_the_rest=of_the_rest)
+        asked = sorted(tp for tp in view.partitions if tp.topic in chosen and tp not in waits)
+        others = sorted(tp for tp, one in view.partitions.items() if tp.topic not in chosen and one.leader in ids)
+        first_offsets = _offsets(metadata.read_start_offsets, kafka, asked, others, of_the_rest=of_the_rest)
         disks = sizes.read_log_dirs(kafka, ids, of_the_rest=of_the_rest)
-        offsets = metadata.read_end_offsets(kafka, sorted(view.partitions), of_the_rest=of_the_rest)
+        offsets = _offsets(metadata.read_end_offsets, kafka, asked, others, of_the_rest=of_the_rest)
         committed = _read_committed(kafka, ids)
         effective = broker_configs.read_effective_configs(kafka, ids, of_the_rest=of_the_rest)
-    partitions = partition_rows(view, disks, topic_configs, effective, kafkas_own, internal_topics=internal_topics)
-    if of_the_rest:
-        partitions = [_with_size_in_sync(row, disks) for row in partitions]
-    else:
-        check_sizes(partitions)
+    partitions = partition_rows(
+        view, disks, topic_configs, effective, kafkas_own, internal_topics=internal_topics, waits=waits
+    )
+    must_tell = frozenset(asked)
+    if not of_the_rest:
+        check_sizes(row for row in partitions if partition_of(row) in must_tell)
+    partitions = [_with_size_in_sync(row, disks) for row in partitions]
     return Snapshot(
         view=view,
         controller=controller,
@@ -162,6 +172,19 @@ def read_snapshot(
             offsets=tuple(sorted(view.partitions.keys() - (offsets.keys() & first_offsets.keys()))),
         ),
     )
+
+
+def _offsets(
+    read: Callable[..., dict[TopicPartition, int]],
+    kafka: KafkaConnection,
+    asked: Sequence[TopicPartition],
+    others: Sequence[TopicPartition],
+    *,
+    of_the_rest: bool,
+) -> dict[TopicPartition, int]:
+    """Of `others`, which no plan changes, as far as their leaders tell."""
+    found = read(kafka, asked, of_the_rest=of_the_rest)
+    return {**found, **read(kafka, others, of_the_rest=True)} if others else found
 
 
 def metric_rows(taken: Snapshot) -> list[dict[str, Any]]:
@@ -303,8 +326,12 @@ def partition_rows(
     kafkas_own: KafkasOwn,
     *,
     internal_topics: bool,
+    waits: Mapping[TopicPartition, Sequence[int]] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
-    """The table `partitions`, by topic and partition; a size is None if the leader does not tell it."""
+    """The table `partitions`, by topic and partition; a size is None if the leader does not tell it.
+
+    `waits`: see `waiting_for`.
+    """
     configs = ClusterConfigs(topic_configs, effective)
     return [
         {
@@ -320,8 +347,10 @@ def partition_rows(
             "topic_czxid": partition.topic_czxid,
             "topic_id": partition.topic_id,
             "min_insync_replicas": _min_insync_replicas(partition.leader, configs, tp.topic),
-            "excluded": kafkas_own.holds_back(tp.topic) and not internal_topics,
+            "excluded": tp in waits or (kafkas_own.holds_back(tp.topic) and not internal_topics),
             "kafkas_own": kafkas_own.is_told_alone(tp.topic) or None,
+            "waits_for": list(waits.get(tp, ())),
+            "being_deleted": tp in waits and tp.topic in view.deletions,
             **_retention(configs, tp.topic, partition.leader),
         }
         for tp, partition in sorted(view.partitions.items())

@@ -67,7 +67,7 @@ class SnapshotTables:
     @cached_property
     def sizes(self) -> dict[TopicPartition, int]:
         """Bytes of one replica of each partition."""
-        return {partition_of(row): row["size_bytes"] for row in self._rows("size_bytes")}
+        return {partition_of(row): row["size_bytes"] or 0 for row in self._rows("size_bytes")}
 
     @cached_property
     def disks(self) -> dict[int, DiskThen]:
@@ -86,7 +86,13 @@ class SnapshotTables:
     def held(self) -> dict[TopicPartition, tuple[frozenset[int], int]]:
         """The brokers of each partition's replicas, and the bytes of one of them, in all topics."""
         rows = self._all_rows(PARTITIONS, "topic", "partition", "replicas", "size_bytes")
-        return {partition_of(row): (frozenset(row["replicas"]), row["size_bytes"]) for row in rows}
+        return {partition_of(row): (frozenset(row["replicas"]), row["size_bytes"] or 0) for row in rows}
+
+    @cached_property
+    def waits_for(self) -> dict[TopicPartition, tuple[int, ...]]:
+        """What the snapshot left out, in all topics, until these brokers come back (`waiting_for`)."""
+        rows = self._all_rows(PARTITIONS, "topic", "partition", "waits_for")
+        return {partition_of(row): tuple(row["waits_for"]) for row in rows if row.get("waits_for")}
 
     @property
     def cluster_bytes(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import ClusterNotReadyError
-from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
+from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse, waiting_for
 from kafka_rebalance.model.cluster_view import BY_ADMIN_API, Controller
 from support.kafka.small_clusters import CLUSTER_ID, partition, tp, view
 
@@ -140,3 +140,45 @@ def test_an_empty_request_is_named_as_what_blocks_every_other() -> None:
 def test_replicas_of_a_broker_that_is_down_are_counted() -> None:
     (finding,) = readiness_findings(view(HEALTHY | {"t-0": partition([1, 9], [1]), "t-1": partition([2, 9], [2])}))
     assert finding.problem == "it is not registered and holds 2 replicas (t-0, t-1)"
+
+
+LONE = {"s-0": partition([4], leader=-1), "s-1": partition([1, 4], [4], leader=-1), "t-0": partition([1, 2])}
+
+
+def test_what_waits_for_a_broker_that_may_be_down_is_no_finding_unless_it_is_needed() -> None:
+    dead = view(LONE, brokers=(1, 2, 3))
+    assert waiting_for(dead, {4}) == {tp("s-0"): (4,), tp("s-1"): (4,)}
+    assert waiting_for(dead, {3}) == {}
+    refuse(readiness_findings(dead, may_be_down={4}))
+    (finding,) = readiness_findings(dead, may_be_down={4}, needed={tp("s-0"), tp("t-0")})
+    assert finding.problem == "s-0"
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        partition([4, 1], [4, 1], leader=4),  # broker 1 is about to lead it
+        partition([4, 3], [3, 4], leader=-1),  # broker 3 may lead it, and stays
+        partition([1], leader=-1),  # it has a disk that failed
+    ],
+)
+def test_a_partition_that_another_broker_may_lead_waits_for_nobody(one: Any) -> None:
+    ill = view({"s-0": one}, brokers=(1, 2, 3))
+    assert waiting_for(ill, {4}) == {}
+    (finding,) = readiness_findings(ill, may_be_down={4})
+    assert finding.subject == "1 partition without a live leader"
+
+
+def test_an_empty_isr_waits_for_whoever_is_away() -> None:
+    assert waiting_for(view({"s-0": partition([1, 4], [], leader=-1)}, brokers=(1, 2, 3)), {4}) == {tp("s-0"): (4,)}
+
+
+def test_a_deletion_is_no_finding_if_it_waits_for_a_broker_that_may_be_down() -> None:
+    states = LONE | {"old-0": partition([4, 1], [1]), "old-1": partition([2, 1])}
+    held_up = view(states, brokers=(1, 2, 3), deletions=frozenset({"old", "t"}))
+    assert {str(each) for each in waiting_for(held_up, {4})} == {"s-0", "s-1", "old-0", "old-1"}
+    (finding,) = readiness_findings(held_up, may_be_down={4})
+    assert finding.problem == "topics are being deleted (t)"
+    refuse(readiness_findings(held_up, may_be_down={4}, topics={"s", "old"}))
+    needs = readiness_findings(held_up, may_be_down={4}, topics={"s", "old"}, needed={tp("old-1")})
+    assert [one.problem for one in needs] == ["topics are being deleted (old)"]
