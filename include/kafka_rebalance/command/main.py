@@ -15,7 +15,7 @@ import click
 
 import kafka_rebalance
 from kafka_rebalance.command.told_here import told_here
-from kafka_rebalance.errors import ConnectionSettingsError, RebalanceError
+from kafka_rebalance.errors import ConnectionSettingsError, NothingToDoError, RebalanceError
 from kafka_rebalance.kafka.given_json import decode_given, one_json_value
 from kafka_rebalance.model.connection import WITH_ADMIN_API, WITH_ZOOKEEPER, ClusterConnection, cluster_connection
 from kafka_rebalance.model.settings import GIVEN
@@ -99,6 +99,9 @@ class _Group(click.Group):
             wrong.show()
         except (click.Abort, KeyboardInterrupt):
             click.echo("Stopped. Nothing was written to the cluster.", err=True)
+        except NothingToDoError as nothing:
+            click.echo(told_here(str(nothing)))
+            sys.exit(0)
         except RebalanceError as wrong:
             click.echo(f"{type(wrong).__name__}: {told_here(str(wrong))}", err=True)
         except _ReaderGone:

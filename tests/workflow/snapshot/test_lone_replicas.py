@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.steps.nightly import check_cluster
+from kafka_rebalance.workflow.run_step import run_step
+from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun
 
 RACKS = dict.fromkeys((1, 2, 3, 4, 5))
@@ -135,3 +139,12 @@ def test_what_loses_its_last_replica_after_the_approval_is_not_left_out_in_silen
     die(cluster, DEAD)
     with pytest.raises(ClusterNotReadyError, match="1 partition without a live leader: scratch-0"):
         run.hold()
+
+
+def test_a_cluster_without_topics_has_nothing_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = SimulatedRun(tmp_path, SimulatedCluster(monkeypatch, {}), monkeypatch)
+    for act in (empty.plan, lambda: run_step(check_cluster.check, empty.dag_run, CONNECTION)):
+        with pytest.raises(AirflowSkipException, match="has no topics, so there is nothing to do"):
+            act()
+    with pytest.raises(AirflowFailException, match=r"matches none of 0 topics"):
+        empty.plan(topics_in=["orders"])

@@ -17,7 +17,7 @@ from kafka_rebalance.admin import group_members
 from kafka_rebalance.admin import offsets as metadata
 from kafka_rebalance.admin import replica_sizes as sizes
 from kafka_rebalance.cluster.open_cluster import open_cluster
-from kafka_rebalance.errors import KafkaRuleError, ReadError, SettingsError
+from kafka_rebalance.errors import KafkaRuleError, NothingToDoError, ReadError, SettingsError
 from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse, waiting_for
 from kafka_rebalance.execution.check.enough_in_sync import MIN_INSYNC_REPLICAS
 from kafka_rebalance.execution.nightly.brokers_away import Away, without_away
@@ -240,7 +240,12 @@ def append_bytes(partitions: Collection[Mapping[str, Any]], offsets: Mapping[Top
 
 
 def check_names(settings: Settings, view: ClusterView) -> None:
-    """Raises SettingsError for brokers and topic globs that match nothing: a typo must not give an empty plan."""
+    """Raises SettingsError for brokers and topic globs that match nothing: a typo must not give an empty plan.
+
+    Raises NothingToDoError if there are no topics at all and the settings name none.
+    """
+    if not view.partitions and settings.topics_in == Settings().topics_in and settings.plan is None:
+        raise NothingToDoError(f"Cluster {view.cluster_id} has no topics, so there is nothing to do.")
     held = {broker for partition in view.partitions.values() for broker in partition.replicas}
     existing = set(view.brokers) | held
     problems = [
