@@ -115,8 +115,10 @@ class OpenCluster(Protocol):
 
     def request_moves(
         self, batch: Batch, approved_digest: str, registered: Collection[int], *, view: AnyView, fence: Fence
-    ) -> None:
+    ) -> Mapping[TopicPartition, str]:
         """Requests the batch's moves. `registered` are the live brokers, `view` is what the caller decided on.
+
+        Returns {partition: Kafka's words} of those that it has refused at once; it carries out the others.
 
         The request raises the fence. Raises ApprovalError if the batch is not of the approved candidate. Raises
         WriteError if its shape or a target broker forbids it, if another reassignment runs, or if the outcome stays

@@ -190,8 +190,7 @@ class AdminApiCluster:
     @_naming_all_rights
     def request_moves(
         self, batch: Batch, approved_digest: str, registered: Collection[int], *, view: AnyView, fence: Fence
-    ) -> None:
-        """Kafka carries out the rest of a request beside partitions that it refuses. The follower tells these."""
+    ) -> Mapping[TopicPartition, str]:
         if not approved_digest or batch.candidate_digest != approved_digest:
             raise ApprovalError(
                 f"Batch {batch.number} belongs to candidate {batch.candidate_digest[:12]}, but {approved_digest[:12]} "
@@ -215,6 +214,7 @@ class AdminApiCluster:
         if refused:
             named = ", ".join(f"{tp} ({why})" for tp, why in sorted(refused.items())[:10])
             log.error("Kafka refused %d of %d partitions: %s", len(refused), len(targets), named)
+        return refused
 
     def _request(
         self, holder: LockOwner, batch: int, some_moves: Sequence[Move], registered: Collection[int], fence: Fence

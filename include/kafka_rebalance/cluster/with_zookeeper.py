@@ -148,8 +148,10 @@ class ZooKeeperCluster:
 
     def request_moves(
         self, batch: Batch, approved_digest: str, registered: Collection[int], *, view: AnyView, fence: Fence
-    ) -> None:
+    ) -> Mapping[TopicPartition, str]:
+        """The controller reads the request later, and tells nobody what it refuses."""
         writer.create_reassignment(self._client, batch, approved_digest, registered, view=view, fence=fence)
+        return {}
 
     def stop_requests(self) -> Stopped:
         """Moves are never late: their request and the check of the fence are one transaction."""

@@ -176,8 +176,7 @@ def _not_taken_up(move: Move, view: AnyView) -> str:
     if not view.traits.has_request_znode:
         return (
             f"{move.topic_partition} has its replicas {list(move.before)} unchanged, and Kafka lists no move of it: it "
-            "refused the request, or somebody cancelled it at once. The log of reassign has Kafka's answer. Nothing "
-            "was moved. Start a new Dag run for it."
+            "refused the request, or somebody cancelled it at once. Nothing was moved. Start a new Dag run for it."
         )
     return (
         f"{move.topic_partition} left /admin/reassign_partitions with its replicas unchanged at {list(move.before)}: "

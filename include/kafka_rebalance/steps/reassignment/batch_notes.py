@@ -6,19 +6,24 @@ are neither read nor overwritten: FormatVersionError.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.reassignment.batch_seen import BatchState
 from kafka_rebalance.steps.reassignment.progress_notes import read_measured
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.run.asked_batches import ASKED, ASKING, REQUESTING, entries, read_notes
+
+SAID = "kafka_said"  # {partition: Kafka's words}, of those that it has refused at once
 
 
 def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> None:
@@ -63,18 +68,33 @@ def note_requesting(plan: ApprovedPlan, moves: Sequence[Move], fence: Fence) -> 
     _write(plan, document, *changed)
 
 
-def note_requested(plan: ApprovedPlan, moves: Sequence[Move]) -> None:
-    """Notes that these moves were requested."""
+def note_requested(
+    plan: ApprovedPlan, moves: Sequence[Move], refused: Mapping[TopicPartition, str] = MappingProxyType({})
+) -> None:
+    """Notes that these moves were requested, and with which words Kafka has refused some of them."""
     document = read_notes(plan.folder)
     noted, changed = entries(document), []
     for batch, these in _by_batch(plan, moves):
         entry = noted[batch.number]
         entry[ASKED], entry[ASKING] = sorted({*entry[ASKED], *these}), sorted(set(entry[ASKING]) - these)
         entry["state"] = REQUESTING if entry[ASKING] else BatchState.REQUESTED
+        entry[SAID] = {name: words for name, words in entry.get(SAID, {}).items() if name not in these}
+        entry[SAID] |= {str(tp): words for tp, words in sorted(refused.items()) if str(tp) in these}
+        if not entry[SAID]:
+            del entry[SAID]
         if len(entry[ASKED]) == len(batch.moves):
             _forget_parts(entry)
         changed.append(entry)
     _write(plan, document, *changed)
+
+
+def refusal_words(plan: ApprovedPlan, batches: Iterable[Batch]) -> str:
+    """Kafka's own words about what it has refused of these batches; empty if it has refused nothing at once."""
+    by_words: dict[str, list[str]] = {}
+    for batch in batches:
+        for name, words in read_batch_note(plan, batch.number).get(SAID, {}).items():
+            by_words.setdefault(words, []).append(name)
+    return "; ".join(f"{some(names)}: {words.removesuffix('.')}" for words, names in by_words.items())
 
 
 def _by_batch(plan: ApprovedPlan, moves: Sequence[Move]) -> list[tuple[Batch, set[str]]]:

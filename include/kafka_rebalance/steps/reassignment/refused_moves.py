@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from kafka_rebalance.errors import RefusedError
 from kafka_rebalance.execution.follow.stalled_copies import begun_in
@@ -27,6 +27,18 @@ NOT_AGAIN = "It is not requested again under this approval. Settle it with the p
 def note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str) -> None:
     epoch = view.controller.epoch if view.controller else None
     batch_notes.note_batch(plan, batch, BatchState.REFUSED, why=why, controller_epoch=epoch)
+
+
+def raise_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> NoReturn:
+    """Raises RefusedError with Kafka's own words: it has taken none of these moves."""
+    parts = parts_of(batch)
+    why = (
+        f"Kafka refused all {len(batch.moves)} partitions that were requested of batch {batch.number}. "
+        f"{batch_notes.refusal_words(plan, parts)}. They stay as they are."
+    )
+    for part in parts:
+        note_refused(plan, part, view, why)
+    raise RefusedError(f"{why} Start a new Dag run, which plans from the current cluster.")
 
 
 def check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
@@ -57,6 +69,8 @@ def _check_part(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
             f"{len(dropped)} partitions of batch {batch.number} left /admin/reassign_partitions with their "
             f"replicas unchanged: the controller refused them ({named}). Its log says why (KafkaController)."
         )
+        if said := batch_notes.refusal_words(plan, [batch]):
+            why = f"Kafka refused {len(dropped)} partitions of batch {batch.number}. {said}."
         note_refused(plan, batch, view, why)
     elif epoch not in (None, note.get("controller_epoch")):
         log.info("Batch %d was refused by an earlier controller; asking the one of epoch %d", batch.number, epoch)

@@ -42,7 +42,13 @@ from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.steps.reassignment.cancelled_run import take_back_cancelled
 from kafka_rebalance.steps.reassignment.elect_preferred import elect_preferred, led_by_first, may_elect, most_at_once
 from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower, follow_for
-from kafka_rebalance.steps.reassignment.refused_moves import NOT_AGAIN, check_not_refused, note_refused, parts_of
+from kafka_rebalance.steps.reassignment.refused_moves import (
+    NOT_AGAIN,
+    check_not_refused,
+    note_refused,
+    parts_of,
+    raise_refused,
+)
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved
 from kafka_rebalance.steps.run.asked_batches import asked_for, gone_through
 from kafka_rebalance.steps.run.checks_before_write import check_before_write, check_clock_for_window, pause_now
@@ -298,8 +304,10 @@ class Visit:
         )
         batch_notes.note_going_on(plan)
         batch_notes.note_requesting(plan, batch.moves, fence)
-        cluster.request_moves(batch, plan.candidate.digest, view.brokers, view=view, fence=fence)
-        batch_notes.note_requested(plan, batch.moves)
+        refused = cluster.request_moves(batch, plan.candidate.digest, view.brokers, view=view, fence=fence)
+        batch_notes.note_requested(plan, batch.moves, refused)
+        if len(refused) == len(batch.moves) and where.in_flight is None:  # else what Kafka has taken is followed first
+            raise_refused(plan, batch, view)
         if view.traits.has_request_znode:
             self._last = batch.number
             return Follow(plan, batch)
@@ -331,6 +339,8 @@ def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, seen: BatchSee
         return
     parts = parts_of(at)
     if state == BatchState.REFUSED:
+        if (said := batch_notes.refusal_words(plan, parts)) and said not in message:
+            message = f"{message} Kafka's own words: {said}."
         for part in parts:
             note_refused(plan, part, view, message)
         stays = request_of_what_is_gone(view) is not None
