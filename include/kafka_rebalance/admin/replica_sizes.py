@@ -100,6 +100,16 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int], *, of_the_re
     return BrokerDisks(replicas, log_dirs, paths, future)
 
 
+def read_dir_states(kafka: KafkaConnection, brokers: Collection[int]) -> dict[int, tuple[LogDir, ...]]:
+    """The log dirs of these brokers, without what lies in them. A broker that does not answer is absent."""
+    found = {}
+    with suppress(ReadError), open_wire(kafka) as wire:
+        for broker in sorted(brokers):
+            with suppress(ReadError):
+                found[broker] = tuple(_log_dir(broker, answer) for answer in _describe(wire, broker, {}))
+    return found
+
+
 def read_copies_within(kafka: KafkaConnection, brokers: Collection[int]) -> dict[int, frozenset[TopicPartition]]:
     """See `OpenCluster.read_copies_within`. Raises ReadError naming the broker."""
     found: dict[int, set[TopicPartition]] = {}

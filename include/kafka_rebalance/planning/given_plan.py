@@ -207,7 +207,7 @@ def _first(problem: Problem, rows: Bools) -> TopicPartition:
 def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
     """What the settings, and through them the policy, keep out although the lists would change it."""
     before, found = widened(problem.replicas, replicas.shape[1]), []
-    held = changed_lists(problem.replicas, replicas) & ~problem.movable
+    held = changed_lists(problem.replicas, replicas) & ~problem.movable & ~_on_cordoned(problem)
     if held.any():
         found.append(
             f"{int(held.sum())} partitions may not be changed (topics_in, topics_out, internal topics), first "
@@ -217,7 +217,7 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
     gained, lost = (replicas >= 0) & ~among(replicas, before), (before >= 0) & ~among(before, replicas)
     leads = replicas[:, 0] != before[:, 0]
     touched = np.unique(np.concatenate([replicas[gained], before[lost], replicas[leads, 0], before[leads, 0]]))
-    closed = touched[problem.closed[touched]]
+    closed = touched[problem.closed[touched] & ~problem.cordoned[touched]]
     if len(closed):
         found.append(f"brokers_out keeps out {_ids(problem, closed)}, which would gain or lose replicas or leaders")
     emptied = np.unique(replicas[gained][problem.leaving[replicas[gained]]])
@@ -242,6 +242,14 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
         for broker in receiving.tolist()
         if broker in problem.shut
     ]
+    named = (replicas >= 0) & problem.cordoned[np.maximum(replicas, 0)] & ~gained
+    kept = changed_lists(problem.replicas, replicas) & named.any(axis=1)
+    if kept.any():
+        ids = np.unique(replicas[kept][named[kept]])
+        found.append(
+            f"{int(kept.sum())} new lists name {_ids(problem, ids)}, which is cordoned (cordoned.log.dirs): Kafka "
+            f"refuses every new list with it, first {_first(problem, kept)}"
+        )
     left = rack_rule(problem).left
     if left is not None:
         back = ((left >= 0)[:, None, :] & (replicas[:, :, None] == left[:, None, :])).any(axis=(1, 2))
@@ -251,6 +259,12 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
                 f"from, first {_first(problem, back)}"
             )
     return found
+
+
+def _on_cordoned(problem: Problem) -> Bools:
+    """[partition row] Partitions with a replica on a cordoned broker; `_kept_out` has words of their own for these."""
+    on: Bools = ((problem.replicas >= 0) & problem.cordoned[np.maximum(problem.replicas, 0)]).any(axis=1)
+    return on
 
 
 def _unpinned(problem: Problem, before: Ints, replicas: Ints) -> list[str]:

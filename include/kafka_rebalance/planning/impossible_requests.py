@@ -89,8 +89,8 @@ def _check_broker_ids(problem: Problem) -> None:
             f"{_ids(both, 'is', 'are')} in brokers_out, and in drain or replace. {_NOTHING} A plan cannot empty or "
             "fill a broker that it must leave alone. Remove the broker from one of them."
         )
-    _check_receivers(problem)
     _check_open(problem)
+    _check_receivers(problem)
     there = problem.registered | problem.leaving
     held = problem.movable & ((problem.replicas >= 0) & ~there[np.maximum(problem.replicas, 0)]).any(axis=1)
     if held.any():

@@ -155,8 +155,19 @@ def _not_offered(problem: Problem, name: str, status: Status, note: str) -> Desc
     return DescribedCandidate(candidate, now, now, loads, loads, (out, out), undone, undone)
 
 
+def _without_refused(problem: Problem, found: FoundLists) -> FoundLists:
+    """Without new lists that Kafka would refuse: what did not find a place off a cordoned broker stays as it is."""
+    if not problem.shut:
+        return found
+    named = ((found.replicas >= 0) & problem.cordoned[np.maximum(found.replicas, 0)]).any(axis=1)
+    before = widened(problem.replicas, found.replicas.shape[1])[:, : found.replicas.shape[1]]
+    kept = (np.where(named[:, None], before, lists) for lists in (found.replicas, found.unordered))
+    return replace(found, **dict(zip(("replicas", "unordered"), kept, strict=True))) if named.any() else found
+
+
 def described_candidate(problem: Problem, name: str, found: FoundLists) -> DescribedCandidate:
     """Everything that the tables and pages show of one candidate."""
+    found = _without_refused(problem, found)
     share = shares(problem)
     end = ending(problem, found.replicas, searched=found.goal.searched, elects=found.goal.elects)
     most, leader_changes = problem.settings.max_leader_changes, end.leader_changes(problem)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kafka_rebalance.kafka.who_may_receive import shut_in_words
+from kafka_rebalance.kafka.who_may_receive import Shut, shut_in_words
 from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_PLACES
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.candidate import Status
@@ -258,7 +258,9 @@ def receive_nothing(problem: Problem) -> Iterator[str]:
     """Brokers that stay and to which Kafka gives no new replica."""
     for broker, why in problem.shut.items():
         if problem.staying[broker]:
-            yield f"broker {problem.brokers[broker]} {shut_in_words(why)}: it receives nothing"
+            held = int((problem.replicas == broker).any(axis=1).sum()) if why is Shut.CORDONED else 0
+            stays = f", and {held} partitions stay as they are: Kafka refuses every new list with it" if held else ""
+            yield f"broker {problem.brokers[broker]} {shut_in_words(why)}: it receives nothing{stays}"
 
 
 def _ids(problem: Problem, brokers: Bools) -> str:

@@ -92,7 +92,7 @@ class Problem:
     racks: tuple[str | None, ...]
     registered: Bools  # False: replica lists name the broker, but it has no row in the table
     leaving: Bools  # to be emptied
-    closed: Bools  # `brokers_out`: they keep what they have, and receive nothing
+    closed: Bools  # `brokers_out`, and cordoned brokers that stay: they keep what they have, and receive nothing
     disk_capacity: Floats  # bytes; NaN where unknown: a known size limits its broker even if others are unknown
     disk_used: Floats  # bytes in use by anything; NaN where unknown
     log_dirs: LogDirs
@@ -142,6 +142,11 @@ class Problem:
             receivers = receivers.copy()
             receivers[list(self.shut)] = False
         return receivers
+
+    @property
+    def cordoned(self) -> Bools:
+        """[broker] Brokers that no new list may name, because Kafka refuses it."""
+        return np.isin(np.arange(len(self.brokers)), [one for one, why in self.shut.items() if why is Shut.CORDONED])
 
     @property
     def some_only_give(self) -> bool:

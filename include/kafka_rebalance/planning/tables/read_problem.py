@@ -13,10 +13,10 @@ import numpy as np
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.kafka.topics import BY_NAME
-from kafka_rebalance.kafka.who_may_receive import open_log_dirs, why_shut
+from kafka_rebalance.kafka.who_may_receive import Shut, open_log_dirs, why_shut
 from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.settings import Settings, matches
+from kafka_rebalance.model.settings import LEADERS_ALONE, Settings, matches
 from kafka_rebalance.planning.problem.arrays import (
     Bools,
     DirContents,
@@ -83,6 +83,12 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
     dirs = list(zip(at.tolist(), brokers.log_dirs(), strict=True))
     replicas = np.where(lists >= 0, np.searchsorted(named, np.maximum(lists, 0)), -1)
     by_id = dict(zip(ids.tolist(), racks, strict=True))
+    shut = {broker: why for broker, all_dirs in dirs if all_dirs and (why := why_shut(all_dirs)) is not None}
+    cordoned = np.isin(np.arange(len(named)), [broker for broker, why in shut.items() if why is Shut.CORDONED])
+    if settings.job not in LEADERS_ALONE:
+        cordoned &= ~leaving  # lists without a broker that leaves are taken
+    # Kafka refuses every new list with a cordoned broker, also for a replica that lies there (seen on 4.4.0).
+    stuck = ((replicas >= 0) & cordoned[np.maximum(replicas, 0)]).any(axis=1)
     return Problem(
         settings=settings,
         snapshot_digest=digest_of_bytes(*files),
@@ -94,7 +100,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         size_bytes=size[order].astype(np.int64),
         bytes_in=rates("bytes_in_per_second"),
         bytes_out=rates("bytes_out_per_second"),
-        movable=matched(settings.selects) & ~excluded,
+        movable=matched(settings.selects) & ~excluded & ~stuck,
         pinned=matched(partial(matches, globs=settings.pinned_topics)),
         rack_pinned=matched(partial(matches, globs=settings.rack_pinned_topics)),
         in_sync=_in_sync(lists, in_isr),
@@ -104,7 +110,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         racks=tuple(by_id.get(broker) for broker in named.tolist()),
         registered=registered,
         leaving=leaving,
-        closed=np.isin(named, list(settings.brokers_out)),
+        closed=np.isin(named, list(settings.brokers_out)) | (cordoned & ~leaving),
         disk_capacity=stated("disk_capacity_bytes"),
         disk_used=stated("disk_used_bytes"),
         log_dirs=_log_dirs(dirs, len(named), settings.disk_headroom),
@@ -113,7 +119,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         kafkas_own=_kafkas_own(topics, topic, partitions.flags("kafkas_own")),
         has_topic_ids=partitions.all_known("topic_id"),
         only_receivers=_only_receivers(settings, named, replicas),
-        shut={broker: why for broker, all_dirs in dirs if all_dirs and (why := why_shut(all_dirs)) is not None},
+        shut=shut,
         waits=_waits(topics, topic[order], partition[order], partitions, order),
         left=_left(settings, named, replicas, leaving, partitions.optional_lists("left_brokers")[order]),
         proposed=_proposed(

@@ -118,7 +118,8 @@ def cannot_help(problem: Problem, result: Mapping[str, Any]) -> str | None:
     spots = hot_spots(problem, past, limit)
     forced = [resource for resource in past if not spots[resource] and even[resource].furthest <= limit]
     stays = bool(problem.closed.any()) or not problem.relocatable.all()
-    kept = " with what the policy keeps in place" if stays else ""
+    keeps = "cordons and the policy keep" if problem.shut else "the policy keeps"
+    kept = f" with what {keeps} in place" if stays else ""
     helpless = [_helpless(resource, spots[resource], kept) for resource in past if resource not in forced]
     said = ["a rebalance cannot help: " + "; ".join(helpless)] if helpless else []
     return "; ".join([*said, *(_forced(resource, even[resource], limit, kept) for resource in forced)])

@@ -10,12 +10,14 @@ import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from kafka_rebalance.admin.replica_sizes import read_dir_states
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.execution.check.cluster_ready import readiness_findings
 from kafka_rebalance.execution.check.drift import Baseline, Drift, MoveDrift, drifts, named_by_reason
+from kafka_rebalance.kafka.who_may_receive import Shut, who_is_shut
 from kafka_rebalance.model.candidate import OFFERED, Candidate
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
@@ -61,7 +63,8 @@ def _answer(deployment: Deployment, folder: RunFolder) -> Answer:
 def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
     """Compares the approved candidate, or each that is offered, with the cluster. Raises RebalanceError.
 
-    It asks no broker: the checks before the first write tell whether partitions have grown.
+    It asks no broker what it holds: the checks before the first write tell whether partitions have grown. Without
+    ZooKeeper it asks those that are to receive replicas whether their log dirs take any.
     """
     snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
     names, aside = _names(folder)
@@ -73,6 +76,10 @@ def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
     connection = deployment.read_connection(str(snapshot["connection_id"]))
     with open_cluster(connection) as reader:
         view = reader.read_view(topics, known=None if states_read else _states(then))
+    shut: dict[int, Shut] = {}
+    if not view.traits.has_request_znode:  # no Kafka with ZooKeeper knows cordoned log dirs
+        named = {broker for one in candidates for move in one.moves for broker in move.after} & view.brokers.keys()
+        shut = who_is_shut(named, read_dir_states(connection.kafka, named), view.brokers)
     in_the_way = readiness_findings(
         view,
         expected_cluster_id=snapshot["cluster_id"],
@@ -83,7 +90,7 @@ def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
     return DriftReport(
         datetime.fromisoformat(snapshot["observed_at"]),
         datetime.now(UTC),
-        tuple(_summary(candidate, drifts(candidate.moves, view, then)) for candidate in candidates),
+        tuple(_summary(candidate, drifts(candidate.moves, view, then, shut=shut)) for candidate in candidates),
         tuple(map(str, in_the_way)),
         states_read,
         aside,

@@ -125,7 +125,7 @@ def check_before_write(
         plan.tables.baseline,
         batches_touched=where.begun,
         came_back_empty=came_back_empty(plan, view, brokers.disks),
-        shut=_shut(plan, view, brokers),
+        shut=_shut(connection, plan, view, brokers),
     )
     plan = _settle(plan, view, policy, found, begun)
     remaining = {move.topic_partition.topic for move in plan.candidate.moves}
@@ -210,10 +210,13 @@ def _read_brokers(
     return read[0]
 
 
-def _shut(plan: ApprovedPlan, view: ClusterView, brokers: _Brokers) -> dict[int, Shut]:
-    """Brokers that are to receive replicas, and get none from Kafka. One that is away has a finding of its own."""
-    receiving = {broker for move in plan.candidate.moves for broker in move.added} & view.brokers.keys()
-    return who_is_shut(receiving, brokers.disks.log_dirs, view.brokers)
+def _shut(connection: ClusterConnection, plan: ApprovedPlan, view: ClusterView, brokers: _Brokers) -> dict[int, Shut]:
+    """Brokers of new lists that get no new replica from Kafka. One that is away has a finding of its own."""
+    named = {broker for move in plan.candidate.moves if not move.is_election for broker in move.after}
+    known, named = brokers.disks.log_dirs, named & view.brokers.keys()
+    if not view.traits.has_request_znode:  # no Kafka with ZooKeeper knows cordoned log dirs
+        known = {**replica_sizes.read_dir_states(connection.kafka, named - known.keys()), **known}
+    return who_is_shut(named, known, view.brokers)
 
 
 def _hazards(

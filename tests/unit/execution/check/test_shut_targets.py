@@ -36,10 +36,22 @@ def in_conflict(found: tuple[MoveDrift, ...]) -> list[str]:
 
 
 def test_a_broker_that_was_cordoned_since_conflicts_with_what_it_would_receive() -> None:
-    found = drifts(MOVES, view(NOW), THEN, shut={4: Shut.CORDONED, 1: Shut.CORDONED})
+    found = drifts(MOVES, view(NOW), THEN, shut={4: Shut.CORDONED, 1: Shut.OFFLINE})
     assert in_conflict(found) == ["u-0"]  # t-1 keeps a replica on broker 1, and puts none there
     with pytest.raises(StaleProposalError, match=r"broker 4: it is to receive replicas and is cordoned .*\(u-0\)"):
         check_no_conflict(found, begun=False)
+
+
+def test_a_new_list_conflicts_with_a_cordoned_broker_where_a_replica_lies_already() -> None:
+    found = drifts(MOVES, view(NOW), THEN, shut={1: Shut.CORDONED})
+    assert in_conflict(found) == ["t-1"]
+    with pytest.raises(StaleProposalError, match="broker 1: new lists name it and it is cordoned"):
+        check_no_conflict(found, begun=False)
+    elects = [move("t-0", [1, 2], [1, 2])]
+    assert (
+        in_conflict(drifts(elects, view(NOW | {"t-0": partition([1, 2], leader=2)}), THEN, shut={1: Shut.CORDONED}))
+        == []
+    )
 
 
 def test_what_is_on_its_way_there_goes_on() -> None:

@@ -59,9 +59,16 @@ def test_a_cordoned_broker_may_be_emptied_and_may_lead() -> None:
     plan = plan_of(shut, LISTS, "balanced", job="drain", drain=[3])
     assert plan.candidate.status == "ok"
     assert received(plan) <= {1, 2, 4}
-    led_by_one = partition_rows([[1, 3], [1, 3], [1, 2], [1, 2]])
-    leaders = plan_of(brokers(1, 2, 3, cordoned_log_dirs={3: ["/a", "/b"]}), led_by_one, "leaders_only", job="leaders")
-    assert 3 in {move.after[0] for move in leaders.candidate.moves}
+    assert all(3 not in move.after for move in plan.candidate.moves)
+
+
+@pytest.mark.parametrize("asked", [{"job": "leaders"}, {"job": "leaders", "drain": [3]}, {"max_replicas": 2}, {}])
+def test_no_new_list_names_a_cordoned_broker_not_even_where_a_replica_lies_there(asked: dict[str, Any]) -> None:
+    # Kafka refuses every new list with such a broker.
+    shut = brokers(1, 2, 3, 4, cordoned_log_dirs={3: ["/a", "/b"]})
+    problem = problem_of(shut, partition_rows([[1, 3], [1, 3], [1, 2], [1, 2], [1, 2], [3, 1]]), **asked)
+    for name in offered(problem):
+        assert all(3 not in move.after for move in propose(problem, name).candidate.moves)
 
 
 def test_a_given_plan_onto_a_cordoned_broker_is_not_offered() -> None:
@@ -71,8 +78,15 @@ def test_a_given_plan_onto_a_cordoned_broker_is_not_offered() -> None:
     assert "broker 4 would receive replicas, but it is cordoned (cordoned.log.dirs)" in found.candidate.note
 
 
-def test_a_given_plan_that_leaves_a_replica_on_a_cordoned_broker_is_offered() -> None:
+def test_a_given_plan_that_leaves_a_replica_on_a_cordoned_broker_is_not_offered() -> None:
     plan = '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[2,1]}]}'
+    found = plan_of(brokers(1, 2, 3, cordoned_log_dirs={1: ["/a", "/b"]}), LISTS, "given", plan=plan)
+    assert found.candidate.status == "infeasible"
+    assert "1 new lists name broker 1, which is cordoned" in found.candidate.note
+
+
+def test_a_given_plan_may_take_replicas_off_a_cordoned_broker() -> None:
+    plan = '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[2,3]}]}'
     found = plan_of(brokers(1, 2, 3, cordoned_log_dirs={1: ["/a", "/b"]}), LISTS, "given", plan=plan)
     assert found.candidate.status == "ok"
 
