@@ -37,6 +37,7 @@ from kafka_rebalance.planning.problem.arrays import (
     among,
     changed_lists,
     led_first,
+    naming,
     replication,
     widened,
 )
@@ -207,7 +208,7 @@ def _first(problem: Problem, rows: Bools) -> TopicPartition:
 def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
     """What the settings, and through them the policy, keep out although the lists would change it."""
     before, found = widened(problem.replicas, replicas.shape[1]), []
-    held = changed_lists(problem.replicas, replicas) & ~problem.movable & ~_on_cordoned(problem)
+    held: Bools = changed_lists(problem.replicas, replicas) & ~problem.movable & ~_on_cordoned(problem)
     if held.any():
         found.append(
             f"{int(held.sum())} partitions may not be changed (topics_in, topics_out, internal topics), first "
@@ -243,12 +244,12 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
         if broker in problem.shut
     ]
     named = (replicas >= 0) & problem.cordoned[np.maximum(replicas, 0)] & ~gained
-    kept = changed_lists(problem.replicas, replicas) & named.any(axis=1)
-    if kept.any():
-        ids = np.unique(replicas[kept][named[kept]])
+    new_with: Bools = changed_lists(problem.replicas, replicas) & named.any(axis=1)
+    if new_with.any():
+        ids = np.unique(replicas[new_with][named[new_with]])
         found.append(
-            f"{int(kept.sum())} new lists name {_ids(problem, ids)}, which is cordoned (cordoned.log.dirs): Kafka "
-            f"refuses every new list with it, first {_first(problem, kept)}"
+            f"{int(new_with.sum())} new lists name {_ids(problem, ids)}, which is cordoned (cordoned.log.dirs): Kafka "
+            f"refuses every new list with it, first {_first(problem, new_with)}"
         )
     left = rack_rule(problem).left
     if left is not None:
@@ -263,8 +264,7 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
 
 def _on_cordoned(problem: Problem) -> Bools:
     """[partition row] Partitions with a replica on a cordoned broker; `_kept_out` has words of their own for these."""
-    on: Bools = ((problem.replicas >= 0) & problem.cordoned[np.maximum(problem.replicas, 0)]).any(axis=1)
-    return on
+    return naming(problem.replicas, problem.cordoned)
 
 
 def _unpinned(problem: Problem, before: Ints, replicas: Ints) -> list[str]:

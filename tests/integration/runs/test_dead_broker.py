@@ -22,8 +22,8 @@ LISTS = {number: [(1, 4), (2, 4), (4, 3), (3, 1)][number % 4] for number in rang
 
 @pytest.fixture(scope="module", params=["2.8.2", pytest.param("4.4.0", id="4.4.0-kraft")])
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    kraft = {"kraft": True, "controllers": 1} if request.param == "4.4.0" else {}
-    with LocalCluster(request.param, brokers=5, racks=0, one_jvm=True, **kraft) as running:
+    controllers = 1 if request.param == "4.4.0" else 0
+    with LocalCluster(request.param, brokers=5, racks=0, kraft=bool(controllers), controllers=controllers) as running:
         running.create_topic("solid", LISTS)
         running.create_topic("scratch", {0: (DEAD,), 1: (1,)})
         running.create_topic("old", {0: (DEAD, 1), 1: (2, DEAD)})

@@ -15,9 +15,9 @@ from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun
 
-RACKS = dict.fromkeys((1, 2, 3, 4, 5))
+RACKS: dict[int, str | None] = dict.fromkeys((1, 2, 3, 4, 5))
 DEAD, EMPTY = 4, 5
-TOPICS = {
+TOPICS: dict[str, dict[int, tuple[int, ...]]] = {
     "solid": {0: (1, 4), 1: (2, 4), 2: (4, 3), 3: (3, 1)},
     "scratch": {0: (4,), 1: (1,)},
     "calm": {0: (1, 2), 1: (2, 1), 2: (1, 2), 3: (2, 3)},

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.execution.stuck_request import request_of_what_is_gone
+from kafka_rebalance.execution.what_waits import waiting_for
 from kafka_rebalance.execution.who_moves import WhoMoves, how_it_ends, nobody_known
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.finding import Finding, some
@@ -49,26 +50,6 @@ def readiness_findings(
         *_leaderless(view, {tp: p for tp, p in partitions.items() if tp not in waits}),
         *_down(view, partitions, may_be_down),
     )
-
-
-def waiting_for(view: ClusterView, may_be_down: Collection[int]) -> dict[TopicPartition, tuple[int, ...]]:
-    """Partitions that nobody can copy unless these brokers come back, all of which may be down.
-
-    No replica in sync is alive, so nobody leads them. Or their topic is being deleted, which waits for these brokers.
-    """
-    deleted: dict[str, set[int]] = {}
-    for tp, partition in view.partitions.items():
-        if tp.topic in view.deletions:
-            deleted.setdefault(tp.topic, set()).update(set(partition.replicas) - view.brokers.keys())
-    found = {}
-    for tp, partition in view.partitions.items():
-        away = deleted.get(tp.topic, set())
-        if tp.topic not in deleted and partition.leader not in view.brokers:
-            is_stuck = view.brokers.keys().isdisjoint(partition.isr)  # else a leader is about to be elected
-            away = set(partition.isr or partition.replicas) - view.brokers.keys() if is_stuck else set()
-        if away and away.issubset(may_be_down):
-            found[tp] = tuple(sorted(away))
-    return found
 
 
 def _identity(view: ClusterView, expected: str | None) -> Iterable[Finding]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
-from kafka_rebalance.execution.check.cluster_ready import waiting_for
+from kafka_rebalance.execution.what_waits import waiting_for
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
 

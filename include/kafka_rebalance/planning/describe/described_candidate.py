@@ -50,7 +50,7 @@ from kafka_rebalance.planning.describe.status_and_note import (
 from kafka_rebalance.planning.describe.way_back import batch_of_rows, way_back
 from kafka_rebalance.planning.describe.worst_case import worst_case
 from kafka_rebalance.planning.evenness.scores import scores
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, added, replication, widened
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, added, naming, replication, widened
 from kafka_rebalance.planning.problem.loads import (
     DISK,
     LEADERS,
@@ -159,10 +159,15 @@ def _without_refused(problem: Problem, found: FoundLists) -> FoundLists:
     """Without new lists that Kafka would refuse: what did not find a place off a cordoned broker stays as it is."""
     if not problem.shut:
         return found
-    named = ((found.replicas >= 0) & problem.cordoned[np.maximum(found.replicas, 0)]).any(axis=1)
-    before = widened(problem.replicas, found.replicas.shape[1])[:, : found.replicas.shape[1]]
-    kept = (np.where(named[:, None], before, lists) for lists in (found.replicas, found.unordered))
-    return replace(found, **dict(zip(("replicas", "unordered"), kept, strict=True))) if named.any() else found
+    named = naming(found.replicas, problem.cordoned)
+    if not named.any():
+        return found
+
+    def kept(lists: Ints) -> Ints:
+        width = max(problem.replicas.shape[1], lists.shape[1])
+        return np.where(named[:, None], widened(problem.replicas, width), widened(lists, width))
+
+    return replace(found, replicas=kept(found.replicas), unordered=kept(found.unordered))
 
 
 def described_candidate(problem: Problem, name: str, found: FoundLists) -> DescribedCandidate:

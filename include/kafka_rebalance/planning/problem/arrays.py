@@ -154,6 +154,13 @@ class Problem:
         return self.only_receivers is not None or bool(self.shut)
 
 
+def naming(lists: Ints, brokers: Bools) -> Bools:
+    """[row] Whether the list names one of these brokers."""
+    named = (lists >= 0) & brokers[np.maximum(lists, 0)]
+    rows: Bools = np.any(named, axis=1)
+    return rows
+
+
 def replication(replicas: Ints) -> Ints:
     """[partition row] How many replicas each partition has."""
     counts: Ints = (replicas >= 0).sum(axis=1)

@@ -26,6 +26,7 @@ from kafka_rebalance.planning.problem.arrays import (
     Problem,
     Waiting,
     changed_lists,
+    naming,
     widened,
 )
 from kafka_rebalance.planning.problem.pools import pools_of
@@ -88,7 +89,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
     if settings.job not in LEADERS_ALONE:
         cordoned &= ~leaving  # lists without a broker that leaves are taken
     # Kafka refuses every new list with a cordoned broker, also for a replica that lies there (seen on 4.4.0).
-    stuck = ((replicas >= 0) & cordoned[np.maximum(replicas, 0)]).any(axis=1)
+    stuck = naming(replicas, cordoned)
     return Problem(
         settings=settings,
         snapshot_digest=digest_of_bytes(*files),

@@ -17,16 +17,18 @@ from kafka_rebalance.admin import group_members
 from kafka_rebalance.admin import offsets as metadata
 from kafka_rebalance.admin import replica_sizes as sizes
 from kafka_rebalance.cluster.open_cluster import open_cluster
-from kafka_rebalance.errors import KafkaRuleError, NothingToDoError, ReadError, SettingsError
-from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse, waiting_for
+from kafka_rebalance.errors import KafkaRuleError, ReadError
+from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
 from kafka_rebalance.execution.check.enough_in_sync import MIN_INSYNC_REPLICAS
+from kafka_rebalance.execution.check.names_exist import check_names
 from kafka_rebalance.execution.nightly.brokers_away import Away, without_away
+from kafka_rebalance.execution.what_waits import waiting_for
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.configs import ConfigsByBroker
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection, KafkaConnection
 from kafka_rebalance.model.digests import digest_of
-from kafka_rebalance.model.finding import Finding, listed
+from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.steps.run.snapshot_tables import partition_of
@@ -237,50 +239,6 @@ def append_bytes(partitions: Collection[Mapping[str, Any]], offsets: Mapping[Top
             size = row["size_bytes"] // records
             found[row["topic"]] = min(size, found.get(row["topic"], size))
     return found
-
-
-def check_names(settings: Settings, view: ClusterView) -> None:
-    """Raises SettingsError for brokers and topic globs that match nothing: a typo must not give an empty plan.
-
-    Raises NothingToDoError if there are no topics at all and the settings name none.
-    """
-    if not view.partitions and settings.topics_in == Settings().topics_in and settings.plan is None:
-        raise NothingToDoError(f"Cluster {view.cluster_id} has no topics, so there is nothing to do.")
-    held = {broker for partition in view.partitions.values() for broker in partition.replicas}
-    existing = set(view.brokers) | held
-    problems = [
-        f"{name} names broker {listed(unknown)}, which does not exist"
-        for name in ("drain", "replace", "brokers_out")
-        if (unknown := sorted(set(getattr(settings, name)) - existing))
-    ]
-    pooled = {broker for pool in settings.broker_pools for broker in pool.brokers}
-    if unknown := sorted(pooled - existing):
-        problems.append(f"broker_pools of the policy names broker {listed(unknown)}, which does not exist")
-    for name, receiving in (("replace", settings.replace.values()), ("brokers_in", settings.brokers_in)):
-        if unregistered := sorted(set(receiving) - set(view.brokers)):
-            problems.append(f"{name} puts replicas on broker {listed(unregistered)}, which is not registered")
-    topics = {tp.topic for tp in view.partitions}
-    if not any(settings.selects(topic) for topic in topics):
-        problems.append(
-            f"topics_in {list(settings.topics_in)} less topics_out {list(settings.topics_out)} matches none of "
-            f"{len(topics)} topics"
-        )
-    factor = settings.replication_factor
-    if factor is not None:
-        stay = [rack for broker, rack in view.racks.items() if broker not in settings.leaving]
-        racks = set(stay)
-        if factor > len(stay):
-            problems.append(f"replication_factor {factor} is larger than the {len(stay)} brokers that stay")
-        elif None not in racks and factor > len(racks) and not settings.more_replicas_than_racks:
-            problems.append(
-                f"replication_factor {factor} is larger than the {len(racks)} racks (the policy's "
-                "more_replicas_than_racks may allow it)"
-            )
-    if problems:
-        raise SettingsError(
-            f"The settings do not fit this cluster: {'; '.join(problems)}. Brokers are {listed(sorted(existing))}. "
-            "Nothing was written to the cluster. Correct the params and start again."
-        )
 
 
 def broker_rows(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import ClusterNotReadyError
-from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse, waiting_for
+from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
+from kafka_rebalance.execution.what_waits import waiting_for
 from kafka_rebalance.model.cluster_view import BY_ADMIN_API, Controller
 from support.kafka.small_clusters import CLUSTER_ID, partition, tp, view
 
