@@ -79,9 +79,9 @@ def test_another_target_than_was_approved(world: ModelWorld, monkeypatch: pytest
     assert take(world, "hold")[0] == "ok"
     real = AdminApiCluster.request_moves
 
-    def elsewhere(self: AdminApiCluster, batch: Any, *arguments: Any, **options: Any) -> None:
+    def elsewhere(self: AdminApiCluster, batch: Any, *arguments: Any, **options: Any) -> Any:
         turned = tuple(replace(move, after=move.after[::-1]) for move in batch.moves)
-        real(self, replace(batch, moves=turned), *arguments, **options)
+        return real(self, replace(batch, moves=turned), *arguments, **options)
 
     monkeypatch.setattr(AdminApiCluster, "request_moves", elsewhere)
     with pytest.raises(AssertionError, match="was not approved"):
