@@ -24,6 +24,7 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
     monkeypatch.setattr(
         request_batch.batch_notes, "note_batch", lambda _, batch, state, **__: notes.append((batch.number, str(state)))
     )
+    monkeypatch.setattr(request_batch.batch_notes, "refusal_words", lambda *_: "t-1: PolicyViolationError: no")
     return notes
 
 
@@ -69,6 +70,12 @@ def test_a_verdict_is_noted_on_what_was_asked_for_and_not_on_what_comes_next(sta
     with pytest.raises(RefusedError):
         heed(plan, {"t-0": DONE, "t-1": partition([1])}, BatchSeen(state, 2, "why"))
     assert noted == [(2, str(state))]
+
+
+def test_a_refusal_is_told_with_kafkas_own_words(noted: Any) -> None:
+    plan = batches(move("t-0", [1], [2], batch=1), move("t-1", [1], [2], size=1, batch=2))
+    with pytest.raises(RefusedError, match=r"why Kafka's own words: t-1: PolicyViolationError: no\."):
+        heed(plan, {"t-0": DONE, "t-1": partition([1])}, BatchSeen(BatchState.REFUSED, 2, "why"))
 
 
 @pytest.mark.parametrize("state", [BatchState.TAKEN_BACK, BatchState.REFUSED, BatchState.STALLED])
