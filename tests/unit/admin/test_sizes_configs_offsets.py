@@ -57,7 +57,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     by_broker = {}
 
     class Manager:
-        cluster = SimpleNamespace(refresh_metadata=None)
+        cluster = SimpleNamespace(refresh_metadata=None, broker_metadata=lambda broker: None)
 
         def run(self, send: Any, request: Any = None, broker: int = 0, seconds: float = 0.0) -> Any:
             if request is None:
