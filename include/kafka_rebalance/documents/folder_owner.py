@@ -30,7 +30,9 @@ class FolderOwner:
         attempt = given.get("attempt", 0)
         named = all(isinstance(text, str) and text for text in (dag_id, run_id, connection_id))
         if not named or type(attempt) is not int or attempt < 0:
-            raise ArtifactError(f"{where} does not name the run it belongs to. Nothing was written to the cluster.")
+            raise ArtifactError(
+                f"{where} does not name the run it belongs to. This try has changed nothing in the cluster."
+            )
         return cls(str(dag_id), str(run_id), str(connection_id), attempt)
 
 
@@ -49,8 +51,8 @@ def read_folder_owner(folder: Folder) -> FolderOwner:
             named = {key: written.get(key) for key in ("dag_id", "run_id", "connection_id")}
             return FolderOwner.from_mapping(named, f"{folder / name}")
     raise ArtifactError(
-        f"An earlier version wrote {folder / NONCE}, without the name of its run. Nothing was written to the cluster. "
-        "Start a new Dag run."
+        f"An earlier version wrote {folder / NONCE}, without the name of its run. This try has changed "
+        "nothing in the cluster. Start a new Dag run."
     )
 
 
@@ -75,6 +77,6 @@ def check_own_folder(folder: Folder, dag_id: str, run_id: str) -> FolderOwner:
     if (owner.dag_id, owner.run_id) != (dag_id, run_id):
         raise RunFolderError(
             f"The folder {folder} belongs to run {owner.dag_id}/{owner.run_id}, but this is run {dag_id}/{run_id}. "
-            "Nothing was written to the cluster. Somebody has edited an XCom of this run. Start a new Dag run."
+            "This try has changed nothing in the cluster. Somebody has edited an XCom of this run. Start a new Dag run."
         )
     return owner

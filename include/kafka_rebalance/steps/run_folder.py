@@ -68,7 +68,7 @@ def open_own_folder(deployment: Deployment, url: str, started: RunName, nonce: s
     if where != (file_name(owner.connection_id), file_name(owner.run_id), attempt):
         raise RunFolderError(
             f"{folder / NONCE} belongs to attempt {attempt} of run {owner.run_id} on {owner.connection_id}, which has "
-            "another folder. Nothing was written to the cluster. Start a new Dag run."
+            "another folder. This try has changed nothing in the cluster. Start a new Dag run."
         )
     return folder
 
@@ -97,8 +97,9 @@ def check_newest_attempt(folder: RunFolder) -> None:
             continue
         if (other.dag_id, other.run_id) == (own.dag_id, own.run_id):  # else it is another Dag's run of the same name
             raise RunFolderError(
-                f"{folder} is attempt {folder.name} of this run, and attempt {later} has begun since. Nothing was "
-                "written to the cluster. Clear the first task of the run with what follows it, or start a new Dag run."
+                f"{folder} is attempt {folder.name} of this run, and attempt {later} has begun since. This try has "
+                "changed nothing in the cluster. Clear the first task of the run with what follows it, or start a new "
+                "Dag run."
             )
 
 
@@ -188,8 +189,8 @@ def installation(deployment: Deployment) -> str:
     mark = read_json(root, INSTALLATION).get("installation")
     if not isinstance(mark, str) or not mark:
         raise ArtifactError(
-            f"{root / INSTALLATION} has no mark of this Airflow. Nothing was written to the cluster. Restore the file, "
-            "or remove it: this Airflow then no longer knows which locks it holds."
+            f"{root / INSTALLATION} has no mark of this Airflow. This try has changed nothing in the cluster. "
+            "Restore the file, or remove it: this Airflow then no longer knows which locks it holds."
         )
     return mark
 
@@ -202,7 +203,7 @@ def check_shared(deployment: Deployment, folder: Folder, nonce: str) -> None:
     except StorageError:
         raise
     except ArtifactError as damaged:
-        raise RunFolderError(f"{damaged} Nothing was written to the cluster. {_GO_ON}") from damaged
+        raise RunFolderError(f"{damaged} This try has changed nothing in the cluster. {_GO_ON}") from damaged
     if found == nonce:
         return
     root = deployment.runs_root
@@ -224,7 +225,7 @@ def check_shared(deployment: Deployment, folder: Folder, nonce: str) -> None:
             f"run folder not shared: this process sees no run below {root}. Point [kafka_rebalance] runs_url to "
             "storage that all of Airflow and Spark share"
         )
-    raise RunFolderError(f"{why}, and clear this task. Nothing was written to the cluster. {_GO_ON}")
+    raise RunFolderError(f"{why}, and clear this task. This try has changed nothing in the cluster. {_GO_ON}")
 
 
 def file_name(name: str) -> str:

@@ -11,9 +11,17 @@ from typing import Any, ParamSpec, TypeVar
 from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from kafka_rebalance.errors import ApprovalExpiredError, AuthenticationError, NothingToDoError
+from kafka_rebalance.errors import (
+    ApprovalError,
+    ApprovalExpiredError,
+    ArtifactError,
+    AuthenticationError,
+    InputError,
+    NothingToDoError,
+)
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs, check_params
 from kafka_rebalance.steps.retried_errors import final_text, is_final, telling_cluster_writes
+from kafka_rebalance.steps.run.run_lock import may_hold_in_words
 from kafka_rebalance.workflow import hooks
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 
@@ -70,7 +78,15 @@ def run_step(step: Callable[..., R] | str, dag_run: Any, *arguments: Any, ti: An
     for given in arguments:
         if isinstance(given, Mapping):
             check_params(given)
-    return run(step_inputs(dag_run, ti), *arguments)
+    inputs = step_inputs(dag_run, ti)
+    try:
+        return run(inputs, *arguments)
+    except ApprovalExpiredError:
+        raise
+    except (ArtifactError, ApprovalError, InputError) as refused:
+        if is_final(refused) and (held := may_hold_in_words(inputs.deployment, inputs.run)):
+            raise AirflowFailException(f"{final_text(refused)} {held}") from refused
+        raise
 
 
 def by_path(path: str) -> Any:

@@ -180,6 +180,18 @@ def test_a_request_of_another_dag_that_was_edited_after_the_approval_is_refused(
     assert cluster.tree() == before
 
 
+def test_a_refusal_in_mid_plan_says_what_the_run_may_hold_and_before_it_nothing(approved: Approved) -> None:
+    decision = approved.run.decision
+    approved.run.decision = {**decision, "digest": "0" * 64}
+    with pytest.raises(Refused, match=r"This try has changed nothing in the cluster\. Start a new Dag run\.$"):
+        approved.run.hold()
+    approved.run.decision = decision
+    approved.go_on()
+    edit_json("decision.json", "choice", "leaders_only")(approved.run.folder)
+    with pytest.raises(Refused, match=r"This try has changed nothing in the cluster.*has taken its cluster's lock"):
+        approved.run.release()
+
+
 def edits(path: Path) -> Iterator[bytes]:
     """The file cut in half, and with one value changed after the other."""
     content = path.read_bytes()

@@ -113,9 +113,29 @@ def forget_old_locks(deployment: Deployment, connection_id: str) -> None:
             remove(deployment.runs_root / json_files.LOCKS / note.name)
 
 
+def may_hold_in_words(deployment: Deployment, started: RunName) -> str:
+    """What this run may still hold of a cluster, by its own note; empty if it has taken no lock, or given it back.
+
+    Code that refuses a file or an answer does not know what earlier tasks and tries of the run have written.
+    """
+    run = f"{started.dag_id}/{started.run_id}"
+    try:
+        noted = any(note.run == run for note in _notes(deployment))
+    except StorageError as away:
+        log.warning("Whether the run has taken its cluster's lock is not known: %s", away)
+        return ""
+    if not noted:
+        return ""
+    return (
+        "The run has taken its cluster's lock. So it may have copies in flight, and a throttle on them. Its page says "
+        "how far it is. If it cannot go on, end it: kafka_throttle_janitor then puts back throttle and lock."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Note:
     name: str
+    run: str
     connection_id: str
     noted_at: datetime
 
@@ -129,7 +149,10 @@ def _notes(deployment: Deployment) -> Iterator[_Note]:
             noted = json_files.read_json_if_there(folder, name)
             if noted is not None:
                 yield _Note(
-                    name, str(noted["connection_id"]), datetime.fromisoformat(noted["noted_at"]).astimezone(UTC)
+                    name,
+                    str(noted.get("run")),
+                    str(noted["connection_id"]),
+                    datetime.fromisoformat(noted["noted_at"]).astimezone(UTC),
                 )
         except StorageError as away:
             log.error("The note of a lock cannot be read: %s", away)
