@@ -138,6 +138,14 @@ class InProcessRun:
             "nonce": self.xcom["nonce"],
         }
 
+    def approve_within(self, **window: Any) -> None:
+        """As if the run had been asked for with this window, and been approved with it."""
+        snapshot = json_files.read_json(self.folder, json_files.SNAPSHOT)
+        asked = {**snapshot, "window": {**snapshot["window"], **window}}
+        json_files.write_json(self.folder, json_files.SNAPSHOT, asked)
+        approved = json_files.read_json(self.folder, json_files.DECISION) | {"request_digest": digest_of(asked)}
+        self.decision["decision_digest"] = json_files.write_json(self.folder, json_files.DECISION, approved)
+
     def hold(self) -> None:
         run_step(hold_throttle, self.dag_run, self.decision)
 

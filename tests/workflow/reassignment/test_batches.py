@@ -75,9 +75,7 @@ def set_isr(cluster: SimulatedCluster, topic: str, partition: int, isr: list[int
 
 def give_window(run: SimulatedRun, **times: datetime) -> None:
     """As the params `not_before` and `finish_by` would have."""
-    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
-    window = {name: at.isoformat() for name, at in times.items()}
-    json_files.write_json(run.folder, json_files.SNAPSHOT, {**snapshot, "window": {**snapshot["window"], **window}})
+    run.approve_within(**{name: at.isoformat() for name, at in times.items()})
 
 
 def stop_broker(cluster: SimulatedCluster, broker: int) -> None:

@@ -19,7 +19,7 @@ from kafka_rebalance.steps.run import stop_requests
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs import rebalance_run
-from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, approved_run, batches, freeze
+from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batches, freeze
 from support.zookeeper.fake_zookeeper import ELECTION, REASSIGN
 
 STATE = "/brokers/topics/{}/partitions/{}/state"
@@ -104,9 +104,7 @@ def test_a_stop_between_two_batches_of_elections_is_heeded(
 
 def test_no_leader_is_elected_once_the_window_is_over(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     run.hold()
-    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
-    over = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
-    json_files.write_json(run.folder, json_files.SNAPSHOT, {**snapshot, "window": {"finish_by": over}})
+    run.approve_within(finish_by=(datetime.now(UTC) - timedelta(seconds=1)).isoformat())
     with pytest.raises(AirflowFailException, match="finish_by"):
         run.request()
     with pytest.raises(AirflowFailException, match=r"No further leader was elected: .*finish_by"):
@@ -196,16 +194,16 @@ def test_leaders_of_moved_partitions_are_elected_no_more_than_the_limit_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = SimulatedCluster(monkeypatch, TOPICS, "2.8")
-    run = approved_run(tmp_path, cluster, monkeypatch)
+    run = SimulatedRun(tmp_path, cluster, monkeypatch)
+    run.policy_file.write_text(rebalance_run.POLICY + "leader_changes_per_batch: 3\n")
+    run.plan(job="drain", drain=[2], topics_out=["idle"])
+    run.approve("light", RATE)
     run.hold()
     run.reassign()
     for topic in ("orders", "audit"):
         for partition, replicas in cluster.replicas(topic).items():
             lead(cluster, topic, partition, replicas[1])
     cluster.elections.clear()
-    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
-    snapshot["settings"]["leader_changes_per_batch"] = 3
-    json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot)
     assert run_step(elect_leaders, run.dag_run, run.decision) == []
     assert elected(cluster) == [3, 1]
     assert REASSIGN not in cluster.fake.znodes

@@ -34,9 +34,7 @@ def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPat
 
 
 def begins(run: SimulatedRun, at: datetime) -> None:
-    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
-    window = {**snapshot["window"], "not_before": at.isoformat()}
-    json_files.write_json(run.folder, json_files.SNAPSHOT, {**snapshot, "window": window})
+    run.approve_within(not_before=at.isoformat())
 
 
 def hold(run: SimulatedRun) -> Any:

@@ -53,9 +53,7 @@ def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPat
 def give_windows(run: SimulatedRun, clock: Clock, days: str = "daily") -> tuple[Opening, Opening]:
     """A window from an hour before the approval until an hour after it; this opening and the next one."""
     text, now, following = clock.window_around(days)
-    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
-    given = {**snapshot, "window": {**snapshot["window"], "recurring": [text]}}
-    json_files.write_json(run.folder, json_files.SNAPSHOT, given)
+    run.approve_within(recurring=[text])
     return now, following
 
 
