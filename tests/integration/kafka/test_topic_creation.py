@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.kafka.topics import INTERNAL_TOPICS, check_deletable, check_more_partitions, check_new_topic
+from kafka_rebalance.kafka.topics import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    TRANSACTION_TOPIC,
+    check_deletable,
+    check_more_partitions,
+    check_new_topic,
+)
 from support.kafka.java.kafka_classes import KafkaClasses
 from support.kafka.refusals import refusal
 
@@ -137,7 +144,7 @@ def _comparable(refused: str | None, version: str) -> str | None:
 def test_internal_topics_are_refused_with_the_tools_texts(kafka: KafkaOnZooKeeper) -> None:
     if kafka.is_3:
         pytest.skip("kafka-topics of 3.x does not speak with ZooKeeper")
-    for topic in INTERNAL_TOPICS:
+    for topic in (OFFSETS_TOPIC, TRANSACTION_TOPIC):  # those that these versions have
         assert refusal(check_deletable, topic) == refusal(kafka.tool, "delete", "--topic", topic)
     # 2.0 forgets the second one, for which 2.8 has a text.
     topic = {"2.0.1": "__consumer_offsets", "2.8.2": "__transaction_state"}[kafka.classes.version]

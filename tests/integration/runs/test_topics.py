@@ -294,7 +294,7 @@ def test_a_changed_file_is_not_what_was_approved(run: Callable[..., TopicRun], f
     document = json_files.read_json(approved.folder, json_files.TOPIC)
     document["change"]["new_partitions"]["3"] = [1, 2]
     json_files.write_json(approved.folder, json_files.TOPIC, document)
-    with pytest.raises(AirflowFailException, match=r"ApprovalError.*Nothing was written"):
+    with pytest.raises(AirflowFailException, match=r"ApprovalError.*has changed nothing in the cluster"):
         approved.write()
     assert described(run(), topic)["partition_count"] == 2
 

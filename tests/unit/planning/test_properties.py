@@ -144,6 +144,8 @@ class Rules:
         self.racks = racks_that_count(brokers, leaving, share=share)
         self.stay = [row["broker"] for row in brokers if row["broker"] not in leaving] if share else None
         self.known = any(self.racks.values())
+        # A replica that is pinned stays in its rack, even if all of that rack leaves.
+        self.homes = {row["broker"]: row["rack"] for row in brokers if row.get("rack") is not None} | self.racks
         self.rooms = {
             row["broker"]: [
                 one["usable_bytes"] - 0.1 * one["total_bytes"]
@@ -174,7 +176,7 @@ class Rules:
         """Why the place must not be given to the target, beside the rack rule and what the list holds."""
         topic = self.problem.topics[self.problem.topic[row]]
         if self.known and column < len(held) and matches(topic, self.pinned):
-            problem = rack_pin_problem(held[column], target, self.racks)
+            problem = rack_pin_problem(held[column], target, self.homes)
             if problem is not None:
                 return problem
         name = self.problem.name_of(row)

@@ -100,7 +100,10 @@ def test_a_disk_of_unknown_size_or_of_one_batch_has_no_picture(disk: DiskCourse)
 
 def test_only_an_optimum_that_is_proven_is_called_so() -> None:
     proposals = samples.proposals()
-    for proven, title in ((True, "Optimal (fewest bytes, proven to a thousandth)"), (False, "Optimal")):
+    for proven, title in (
+        (True, "Optimal (proven: no plan as near copies a thousandth less)"),
+        (False, "Optimal"),
+    ):
         proposals["candidates"][0] |= {"name": "optimal", "is_proven": proven}
         assert report(proposals=proposals).candidates[0].title == title
 
