@@ -173,10 +173,10 @@ def test_a_drain_and_its_way_back_put_every_replica_where_it_was(
 
 @runs_on(WITH_ZOOKEEPER)
 def test_a_run_that_is_killed_goes_on_and_asks_only_for_what_is_missing(brokers: Brokers, run: LogDirRun) -> None:
-    run.plan(job="balance", tolerance=0.15, throttle_bytes_per_second=500_000, copies_per_broker=1)
+    run.plan(job="balance", tolerance=0.15, throttle_bytes_per_second=1_000_000, copies_per_broker=1)
     run.answer()
     run.hold()
-    assert [rates()[broker] for broker in (1, 2)] == ["500000", "500000"]
+    assert [rates()[broker] for broker in (1, 2)] == ["1000000", "1000000"]
     assert run.move() is not None
     copying = brokers.disks.future
     on = sorted(broker for by_broker in copying.values() for broker in by_broker)
