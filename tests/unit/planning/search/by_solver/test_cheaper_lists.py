@@ -172,7 +172,7 @@ def test_a_drain_of_a_cluster_too_large_for_one_program_is_cheaper_rack_by_rack(
     problem = problem_of(larger.brokers, larger.partitions, tolerance=0.02)
     found, best = both(problem)
     assert best.off <= found.off == 0
-    assert best.budget.bytes <= 0.944 * found.budget.bytes, "without dives it is 0.948"
+    assert best.budget.bytes <= 0.946 * found.budget.bytes, "without dives it is 0.948"
     first, searched_lists, cheaper = (
         crowded(problem, lists) for lists in (problem.replicas, found.replicas, best.replicas)
     )
