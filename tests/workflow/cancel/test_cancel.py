@@ -298,7 +298,7 @@ def test_a_plan_that_was_tampered_with_is_not_carried_out(
     document["plan"]["moves"][0][2] = [4, 3]
     (canceller.folder / json_files.CANCEL).write_text(json.dumps(document))
     before = cluster.tree()
-    with pytest.raises(AirflowFailException, match="was approved"):
+    with pytest.raises(AirflowFailException, match="is not as it was at the approval"):
         canceller.cancel()
     assert cluster.tree() == before
 

@@ -90,7 +90,7 @@ def test_a_rate_other_than_the_one_that_was_approved_is_not_set(
     other = written[edit] + 1 if edit == "bytes_per_second" else f"{written[edit]}-2"
     json_files.write_json(canceller.folder, json_files.CANCEL, {**written, edit: other})
     before = cluster.tree()
-    with pytest.raises(AirflowFailException, match="The throttle of"):
+    with pytest.raises(AirflowFailException, match="is not as it was at the approval"):
         run_step(raise_throttle, canceller.dag_run, canceller.xcom["decision"])
     assert cluster.tree() == before
 

@@ -328,6 +328,8 @@ def test_with_a_file_of_an_unknown_major_version_the_batch_in_flight_ends_and_no
 def test_what_a_later_minor_version_adds_is_passed_over(name: str, plane: ControlPlane) -> None:
     plane.moment(IN_FLIGHT)
     rewrite(plane, name, format_version=1, format_minor=3, added_later={"a": 1})
+    if name == json_files.SNAPSHOT:  # written before the approval, which has its digest
+        plane.run.approve_within()
     assert plane.go_on() == "success"
     assert plane.placed() == 2
     assert plane.cluster.leftovers() == []

@@ -217,7 +217,7 @@ def test_a_plan_that_is_not_the_approved_one_is_not_carried_out(approved: LogDir
     other = replace(written.plan, throttle_bytes_per_second=2_000_000)
     LOG_DIRS_FILE.write(approved.folder, replace(written, plan=other))
     for step in (approved.hold, approved.move, approved.release, approved.verify):
-        with pytest.raises(AirflowFailException, match=r"ApprovalError.*has digest"):
+        with pytest.raises(AirflowFailException, match=r"ApprovalError.*is not as it was at the approval"):
             step()
     assert log_dir_rates(cluster) == {}
 
