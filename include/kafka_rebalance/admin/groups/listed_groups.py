@@ -13,6 +13,7 @@ from typing import Any
 
 from kafka.errors import for_code
 from kafka.protocol.admin import DescribeLogDirsRequest, ListGroupsRequest
+from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from kafka_rebalance.admin.access.clients import ANOTHER_SECONDS
@@ -26,6 +27,7 @@ SETTLE_SECONDS = 15.0  # coordinators that move or load, and members that join, 
 PAUSE_SECONDS = 0.25
 COORDINATOR_AWAY = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 _UNKNOWN_TOPIC = 3
+_FIRST_OFFSET = -2  # ListOffsets' time of the first record
 _NOT_TOLD = "the broker does not tell which groups it coordinates"
 # Brokers below 3.8 tell no type. Then the protocol does: "" has offsets and no members.
 _TYPE_BY_PROTOCOL = {SHARE: SHARE, STREAMS: STREAMS}
@@ -77,12 +79,12 @@ def list_groups(wire: Wire, brokers: Collection[int] | None = None) -> Listing:
 
 def _coordinators(wire: Wire) -> tuple[list[int], list[Finding]]:
     """(the live brokers, what nobody can tell)"""
-    asked = MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)
-    answer = wire.read(MetadataRequest(topics=[asked], allow_auto_topic_creation=False))
+    asked = [MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)] if _has_offsets_topic(wire) else []
+    answer = wire.read(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
     live = [broker.node_id for broker in answer.brokers]
-    (topic,) = answer.topics
-    if topic.error_code == _UNKNOWN_TOPIC:
+    if not asked:
         return live, []  # nobody has had a group yet
+    (topic,) = answer.topics
     if topic.error_code:
         remedy = "Read the logs of the brokers"
         if topic.error_code in NOT_AUTHORIZED:
@@ -95,6 +97,17 @@ def _coordinators(wire: Wire) -> tuple[list[int], list[Finding]]:
         why = f"{'it has' if len(without) == 1 else 'they have'} no leader, so nobody tells its groups"
         return live, [Finding(named, why, "Start the brokers that hold it, then ask again")]
     return live, []
+
+
+def _has_offsets_topic(wire: Wire) -> bool:
+    """Asked so that it stays away: brokers below 2.8 make an internal topic that Metadata names, whatever the request
+    allows (KafkaApis.getTopicMetadata). ListOffsets makes none.
+    """
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    first = topic.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=_FIRST_OFFSET)
+    asked = [topic(name=OFFSETS_TOPIC, partitions=[first])]
+    answer = wire.read(ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=asked, max_version=8))
+    return bool(answer.topics[0].partitions[0].error_code != _UNKNOWN_TOPIC)
 
 
 def _check_may_list(wire: Wire, broker: int) -> None:
