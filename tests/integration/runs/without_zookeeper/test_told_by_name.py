@@ -84,7 +84,7 @@ def test_where_the_isr_is_empty_the_brokers_that_may_lead_are_named(kafka: ApiCl
             assert 3 in one.may_lead
             (found,) = (
                 one
-                for one in readiness_findings(cluster.read_view(["eligible"]), may_be_down=[2, 3])
+                for one in readiness_findings(cluster.read_view(["eligible"]), may_be_down=[2, 3], needed=[tp])
                 if "without a live leader" in one.subject
             )
         assert one.isr or "eligible-0 [" in found.remedy
