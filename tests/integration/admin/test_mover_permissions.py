@@ -137,7 +137,7 @@ def standing(kraft: LocalCluster) -> tuple[object, ...]:
         ("AlterConfigs on the topics", throttle_topic, r"topics/orders .*AlterConfigs on the topics"),
         ("transactional id", take_lock, r"Write and Describe on the transactional id kafka-rebalance"),
         ("write the lock", take_lock, r"Read, Write and Describe on the topic __kafka_rebalance"),
-        ("read the lock", take_lock, r"Read, Write and Describe on the topic __kafka_rebalance"),
+        ("read the lock", take_lock, r"Read and Describe on the topic __kafka_rebalance"),
     ],
 )
 def test_a_missing_permission_is_named_and_nothing_is_written(
