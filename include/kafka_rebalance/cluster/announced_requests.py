@@ -62,11 +62,12 @@ class Moves:
 
 class CopiesWithin:
     """Of replicas between log dirs of their broker, which the broker itself is asked for. A name is (broker,
-    partition), and its target a path.
+    partition), and its target a path. A broker that is not registered copies nothing, and nobody can ask it.
     """
 
-    def __init__(self, kafka: KafkaConnection) -> None:
+    def __init__(self, kafka: KafkaConnection, read_registered: Callable[[], Collection[int]]) -> None:
         self._kafka = kafka
+        self._read_registered = read_registered
 
     def announced(self, intent: Intent) -> Mapping[tuple[int, TopicPartition], str]:
         return {(broker, tp): path for broker, paths in intent.copies.items() for tp, path in paths.items()}
@@ -93,7 +94,8 @@ class CopiesWithin:
         return frozenset((broker, tp) for broker, paths in lying.items() for tp in paths)
 
     def _read(self, brokers: Collection[int]) -> replica_sizes.BrokerDisks:
-        return replica_sizes.read_log_dirs(self._kafka, sorted(brokers), of_the_rest=True)
+        """Raises ReadError if a registered one does not answer."""
+        return replica_sizes.read_log_dirs(self._kafka, sorted(set(brokers).intersection(self._read_registered())))
 
 
 def send(

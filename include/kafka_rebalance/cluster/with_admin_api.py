@@ -82,7 +82,7 @@ class AdminApiCluster:
         self._wire = wire
         self._lock = lock
         self._moves = announced_requests.Moves(wire)
-        self._copies = announced_requests.CopiesWithin(kafka)
+        self._copies = announced_requests.CopiesWithin(kafka, self._live)
 
     @property
     def lock(self) -> LogLock:

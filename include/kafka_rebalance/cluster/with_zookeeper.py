@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from kazoo.client import KazooClient
@@ -52,7 +53,7 @@ class ZooKeeperCluster:
     def __init__(self, connection: ClusterConnection, client: KazooClient) -> None:
         self._connection = connection
         self._client = client
-        self._copies = announced_requests.CopiesWithin(connection.kafka)
+        self._copies = announced_requests.CopiesWithin(connection.kafka, partial(reader.read_broker_ids, client))
 
     @property
     def lock(self) -> ZooKeeperLock:

@@ -94,7 +94,7 @@ def read_batch_view(client: KazooClient, partitions: Collection[TopicPartition])
     reassignment, election = requested[paths.REASSIGN_PARTITIONS], requested[paths.PREFERRED_ELECTION]
     elected = read_controller(client)
     return BatchView(
-        brokers=frozenset(_read_broker_ids(client)),
+        brokers=frozenset(read_broker_ids(client)),
         partitions=_read_partitions(client, {tp.topic for tp in partitions}, only=frozenset(partitions)),
         reassignments=None if reassignment is None else decode_reassignment(reassignment[0]),
         elections=None if election is None else decode_election(election[0]),
@@ -103,7 +103,8 @@ def read_batch_view(client: KazooClient, partitions: Collection[TopicPartition])
     )
 
 
-def _read_broker_ids(client: KazooClient) -> list[int]:
+def read_broker_ids(client: KazooClient) -> list[int]:
+    """Those that are registered now. Raises ReadError."""
     names = read_children(client, paths.BROKER_IDS)
     wrong = [name for name in names if not (name.isascii() and name.isdigit() and int(name[:11]) <= INT_MAX)]
     if wrong:
@@ -112,7 +113,7 @@ def _read_broker_ids(client: KazooClient) -> list[int]:
 
 
 def _read_brokers(client: KazooClient) -> dict[int, BrokerRegistration]:
-    ids = _read_broker_ids(client)
+    ids = read_broker_ids(client)
     znodes = read_znodes(client, map(paths.broker_path, ids))
     return {
         broker: decode_broker(broker, znode[0], znode[1].czxid)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.cluster import announced_requests
-from kafka_rebalance.errors import LockLostError
+from kafka_rebalance.errors import LockLostError, ReadError
 from kafka_rebalance.execution import announced
 from kafka_rebalance.steps.log_dirs import move_replicas
 from kafka_rebalance.zookeeper import announcements
@@ -118,3 +118,36 @@ def test_a_copy_that_was_asked_for_leaves_no_announcement(approved: LogDirRun, c
     approved.hold()
     approved.move()
     assert announcements.read_open_intents(cluster.fake) == []
+
+
+@pytest.fixture
+def died(approved: LogDirRun, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch) -> LogDirRun:
+    """Its worker has announced copies of broker 2, and died with the request on the way."""
+    approved.hold()
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(move_replicas, "alter_log_dirs", die)
+    with pytest.raises(KeyboardInterrupt):
+        approved.move()
+    return approved
+
+
+def test_a_release_does_not_take_a_silent_broker_for_one_that_copies_nothing(
+    died: LogDirRun, cluster: SimulatedCluster
+) -> None:
+    cluster.silent.add(2)
+    with pytest.raises(ReadError, match="Broker 2"):
+        died.release()
+    assert log_dir_rates(cluster) == {2: "100000000"}
+
+
+def test_a_release_waits_for_no_broker_that_is_away_and_leaves_its_rate(
+    died: LogDirRun, cluster: SimulatedCluster
+) -> None:
+    """Its copies would go on when it is back, under this rate, which the janitor then takes off."""
+    cluster.fake.delete("/brokers/ids/2")
+    cluster.silent.add(2)
+    died.release()
+    assert (log_dir_rates(cluster), cluster.leftovers()) == ({2: "100000000"}, [])

@@ -186,10 +186,12 @@ def _wait(
 def cancel_copies(kept: ClusterLease, wire: Wire, kafka: KafkaConnection, plan: LogDirPlan, owner: LockOwner) -> int:
     """Cancels this run's copies on the brokers that answer, and returns how many. Raises LockHeldError.
 
-    A broker cancels a copy if it is asked for the log dir in which the replica lies.
+    A broker cancels a copy if it is asked for the log dir in which the replica lies. One that is not registered copies
+    nothing. Raises ReadError if none of the others answers.
     """
     kept.cluster.stop_requests()  # a worker of this run that stood still requests nothing more
-    now = dirs_now(replica_sizes.read_log_dirs(kafka, sorted(plan.brokers), of_the_rest=True))
+    registered = kept.cluster.read_view([]).brokers.keys()
+    now = dirs_now(replica_sizes.read_log_dirs(kafka, sorted(plan.brokers & registered), of_the_rest=True))
     copying = states_of([move for move in plan.moves if move.broker in now.disks], now)[CopyState.COPYING]
     if not copying:
         return 0
