@@ -90,7 +90,7 @@ def test_airflow_has_the_retries_that_each_task_can_make_use_of(requester: httpx
     found = {task["task_id"]: (task["retries"], task["retry_exponential_backoff"]) for task in tasks}
     assert {task: found[task][0] for task in ("snapshot", "approve", "hold_throttle", "verify")} == {
         "snapshot": 2,
-        "approve": 0,
+        "approve": 5,
         "hold_throttle": 2,
         "verify": 3,
     }
