@@ -16,6 +16,7 @@ from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection,
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.tables.history_table import EXISTING_SCHEMA, SAMPLES_SCHEMA
 from kafka_rebalance.planning.tables.sample_aggregates import aggregated
+from kafka_rebalance.steps.ledger.metric_rows import metric_rows
 from kafka_rebalance.steps.run import cluster_snapshot
 from support.kafka.on_versions import BOTH_KINDS, NEWEST_WITHOUT_ZOOKEEPER
 from support.waiting import wait
@@ -70,7 +71,7 @@ def times_read(cluster: LocalCluster, connection: ClusterConnection, topics: lis
     def sample() -> None:
         at = FIRST_NIGHT + timedelta(days=len(rows) // len(topics))
         taken = cluster_snapshot.read_snapshot(connection, Settings(), of_the_rest=True)
-        rows.extend({"observed_at": at, **row} for row in cluster_snapshot.metric_rows(taken) if row["topic"] in topics)
+        rows.extend({"observed_at": at, **row} for row in metric_rows(taken) if row["topic"] in topics)
 
     with ExitStack() as opened:
         consumers = []

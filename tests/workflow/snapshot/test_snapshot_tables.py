@@ -13,6 +13,7 @@ from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.steps.ledger.metric_rows import metric_rows
 from kafka_rebalance.steps.run import cluster_snapshot
 from support.runs.simulated_cluster import DEFAULTS, SimulatedCluster
 
@@ -87,7 +88,7 @@ def test_a_sample_has_what_groups_have_committed_or_nothing_and_the_log_says_why
     cluster = SimulatedCluster(monkeypatch, {"orders": {0: (1, 2), 1: (2, 1)}})
 
     def sampled() -> list[tuple[object, ...]]:
-        rows = cluster_snapshot.metric_rows(cluster_snapshot.read_snapshot(CONNECTION, Settings()))
+        rows = metric_rows(cluster_snapshot.read_snapshot(CONNECTION, Settings()))
         return [(row.get("committed_offsets"), row.get("committed_groups")) for row in rows]
 
     cluster.committed = {TopicPartition("orders", 0): {"billing": 7, "audit": 5}}

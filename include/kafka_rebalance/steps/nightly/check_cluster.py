@@ -30,6 +30,7 @@ from kafka_rebalance.steps.clusters import VERDICT
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.ledger.metric_rows import metric_rows
 from kafka_rebalance.steps.nightly.how_uneven import (
     disks_of_the_rest,
     scores_of_the_rest,
@@ -39,7 +40,7 @@ from kafka_rebalance.steps.nightly.how_uneven import (
 from kafka_rebalance.steps.nightly.which_job import Wanted, which_job
 from kafka_rebalance.steps.nightly.why_not_propose import CheckedCluster, proposal_of, why_not, within
 from kafka_rebalance.steps.run import requester
-from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, metric_rows, read_snapshot
+from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, read_snapshot
 from kafka_rebalance.steps.run.snapshot_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
 from kafka_rebalance.steps.run_folder import RunFolder, create_run_folder
 from kafka_rebalance.steps.write_topic_rates import write_topic_rates

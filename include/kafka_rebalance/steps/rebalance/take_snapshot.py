@@ -27,12 +27,13 @@ from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.ledger.metric_rows import metric_rows
 from kafka_rebalance.steps.rebalance import pasted_plan
 from kafka_rebalance.steps.rebalance.last_proposal import last_proposal, with_lists
 from kafka_rebalance.steps.rebalance.left_brokers import REST_DAYS, Left, left_lately, with_left
 from kafka_rebalance.steps.rebalance.other_policies import bound_by_all, other_policies
 from kafka_rebalance.steps.run import running_rebalance
-from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, metric_rows, read_snapshot
+from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, read_snapshot
 from kafka_rebalance.steps.run.requester import (
     ASKED_IN,
     REQUESTER,

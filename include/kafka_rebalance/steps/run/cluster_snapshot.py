@@ -27,7 +27,6 @@ from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.configs import ConfigsByBroker
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection, KafkaConnection
-from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
@@ -189,23 +188,6 @@ def _offsets(
     return {**found, **read(kafka, others, of_the_rest=True)} if others else found
 
 
-def metric_rows(taken: Snapshot) -> list[dict[str, Any]]:
-    """Rows of the ledger's table `metrics`, for partitions of known size. Rates need two samples, so no row has one."""
-    return [
-        {
-            "topic": row["topic"],
-            "partition": row["partition"],
-            "size_bytes": row["size_bytes"],
-            "end_offset": taken.end_offsets.get(partition_of(row)),
-            "start_offset": taken.start_offsets.get(partition_of(row)),
-            "topic_czxid": row["topic_czxid"],
-            **_commits(taken, partition_of(row)),
-        }
-        for row in taken.partitions
-        if row["size_bytes"] is not None
-    ]
-
-
 def _read_committed(kafka: KafkaConnection, brokers: Collection[int]) -> dict[TopicPartition, dict[str, int]] | None:
     """None if any group cannot be read. No plan depends on it: consumers then count as reading everything once."""
     try:
@@ -213,18 +195,6 @@ def _read_committed(kafka: KafkaConnection, brokers: Collection[int]) -> dict[To
     except ReadError as failed:
         log.warning("%s Until then, no sample measures what consumers read.", failed)
         return None
-
-
-def _commits(taken: Snapshot, topic_partition: TopicPartition) -> dict[str, int]:
-    """The sum over the groups, how many they are, and which: two samples of the same groups can be compared."""
-    if taken.committed is None:
-        return {}
-    groups = taken.committed.get(topic_partition, {})
-    return {
-        "committed_offsets": sum(groups.values()),
-        "committed_groups": len(groups),
-        "committed_digest": int(digest_of(sorted(groups))[:12], 16),
-    }
 
 
 def append_bytes(partitions: Collection[Mapping[str, Any]], offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
