@@ -84,9 +84,9 @@ test-fast: setup  ## run the unit tests alone
 .PHONY: test-tools
 test-tools: setup
 	@sh scripts/install-chromium.sh
-	@$(BIN)/python -c "from kafka_rebalance.local_cluster.jars.class_path import spark_source_jars, tools_jars; \
-		from kafka_rebalance.local_cluster.jars.locked_jars import ROOTS; from kafka_rebalance.local_cluster.jvms.class_archive import find_runtime; \
-		[(find_runtime(version, print), tools_jars(version, print)) for version in ROOTS]; spark_source_jars(print)"
+	@$(BIN)/python -c "from kafka_rebalance.local_cluster.jars.class_path import spark_source_jars, tiered_storage_jar, tools_jars; \
+		from kafka_rebalance.local_cluster.jars.locked_jars import ROOTS, TIERED; from kafka_rebalance.local_cluster.jvms.class_archive import find_runtime; \
+		[(find_runtime(version, print), tools_jars(version, print)) for version in ROOTS]; [tiered_storage_jar(version, print) for version in TIERED]; spark_source_jars(print)"
 
 .PHONY: demo
 demo: setup  ## run one rebalance on this machine, from trigger to verification (APPROVE=ui|auto; VERSION=4.4.0; KRAFT=1; KEEP=1 leaves it running)

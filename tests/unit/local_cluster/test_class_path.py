@@ -11,7 +11,13 @@ import pytest
 from kafka_rebalance.local_cluster import LocalClusterError
 from kafka_rebalance.local_cluster.jars import class_path as jars_module
 from kafka_rebalance.local_cluster.jars import fetch as fetch_module
-from kafka_rebalance.local_cluster.jars.class_path import cached_jars, kafka_jars, spark_source_jars, tools_jars
+from kafka_rebalance.local_cluster.jars.class_path import (
+    cached_jars,
+    kafka_jars,
+    spark_source_jars,
+    tiered_storage_jar,
+    tools_jars,
+)
 from kafka_rebalance.local_cluster.jars.locked_jars import ALONE, ROOTS, SPARK_SOURCE, Jar, lock_path, read_lock
 from kafka_rebalance.local_cluster.jars.make_lock import write_lock
 
@@ -170,3 +176,20 @@ def test_when_nothing_can_fetch_both_reasons_are_told(monkeypatch: pytest.Monkey
     assert "Maven ended with 1: mirror says 403" in str(refused.value)
     assert "The cache was not changed" in str(refused.value)
     assert list((tmp_path / "jars").iterdir()) == []
+
+
+def test_one_of_several_jars_of_an_artifact_is_named_by_its_classifier(tmp_path: Path) -> None:
+    lock = tmp_path / "kafka.lock"
+    test_jar = Jar("org.example", "storage", "1.0", "a" * 64, classifier="test")
+    lock.write_text(write_lock([test_jar, Jar("org.example", "storage", "1.0", "b" * 64)]))
+    plain, given = read_lock(lock)
+    assert given == test_jar
+    assert (given.name, given.file_name) == ("org.example:storage:1.0:test", "storage-1.0-test.jar")
+    assert (plain.name, plain.file_name) == ("org.example:storage:1.0", "storage-1.0.jar")
+
+
+def test_remote_storage_in_a_folder_is_one_jar_of_the_same_version() -> None:
+    (locked,) = read_lock(lock_path("tiered-3.9.2"))
+    assert (locked.artifact, locked.version, locked.classifier) == ("kafka-storage", "3.9.2", "test")
+    with pytest.raises(LocalClusterError, match=r"Kafka 2\.0\.1 has no lock file for remote storage"):
+        tiered_storage_jar("2.0.1")

@@ -12,6 +12,7 @@ from kafka_rebalance.local_cluster.jars.fetch import fetch
 from kafka_rebalance.local_cluster.jars.locked_jars import (
     ROOTS,
     SPARK_SOURCE,
+    TIERED,
     TOOLS,
     Jar,
     lock_path,
@@ -39,6 +40,17 @@ def kafka_jars(version: str, progress: Progress = quiet) -> tuple[Path, ...]:
 def tools_jars(version: str, progress: Progress = quiet) -> tuple[Path, ...]:
     """The jars that Kafka's own command line tools need beside `kafka_jars`; none in versions before 3.3."""
     return _locked_jars(f"tools-{version}", progress) if version in TOOLS else ()
+
+
+def tiered_storage_jar(version: str, progress: Progress = quiet) -> Path:
+    """The jar with the class `org.apache.kafka.server.log.remote.storage.LocalTieredStorage`."""
+    if version not in TIERED:
+        raise LocalClusterError(
+            f"Kafka {version} has no lock file for remote storage. Nothing was fetched. Choose one of "
+            f"{', '.join(TIERED)}."
+        )
+    (jar,) = _locked_jars(f"tiered-{version}", progress)
+    return jar
 
 
 def spark_source_jars(progress: Progress = quiet) -> tuple[Path, ...]:

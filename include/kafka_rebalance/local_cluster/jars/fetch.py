@@ -17,7 +17,7 @@ from kafka_rebalance.local_cluster.machine.java import find_java, java_home
 
 FETCH_TIMEOUT_SECONDS = 300
 
-_IVY_MODULE = """<ivy-module version="2.0">
+_IVY_MODULE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="local" module="jars"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
@@ -88,13 +88,17 @@ def _fetch_with_ivy(jars: Sequence[Jar], folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".ivy-", dir=folder) as scratch:
         lines = [
             f'    <dependency org="{jar.group}" name="{jar.artifact}" rev="{jar.version}" transitive="false">'
-            f'<artifact name="{jar.artifact}" type="jar" ext="jar"/></dependency>'
+            f'<artifact name="{jar.artifact}" type="jar" ext="jar"{_ivy_classifier(jar)}/></dependency>'
             for jar in jars
         ]
         work = Path(scratch)
         (work / "ivy.xml").write_text(_IVY_MODULE.format(dependencies="\n".join(lines)), encoding="utf-8")
         (work / "ivysettings.xml").write_text(_IVY_SETTINGS, encoding="utf-8")
-        _run_ivy(work, "-settings", "ivysettings.xml", pattern=f"{folder}/[artifact]-[revision].[ext]")
+        _run_ivy(work, "-settings", "ivysettings.xml", pattern=f"{folder}/[artifact]-[revision](-[classifier]).[ext]")
+
+
+def _ivy_classifier(jar: Jar) -> str:
+    return f' m:classifier="{jar.classifier}"' if jar.classifier else ""
 
 
 def _run_ivy(work: Path, *options: str, pattern: str) -> None:
@@ -115,13 +119,17 @@ def _fetch_with_maven(jars: Sequence[Jar], folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".maven-", dir=folder) as scratch:
         lines = [
             f"    <dependency><groupId>{jar.group}</groupId><artifactId>{jar.artifact}</artifactId>"
-            f"<version>{jar.version}</version></dependency>"
+            f"<version>{jar.version}</version>{_maven_classifier(jar)}</dependency>"
             for jar in jars
         ]
         work = Path(scratch)
         (work / "pom.xml").write_text(_POM.format(dependencies="\n".join(lines)), encoding="utf-8")
         command = [maven, "-q", "-B", "-ntp", "dependency:copy-dependencies", "-DexcludeTransitive=true"]
         _run("Maven", [*command, f"-DoutputDirectory={folder}"], work)
+
+
+def _maven_classifier(jar: Jar) -> str:
+    return f"<classifier>{jar.classifier}</classifier>" if jar.classifier else ""
 
 
 def _run(tool: str, command: list[str], work: Path) -> None:

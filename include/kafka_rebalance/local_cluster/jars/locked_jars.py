@@ -1,7 +1,7 @@
 """The jars of each Kafka version, by name and sha256.
 
-A lock file has one line for each jar, `sha256  group:artifact:version`, sorted by name. It is the whole class path:
-nothing is resolved when a cluster starts. `make_lock` writes lock files.
+A lock file has one line for each jar, `sha256  group:artifact:version[:classifier]`, sorted by name. It is
+the whole class path: nothing is resolved when a cluster starts. `make_lock` writes lock files.
 """
 
 import hashlib
@@ -34,6 +34,10 @@ WITHOUT_PEM = ("2.0.1",)  # whose brokers read no PEM files (KIP-651 is of 2.7)
 # jar. It is used beside the jars of the same version: its other dependencies serve Kafka Connect.
 TOOLS = {"3.9.2": "org.apache.kafka:kafka-tools:3.9.2"}
 
+# Remote storage in a folder of this machine, which Kafka's own tests use. Brokers load it from this jar by
+# `remote.log.storage.manager.class.path`.
+TIERED = {"3.9.2": "org.apache.kafka:kafka-storage:3.9.2:test"}
+
 # Spark's Kafka source, and those of its dependencies that Spark's own jars lack. The token provider has a release for
 # each of Spark's, but some mirrors of Maven Central stop at 4.0.0. The source runs with that one.
 SPARK_SOURCE = {
@@ -46,11 +50,13 @@ SPARK_SOURCE = {
 }
 
 # Locks of exactly these jars, without their dependencies.
-ALONE = {f"tools-{version}": (tools,) for version, tools in TOOLS.items()} | {
-    f"spark-{version}": names for version, names in SPARK_SOURCE.items()
+ALONE = {
+    **{f"tools-{version}": (tools,) for version, tools in TOOLS.items()},
+    **{f"tiered-{version}": (storage,) for version, storage in TIERED.items()},
+    **{f"spark-{version}": names for version, names in SPARK_SOURCE.items()},
 }
 
-_LINE = re.compile(r"([0-9a-f]{64})  ([\w.-]+):([\w.-]+):([\w.-]+)")
+_LINE = re.compile(r"([0-9a-f]{64})  ([\w.-]+):([\w.-]+):([\w.-]+?)(?::([\w.-]+))?")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,15 +67,16 @@ class Jar:
     artifact: str
     version: str
     sha256: str
+    classifier: str = ""  # of one of several jars that an artifact has
 
     @property
     def name(self) -> str:
-        """`group:artifact:version`, as Maven and Ivy know it."""
-        return f"{self.group}:{self.artifact}:{self.version}"
+        """`group:artifact:version`, as Maven and Ivy know it, with `:classifier` where there is one."""
+        return ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier)))
 
     @property
     def file_name(self) -> str:
-        return f"{self.artifact}-{self.version}.jar"
+        return "-".join(filter(None, (self.artifact, self.version, self.classifier))) + ".jar"
 
 
 def lock_path(version: str) -> Path:
@@ -84,10 +91,10 @@ def read_lock(path: Path) -> tuple[Jar, ...]:
         found = _LINE.fullmatch(line)
         if found is None:
             raise LocalClusterError(
-                f"{path}, line {number} is not `sha256  group:artifact:version`: {line!r}. "
+                f"{path}, line {number} is not `sha256  group:artifact:version[:classifier]`: {line!r}. "
                 "Nothing was fetched. Restore the file from the repository."
             )
-        jars.append(Jar(group=found[2], artifact=found[3], version=found[4], sha256=found[1]))
+        jars.append(Jar(found[2], found[3], found[4], sha256=found[1], classifier=found[5] or ""))
     return tuple(jars)
 
 

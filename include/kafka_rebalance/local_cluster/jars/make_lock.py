@@ -1,7 +1,7 @@
 """Resolves the dependencies of `ROOTS` again and prints a lock file.
 
 `python -m kafka_rebalance.local_cluster.jars.make_lock VERSION` does so for a version of Kafka, `tools-3.9.2` for
-Kafka's tools, and `spark-4.2.0` for Spark's Kafka source.
+Kafka's tools, `tiered-3.9.2` for its remote storage in a folder, and `spark-4.2.0` for Spark's Kafka source.
 """
 
 import sys
@@ -25,7 +25,8 @@ def main() -> None:
         jars = resolve(ROOTS[version])
     elif version in ALONE:
         wanted = [
-            Jar(group, artifact, number, "") for group, artifact, number in (name.split(":") for name in ALONE[version])
+            Jar(group, artifact, number, "", *classifier)
+            for group, artifact, number, *classifier in (name.split(":") for name in ALONE[version])
         ]
         with tempfile.TemporaryDirectory(prefix="local-cluster-") as folder:
             fetch(wanted, Path(folder))
