@@ -67,6 +67,14 @@ _SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
 }
 _CLEANUP_POLICY = ("cleanup.policy", "log.cleanup.policy")
 _COMPACTION_LAG = ("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")  # 2.3+
+REMOTE_STORAGE = "remote.storage.enable"  # of topics alone
+# How much of a tiered topic the brokers' own disks keep (KIP-405, 3.6+).
+_LOCAL_RETENTION = {
+    "local.retention.ms": "log.local.retention.ms",
+    "local.retention.bytes": "log.local.retention.bytes",
+}
+OF_TIERED = frozenset(_LOCAL_RETENTION)
+_AS_RETENTION = -2  # the value that stands for the retention of the whole log, and the default
 # A broker has one value of these for all its topics.
 CHECK_INTERVAL_MS = "log.retention.check.interval.ms"
 REPLICA_FETCH_MAX_BYTES = "replica.fetch.max.bytes"
@@ -75,12 +83,13 @@ BROKER_KEYS = (
     *(name for names in _SYNONYMS.values() for name, _ in names),
     _CLEANUP_POLICY[1],
     _COMPACTION_LAG[1],
+    *_LOCAL_RETENTION.values(),
     CHECK_INTERVAL_MS,
     REPLICA_FETCH_MAX_BYTES,
 )
 TOPIC_KEYS = {  # broker key -> topic override; kafka-configs accepts each only for its own entity
     **{name: key for key, names in _SYNONYMS.items() for name, _ in names},
-    **{broker_key: key for key, broker_key in (_CLEANUP_POLICY, _COMPACTION_LAG)},
+    **{broker_key: key for key, broker_key in (_CLEANUP_POLICY, _COMPACTION_LAG, *_LOCAL_RETENTION.items())},
 }
 
 
@@ -89,8 +98,9 @@ class EffectiveRollSettings:
     """What one broker applies to one topic, for comparison with another broker or another time.
 
     `retention_ms` and `retention_bytes` are -1 for unlimited. `max_compaction_lag_ms` is None if the broker does not
-    know it (below 2.3). The last three take no part in comparisons: two are the same for all topics of the broker, and
-    `sources` says where each value comes from.
+    know it (below 2.3). `local_retention_ms` and `local_retention_bytes` are what the disks of brokers keep of a tiered
+    topic, and None for others, whose whole log is there. The last three take no part in comparisons: two are the same
+    for all topics of the broker, and `sources` says where each value comes from.
     """
 
     segment_bytes: int
@@ -104,6 +114,8 @@ class EffectiveRollSettings:
     cleanup_policy: tuple[str, ...]
     file_delete_delay_ms: int
     max_compaction_lag_ms: int | None
+    local_retention_ms: int | None
+    local_retention_bytes: int | None
     retention_check_interval_ms: int = field(compare=False)
     replica_fetch_max_bytes: int = field(compare=False)  # the largest chunk a new replica there appends at once
     sources: Mapping[str, ValueSource] = field(default_factory=dict, compare=False)
@@ -114,11 +126,31 @@ class EffectiveRollSettings:
         return "delete" in self.cleanup_policy
 
     @property
+    def is_tiered(self) -> bool:
+        """Whether brokers move older segments to remote storage."""
+        return self.local_retention_ms is not None
+
+    @property
+    def on_disk_ms(self) -> int:
+        """How long the disks of brokers keep records; -1 is unlimited."""
+        return self.retention_ms if self.local_retention_ms is None else self.local_retention_ms
+
+    @property
+    def on_disk_bytes(self) -> int:
+        """How many bytes of a partition the disks of brokers keep; -1 is unlimited."""
+        return self.retention_bytes if self.local_retention_bytes is None else self.local_retention_bytes
+
+    @property
     def roll_ms(self) -> int:
         """How much time a segment may span: from 2.3 on, at most a compacted topic's lag (LogConfig.maxSegmentMs)."""
         if "compact" in self.cleanup_policy and self.max_compaction_lag_ms is not None:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
+
+
+def is_tiered(topic_overrides: Mapping[str, str]) -> bool:
+    """Whether brokers copy the topic's older segments to remote storage and then delete their own (KIP-405)."""
+    return topic_overrides.get(REMOTE_STORAGE, "").strip().lower() == "true"
 
 
 def effective_roll_settings(topic_overrides: Mapping[str, str], broker_configs: BrokerConfigs) -> EffectiveRollSettings:
@@ -136,9 +168,20 @@ def effective_roll_settings(topic_overrides: Mapping[str, str], broker_configs: 
     lag, lag_name = _COMPACTION_LAG
     if broker_configs.get(lag_name, (None, ""))[0] is not None:  # below 2.3 brokers ignore it, also in a topic
         found[lag] = _effective(lag, ((lag_name, 1),), topic_overrides, broker_configs)
+    tiered = is_tiered(topic_overrides)
+    if tiered:
+        for key, name in _LOCAL_RETENTION.items():
+            # A broker that does not report the key is of a release without tiered storage.
+            if key in topic_overrides or broker_configs.get(name, (None, ""))[0] is not None:
+                found[key] = _effective(key, ((name, 1),), topic_overrides, broker_configs)
     policy_key, policy_name = _CLEANUP_POLICY
     policy, policy_source = _winning(policy_key, (policy_name,), topic_overrides, broker_configs)
     values = {key: value for key, (value, _) in found.items()}
+
+    def local(key: str) -> int | None:
+        value = values.get(f"local.{key}", _AS_RETENTION)
+        return max(UNLIMITED, values[key] if value == _AS_RETENTION else value) if tiered else None
+
     return EffectiveRollSettings(
         segment_bytes=values["segment.bytes"],
         segment_ms=values["segment.ms"],
@@ -151,6 +194,8 @@ def effective_roll_settings(topic_overrides: Mapping[str, str], broker_configs: 
         cleanup_policy=tuple(part.strip() for part in policy.split(",") if part.strip()),
         file_delete_delay_ms=values["file.delete.delay.ms"],
         max_compaction_lag_ms=values.get(lag),
+        local_retention_ms=local("retention.ms"),
+        local_retention_bytes=local("retention.bytes"),
         retention_check_interval_ms=values[CHECK_INTERVAL_MS],
         replica_fetch_max_bytes=values[REPLICA_FETCH_MAX_BYTES],
         sources={key: source for key, (_, source) in found.items()} | {policy_key: policy_source},

@@ -33,6 +33,8 @@ DEFAULTS = {
     "log.cleanup.policy": ("delete", DEFAULT),
     "log.segment.delete.delay.ms": ("60000", DEFAULT),
     "log.cleaner.max.compaction.lag.ms": ("9223372036854775807", DEFAULT),
+    "log.local.retention.ms": ("-2", DEFAULT),
+    "log.local.retention.bytes": ("-2", DEFAULT),
     "log.retention.check.interval.ms": ("300000", DEFAULT),
     "replica.fetch.max.bytes": ("1048576", DEFAULT),
 }
@@ -177,3 +179,37 @@ def test_a_source_is_called_by_its_level(source: Any, words: str) -> None:
 def test_each_broker_key_that_a_topic_can_override_names_the_override() -> None:
     assert TOPIC_KEYS["log.roll.hours"] == TOPIC_KEYS["log.roll.ms"] == "segment.ms"
     assert set(BROKER_KEYS) - set(TOPIC_KEYS) == {"log.retention.check.interval.ms", "replica.fetch.max.bytes"}
+
+
+TIERED = {"remote.storage.enable": "true", "retention.ms": "3600000", "retention.bytes": "9000"}
+
+
+@pytest.mark.parametrize(
+    ("topic", "broker", "found"),
+    [
+        ({}, {}, (HOUR, 9000)),
+        ({"local.retention.ms": "60000"}, {}, (60_000, 9000)),
+        ({"local.retention.ms": "-2"}, {"log.local.retention.ms": ("7", DYNAMIC)}, (HOUR, 9000)),
+        ({}, {"log.local.retention.ms": ("7", DYNAMIC), "log.local.retention.bytes": ("80", STATIC)}, (7, 80)),
+        ({"retention.ms": "-1", "retention.bytes": "-1"}, {}, (-1, -1)),
+        ({"retention.ms": "-1", "local.retention.ms": "5"}, {}, (5, 9000)),
+        # a broker of a release without tiered storage
+        ({}, {"log.local.retention.ms": (None, ""), "log.local.retention.bytes": (None, "")}, (HOUR, 9000)),
+        ({"remote.storage.enable": " TRUE "}, {"log.local.retention.ms": ("7", STATIC)}, (7, 9000)),
+    ],
+)
+def test_the_disks_keep_a_tiered_topic_for_its_local_retention(
+    topic: dict[str, str], broker: dict[str, Any], found: tuple[int, int]
+) -> None:
+    settings = effective_roll_settings(TIERED | topic, DEFAULTS | broker)
+    assert settings.is_tiered
+    assert (settings.on_disk_ms, settings.on_disk_bytes) == found
+    assert (settings.local_retention_ms, settings.local_retention_bytes) == found
+
+
+def test_the_disks_keep_other_topics_for_their_retention_whatever_the_local_one_is() -> None:
+    local = {"local.retention.ms": "1", "local.retention.bytes": "1"}
+    settings = effective_roll_settings({**TIERED, **local, "remote.storage.enable": "false"}, DEFAULTS)
+    assert (settings.on_disk_ms, settings.on_disk_bytes) == (HOUR, 9000)
+    assert (settings.is_tiered, settings.local_retention_ms, settings.local_retention_bytes) == (False, None, None)
+    assert "local.retention.ms" not in settings.sources

@@ -102,6 +102,15 @@ def test_segments_retention_shorter_than_the_roll_is_warned_about(overrides: Any
     assert ("roll_after_retention" in broken(overrides)) == is_broken
 
 
+def test_segments_a_tiered_topic_keeps_its_local_retention_on_disk() -> None:
+    tiered = {"remote.storage.enable": "true", "retention.bytes": 10 << 30, "local.retention.bytes": 1000}
+    assert broken(tiered)["retention_below_a_segment"] == (
+        "local.retention.bytes is 1000, segment.bytes 1073741824: a partition keeps up to 1073742824 bytes on disk, "
+        "and Kafka does not trim a single segment"
+    )
+    assert "retention_below_a_segment" not in broken({**tiered, "remote.storage.enable": "false"})
+
+
 def test_segments_the_effective_retention_is_retention_roll_check_and_delay() -> None:
     """facts f: deletion works per segment by its newest record, each check interval, after the delete delay."""
     settings = configs({"t": {"retention.ms": DAY}}).roll_settings("t", 1)

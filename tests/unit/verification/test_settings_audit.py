@@ -129,6 +129,14 @@ def test_segments_by_time_are_no_more_than_the_appends() -> None:
     assert replica_files(100_000, settings, append_bytes=10_000).segments == 11
 
 
+def test_segments_of_a_tiered_topic_are_those_that_its_brokers_keep() -> None:
+    a_month = {"segment.ms": DAY, "retention.ms": 30 * DAY}
+    tiered = {**a_month, "remote.storage.enable": "true", "local.retention.ms": 2 * DAY}
+    known = configs({"t": tiered, "u": a_month})
+    assert replica_files(1 << 30, known.roll_settings("t", 1)).segments == 3
+    assert replica_files(1 << 30, known.roll_settings("u", 1)).segments == 31
+
+
 def test_a_replica_preallocates_two_index_files() -> None:
     """facts f: two sparse 10 MiB index files of each active segment: 20 MiB a new replica."""
     assert replica_files(0, configs({"t": {}}).roll_settings("t", 1)).index_bytes == 10_485_760 + 10_485_756

@@ -27,6 +27,7 @@ def planned(
     least: dict[int, str],
     *,
     pools: Sequence[Mapping[str, object]] = (),
+    configs: Mapping[str, str] | None = None,
     **asked: object,
 ) -> PlannedTopic | None:
     """What altering topic `orders` of these lists gives; `least` is each broker's own min.insync.replicas."""
@@ -34,7 +35,7 @@ def planned(
         view=view(
             {f"orders-{number}": partition(replicas) for number, replicas in enumerate(lists)}, brokers=[1, 2, 3]
         ),
-        topic_configs={},
+        topic_configs={"orders": configs or {}},
         effective={
             broker: {
                 key: ConfigValue(value, "DEFAULT_CONFIG")
@@ -55,6 +56,16 @@ def test_min_insync_replicas_is_held_against_the_shortest_list_of_the_topic(tmp_
     with pytest.raises(PolicyError, match=r"min\.insync\.replicas 2 with replication factor 2"):
         planned(tmp_path, lists, dict.fromkeys((1, 2, 3), "1"), config=[f"{KEY}=2"])
     assert planned(tmp_path, [[1, 2, 3]] * 2, dict.fromkeys((1, 2, 3), "1"), config=[f"{KEY}=2"]) is not None
+
+
+def test_new_partitions_of_a_tiered_topic_cost_what_the_disks_keep(tmp_path: Path) -> None:
+    configs = {"retention.bytes": "9000", "local.retention.bytes": "500"}
+    (tmp_path / "snapshot").mkdir()
+    least = dict.fromkeys((1, 2, 3), "1")
+    for tiered, replica_bytes in (("true", 500), ("false", 9000)):
+        found = planned(tmp_path, [[1]], least, configs={**configs, "remote.storage.enable": tiered}, partitions=2)
+        assert found is not None
+        assert found.replica_bytes == replica_bytes
 
 
 def test_an_expansion_of_a_topic_below_the_highest_min_insync_replicas_of_a_broker_is_noted(tmp_path: Path) -> None:

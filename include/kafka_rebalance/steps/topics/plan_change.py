@@ -296,8 +296,8 @@ def _replica_bytes(given: _Given, configs: Mapping[str, str], partitions: int) -
     return expected_replica_bytes(
         given.request.bytes_in_per_second,
         partitions,
-        retention_ms=found.retention_ms,
-        retention_bytes=found.retention_bytes,
+        retention_ms=found.on_disk_ms,
+        retention_bytes=found.on_disk_bytes,
         cleanup_policy=found.cleanup_policy,
     )
 

@@ -6,13 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from kafka_rebalance.kafka.segment_roll import BROKER_KEYS, TOPIC_KEYS, EffectiveRollSettings, effective_roll_settings
+from kafka_rebalance.kafka.segment_roll import (
+    BROKER_KEYS,
+    REMOTE_STORAGE,
+    TOPIC_KEYS,
+    EffectiveRollSettings,
+    effective_roll_settings,
+)
 from kafka_rebalance.kafka.versions import major_minor
 from kafka_rebalance.model.configs import ConfigsByBroker
 
 DEFAULT_BROKER = -1  # stands for /config/brokers/<default>
 PROTOCOL_VERSION = "inter.broker.protocol.version"
-_COUNT = frozenset((*BROKER_KEYS, *TOPIC_KEYS.values()))
+_COUNT = frozenset((*BROKER_KEYS, *TOPIC_KEYS.values(), REMOTE_STORAGE))
 
 
 @dataclass(frozen=True, slots=True)

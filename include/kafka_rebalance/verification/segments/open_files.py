@@ -45,12 +45,13 @@ def _together(files: OpenFiles, more: OpenFiles, sign: int = 1) -> OpenFiles:
 def replica_files(size_bytes: int, values: EffectiveRollSettings, append_bytes: int = 0) -> OpenFiles:
     """Of one replica: max(bytes / segment.bytes, retention.ms / segment.ms) + 1 segments, the active one last.
 
-    By time there are no more segments than appends of at least `append_bytes`.
+    `size_bytes`, and the retention of a tiered topic, are those of the disk. By time there are no more segments than
+    appends of at least `append_bytes`.
     """
     by_size = -(-size_bytes // values.segment_bytes)
     by_time = 0
-    if values.deletes and values.retention_ms != UNLIMITED:
-        by_time = min(-(-values.retention_ms // values.roll_ms), size_bytes // max(LEAST_BATCH_BYTES, append_bytes))
+    if values.deletes and values.on_disk_ms != UNLIMITED:
+        by_time = min(-(-values.on_disk_ms // values.roll_ms), size_bytes // max(LEAST_BATCH_BYTES, append_bytes))
     index_bytes = values.segment_index_bytes
     preallocated = sum(index_bytes - index_bytes % entry for entry in (OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES))
     segments = max(by_size, by_time) + 1

@@ -117,11 +117,12 @@ def effective_retention_ms(values: EffectiveRollSettings) -> int:
 
 
 def _retention_below_a_segment(values: EffectiveRollSettings, _: TopicData) -> str | None:
-    if not values.deletes or not UNLIMITED < values.retention_bytes < values.segment_bytes:
+    if not values.deletes or not UNLIMITED < values.on_disk_bytes < values.segment_bytes:
         return None
+    name, where = ("local.retention.bytes", " on disk") if values.is_tiered else ("retention.bytes", "")
     return (
-        f"retention.bytes is {values.retention_bytes}, segment.bytes {values.segment_bytes}: a partition keeps up to "
-        f"{values.retention_bytes + values.segment_bytes} bytes, and Kafka does not trim a single segment"
+        f"{name} is {values.on_disk_bytes}, segment.bytes {values.segment_bytes}: a partition keeps up to "
+        f"{values.on_disk_bytes + values.segment_bytes} bytes{where}, and Kafka does not trim a single segment"
     )
 
 
@@ -200,7 +201,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "retention_below_a_segment",
         "warning",
-        ("retention.bytes", "segment.bytes"),
+        ("retention.bytes", "local.retention.bytes", "segment.bytes"),
         "retention.bytes not below segment.bytes",
         "Lower segment.bytes, or count one more segment a partition.",
         _retention_below_a_segment,

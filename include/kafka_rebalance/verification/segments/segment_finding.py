@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from kafka_rebalance.documents.segments import SegmentFinding
-from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings
+from kafka_rebalance.kafka.segment_roll import OF_TIERED, EffectiveRollSettings
 from kafka_rebalance.model.finding import listed
 
 Severity = Literal["error", "warning"]
@@ -71,5 +71,6 @@ def sources_of(values: EffectiveRollSettings, keys: Sequence[str]) -> str:
     return "; ".join(
         f"{key}: {source.level_in_words if source and source.broker_key == key else source or 'unknown'}"
         for key in keys
+        if values.is_tiered or key not in OF_TIERED
         for source in [values.sources.get(key)]
     )

@@ -42,6 +42,8 @@ FIELDS = {  # what decides how a topic rolls and is kept -> field of EffectiveRo
     "cleanup.policy": "cleanup_policy",
     "file.delete.delay.ms": "file_delete_delay_ms",
     "max.compaction.lag.ms": "max_compaction_lag_ms",
+    "local.retention.ms": "local_retention_ms",  # of tiered topics, as the next
+    "local.retention.bytes": "local_retention_bytes",
 }
 UNKNOWN = "settings_unknown"
 _NO_TOPIC = ""  # without overrides: shows what the broker applies by itself
