@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from kafka_rebalance.admin.offsets import LocalStarts
 from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.command.without_airflow import deployment_without_airflow
@@ -71,7 +72,11 @@ def main() -> None:
     brokers = Brokers(folder / "tables")
     simulated: Any = cluster_snapshot
     simulated.sizes = SimpleNamespace(read_log_dirs=brokers.log_dirs, BrokerDisks=BrokerDisks)
-    simulated.metadata = SimpleNamespace(read_start_offsets=brokers.offsets, read_end_offsets=brokers.offsets)
+    simulated.metadata = SimpleNamespace(
+        read_start_offsets=brokers.offsets,
+        read_end_offsets=brokers.offsets,
+        read_local_starts=lambda _, leaders: LocalStarts(),
+    )
     simulated.broker_configs = SimpleNamespace(read_effective_configs=brokers.configs)
     times: dict[str, float] = {}
 

@@ -29,7 +29,8 @@ from support.plans.small_snapshots import broker_rows
 
 NIGHT = datetime(2026, 11, 14, 2, 15, tzinfo=UTC)
 DAY, DAY_MS = 86_400, 86_400_000
-LATER = ("start_offset", "topic_czxid", "committed_offsets", "committed_groups", "committed_digest")
+COMMITTED = ("committed_offsets", "committed_groups", "committed_digest")
+LATER = ("start_offset", "topic_czxid", *COMMITTED, "local_start_offset")
 OLD_SCHEMA = pa.schema([field for field in SAMPLES_SCHEMA if field.name not in LATER])
 COLUMNS = (
     *("samples", "intervals", "measured_seconds", "mean_bytes_in_per_second", "p95_bytes_in_per_second"),

@@ -1,18 +1,22 @@
-"""The first and last offsets of partitions, from the brokers."""
+"""The first and last offsets of partitions, and where the local log of a tiered one begins, from the brokers."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import OffsetSpec
+from kafka.errors import IncompatibleBrokerVersion, for_code
+from kafka.protocol.consumer import ListOffsetsRequest
 
-from kafka_rebalance.admin.access.clients import REQUEST_SECONDS, open_admin, reason_of, unread
+from kafka_rebalance.admin.access.clients import ANOTHER_SECONDS, REQUEST_SECONDS, open_admin, reason_of, unread
+from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.documents.requests.key_sample import OffsetRange, newest_rows
-from kafka_rebalance.errors import ReadDeniedError
+from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 
@@ -25,6 +29,17 @@ _SETTLING = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
+
+# ListOffsets tells it from version 8 on, of Kafka 3.6 (KIP-405). To an older broker, -4 is a time like any other.
+_EARLIEST_LOCAL, _TELLS_LOCAL = -4, 8
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStarts:
+    """`offsets`: of the first record on the leader's own disk. `untold`: why it is unknown, by partition."""
+
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    untold: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 def read_end_offsets(
@@ -42,6 +57,64 @@ def read_start_offsets(
 ) -> dict[TopicPartition, int]:
     """The offset of the first record that each partition still has. Errors and `of_the_rest` as above."""
     return _read_offsets(kafka, partitions, OffsetSpec.earliest(), "first offsets", of_the_rest=of_the_rest)
+
+
+def read_local_starts(kafka: KafkaConnection, leaders: Mapping[TopicPartition, int]) -> LocalStarts:
+    """Where the log of each of these partitions begins on the disk of its leader. Older records are in remote storage.
+
+    Raises ReadError if no broker answers; a partition that is not told alone is named in `untold`.
+    """
+    if not leaders:
+        return LocalStarts()
+    offsets: dict[TopicPartition, int] = {}
+    untold: dict[TopicPartition, str] = {}
+    with open_wire(kafka) as wire:
+        for broker in sorted(set(leaders.values())):
+            asked = sorted(tp for tp, leader in leaders.items() if leader == broker)
+            untold |= dict.fromkeys(asked, f"the answer of broker {broker} does not name it")
+            try:
+                answer = wire.read(_local_starts(asked), broker, repeat_seconds=ANOTHER_SECONDS)
+            except IncompatibleBrokerVersion:
+                untold |= dict.fromkeys(asked, f"broker {broker} is of a release before 3.6, which cannot tell it")
+                continue
+            except ReadError as silent:
+                untold |= dict.fromkeys(asked, str(silent))
+                continue
+            for topic in answer.topics:
+                for one in topic.partitions:
+                    topic_partition = TopicPartition(topic.name, one.partition_index)
+                    if one.error_code:
+                        untold[topic_partition] = f"broker {broker} answers {for_code(one.error_code).__name__}"
+                    elif one.offset >= 0:
+                        offsets[topic_partition] = one.offset
+                        del untold[topic_partition]
+    for topic_partition, why in untold.items():
+        log.warning("What the disks hold of the tiered partition %s is unknown: %s", topic_partition, why)
+    return LocalStarts(offsets, untold)
+
+
+def _local_starts(asked: Collection[TopicPartition]) -> ListOffsetsRequest:
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    partition = topic.ListOffsetsPartition
+    by_topic: dict[str, list[int]] = {}
+    for name, number in asked:
+        by_topic.setdefault(name, []).append(number)
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=0,
+        topics=[
+            topic(
+                name=name,
+                partitions=[
+                    partition(partition_index=number, current_leader_epoch=-1, timestamp=_EARLIEST_LOCAL)
+                    for number in numbers
+                ],
+            )
+            for name, numbers in by_topic.items()
+        ],
+        min_version=_TELLS_LOCAL,
+        max_version=_TELLS_LOCAL,
+    )
 
 
 def read_offset_ranges(

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as ClientTopicPartition
 from kafka_rebalance.admin.cluster_id import read_cluster_id
 from kafka_rebalance.admin.cluster_view import read_internal_topics
 from kafka_rebalance.admin.effective_configs import read_effective_configs
-from kafka_rebalance.admin.offsets import read_end_offsets, read_start_offsets
+from kafka_rebalance.admin.offsets import read_end_offsets, read_local_starts, read_start_offsets
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.kafka.topics import BY_NAME
@@ -83,6 +83,24 @@ def test_offsets_count_the_records(
     wanted = [TopicPartition(topic, partition) for partition in range(3)]
     assert read_end_offsets(kafka, wanted) == dict(zip(wanted, (5, 1, 0), strict=True))
     assert read_start_offsets(kafka, wanted) == dict.fromkeys(wanted, 0)
+
+
+def test_a_release_from_3_6_on_tells_what_is_on_disk_and_older_ones_are_not_taken_at_their_word(
+    cluster: LocalCluster, kafka: KafkaConnection, fresh_topic_name: Callable[[], str]
+) -> None:
+    topic = fresh_topic_name()
+    cluster.create_topic(topic, {0: (1, 2), 1: (3, 4)})
+    cluster.produce(topic, {0: 5 * RECORD_BYTES})
+    first, second, gone = (TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(f"{topic}-gone", 0))
+    found = read_local_starts(kafka, {first: 1, second: 3, gone: 3})
+    if cluster.version.startswith("3."):
+        assert found.offsets == {first: 0, second: 0}
+        assert found.untold == {gone: "broker 3 answers UnknownTopicOrPartitionError"}
+        assert read_local_starts(kafka, {first: 3}).untold == {first: "broker 3 answers NotLeaderForPartitionError"}
+    else:
+        assert found.offsets == {}
+        assert set(found.untold) == {first, second, gone}
+        assert "broker 1 is of a release before 3.6" in found.untold[first]
 
 
 def test_brokers_and_zookeeper_tell_the_same_cluster_id(cluster: LocalCluster, kafka: KafkaConnection) -> None:

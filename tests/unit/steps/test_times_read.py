@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kafka_rebalance.admin.offsets import LocalStarts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.history_table import EXISTING_SCHEMA, SAMPLES_SCHEMA
 from kafka_rebalance.planning.tables.sample_aggregates import aggregated
@@ -30,6 +31,7 @@ def samples(groups: Sequence[Groups], partition: int = 0, first_night: int = 0) 
             partitions=[row],
             end_offsets={tp: 100 * (night + 1)},
             start_offsets={tp: 0},
+            local_starts=LocalStarts(),
             committed=None if committed is None else {tp: committed},
         )
         (metric,) = metric_rows(taken)  # type: ignore[arg-type]

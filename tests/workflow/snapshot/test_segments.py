@@ -110,7 +110,10 @@ def test_an_append_is_at_least_a_record_of_what_is_left() -> None:
         {"topic": "c", "partition": 0, "size_bytes": 10},
     ]
     ends = {TopicPartition("a", 0): 10, TopicPartition("a", 1): 100, TopicPartition("b", 0): 5}
-    assert append_bytes(rows, ends) == {"a": 9}
+    starts = dict.fromkeys(ends, 0)
+    assert append_bytes(rows, starts, ends) == {"a": 9}
+    assert append_bytes(rows, {**starts, TopicPartition("a", 1): 98}, ends) == {"a": 100}, "the others are gone"
+    assert append_bytes(rows, {TopicPartition("a", 0): 0}, ends) == {"a": 100}, "where the log begins is unknown"
 
 
 def test_the_snapshot_keeps_who_holds_the_cluster(

@@ -37,6 +37,8 @@ SAMPLES_SCHEMA = pa.schema(
         ("committed_offsets", pa.int64()),  # the sum
         ("committed_groups", pa.int32()),
         ("committed_digest", pa.int64()),  # 48 bits of the digest of their names
+        # Of tiered topics: the first record on the leader's disk, to which `size_bytes` belongs.
+        ("local_start_offset", pa.int64()),
     ]
 )
 HISTORY_SCHEMA = pa.schema(
@@ -75,6 +77,7 @@ EXISTING_SCHEMA = pa.schema(
         ("partition", pa.int32()),
         ("topic_czxid", pa.int64()),
         ("lifetime_ms", pa.int64()),
+        ("tiered", pa.bool_()),  # null as false
     ]
 )
 _FILES, _UNREADABLE = b"files", b"unreadable"
@@ -110,6 +113,7 @@ def existing_partitions(problem: Problem, snapshot_folder: Folder) -> pa.Table:
             pa.array(problem.partition.astype(np.int32)),
             czxid,
             pa.array(lifetime, mask=lifetime < 0),
+            pa.array(columns.flags("tiered")[order]),
         ],
         schema=EXISTING_SCHEMA,
     )

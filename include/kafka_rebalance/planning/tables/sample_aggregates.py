@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_rebalance.planning.problem.arrays import Floats, Ints
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
 from kafka_rebalance.planning.problem.topic_rates import PERCENTILE
 from kafka_rebalance.planning.tables.checked_columns import one_array
 from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, TIMES_READ
@@ -26,6 +26,9 @@ def aggregated(samples: pa.Table, existing: pa.Table) -> pa.Table:
     An interval lies between two samples of one topic (of one creation, if that is known) whose offsets did not fall.
     Its bytes in are the appended records times the bytes of a record. These are size / (end offset - first offset), as
     at the end of the interval. Compaction and deleted records make this figure too small, never too large.
+
+    The size of a tiered topic is that of the leader's disk, so the first offset there counts. A sample without it, as
+    those of earlier versions, gives no figure.
     """
     sound = pc.and_(pc.is_valid(samples["topic"]), pc.is_valid(samples["partition"]))
     sound = pc.and_(sound, pc.fill_null(pc.greater_equal(samples["size_bytes"], 0), False))
@@ -35,6 +38,10 @@ def aggregated(samples: pa.Table, existing: pa.Table) -> pa.Table:
     same = np.isnan(czxid) | np.isnan(known_czxid[of]) | (czxid == known_czxid[of]) if len(existing) else of >= 0
     at = samples["observed_at"].cast(pa.int64()).to_numpy()
     end, start, size = (_numbers(samples[name]) for name in ("end_offset", "start_offset", "size_bytes"))
+    local = _numbers(samples["local_start_offset"])
+    if len(existing):
+        start[(of >= 0) & _flags(existing["tiered"])[of]] = np.nan
+    start = np.where(np.isnan(local), start, local)
     committed = Commits(*(_numbers(samples[f"committed_{name}"]) for name in Commits._fields))
     rows = np.flatnonzero((of >= 0) & same)
     rows = rows[np.lexsort((size[rows], start[rows], end[rows], at[rows], of[rows]))]
@@ -124,6 +131,12 @@ def _rows_of(samples: pa.Table, existing: pa.Table) -> Ints:
     )
     rows: Ints = pc.fill_null(pc.index_in(keys, value_set=one_array(known)), -1).to_numpy().astype(np.int64)
     return rows
+
+
+def _flags(column: pa.ChunkedArray) -> Bools:
+    """Null becomes False."""
+    values: Bools = pc.fill_null(column, False).to_numpy().astype(bool)
+    return values
 
 
 def _numbers(column: pa.ChunkedArray) -> Floats:

@@ -67,6 +67,9 @@ SNAPSHOT_SCHEMAS = {
             pa.field("retention_ms", pa.int64()),
             pa.field("segment_bytes", pa.int64()),
             pa.field("kafkas_own", pa.bool_()),  # the brokers call the topic internal, and no name does
+            pa.field("tiered", pa.bool_()),  # older records are in remote storage; `size_bytes` has none of those
+            pa.field("remote_records", pa.int64()),  # in remote storage alone, of a tiered topic; null: unknown
+            pa.field("local_records", pa.int64()),  # the other records of a tiered topic; null: unknown
             pa.field("left_brokers", pa.list_(pa.int32())),  # an earlier plan has lately taken a replica from these
             *(pa.field(column, pa.list_(pa.int32())) for column in PROPOSED.values()),
         ]
@@ -79,6 +82,9 @@ _LEFT_OUT_WHEN_EMPTY = (
     "waits_for",
     "being_deleted",
     "kafkas_own",
+    "tiered",
+    "remote_records",
+    "local_records",
     "left_brokers",
     *PROPOSED.values(),
 )
@@ -106,5 +112,13 @@ def write_snapshot(
 
 def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
-    empty = [name for name in _LEFT_OUT_WHEN_EMPTY if name in schema.names and not any(row.get(name) for row in rows)]
+    empty = [
+        name
+        for name in _LEFT_OUT_WHEN_EMPTY
+        if name in schema.names and not any(_is_told(row.get(name)) for row in rows)
+    ]
     return table.drop_columns(empty) if empty else table
+
+
+def _is_told(value: Any) -> bool:
+    return bool(value) or (value == 0 and value is not False)

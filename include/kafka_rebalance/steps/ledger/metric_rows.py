@@ -12,13 +12,16 @@ from kafka_rebalance.steps.run.snapshot_tables import partition_of
 
 def metric_rows(taken: Snapshot) -> list[dict[str, Any]]:
     """Rows of the ledger's table `metrics`, for partitions of known size. Rates need two samples, so no row has one."""
+    local = taken.local_starts
     return [
         {
             "topic": row["topic"],
             "partition": row["partition"],
             "size_bytes": row["size_bytes"],
             "end_offset": taken.end_offsets.get(partition_of(row)),
-            "start_offset": taken.start_offsets.get(partition_of(row)),
+            # Without the local one, nobody may take the whole log's for it, not even if the topic has one tier by then.
+            "start_offset": None if partition_of(row) in local.untold else taken.start_offsets.get(partition_of(row)),
+            "local_start_offset": local.offsets.get(partition_of(row)),
             "topic_czxid": row["topic_czxid"],
             **_commits(taken, partition_of(row)),
         }

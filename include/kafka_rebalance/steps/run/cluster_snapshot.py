@@ -23,6 +23,7 @@ from kafka_rebalance.execution.check.enough_in_sync import MIN_INSYNC_REPLICAS
 from kafka_rebalance.execution.check.names_exist import check_names
 from kafka_rebalance.execution.nightly.brokers_away import Away, without_away
 from kafka_rebalance.execution.what_waits import waiting_for
+from kafka_rebalance.kafka.segment_roll import is_tiered
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.configs import ConfigsByBroker
@@ -65,6 +66,7 @@ class Snapshot:
     configs: dict[str, Any]
     end_offsets: Mapping[TopicPartition, int]
     start_offsets: Mapping[TopicPartition, int]
+    local_starts: metadata.LocalStarts  # of tiered partitions
     committed: Mapping[TopicPartition, Mapping[str, int]] | None  # the offset of each consumer group; None: unread
     away: Away = field(default_factory=Away)  # in none of the fields above
     unread: Unread = field(default_factory=Unread)
@@ -135,6 +137,7 @@ def read_snapshot(
         asked = sorted(tp for tp in view.partitions if tp.topic in chosen and tp not in waits)
         others = sorted(tp for tp, one in view.partitions.items() if tp.topic not in chosen and one.leader in ids)
         first_offsets = _offsets(metadata.read_start_offsets, kafka, asked, others, of_the_rest=of_the_rest)
+        local = metadata.read_local_starts(kafka, _tiered_leaders(view, topic_configs, first_offsets))
         disks = sizes.read_log_dirs(kafka, ids, of_the_rest=of_the_rest)
         offsets = _offsets(metadata.read_end_offsets, kafka, asked, others, of_the_rest=of_the_rest)
         committed = _read_committed(kafka, ids)
@@ -145,7 +148,10 @@ def read_snapshot(
     must_tell = frozenset(asked)
     if not of_the_rest:
         check_sizes(row for row in partitions if partition_of(row) in must_tell)
-    partitions = [_with_size_in_sync(row, disks) for row in partitions]
+    on_disk = _first_on_disk(first_offsets, local)
+    partitions = [
+        {**_with_size_in_sync(row, disks), **_tiers(row, first_offsets, on_disk, offsets)} for row in partitions
+    ]
     return Snapshot(
         view=view,
         controller=controller,
@@ -158,11 +164,12 @@ def read_snapshot(
                 for broker, values in sorted(effective.items())
             },
             "broker_dynamic": {str(broker): values for broker, values in sorted(dynamic.items())},
-            "append_bytes": append_bytes(partitions, offsets),
+            "append_bytes": append_bytes(partitions, on_disk, offsets),
             "lock_holder": holder.run if holder else None,
         },
         end_offsets=offsets,
         start_offsets=first_offsets,
+        local_starts=local,
         committed=committed,
         away=away,
         missing_rights=missing_rights,
@@ -170,7 +177,7 @@ def read_snapshot(
             log_dirs=tuple(sorted(view.brokers.keys() - disks.log_dirs.keys())),
             configs=tuple(sorted(view.brokers.keys() - effective.keys())),
             sizes=_without_size(partitions),
-            offsets=tuple(sorted(view.partitions.keys() - (offsets.keys() & first_offsets.keys()))),
+            offsets=tuple(sorted(view.partitions.keys() - (offsets.keys() & on_disk.keys()))),
         ),
     )
 
@@ -188,6 +195,30 @@ def _offsets(
     return {**found, **read(kafka, others, of_the_rest=True)} if others else found
 
 
+def _tiered_leaders(
+    view: ClusterView, topic_configs: Mapping[str, Mapping[str, str]], partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    return {tp: view.partitions[tp].leader for tp in partitions if is_tiered(topic_configs.get(tp.topic, {}))}
+
+
+def _first_on_disk(starts: Mapping[TopicPartition, int], local: metadata.LocalStarts) -> dict[TopicPartition, int]:
+    """The offset of the first record on the leader's disk, where that is known: its size is that of these records."""
+    return {tp: local.offsets.get(tp, start) for tp, start in starts.items() if tp not in local.untold}
+
+
+def _tiers(
+    row: Mapping[str, Any],
+    starts: Mapping[TopicPartition, int],
+    on_disk: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> dict[str, Any]:
+    """How many records of a tiered partition are on its brokers' disks, and how many are in remote storage alone."""
+    tp = partition_of(row)
+    if not row["tiered"] or tp not in on_disk or tp not in ends:
+        return {}
+    return {"remote_records": max(0, on_disk[tp] - starts[tp]), "local_records": max(0, ends[tp] - on_disk[tp])}
+
+
 def _read_committed(kafka: KafkaConnection, brokers: Collection[int]) -> dict[TopicPartition, dict[str, int]] | None:
     """None if any group cannot be read. No plan depends on it: consumers then count as reading everything once."""
     try:
@@ -197,15 +228,20 @@ def _read_committed(kafka: KafkaConnection, brokers: Collection[int]) -> dict[To
         return None
 
 
-def append_bytes(partitions: Collection[Mapping[str, Any]], offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
+def append_bytes(
+    partitions: Collection[Mapping[str, Any]],
+    on_disk: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> dict[str, int]:
     """The fewest bytes of an ordinary append to each topic, where that is known.
 
-    An append has at least one record. The end offset counts all records ever written, and some may be gone.
+    An append has at least one record. `on_disk` are the first offsets on disk; of the records since, some may be gone.
     """
     found: dict[str, int] = {}
     for row in partitions:
-        records = offsets.get(partition_of(row), 0)
-        if records and row["size_bytes"]:
+        tp = partition_of(row)
+        records = ends[tp] - on_disk[tp] if tp in ends and tp in on_disk else 0
+        if records > 0 and row["size_bytes"]:
             size = row["size_bytes"] // records
             found[row["topic"]] = min(size, found.get(row["topic"], size))
     return found
@@ -284,6 +320,7 @@ def partition_rows(
             "kafkas_own": kafkas_own.is_told_alone(tp.topic) or None,
             "waits_for": list(waits.get(tp, ())),
             "being_deleted": tp in waits and tp.topic in view.deletions,
+            "tiered": is_tiered(topic_configs.get(tp.topic, {})) or None,
             **_retention(configs, tp.topic, partition.leader),
         }
         for tp, partition in sorted(view.partitions.items())
@@ -313,7 +350,7 @@ def _with_size_in_sync(row: dict[str, Any], disks: sizes.BrokerDisks) -> dict[st
 
 
 def _retention(configs: ClusterConfigs, topic: str, leader: int) -> dict[str, Any]:
-    """How long the leader keeps a topic's records; `retention_ms` None: for ever.
+    """How long the leader keeps a topic's records on its disk; `retention_ms` None: for ever.
 
     All None if that is unknown. Then the planner counts every byte, and the audit of segment settings says why.
     """
@@ -323,7 +360,7 @@ def _retention(configs: ClusterConfigs, topic: str, leader: int) -> dict[str, An
         return {"cleanup_policy": None, "retention_ms": None, "segment_bytes": None}
     return {
         "cleanup_policy": ",".join(values.cleanup_policy),
-        "retention_ms": values.retention_ms if values.deletes and values.retention_ms >= 0 else None,
+        "retention_ms": values.on_disk_ms if values.deletes and values.on_disk_ms >= 0 else None,
         "segment_bytes": values.segment_bytes,
     }
 

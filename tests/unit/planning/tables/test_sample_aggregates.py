@@ -23,9 +23,9 @@ def sample(
 
 
 def rows_of(
-    *samples: dict[str, Any], topics: tuple[str, ...] = ("orders",), czxid: int | None = 7
+    *samples: dict[str, Any], topics: tuple[str, ...] = ("orders",), czxid: int | None = 7, tiered: bool | None = None
 ) -> list[dict[str, Any]]:
-    existing = [{"topic": topic, "partition": 0, "topic_czxid": czxid, "lifetime_ms": None} for topic in topics]
+    existing = [{"topic": topic, "partition": 0, "topic_czxid": czxid, "tiered": tiered} for topic in topics]
     table = aggregated(
         pa.Table.from_pylist(list(samples), schema=SAMPLES_SCHEMA),
         pa.Table.from_pylist(existing, schema=EXISTING_SCHEMA),
@@ -68,6 +68,33 @@ def test_samples_of_before_a_migration_off_zookeeper_still_count() -> None:
     after = [sample(day, 100 * day, topic_czxid=None) for day in range(4, 8)]
     (one,) = rows_of(*(sample(day, 100 * day) for day in range(1, 4)), *after, czxid=None)
     assert (one["samples"], one["intervals"]) == (7, 6)
+
+
+def test_bytes_of_a_record_of_a_tiered_topic_are_those_on_disk_by_the_records_on_disk() -> None:
+    """A record of 1,000 bytes a second; of 30 days, brokers keep one. By all offsets it would be 33 bytes a second."""
+    days = [
+        sample(day, 86_400 * (29 + day), size=86_400_000, local_start_offset=86_400 * (28 + day)) for day in range(1, 8)
+    ]
+    (one,) = rows_of(*days, tiered=True)
+    assert one["intervals"] == 6
+    assert one["mean_bytes_in_per_second"] == pytest.approx(1000)
+    (one,) = rows_of(*days, tiered=None)
+    assert one["p95_bytes_in_per_second"] == pytest.approx(1000), "it has one tier by now, and had two"
+
+
+def test_a_sample_of_a_tiered_topic_that_does_not_know_what_is_on_disk_gives_no_figure() -> None:
+    """A version that did not ask wrote it, or a broker did not tell."""
+    days = [sample(day, 86_400 * (29 + day), size=86_400_000) for day in range(1, 8)]
+    (one,) = rows_of(*days, tiered=True)
+    assert (one["samples"], one["intervals"], one["mean_bytes_in_per_second"]) == (7, 0, None)
+    known = [
+        sample(day, 86_400 * (29 + day), size=86_400_000, local_start_offset=86_400 * (28 + day)) for day in (8, 9)
+    ]
+    (one,) = rows_of(*days, *known, tiered=True)
+    assert (one["intervals"], one["mean_bytes_in_per_second"]) == (2, pytest.approx(1000))
+    still = [sample(day, 86_400 * 30, size=86_400_000) for day in range(1, 8)]
+    (one,) = rows_of(*still, tiered=True)
+    assert (one["intervals"], one["mean_bytes_in_per_second"]) == (6, 0.0), "nothing was appended, of whatever size"
 
 
 def test_no_sample_gives_no_row() -> None:
