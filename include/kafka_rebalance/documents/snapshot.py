@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kafka_rebalance.documents.json_files import SNAPSHOT, JsonFile, Time
 from kafka_rebalance.model.finding import Finding
+from kafka_rebalance.model.partition import TopicPartition
+
+_TIERED_KEPT = 10  # topics that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,50 @@ class LastProposal:
 
 
 @dataclass(frozen=True, slots=True)
+class TieredTopic:
+    """One replica of each of its partitions. Records are offsets; of those that are remote no broker's disk has any.
+
+    None: not told of each partition. `untold` says of one of them why.
+    """
+
+    topic: str
+    local_bytes: int
+    local_records: int | None = None
+    remote_records: int | None = None
+    untold: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TieredTopics:
+    """How many topics of the cluster are tiered, of how many a part is unknown, and those with most bytes on disk."""
+
+    topics: int
+    unknown: int
+    largest: tuple[TieredTopic, ...]
+
+
+def tiered_topics(rows: Iterable[Mapping[str, Any]], untold: Mapping[TopicPartition, str]) -> TieredTopics | None:
+    """Of rows of the table `partitions`; None if no topic is tiered. `untold`: why it is unknown, where brokers say."""
+    of_topic: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row["tiered"]:
+            of_topic.setdefault(row["topic"], []).append(row)
+    why: dict[str, str] = {tp.topic: reason for tp, reason in sorted(untold.items())}
+    topics = [_tiered_topic(topic, of_topic[topic], why.get(topic)) for topic in sorted(of_topic)]
+    unknown = sum(topic.remote_records is None for topic in topics)
+    largest = sorted(topics, key=lambda topic: -topic.local_bytes)[:_TIERED_KEPT]
+    return TieredTopics(len(topics), unknown, tuple(largest)) if topics else None
+
+
+def _tiered_topic(topic: str, rows: Sequence[Mapping[str, Any]], untold: str | None) -> TieredTopic:
+    size_bytes = sum(row["size_bytes"] or 0 for row in rows)
+    if any(row.get("remote_records") is None for row in rows):
+        return TieredTopic(topic, size_bytes, untold=untold or "the leader of a partition does not tell its offsets")
+    local, remote = (sum(row[f"{tier}_records"] for row in rows) for tier in ("local", "remote"))
+    return TieredTopic(topic, size_bytes, local, remote)
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotTaken:
     """Older versions lack the keys that have a default."""
 
@@ -68,6 +115,7 @@ class SnapshotTaken:
     kept_away: KeptAway | None = None  # None: every broker that may receive may get every replica
     last_proposal: LastProposal | None = None  # None: there is none
     other_policies: tuple[str, ...] = ()  # connections to the same cluster with other policies, whose limits count too
+    tiered: TieredTopics | None = None  # None: no topic is
 
 
 SNAPSHOT_FILE = JsonFile(SNAPSHOT, SnapshotTaken)

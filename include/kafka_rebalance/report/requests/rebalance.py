@@ -19,6 +19,7 @@ from kafka_rebalance.report.run.approver_facts import (
     kept_away_words,
     other_policies_words,
     since_last_words,
+    tiered_words,
 )
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.why_recommended import recommendation_words
@@ -114,6 +115,7 @@ def _does(report: RunReport, focus: CandidateReport, figures: KeyFigures, named:
     does = f"**Does** {copies}, {leaders}. Highest broker {figures.evenness.value} {figures.evenness.note}"
     does += f". {kept_away_words(report.kept_away)}" if report.kept_away is not None else ""
     does += f". {other_policies_words(report.other_policies)}" if report.other_policies else ""
+    does += f". Tiered topics: {tiered_words(report.tiered, named)}" if report.tiered is not None else ""
     since = since_last_words(report.last_proposal, focus, named)
     does += f". {since[0].upper()}{since[1:]}" if since else ""
     throttle = report.throttle_of(focus)

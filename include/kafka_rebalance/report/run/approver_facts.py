@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafka_rebalance.documents.proposals.candidate_figures import Reason, StaysBehind
 from kafka_rebalance.documents.proposals.rates import CandidateRates
-from kafka_rebalance.documents.snapshot import AutomaticElections, KeptAway, LastProposal
+from kafka_rebalance.documents.snapshot import AutomaticElections, KeptAway, LastProposal, TieredTopic, TieredTopics
 from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
 from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, above_least_words
@@ -33,6 +33,7 @@ KAFKA_ELECTS = "Kafka's own elections"
 WINDOW = "Window"
 STAYS_BEHIND = "Stays on brokers to be emptied"
 
+_TIERED_NAMED = 3
 _NAMED, _BUSY_NAMED = 5, 8  # brokers of unknown disk size, and brokers whose network is full: at most
 
 _WHY_STAYS = {
@@ -84,6 +85,8 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
         facts.append(("Stays away", kept_away_words(report.kept_away)))
     if report.other_policies:
         facts.append(("Other policies", other_policies_words(report.other_policies)))
+    if report.tiered is not None:
+        facts.append(("Tiered topics", tiered_words(report.tiered, named)))
     since = since_last_words(report.last_proposal, focus, named)
     facts += [("Last plan", since)] if since else []
     if focus.planned_seconds is not None:
@@ -110,6 +113,30 @@ def other_policies_words(connections: Sequence[str]) -> str:
 def kept_away_words(kept_away: KeptAway) -> str:
     replicas = format_count(kept_away.replicas, "replica does", "replicas do")
     return f"{replicas} not go back to where plans of the last {kept_away.days} days took them from"
+
+
+def tiered_words(tiered: TieredTopics, named: Named) -> str:
+    """How much of the topics with most bytes on disk is in remote storage alone, and what that means for a move."""
+    parts = [_tiers_of(topic, named) for topic in tiered.largest[:_TIERED_NAMED]]
+    if (more := tiered.topics - len(parts)) > 0:
+        parts.append(f"{format_count(more, 'more topic', 'more topics')}")
+    if tiered.unknown:
+        of = f"{tiered.unknown} of {format_count(tiered.topics, 'topic', 'topics')}"
+        why = next((topic.untold for topic in tiered.largest if topic.untold is not None), None)
+        parts.append(f"of {of} the remote part is unknown{f' ({why})' if why else ''}, so their bytes in are estimated")
+    return f"{'; '.join(parts)}. A move copies no more than the {'part' if tiered.topics == 1 else 'parts'} on disk"
+
+
+def _tiers_of(topic: TieredTopic, named: Named) -> str:
+    on_disk = f"{named(topic.topic)}: {format_bytes(topic.local_bytes)} on disk a replica of each partition"
+    local, remote = topic.local_records, topic.remote_records
+    if local is None or remote is None:
+        return f"{on_disk}, an unknown part in remote storage"
+    if not remote:
+        return f"{on_disk}, nothing in remote storage alone"
+    # Kafka tells offsets, and no bytes of what is remote.
+    size = f", about {format_bytes(topic.local_bytes * remote / local)}" if local else ""
+    return f"{on_disk}, {format_share(remote / (local + remote))} of its records in remote storage alone{size}"
 
 
 def since_last_words(last: LastProposal | None, focus: CandidateReport, named: Named) -> str:

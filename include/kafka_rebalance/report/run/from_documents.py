@@ -115,6 +115,7 @@ def build_report(
         kept_away=taken.kept_away,
         last_proposal=taken.last_proposal,
         other_policies=taken.other_policies,
+        tiered=taken.tiered,
     )
     return _at_its_throttle(report)
 

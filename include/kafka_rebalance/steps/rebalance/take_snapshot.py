@@ -12,7 +12,7 @@ from typing import Any
 import kafka_rebalance
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.controller import controller_document
-from kafka_rebalance.documents.snapshot import KeptAway
+from kafka_rebalance.documents.snapshot import KeptAway, tiered_topics
 from kafka_rebalance.errors import FrozenError, ReadError, SettingsError
 from kafka_rebalance.execution.check.automatic_elections import automatic_elections
 from kafka_rebalance.execution.check.cluster_ready import refuse
@@ -110,6 +110,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     write_topic_rates(connection, {row["topic"] for row in taken.partitions}, snapshot, observed_at)
     prepare(snapshot, settings)  # fails here, before Spark, if no plan can satisfy the settings
     json_files.write_json(folder, json_files.SETTINGS, settings.to_mapping())
+    tiered = tiered_topics(taken.partitions, taken.local_starts.untold)
     kept_away = KeptAway(sum(map(len, left.values())), REST_DAYS)
     found = {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
     json_files.write_json(
@@ -135,6 +136,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
             **({"missing_rights": list(map(asdict, taken.missing_rights))} if taken.missing_rights else {}),
             **({"other_policies": sorted(others)} if others else {}),
             **({"kept_away": asdict(kept_away)} if left else {}),
+            **({"tiered": asdict(tiered)} if tiered is not None else {}),
             **({"last_proposal": last.proposal} if last.proposal is not None else {}),
             "snapshot_digest": tables_digest,
             "versions": {"kafka_rebalance": kafka_rebalance.__version__, "python": platform.python_version()},
