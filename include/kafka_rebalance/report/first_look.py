@@ -8,7 +8,7 @@ from typing import Any
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
-from kafka_rebalance.report.run.approver_facts import brief
+from kafka_rebalance.report.run.approver_facts import TIERED, brief, tiered_words
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.why_recommended import less_even_words, recommendation_words
 from kafka_rebalance.report.units import about, format_bytes, format_count, format_factor
@@ -19,7 +19,8 @@ _DEFAULT = Policy(())
 
 def check_lines(report: RunReport) -> tuple[str, ...]:
     """What is wrong with the cluster, what is recommended, and the candidates."""
-    return (_cluster(report), *brief(report).why, *recommendation_words(report), "", *_candidates(report))
+    tiers = () if report.tiered is None else (f"{TIERED}: {tiered_words(report.tiered, str)}",)
+    return (_cluster(report), *tiers, *brief(report).why, *recommendation_words(report), "", *_candidates(report))
 
 
 def explain_lines(report: RunReport, name: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from kafka import TopicPartition as KafkaTopicPartition
 from kafka_rebalance.admin import cluster_view, quorum
 from kafka_rebalance.admin.access.clients import open_kafka_python
 from kafka_rebalance.admin.cluster_view import read_view
+from kafka_rebalance.admin.offsets import read_local_starts
 from kafka_rebalance.admin.quorum import Quorum
 from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs
 from kafka_rebalance.admin.wire import open_wire
@@ -123,6 +124,12 @@ def test_a_view_has_live_brokers_the_quorum_and_every_list_in_order(kraft: Local
     assert found.controller.broker in found.voters
     assert [one.replicas for _, one in sorted(found.partitions.items())] == [(3, 1), (2, 3), (1, 2)]
     assert not found.moving
+
+
+def test_each_leader_tells_where_its_log_on_disk_begins(kraft: LocalCluster) -> None:
+    leaders = {tp: one.leader for tp, one in view_of(kraft).partitions.items()}
+    found = read_local_starts(KafkaConnection(kraft.bootstrap_servers), leaders)
+    assert (found.offsets, found.untold) == (dict.fromkeys(leaders, 0), {})
 
 
 def test_a_broker_that_leaves_a_move_to_it_and_its_return_are_seen(kraft: LocalCluster) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import Any
 
+from kafka_rebalance.report.first_look import check_lines
 from kafka_rebalance.report.page import render_file
 from kafka_rebalance.report.requests.rebalance import approval_body
 from kafka_rebalance.report.run.approver_facts import brief
@@ -22,6 +23,7 @@ def test_it_is_said_how_much_of_a_tiered_topic_is_remote_and_that_a_move_copies_
         found = report(tiered={"topics": count, "unknown": unknown, "largest": topics})
         words = dict(brief(found).verdict)["Tiered topics"]
         assert words in html.unescape(render_file(found)).replace("\xa0", " ")
+        assert f"Tiered topics: {words}" in check_lines(found)
         name, _, rest = words.partition(":")
         assert f"Tiered topics: `{name}`:{rest.partition(';')[0]}" in approval_body(found)
         return words

@@ -13,6 +13,7 @@ from kafka_rebalance.report.first_screen.key_figures import KeyFigures, key_figu
 from kafka_rebalance.report.first_screen.risks import RISKS_SHOWN, Risk, risks
 from kafka_rebalance.report.requests.markdown import asked_by, code, format_ids, one_line, sentence, table
 from kafka_rebalance.report.run.approver_facts import (
+    TIERED,
     WINDOW,
     Brief,
     brief,
@@ -115,7 +116,7 @@ def _does(report: RunReport, focus: CandidateReport, figures: KeyFigures, named:
     does = f"**Does** {copies}, {leaders}. Highest broker {figures.evenness.value} {figures.evenness.note}"
     does += f". {kept_away_words(report.kept_away)}" if report.kept_away is not None else ""
     does += f". {other_policies_words(report.other_policies)}" if report.other_policies else ""
-    does += f". Tiered topics: {tiered_words(report.tiered, named)}" if report.tiered is not None else ""
+    does += f". {TIERED}: {tiered_words(report.tiered, named)}" if report.tiered is not None else ""
     since = since_last_words(report.last_proposal, focus, named)
     does += f". {since[0].upper()}{since[1:]}" if since else ""
     throttle = report.throttle_of(focus)

@@ -31,6 +31,7 @@ from kafka_rebalance.report.units import (
 
 KAFKA_ELECTS = "Kafka's own elections"
 WINDOW = "Window"
+TIERED = "Tiered topics"
 STAYS_BEHIND = "Stays on brokers to be emptied"
 
 _TIERED_NAMED = 3
@@ -86,7 +87,7 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
     if report.other_policies:
         facts.append(("Other policies", other_policies_words(report.other_policies)))
     if report.tiered is not None:
-        facts.append(("Tiered topics", tiered_words(report.tiered, named)))
+        facts.append((TIERED, tiered_words(report.tiered, named)))
     since = since_last_words(report.last_proposal, focus, named)
     facts += [("Last plan", since)] if since else []
     if focus.planned_seconds is not None:
