@@ -11,7 +11,7 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTION_TOPIC
 from kafka_rebalance.local_cluster import LocalCluster
-from support.kafka.on_versions import WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs import rebalance_run
 from support.runs.api_cluster import ApiCluster
 from support.runs.rebalance_run import InProcessRun
@@ -19,7 +19,7 @@ from support.runs.rebalance_run import InProcessRun
 MB = 1_000_000
 
 
-@pytest.fixture(params=WITHOUT_ZOOKEEPER)
+@pytest.fixture(params=NEWEST_WITHOUT_ZOOKEEPER)
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(request.param, brokers=4, racks=0, kraft=True, controllers=1) as running:
         running.create_topic("orders", {0: (4, 2), 1: (3, 4), 2: (2, 3)})

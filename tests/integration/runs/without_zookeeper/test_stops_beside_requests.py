@@ -16,7 +16,7 @@ import pytest
 from kafka_rebalance.cluster import with_admin_api
 from kafka_rebalance.execution import announced
 from kafka_rebalance.local_cluster import LocalCluster
-from support.kafka.on_versions import WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster
 from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow, tend
@@ -26,7 +26,7 @@ MEGABYTE = 1_000_000
 LISTS = {0: (2, 1), 1: (1, 2)}
 
 
-@pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
+@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(request.param, brokers=3, racks=0, kraft=True) as running:
         yield running
