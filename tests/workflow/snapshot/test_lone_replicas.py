@@ -72,6 +72,8 @@ def test_each_emergency_job_plans_what_can_be_copied_and_names_what_is_lost(
     for one in searched:
         assert one["status"] == "partial"
         assert LOST in f"{one['note'][0].lower()}{one['note'][1:]}"
+        waiting = {"brokers": [DEAD], "being_deleted": False, "named": ["scratch-0"], "count": 1}
+        assert one["left_waiting"] == [waiting], "the request tells it by this"
         moved = {str(move.topic_partition) for move in read_candidate(run.folder, one["name"]).moves}
         assert "scratch-0" not in moved
 
@@ -117,6 +119,21 @@ def test_topics_that_are_well_are_planned_beside_others_that_are_not(
     run.hold()
     run.reassign()
     assert run.finish()["passed"]
+
+
+def test_a_dead_broker_that_nobody_empties_gets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the emptiest of all: what it holds is not selected."""
+    crowded = {number: (1, 2) if number % 2 else (2, 3) for number in range(12)}
+    cluster = SimulatedCluster(monkeypatch, {"scratch": {0: (DEAD,)}, "calm": crowded}, racks=RACKS)
+    die(cluster, DEAD)
+    run = SimulatedRun(tmp_path, cluster, monkeypatch)
+    receiving = {}
+    for one in run.plan(topics_in=["calm"])["candidates"]:
+        if one["status"] != "infeasible":
+            moves = read_candidate(run.folder, one["name"]).moves
+            receiving[one["name"]] = {broker for move in moves for broker in move.added}
+    assert EMPTY in receiving["balanced"]
+    assert all(DEAD not in brokers for brokers in receiving.values())
 
 
 def test_a_partition_that_waits_for_a_broker_that_stays_is_still_refused(

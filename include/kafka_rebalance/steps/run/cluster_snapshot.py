@@ -253,10 +253,13 @@ def broker_rows(
     capacities: Mapping[int, BrokerCapacity],
     settings: Settings,
 ) -> list[dict[str, Any]]:
-    """The table `brokers`: registered brokers, and those that are down but hold replicas (allowed if they leave)."""
+    """The table `brokers`: registered brokers, and those that are down, hold replicas and leave.
+
+    Another one that is down has no row, so no plan gives it anything: it holds only topics that are not selected.
+    """
     held = {broker for partition in view.partitions.values() for broker in partition.replicas}
     rows = []
-    for broker in sorted(set(view.brokers) | held):
+    for broker in sorted(set(view.brokers) | (held & settings.leaving)):
         registration = view.brokers.get(broker)
         log_dirs = disks.log_dirs.get(broker, ())
         stated = capacities.get(broker, BrokerCapacity())

@@ -276,7 +276,7 @@ def _problem(given: _Given, *, with_racks: bool) -> Problem:
     if not with_racks:
         rows = [{**row, "rack": None} for row in rows]
     partitions = partition_rows(cluster.view, cluster.disks, {}, {}, cluster.kafkas_own, internal_topics=True)
-    write_snapshot(snapshot, [row for row in rows if row["broker"] in cluster.view.brokers], partitions)
+    write_snapshot(snapshot, rows, partitions)
     return read_problem(snapshot, given.settings)
 
 
