@@ -22,8 +22,13 @@ class Finding:
 
 def some(names: Sequence[object]) -> str:
     """The first SHOWN names, and how many more there are."""
+    return some_of(names, len(names))
+
+
+def some_of(names: Sequence[object], count: int) -> str:
+    """The same where of `count` names only the first are known."""
     shown = ", ".join(map(str, names[:SHOWN]))
-    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
+    return shown if count <= SHOWN else f"{shown} and {count - SHOWN} more"
 
 
 def listed(names: Iterable[object]) -> str:

@@ -119,6 +119,16 @@ class StaysBehind:
     topic_count: int
 
 
+@dataclass(frozen=True, slots=True)
+class LeftWaiting:
+    """Partitions that nobody can copy unless these brokers, which are to be emptied, come back."""
+
+    brokers: tuple[int, ...]
+    being_deleted: bool  # their topics, whose deletion waits for the brokers; else they have no leader
+    named: tuple[str, ...]  # the first partitions, or topics that are being deleted
+    count: int  # of those
+
+
 # One broker: bytes, the first and last batch in which it works, and [slot] shares of the throttle that it uses.
 # `busy`: the share of the time that it needs at the throttle. (A field of a dataclass cannot have the name `in`.)
 BrokerLane = TypedDict(

@@ -15,6 +15,7 @@ from kafka_rebalance.documents.proposals.candidate_figures import (
     CutPlan,
     FurtherRuns,
     HeldUp,
+    LeftWaiting,
     LessEven,
     MoveGroup,
     Scores,
@@ -67,6 +68,7 @@ class ProposedCandidate:
     timetable: Timetable | None = omitted()
     further_runs: FurtherRuns | None = omitted(NOT_ESTIMATED)  # None: no limit on bytes keeps it outside the tolerance
     stays_behind: tuple[StaysBehind, ...] | None = omitted()
+    left_waiting: tuple[LeftWaiting, ...] = omitted(())
     since_last: SinceLast | None = omitted()  # None: the last proposal did not have this candidate, or there was none
     evenness_by_bytes: tuple[CutPlan, ...] = omitted(())  # of `balanced`, from now to the whole plan
     controller_bytes_allowed: int = omitted(CONTROLLER_BYTES_PER_BATCH)  # older runs, and controllers below 2.8

@@ -35,6 +35,7 @@ from kafka_rebalance.planning.describe.shortfall import (
     bytes_left,
     held_now,
     held_to_the_job,
+    left_waiting,
     shortfall,
     stays_behind,
 )
@@ -139,7 +140,7 @@ def failed(problem: Problem, name: str, error: Exception) -> DescribedCandidate:
 
 
 def _not_offered(problem: Problem, name: str, status: Status, note: str) -> DescribedCandidate:
-    more = (*waiting_words(problem.waits), *receive_nothing(problem))
+    more = (*waiting_words(problem), *receive_nothing(problem))
     note = " ".join([note, *(f"{said[0].upper()}{said[1:]}." for said in more)])
     loads = loads_now(problem)
     broken = broken_now(problem)
@@ -250,7 +251,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         consequences(problem, found.replicas, planned.moves)
         | {"timetable": planned.timetable, "further_runs": _further_runs(problem, found, asked, reached, after)}
         | {"stays_behind": staying, "broker_loss": broker_loss(problem, final, leaders)}
-        | {"evenness_by_bytes": by_bytes}
+        | {"evenness_by_bytes": by_bytes, "left_waiting": left_waiting(problem)}
         | ({"since_last": since_last(problem.proposed[name], end)} if name in problem.proposed else {})
         | ({"controller_bytes_allowed": sizes.most} if sizes.most > CONTROLLER_BYTES_PER_BATCH else {})
         | ({"is_proven": True} if found.is_proven else {}),

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.candidate_figures import Reason, StaysBehind
+from kafka_rebalance.documents.proposals.candidate_figures import LeftWaiting, Reason, StaysBehind
+from kafka_rebalance.model.finding import SHOWN
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import BALANCED, LEADERS_ALONE, LIGHT
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.simple_bound import moved_bytes_bound
@@ -300,6 +302,18 @@ def bytes_left(problem: Problem, held: Held, after: Floats) -> int:
         bands = np.zeros(len(target)), held.relief.high[:, DISK] * held.scale[DISK]
         here &= held.relief.givers
     return moved_bytes_bound(after, bands, here, 0.0, same_factor=True)
+
+
+def left_waiting(problem: Problem) -> tuple[LeftWaiting, ...]:
+    """What waits for brokers that are away, by these brokers."""
+    kinds: dict[tuple[tuple[int, ...], bool], list[TopicPartition]] = {}
+    for one in problem.waits:
+        kinds.setdefault((one.brokers, one.being_deleted), []).append(one.partition)
+    found = []
+    for (brokers, being_deleted), partitions in kinds.items():
+        named = sorted({tp.topic for tp in partitions}) if being_deleted else list(map(str, partitions))
+        found.append(LeftWaiting(brokers, being_deleted, tuple(named[:SHOWN]), len(named)))
+    return tuple(found)
 
 
 def stays_behind(problem: Problem, replicas: Ints, *, moves_replicas: bool) -> tuple[StaysBehind, ...]:

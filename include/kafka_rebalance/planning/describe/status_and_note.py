@@ -10,7 +10,7 @@ from kafka_rebalance.kafka.who_may_receive import Shut, shut_in_words
 from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_PLACES
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.candidate import Status
-from kafka_rebalance.model.finding import some
+from kafka_rebalance.model.finding import some_of
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.batches.controller_bytes import ZNODE_BYTES
 from kafka_rebalance.planning.describe.planned_elections import Ending
@@ -21,10 +21,11 @@ from kafka_rebalance.planning.describe.shortfall import (
     disks_above,
     leaders_that_stay,
     left_behind,
+    left_waiting,
     off_cells,
     outside_pools,
 )
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, Waiting, replication
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 from kafka_rebalance.planning.problem.loads import DISK, METRICS
 from kafka_rebalance.planning.rules import min_insync
 from kafka_rebalance.planning.rules.rack_rule import rackless
@@ -105,7 +106,7 @@ def status_and_note(
         notes.append(f"{left} replicas on brokers that are to be emptied {why}")
     if problem.waits:
         status = Status.PARTIAL
-        notes += waiting_words(problem.waits)
+        notes += waiting_words(problem)
     if end.impossible:
         some = "1 partition does" if end.impossible == 1 else f"{end.impossible:,} partitions do"
         notes.append(f"{some} not get the preferred leader: that broker is not in sync now, or brokers_out forbids it")
@@ -240,18 +241,15 @@ def _caveats(problem: Problem) -> Iterator[str]:
         yield f"{problem.unknown_sizes} partitions of unknown size count as 0 bytes"
 
 
-def waiting_words(waits: Sequence[Waiting]) -> Iterator[str]:
+def waiting_words(problem: Problem) -> Iterator[str]:
     """What is left out because it waits for brokers that are away."""
-    kinds: dict[tuple[tuple[int, ...], bool], list[TopicPartition]] = {}
-    for one in waits:
-        kinds.setdefault((one.brokers, one.being_deleted), []).append(one.partition)
-    for (away, deleted), named in kinds.items():
-        broker = f"broker{'s' * (len(away) > 1)} {', '.join(map(str, away))}"
-        if deleted:
-            topics = sorted({tp.topic for tp in named})
-            yield f"left out: {some(topics)}, being deleted, which waits for {broker}"
+    for one in left_waiting(problem):
+        broker = f"broker{'s' * (len(one.brokers) > 1)} {', '.join(map(str, one.brokers))}"
+        named = some_of(one.named, one.count)
+        if one.being_deleted:
+            yield f"left out: {named}, being deleted, which waits for {broker}"
         else:
-            yield f"left out: {some(named)}, lost unless {broker} {'returns' if len(away) == 1 else 'return'}"
+            yield f"left out: {named}, lost unless {broker} {'returns' if len(one.brokers) == 1 else 'return'}"
 
 
 def receive_nothing(problem: Problem) -> Iterator[str]:

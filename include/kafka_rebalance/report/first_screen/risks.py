@@ -10,6 +10,7 @@ from kafka_rebalance.documents.segments import CandidateSegments
 from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
 from kafka_rebalance.execution.window_fit import NoRoom
 from kafka_rebalance.model.candidate import Status
+from kafka_rebalance.model.finding import some_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.run.recurring_windows import fit_planned
 from kafka_rebalance.report.run.run_report import RunReport
@@ -159,6 +160,16 @@ def _fills_networks(report: RunReport, candidate: CandidateReport) -> Iterator[R
 
 
 def _stays_undone(report: RunReport, candidate: CandidateReport, named: Named) -> Iterator[Risk]:
+    for one in candidate.left_waiting:
+        which = some_of([named(name) for name in one.named], one.count)
+        brokers = f"broker{'s' * (len(one.brokers) > 1)} {', '.join(map(str, one.brokers))}"
+        if one.being_deleted:
+            yield Risk(f"The deletion of {which} goes on waiting for {brokers}.", "Start the broker to end it.")
+        else:
+            yield Risk(
+                f"Left out: {which}. Lost unless {brokers} {'returns' if len(one.brokers) == 1 else 'return'}.",
+                "Start the broker, or approve if the records may be lost.",
+            )
     stays = candidate.stays_behind or ()
     if stays:
         brokers = ", ".join(map(str, dict.fromkeys(one.broker for one in stays)))

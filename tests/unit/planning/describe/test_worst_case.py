@@ -176,6 +176,7 @@ def test_a_plan_says_what_its_way_back_copies_and_which_topics_it_holds_up() -> 
         "worst_case",
         "way_back",
         "held_up",
+        "left_waiting",
         "log_dirs",
         "timetable",
         "further_runs",

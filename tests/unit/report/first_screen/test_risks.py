@@ -87,3 +87,14 @@ def test_a_candidate_whose_planning_failed_shows_its_error_first() -> None:
         "Planning it failed: <ZeroDivisionError: division by zero>. Choose another candidate. Report the error with "
         "this run's folder."
     )
+
+
+def test_what_is_left_out_because_its_brokers_are_away_is_named() -> None:
+    waiting = [
+        {"brokers": [4], "being_deleted": False, "named": ["scratch-0"], "count": 1},
+        {"brokers": [4, 5], "being_deleted": True, "named": [f"old-{n}" for n in range(10)], "count": 12},
+    ]
+    lost, deleted = said(report(plan={"left_waiting": waiting}))
+    assert lost.startswith("Left out: <scratch-0>. Lost unless broker 4 returns.")
+    assert deleted.startswith("The deletion of <old-0>, <old-1>")
+    assert "and 2 more goes on waiting for brokers 4, 5." in deleted
