@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from confluent_kafka import Consumer
 
 from kafka_rebalance.admin.cluster_view import read_internal_topics, read_view
 from kafka_rebalance.admin.group_members import read_committed_offsets, read_groups
@@ -22,6 +20,7 @@ from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.consumer_groups import TopicGroups
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
+from support.kafka.consuming import consuming
 from support.kafka.java.group_members import ShareMember
 from support.kafka.java.kafka_classes import KafkaClasses
 from support.kafka.streams_member import StreamsMember
@@ -32,41 +31,6 @@ from support.waiting import wait
 VERSION = "4.4.0"
 SHARED_STATE = "__share_group_state"
 TYPES = {"classics": "classic", "moderns": "consumer", "patterns": "consumer", "sharers": "share", "tasks": "streams"}
-
-
-@contextmanager
-def consuming(cluster: LocalCluster, group: str, topic: str, **settings: str) -> Iterator[None]:
-    """A member of a group, which has committed an offset of every partition once it is there."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "broker.address.family": "v4",
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "log_level": 0,
-            **{name.replace("_", "."): value for name, value in settings.items()},
-        }
-    )
-    read, ended = threading.Event(), threading.Event()
-
-    def poll() -> None:
-        while not ended.is_set():
-            message = consumer.poll(0.1)
-            if message is not None and not message.error() and not read.is_set():
-                consumer.commit(message, asynchronous=False)
-                read.set()
-        consumer.close()
-
-    consumer.subscribe([topic])
-    thread = threading.Thread(target=poll)
-    thread.start()
-    try:
-        wait(f"group {group} has read of {topic}", read.is_set, seconds=120)
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 @pytest.fixture(scope="module", params=[pytest.param(VERSION, id=f"{VERSION}-kraft")])
