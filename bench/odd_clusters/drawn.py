@@ -244,6 +244,7 @@ _CHANCES: Mapping[str, tuple[float, Sequence[Any]]] = {
     "max_bytes": (0.15, (0, 1, 10**6, 10**9, 10**10)),
     "max_replicas": (0.12, (0, 1, 3, 10)),
     "max_leader_changes": (0.12, (0, 1, 3, 10)),
+    "replicas_per_broker": (0.15, (1, 5, 20, 60)),
     "copies_per_broker": (0.15, (1, 2, 5)),
     "partitions_per_batch": (0.15, (1, 3, 10)),
     "leader_changes_per_batch": (0.15, (1, 3)),

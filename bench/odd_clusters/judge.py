@@ -81,6 +81,7 @@ class _Judge(Known):
             found.append("a partition moves twice")
         found += self._figures(plan, lists, leaders)
         found += self._loads(plan, lists, leaders)
+        found += self._counts(lists)
         found += self._disks(plan)
         found += self._batches(plan)
         return found + list(self._limits(plan))
@@ -280,6 +281,14 @@ class _Judge(Known):
     def _one_by_one(self, moves: Sequence[Row], most: int) -> bool:
         """Whether a partition alone needs more copies of its leader than allowed."""
         return any(len(set(move["after"]) - set(move["before"])) > most for move in moves)
+
+    def _counts(self, lists: Lists) -> Iterator[str]:
+        """Brokers with more replicas than they may have, and than they had."""
+        most: Any = self.settings.get("replicas_per_broker")
+        before, after = (Counter(one for held in some.values() for one in held) for some in (self.before, lists))
+        for broker, count in sorted(after.items()):
+            if most is not None and count > max(most, before[broker]):
+                yield f"broker {broker} ends with {count} replicas, had {before[broker]}, and may have {most}"
 
     def _limits(self, plan: Plan) -> Iterator[str]:
         limits = {"max_bytes": "moved_bytes", "max_replicas": "moved_replicas", "max_leader_changes": "leader_changes"}

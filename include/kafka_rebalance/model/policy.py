@@ -65,7 +65,7 @@ class Policy:
     partitions_per_batch: int = 0  # at most; 0: as many as there are brokers, and at least 250
     copies_per_broker: int = 0  # replicas that one broker sends or receives at once; 0: 10, up to 20 if that is faster
     partitions_per_topic: int = 1000  # `kafka_topics` creates no larger topic
-    replicas_per_broker: int = 4000  # `kafka_topics` adds no replica to a broker with this many
+    replicas_per_broker: int = 4000  # no run and no `kafka_topics` brings a broker beyond it
     min_throttle_bytes_per_second: int = 1_000_000  # no one may go below
     max_throttle_bytes_per_second: int = 100_000_000  # no one may go above; a run that names none gets it
     topics_out: tuple[str, ...] = ()  # globs; never moved
@@ -168,6 +168,7 @@ class Policy:
             pinned_topics=tuple(dict.fromkeys((*asked.pinned_topics, *self.pinned_topics))),
             rack_pinned_topics=tuple(dict.fromkeys((*asked.rack_pinned_topics, *self.rack_pinned_topics))),
             brokers_out=tuple(sorted({*asked.brokers_out, *self.brokers_out})),
+            replicas_per_broker=min(asked.replicas_per_broker or self.replicas_per_broker, self.replicas_per_broker),
             rackless_brokers=self.rackless_brokers,
             even_at_worst_hour=asked.even_at_worst_hour or bool(self.even_at_worst_hour),
         )

@@ -20,6 +20,7 @@ _LEFT_OUT_WHEN_OPEN = (
     "even_at_worst_hour",
     "copies_within_racks",
     "broker_pools",
+    "replicas_per_broker",
 )  # of a digest; earlier versions have no such setting
 
 _PAST = (("trials", 1),)  # of earlier versions, which documents still have, with the only value that is done now
@@ -66,6 +67,7 @@ class Settings:
     pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers; the order of a list may change
     rack_pinned_topics: tuple[str, ...] = ()  # globs: a replica moves only to brokers of its own rack
     broker_pools: tuple[BrokerPool, ...] = ()  # topics that only these brokers hold; all others share the other brokers
+    replicas_per_broker: int | None = None  # that one broker may hold in the end, unless it holds more already
     brokers_out: tuple[int, ...] = ()  # they keep their replicas and receive none
     brokers_in: tuple[int, ...] = ()  # only these receive replicas, and all others may give; empty: no such limit
     new_brokers_only: bool = False  # the same for the brokers that hold no replica in the snapshot
@@ -79,7 +81,7 @@ class Settings:
     relieve_above: float | None = None  # share of a disk in use: job `relieve` takes only from brokers above it
     max_bytes: int | None = None  # to copy, at most; the plan stops short of it
     max_replicas: int | None = None  # to copy, at most
-    max_leader_changes: int | None = None  # partitions whose preferred leader changes, at most
+    max_leader_changes: int | None = None  # partitions that another broker leads in the end, at most
     candidates: tuple[str, ...] = SEARCHED  # what the planner computes; none is allowed with a plan alone
     prefer: str = TOLERANCE  # recommend the cheapest within `tolerance`; fewest_bytes: the cheapest that does the job
     less_even_plan: str = OFFER  # offer or refuse a given plan that ends less even than the cluster is
@@ -367,6 +369,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "pinned_topics": globs,
     "rack_pinned_topics": globs,
     "broker_pools": broker_pools,
+    "replicas_per_broker": _optional(integer(1)),
     "brokers_out": _broker_ids,
     "brokers_in": _broker_ids,
     "new_brokers_only": flag,

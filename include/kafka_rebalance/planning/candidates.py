@@ -351,7 +351,10 @@ def _stranded(frame: Frame, placement: Placement, replicas: int) -> str:
     problem = frame.problem
     open_brokers = int(problem.receivers.sum())
     text = f"{replicas:,} replicas find no place on the {open_brokers} brokers that may receive replicas. "
-    left = (placement.disk_limit - placement.loads[:, DISK])[problem.receivers] * frame.scale[DISK]
+    if placement.is_any_at_its_most:
+        most = problem.settings.replicas_per_broker
+        return f"{text}Some have all that replicas_per_broker {most} allows. Add brokers, or have the policy changed."
+    left = (placement.limits - placement.loads)[:, DISK][problem.receivers] * frame.scale[DISK]
     left = left[np.isfinite(left)]
     if not len(left):
         return text + "The other brokers of their racks already have a replica of the partition, or may receive none."

@@ -47,6 +47,7 @@ from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end
 from kafka_rebalance.planning.rules.goals import Goal, goal_of
 from kafka_rebalance.planning.rules.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
+from kafka_rebalance.planning.rules.replica_limits import too_many_replicas
 from kafka_rebalance.planning.rules.who_may_lead import wrongly_elected
 from kafka_rebalance.planning.search.frame import FoundLists, frame_of, joined
 from kafka_rebalance.planning.search.placement import spent
@@ -81,6 +82,7 @@ def propose_given(problem: Problem, name: str) -> DescribedCandidate:
     beyond = [f"{used:,} against {limit} {allowed:,}" for limit, used, allowed in budget.exceeded()]
     beyond += [words for part in parts for words in _kept_out(part.problem, replicas[part.rows])]
     beyond += _wrongly_led(problem, replicas) + _too_short(problem, replicas) + _overfull(problem, replicas)
+    beyond += too_many_replicas(problem, replicas)
     if beyond:
         text = f"The run does not offer {who}, because it is beyond the limits: {'; '.join(beyond)}."
         return infeasible(problem, name, text)

@@ -17,6 +17,7 @@ from kafka_rebalance.planning.problem.pools import foreign, parts_of
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end, held_bytes
 from kafka_rebalance.planning.rules.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.rules.rack_rule import distinct, domains_of, rack_rule, rackless, violations
+from kafka_rebalance.planning.rules.replica_limits import check_replica_counts
 from kafka_rebalance.planning.search.drain_and_replace import check_replacement_racks, replaced
 from kafka_rebalance.planning.search.replication_factor import wanted_factor
 
@@ -294,7 +295,7 @@ def _check_disks(problem: Problem) -> None:
         if capacity is not None and (capacity[problem.staying] <= 0).any():
             none = problem.brokers[problem.staying & (capacity <= 0)].tolist()
             raise PlanningError(f"{name} of {_ids(none)} is not above 0. {_NOTHING} Leave it empty if it is unknown.")
-    settings = problem.settings
+    settings, wanted = problem.settings, wanted_factor(problem)
     if settings.relieve_above is not None and np.isnan(problem.disk_capacity[problem.staying]).any():
         known, staying = int((~np.isnan(problem.disk_capacity[problem.staying])).sum()), int(problem.staying.sum())
         raise PlanningError(
@@ -307,7 +308,7 @@ def _check_disks(problem: Problem) -> None:
     limits, held = disk_limits_in_the_end(problem), held_bytes(problem)
     # A disk beyond its limit keeps what it has.
     room = np.where(problem.receivers, np.maximum(limits, held), np.where(problem.staying, held, 0.0))
-    wanted = wanted_factor(problem)
+    check_replica_counts(problem, wanted)
     _check_totals(problem, wanted, room)
     _check_largest(problem, wanted, limits)
     _check_replacements(problem, limits, held)

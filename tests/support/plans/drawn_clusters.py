@@ -122,6 +122,7 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[
     limit = draw(st.sampled_from([None, None, None, "max_bytes", "max_replicas", "max_leader_changes"]))
     if limit is not None:
         settings[limit] = draw(st.integers(0, 10**6 if limit == "max_bytes" else 6))
+    settings["replicas_per_broker"] = draw(st.one_of(st.none(), st.none(), st.integers(1, 20)))
     settings["topics_out"] = draw(st.sampled_from([[], ["__*"]]))
     settings["pinned_topics"] = draw(st.sampled_from([[], [], ["pay*"]]))
     settings["copies_within_racks"] = draw(st.booleans())

@@ -190,6 +190,10 @@ def _verify_brokers(
                 pool = pool_of(row["topic"], brokers, settings)
                 assert set(after[key]) - set(settings.brokers_out) <= pool, f"{key} outside its pool"
     held = Counter(broker for replicas in after.values() for broker in replicas)
+    if settings.replicas_per_broker is not None:
+        before = Counter(broker for row in rows.values() for broker in row["replicas"])
+        for broker, count in held.items():
+            assert count <= max(settings.replicas_per_broker, before[broker]), f"replicas of {broker}"
     planned = {tuple(move.topic_partition) for move in candidate.moves}
     leads = Counter(lists[0] if key in planned else leader_of(rows[key]) for key, lists in after.items())
     for number, row in enumerate(sorted(brokers, key=lambda row: row["broker"])):

@@ -36,6 +36,7 @@ def test_every_setting_is_read_and_written() -> None:
         "pinned_topics": ["ledger"],
         "rack_pinned_topics": ["eu-*"],
         "broker_pools": [{"topics": ["billing.*"], "brokers": [1, 2, 3]}],
+        "replicas_per_broker": 100,
         "brokers_out": [3, 1],
         "brokers_in": [5, 2],
         "new_brokers_only": False,
@@ -79,6 +80,7 @@ def test_a_later_setting_that_is_left_open_changes_no_digest() -> None:
     # Of Settings() in version 0.1.0: an approval that waits for its answer outlives an upgrade.
     assert digest_of(Settings(copies_per_broker=10).for_brokers(3).to_mapping()) == DEFAULT_DIGEST
     assert "brokers_in" not in Settings().to_mapping()
+    assert "replicas_per_broker" not in Settings().to_mapping()
     assert "copies_within_racks" not in Settings().to_mapping()
     assert "even_at_worst_hour" not in Settings().to_mapping()
     assert Settings(new_brokers_only=True).to_mapping()["new_brokers_only"] is True

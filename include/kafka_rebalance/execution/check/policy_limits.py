@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from kafka_rebalance.errors import PolicyError
+from kafka_rebalance.execution.check.replica_counts import beyond_limit
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.finding import some
@@ -20,19 +21,21 @@ def check_within_policy(
     *,
     sizes: Mapping[TopicPartition, int],
     cluster_bytes: int,
+    held_replicas: Mapping[int, int],
     racks: Mapping[int, str | None],
     throttle_bytes_per_second: int,
     kafkas_own: KafkasOwn,
 ) -> None:
     """Raises PolicyError that names every limit which these batches break.
 
-    `sizes` (bytes of one replica), `cluster_bytes` (of all) and `racks` are the snapshot's. The sizes in the moves do
-    not count.
+    `sizes` (bytes of one replica), `cluster_bytes` (of all), `held_replicas` (of each broker) and `racks` are the
+    snapshot's. The sizes in the moves do not count.
     """
     moves = [move for batch in batches for move in batch.moves]
     problems = [
         *_too_many_bytes(moves, policy, sizes, cluster_bytes),
         *(problem for batch in batches for problem in _too_large(batch, policy, len(racks))),
+        *_too_many_replicas(moves, policy, held_replicas),
         *_kept_out(moves, policy, racks, kafkas_own),
     ]
     throttle = policy.throttle_problem(throttle_bytes_per_second)
@@ -57,6 +60,12 @@ def _too_many_bytes(
     limit = policy.bytes_limit(cluster_bytes)
     if total > limit:
         yield f"{total} bytes to copy are more than {limit} (max_bytes, max_bytes_share)"
+
+
+def _too_many_replicas(moves: Sequence[Move], policy: Policy, held: Mapping[int, int]) -> Iterator[str]:
+    for broker, end in beyond_limit(moves, held, policy.replicas_per_broker).items():
+        most = policy.replicas_per_broker
+        yield f"broker {broker} would hold {end} replicas, the policy allows {most} (replicas_per_broker)"
 
 
 def _too_large(batch: Batch, policy: Policy, brokers: int) -> Iterator[str]:

@@ -11,6 +11,7 @@ from kafka_rebalance.planning.problem.loads import (
     DISK,
     LEADER_METRICS,
     LEADERS,
+    REPLICAS,
     leader_loads,
     leader_weights,
     replica_loads,
@@ -93,21 +94,25 @@ def poured(size: Floats, low: Floats, high: Floats, total: float) -> Floats:
     return np.clip(level * size, low, high)
 
 
-def within_disks(reachable: Callable[[Floats], Floats], shares: Floats, evened: Bools, limit: Floats) -> Floats:
-    """[broker, REPLICA_METRICS] The targets of these shares. A disk with too little room for its share gets less.
+def within_limits(reachable: Callable[[Floats], Floats], shares: Floats, evened: Bools, limits: Floats) -> Floats:
+    """[broker, REPLICA_METRICS] The targets of these shares. A broker that may not carry its share gets less.
 
-    It also gets fewer replicas, and the others share the rest. The room may be too little because other files use the
-    disk, or because its size is the only known one. If all disks together are too small, the targets stay.
+    A disk with too little room for its share also gets fewer replicas, and the others share the rest. The room may be
+    too little because other files use the disk, or because its size is the only known one. `limits` is [broker,
+    REPLICA_METRICS]. If all brokers together may not carry a resource, its targets stay.
     """
-    targets = reachable(shares)
-    if targets[evened, DISK].sum() > limit[evened].sum():
-        return targets
-    capped, limit = shares.copy(), np.maximum(limit, 1e-6 * targets[:, DISK])  # a limit of 0 would divide by zero
+    targets, capped = reachable(shares), shares.copy()
+    binds = np.zeros(targets.shape[1], dtype=bool)
+    for k in (REPLICAS, DISK):
+        binds[k] = targets[evened, k].sum() <= limits[evened, k].sum()
+    limits = np.maximum(limits, 1e-6 * targets)  # a limit of 0 would divide by zero
     for _ in range(_FITTINGS):
-        over = evened & (targets[:, DISK] > limit * (1 + 1e-9))
+        over = evened[:, None] & binds & (targets > limits * (1 + 1e-9))
         if not over.any():
             break
-        capped[over, : DISK + 1] *= (limit[over] / targets[over, DISK])[:, None]
+        fits = np.divide(limits, targets, out=np.ones_like(targets), where=over)
+        capped[:, REPLICAS] *= fits.min(axis=1)
+        capped[:, DISK] *= fits[:, DISK]
         targets = reachable(capped)
     return targets
 

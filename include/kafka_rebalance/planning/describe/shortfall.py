@@ -32,9 +32,10 @@ from kafka_rebalance.planning.problem.loads import (
 )
 from kafka_rebalance.planning.problem.pools import parts_of, strays
 from kafka_rebalance.planning.rules.crowding import Crowding, left_by_racks
-from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end, disk_shares, held_bytes, sized_disks
+from kafka_rebalance.planning.rules.disk_limits import disk_shares, held_bytes, sized_disks
 from kafka_rebalance.planning.rules.goals import Goal, goal_of
 from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
+from kafka_rebalance.planning.rules.replica_limits import limits_in_the_end
 from kafka_rebalance.planning.search.excused_brokers import Led, Outside
 from kafka_rebalance.planning.search.placement import Budget, Placement
 from kafka_rebalance.planning.search.relieve import Relief, relief_of
@@ -234,7 +235,7 @@ def free_placement(problem: Problem, rule: RackRule, replicas: Ints, targets: Fl
         problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held],
         problem.evened,
         problem.receivers,
-        disk_limits_in_the_end(problem),
+        limits_in_the_end(problem),
         Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS], left),
         Budget(),
     )

@@ -29,6 +29,7 @@ from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.problem.loads import DISK, METRICS
 from kafka_rebalance.planning.rules import min_insync
 from kafka_rebalance.planning.rules.rack_rule import rackless
+from kafka_rebalance.planning.rules.replica_limits import at_their_limit
 from kafka_rebalance.planning.search.by_solver.fewest_bytes import Optimum, Proof, Within
 from kafka_rebalance.planning.search.by_solver.optimal import PROVEN_TO
 from kafka_rebalance.planning.search.frame import FoundLists
@@ -85,6 +86,8 @@ def status_and_note(
     notes += off[:_LISTED]
     if goal.repairs_racks and broken:
         notes.append(f"{broken} partitions still break the rack rule")
+    if unfinished and goal.moves_replicas:
+        notes += at_their_limit(problem, found.replicas)
     if outside:
         status = Status.PARTIAL if goal.searched else status
         notes.append(f"{outside} replicas stay outside the pools of their topics")

@@ -114,6 +114,7 @@ class Problem:
     proposed: Mapping[str, Ints] = field(default_factory=dict)
     pools: Pools | None = None  # `broker_pools`; None: there are none, or this is the problem of one of them
     foreign: Bools | None = None  # [broker] in the problem of one pool: the brokers of the others
+    foreign_replicas: Ints | None = None  # [broker] in the problem of one pool: the replicas of the others' topics
 
     @property
     def relocatable(self) -> Bools:

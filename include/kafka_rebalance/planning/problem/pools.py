@@ -102,6 +102,7 @@ def _part(problem: Problem, pools: Pools, number: int, rows: Ints) -> Problem:
         proposed={name: lists[rows] for name, lists in problem.proposed.items()},
         disk_used=_used_with_others(problem, rows),
         foreign=pools.of_broker != number,
+        foreign_replicas=_held(problem, np.ones_like(problem.topic), _others(problem, rows)).astype(np.int64),
         pools=None,
     )
 
@@ -112,10 +113,16 @@ def _used_with_others(problem: Problem, rows: Ints) -> Floats:
     A stray gets a place elsewhere only if the limits allow it, so until then its bytes stay where they are.
     """
     lasting = problem.size_bytes if problem.lasting_bytes is None else problem.lasting_bytes
-    others = np.ones(len(problem.partition), dtype=bool)
-    others[rows] = False
+    others = _others(problem, rows)
     own, more = _held(problem, lasting, ~others), _held(problem, problem.size_bytes, others)
     return np.where(more > 0, np.fmax(problem.disk_used, own + more), problem.disk_used)
+
+
+def _others(problem: Problem, rows: Ints) -> Bools:
+    """[partition row] All rows but these."""
+    others = np.ones(len(problem.partition), dtype=bool)
+    others[rows] = False
+    return others
 
 
 def _held(problem: Problem, sizes: Ints, rows: Bools) -> Floats:

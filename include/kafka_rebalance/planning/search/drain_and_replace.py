@@ -35,7 +35,8 @@ def empty_brokers(placement: Placement, leaving: Bools, bands: Bands) -> Ints:
     slots = slots[np.argsort(-placement.sizes[slots // placement.width], kind="stable")]
     homes = placement.replicas.ravel()[slots]
     stranded = [slot for slot in slots if not _place(placement, int(slot), bands)]
-    if not np.isfinite(placement.disk_limit[placement.receivers]).any():
+    has_sizes = np.isfinite(placement.limits[placement.receivers, DISK]).any()
+    if not (has_sizes or placement.is_any_at_its_most):
         return np.array(stranded, dtype=np.int64)
     for _ in range(min(_REPACKS, 1 + _REPACKED // max(1, len(slots)))):
         if not stranded:
@@ -56,7 +57,7 @@ def _place(placement: Placement, slot: int, bands: Bands, *, tightly: bool = Fal
     Returns whether there is a legal receiver.
     """
     receivers, one = np.flatnonzero(placement.receivers), np.array([slot])
-    room = np.minimum(placement.disk_limit - placement.loads[:, DISK], _ROOMY)[receivers]
+    room = np.minimum(placement.limits[:, DISK] - placement.loads[:, DISK], _ROOMY)[receivers]
     best = partial(placement.move_best, one, receivers, bands, instead=room if tightly else None)
     rule, (row, column) = placement.rule, divmod(one, placement.width)
     if rule.strict and violations(rule, placement.replicas[row]).any():
@@ -70,7 +71,7 @@ def _make_room(placement: Placement, slot: int, bands: Bands) -> bool:
     """Places one replica where the smallest other in its way has room elsewhere. Returns whether that is possible."""
     row, weight = slot // placement.width, placement.weights[slot // placement.width, DISK]
     receivers = np.flatnonzero(placement.receivers)
-    room = placement.disk_limit - placement.loads[:, DISK]
+    room = placement.limits[:, DISK] - placement.loads[:, DISK]
     one, column = np.array([row]), np.array([slot % placement.width])
     here = allowed(placement.rule, placement.replicas, placement.domains, one, column, receivers)[0]
     for broker in receivers[here][np.argsort(-room[receivers[here]], kind="stable")]:

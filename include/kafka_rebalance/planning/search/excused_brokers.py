@@ -159,7 +159,7 @@ class Outside:
             legal &= allowed(placement.rule, placement.replicas, placement.domains, rows, columns, there[:, None])[:, 0]
             net = placement.weights[rows, DISK] - placement.weights[others // placement.width, DISK]
             now = placement.loads[there, DISK]
-            legal &= now + net <= np.maximum(placement.disk_limit[there], now)
+            legal &= now + net <= np.maximum(placement.limits[there, DISK], now)
             crowds |= ~np.broadcast_to(placement.crowding.allows(rows, here, there[:, None]), (len(rows), 1))[:, 0]
         rows, others = mine // placement.width, theirs // placement.width
         legal &= ~crowds | placement.crowding.exchanges_evenly(rows, held[mine], others, held[theirs])

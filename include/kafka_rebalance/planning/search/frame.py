@@ -9,14 +9,14 @@ import numpy as np
 
 from kafka_rebalance.documents.proposals.move_reason import MoveReason
 from kafka_rebalance.planning.bounds.bands import Bands, filled_bands
-from kafka_rebalance.planning.bounds.targets import reachable_targets, within_disks
+from kafka_rebalance.planning.bounds.targets import reachable_targets, within_limits
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, widened
 from kafka_rebalance.planning.problem.loads import DISK, REPLICAS, replica_loads, replica_weights, shares
 from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.crowding import Crowding, left_by_racks
-from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end
 from kafka_rebalance.planning.rules.goals import Goal
 from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
+from kafka_rebalance.planning.rules.replica_limits import limits_in_the_end
 from kafka_rebalance.planning.search.placement import Budget, Placement, total
 from kafka_rebalance.planning.search.relieve import Relief, relief_of
 from kafka_rebalance.planning.search.replication_factor import dropped_behind
@@ -35,7 +35,7 @@ class Frame:
     weights: Floats
     scale: Floats  # [resource] unit of the weights, in the resource's own unit
     targets: Floats
-    disk_limit: Floats
+    limits: Floats  # [broker, resource] what a broker may carry in the end, if it receives anything
     topic_shares: Floats  # [broker] the share of each topic that the broker should hold
     left_by_racks: Floats | None  # [topic, broker] replicas of each topic, if racks do not leave them even
     emptied: Bools  # [broker] brokers that should hold nothing of this: they leave, or are of another pool
@@ -59,15 +59,17 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
     fixed = replica_loads(problem.replicas, weights, brokers)
     fixed[emptied] = replica_loads(problem.replicas[pinned], weights[pinned], brokers)[emptied]
     share = shares(problem)[:, : raw.shape[1]]
-    limit = disk_limits_in_the_end(problem) / scale[DISK] if scale[DISK] > 0 else np.full(brokers, np.inf)
+    limits = np.where(scale > 0, limits_in_the_end(problem) / np.where(scale > 0, scale, 1.0), np.inf)
 
     def reachable(shares: Floats) -> Floats:
         return reachable_targets(rule, wanted, weights, shares, problem.evened, problem.receivers, fixed)
 
-    targets = within_disks(reachable, share, problem.evened, limit)
+    targets = within_limits(reachable, share, problem.evened, limits)
     relief = relief_of(problem, goal, targets, weights, scale) if goal.one_sided else None
     left = left_by_racks(problem, rule, wanted, targets[:, REPLICAS])
-    return Frame(problem, goal, rule, wanted, weights, scale, targets, limit, share[:, REPLICAS], left, emptied, relief)
+    return Frame(
+        problem, goal, rule, wanted, weights, scale, targets, limits, share[:, REPLICAS], left, emptied, relief
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +150,7 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
         free,
         problem.evened,
         problem.receivers,
-        frame.disk_limit,
+        frame.limits,
         Crowding(replicas, problem.topic, frame.topic_shares, frame.left_by_racks),
         budget,
     )

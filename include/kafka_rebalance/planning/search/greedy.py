@@ -174,5 +174,8 @@ def _move_all(placement: Placement, moves: Sequence[tuple[int, int]]) -> None:
             sources.add(source)
             targets.add(target)
             now.append((slot, target))
-        placement.move(*np.array(now).T)
+        chosen, to = np.array(now).T
+        # They were chosen together, so those moved before may have taken the room of others.
+        fits = placement.has_room(chosen // placement.width, to[:, None])[:, 0]
+        placement.move(chosen[fits], to[fits])
         moves = later

@@ -10,7 +10,6 @@ import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, band, distance
 from kafka_rebalance.planning.problem.arrays import Ints, replication
-from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.rack_rule import domains_of, violations
 from kafka_rebalance.planning.search.by_solver.kept_rules import placed
 from kafka_rebalance.planning.search.frame import Frame
@@ -60,8 +59,8 @@ def _may_keep(placement: Placement, bands: Bands, row: int, column: int, home: i
     spreads = (rule.spread(domains_of(rule, lists), counts)[0] for lists in (instead, list_now))
     one, weight = np.array([row]), placement.weights[row]
     crowds = not placement.crowding.allows(one, np.array([follower]), np.array([home]))[0, 0]
-    full = placement.loads[home, DISK] + weight[DISK] > placement.home_limit[home] * (1 + 1e-9)
-    if crowds or full or next(spreads) < next(spreads):
+    has_room = placement.has_room(one, np.array([home]), placement.home_limits)[0, 0]
+    if crowds or not has_room or next(spreads) < next(spreads):
         return False
     pair = np.array([follower, home])
     after = placement.loads[pair] + np.stack([-weight, weight])

@@ -11,7 +11,7 @@ import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, distance
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, added, changed_lists
-from kafka_rebalance.planning.problem.loads import DISK, replica_loads
+from kafka_rebalance.planning.problem.loads import DISK, REPLICAS, replica_loads
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.rack_rule import RackRule, allowed, domains_of
 
@@ -110,20 +110,23 @@ class Placement:
         free: Bools,  # [row, column] slots that may be moved
         evened: Bools,  # [broker] whose loads count
         receivers: Bools,  # [broker] of these
-        disk_limit: Floats,  # [broker] in the unit of `weights`
+        limits: Floats,  # [broker, resource] in the unit of `weights`
         crowding: Crowding,  # of `replicas`
         budget: Budget,
     ) -> None:
         self.replicas = replicas.copy()
         self.origin, self.free = origin, free
         self.weights, self.sizes, self.copied, self.rule = weights, sizes, copied, rule
-        self.evened, self.receivers, self.disk_limit = evened, receivers, disk_limit
+        self.evened, self.receivers, self.limits = evened, receivers, limits
         self.crowding, self.budget = crowding, budget
         self.width = replicas.shape[1]
         self.domains = domains_of(rule, replicas)
         self.loads = replica_loads(replicas, weights, len(receivers))
         # A disk beyond its limit keeps what it has.
-        self.home_limit = np.maximum(disk_limit, replica_loads(origin, weights, len(receivers))[:, DISK])
+        self.home_limits = limits.copy()
+        at_first = replica_loads(origin, weights, len(receivers))[:, DISK]
+        self.home_limits[:, DISK] = np.maximum(limits[:, DISK], at_first) * (1 + 1e-9)
+        self._one = float(weights[:, REPLICAS].max(initial=0.0))  # what a replica counts, whichever it is
         counts = (replicas >= 0).sum(axis=1)
         self.average = int(evened.sum()) / max(1, int(counts.sum()))  # weight of a replica, in every resource
         # Every rack holds one replica of everything: replicas only change places within their rack.
@@ -226,11 +229,16 @@ class Placement:
 
     @property
     def too_full(self) -> bool:
-        """Whether a disk ends beyond both its limit and what it held at first."""
-        return bool((self.loads[:, DISK] > self.home_limit * (1 + 1e-9))[self.receivers].any())
+        """Whether a disk ends beyond both its limit and what it held at first, or a broker with too many replicas."""
+        return bool((self.loads > self.home_limits)[self.receivers].any())
+
+    @property
+    def is_any_at_its_most(self) -> bool:
+        """Whether a broker that receives has all the replicas that it may have."""
+        return bool((self.loads[:, REPLICAS] + self._one > self.limits[:, REPLICAS])[self.receivers].any())
 
     def legal(self, slots: Ints, targets: Ints, *, crowd: bool = False, home: bool = False) -> Bools:
-        """[slot, target] Whether rack rule, crowding and disk let the replica go there.
+        """[slot, target] Whether rack rule, crowding, disk and number of replicas let the replica go there.
 
         `targets` is [target], or [slot, 1]. With `crowd` a topic may crowd a broker, if replicas must go somewhere.
         With `home` the targets are the first brokers of the replicas, which lie there already. So these receive
@@ -241,9 +249,14 @@ class Placement:
         free = allowed(rule, self.replicas, self.domains, rows, columns, targets)
         if not crowd:
             free &= self.crowding.allows(rows, self.replicas[rows, columns], targets)
-        limit = self.home_limit * (1 + 1e-9) if home else self.disk_limit
-        free &= self.loads[targets, DISK] + self.weights[rows, DISK, None] <= limit[targets]
-        return free
+        return free & self.has_room(rows, targets, self.home_limits if home else self.limits)
+
+    def has_room(self, rows: Ints, targets: Ints, limits: Floats | None = None) -> Bools:
+        """[row, target] Whether the target may have one more replica, and its disk one of that size."""
+        limits = self.limits if limits is None else limits
+        room: Bools = self.loads[targets, DISK] + self.weights[rows, DISK, None] <= limits[targets, DISK]
+        room &= self.loads[targets, REPLICAS] + self._one <= limits[targets, REPLICAS]
+        return room
 
     def permitted(self, slots: Ints, targets: Ints) -> Bools:
         """[slot] Whether rack rule and limits let each slot's replica go to its own target."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, distance
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
-from kafka_rebalance.planning.problem.loads import DISK
+from kafka_rebalance.planning.problem.loads import DISK, REPLICAS
 from kafka_rebalance.planning.search.greedy import Effort
 from kafka_rebalance.planning.search.placement import GAIN, Placement
 
@@ -116,16 +116,18 @@ def _exchange_options(
     loads, low, high = placement.loads, bands.low, bands.high
     base = distance(loads[other], low[other], high[other]) + distance(loads[broker], low[broker], high[broker])
 
-    limit, options = placement.disk_limit, []
+    limits, options = placement.limits, []
     for gain_here, legal, cost in (
         (weight_in, may_take & take_fits, cost_in),
         (-weight_out, may_give & give_fits, cost_out),
         (weight_in - weight_out, may_take & may_give & swap_fits & (rows_in != rows_out), cost_in + cost_out),
     ):
-        here, there, bytes_here = loads[broker] + gain_here, loads[other] - gain_here, gain_here[:, DISK]
+        here, there = loads[broker] + gain_here, loads[other] - gain_here
         change = distance(here, low[broker], high[broker]) + distance(there, low[other], high[other]) - base
-        fits = (here[:, DISK] <= limit[broker]) | (bytes_here <= 0)
-        fits &= (there[:, DISK] <= limit[other]) | (bytes_here >= 0)
+        fits = np.ones(len(other), dtype=bool)
+        for k in (REPLICAS, DISK):
+            fits &= (here[:, k] <= limits[broker, k]) | (gain_here[:, k] <= 0)
+            fits &= (there[:, k] <= limits[other, k]) | (gain_here[:, k] >= 0)
         options.append(np.where(legal & fits, change, 0.0) / (np.maximum(cost, 0.0) + _LEAST))
     return np.stack(options)
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, distance
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, firsts
-from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.search.greedy import Effort, greedy
 from kafka_rebalance.planning.search.placement import GAIN, Limit, Placement
@@ -52,12 +51,12 @@ def give_back(placement: Placement, bands: Bands) -> None:
 
 
 def return_arrivals(placement: Placement, bands: Bands, givers: Bools) -> None:
-    """Returns arrivals from full disks, and from brokers above their band that give nothing else.
+    """Returns arrivals from disks and brokers beyond their limits, and from those above their band that give nothing.
 
     Each time the smallest replica that suffices goes home.
     """
     high = np.where(givers[:, None], np.inf, bands.high)
-    high[:, DISK] = np.minimum(high[:, DISK], placement.home_limit)
+    high = np.minimum(high, placement.home_limits)
     for broker in np.flatnonzero(placement.receivers & (placement.loads > high).any(axis=1)):
         while (placement.loads[broker] > high[broker]).any():
             slots = np.sort(placement.held[broker, : placement.count[broker]])

@@ -6,7 +6,6 @@ import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, distance
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, left_aligned, replication, widened
-from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.rack_rule import allowed, distinct, domains_of, rack_rule, violations
 from kafka_rebalance.planning.search.placement import Placement
 
@@ -108,7 +107,7 @@ def grown(placement: Placement, wanted: Ints, bands: Bands) -> tuple[Ints, int]:
         for _ in range(int(missing[row])):
             column = int((replicas[row] < 0).argmax())
             legal = allowed(placement.rule, replicas, domains, np.array([row]), np.array([column]), receivers)[0]
-            legal &= loads[receivers, DISK] + weight[DISK] <= placement.disk_limit[receivers]
+            legal &= (loads[receivers] + weight <= placement.limits[receivers]).all(axis=1)
             low, high = bands.low[receivers], bands.high[receivers]
             change = distance(loads[receivers] + weight, low, high) - distance(loads[receivers], low, high)
             # Inside every band all places are equal, so the emptiest wins.

@@ -37,6 +37,7 @@ from kafka_rebalance.execution.check.enough_in_sync import (
 )
 from kafka_rebalance.execution.check.only_receivers import check_only_receivers
 from kafka_rebalance.execution.check.policy_limits import check_within_policy
+from kafka_rebalance.execution.check.replica_counts import too_many_now
 from kafka_rebalance.execution.check.wrong_leaders import check_leaders_may_lead, out_of_isr_now
 from kafka_rebalance.execution.check.znode_size import too_large_znodes
 from kafka_rebalance.execution.run_position import Position
@@ -147,6 +148,12 @@ def check_before_write(
                 disks_now(plan, connection.capacities, brokers.disks, begun=begun),
                 plan.disk_headroom,
             ),
+            *too_many_now(
+                plan.candidate.moves,
+                brokers.disks.replicas,
+                brokers.disks.log_dirs,
+                plan.snapshot["settings"].get("replicas_per_broker"),
+            ),
         ]
     )
     harmless = [one for one in found if one.drift is Drift.HARMLESS]
@@ -174,6 +181,7 @@ def check_plan_within_policy(
         policy,
         sizes=plan.tables.sizes,
         cluster_bytes=plan.tables.cluster_bytes,
+        held_replicas=plan.tables.held_replicas,
         racks={broker: then.rack for broker, then in plan.tables.baseline.brokers.items()},
         throttle_bytes_per_second=plan.throttle_bytes_per_second,
         kafkas_own=cluster.read_kafkas_own(view),

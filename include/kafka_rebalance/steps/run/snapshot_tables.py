@@ -12,6 +12,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.execution.check.drift import Baseline, BrokerThen, PartitionThen
+from kafka_rebalance.execution.check.replica_counts import held_replicas
 from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_parquet, rows_of
@@ -98,6 +99,11 @@ class SnapshotTables:
     def cluster_bytes(self) -> int:
         """What all replicas hold together."""
         return sum(size_bytes * len(brokers) for brokers, size_bytes in self.held.values())
+
+    @cached_property
+    def held_replicas(self) -> Counter[int]:
+        """How many replicas each broker held, of all topics."""
+        return held_replicas(brokers for brokers, _ in self.held.values())
 
     def _rows(self, *columns: str) -> list[dict[str, Any]]:
         rows = self._all_rows(PARTITIONS, "topic", "partition", *columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ def check(
     rate: int = RATE,
     racks: Mapping[int, str | None] = RACKS,
     told: frozenset[str] = frozenset(),
+    held: Mapping[int, int] | None = None,
     **limits: Any,
 ) -> None:
     policy = Policy.from_mapping({"approvers": ["uma"], "max_bytes_share": 1.0, **limits}, "test")
@@ -45,6 +47,7 @@ def check(
         policy,
         sizes={one.topic_partition: SIZE for one in moves},
         cluster_bytes=10_000,
+        held_replicas={} if held is None else held,
         racks=racks,
         throttle_bytes_per_second=rate,
         kafkas_own=KafkasOwn(told),
@@ -99,6 +102,21 @@ def test_what_the_policy_allows_is_not_refused(moves: list[Move], limits: dict[s
     check(moves, **limits)
 
 
+def test_no_broker_may_be_brought_beyond_replicas_per_broker() -> None:
+    with pytest.raises(
+        PolicyError, match=r"broker 3 would hold 7 replicas, the policy allows 6 \(replicas_per_broker\)"
+    ):
+        check(TWO, held={3: 5}, replicas_per_broker=6)
+    check(TWO, held={3: 4}, replicas_per_broker=6)
+
+
+def test_a_broker_beyond_replicas_per_broker_may_exchange_replicas_and_not_grow() -> None:
+    exchange = [move(0, [1, 2], [3, 2]), move(1, [3, 4], [1, 4])]
+    check(exchange, held={1: 9, 3: 9}, replicas_per_broker=6)
+    with pytest.raises(PolicyError, match="broker 1 would hold 10 replicas"):
+        check([*exchange, move(2, [3, 4], [1, 4])], held={1: 9, 3: 9}, replicas_per_broker=6)
+
+
 def test_a_topic_that_only_the_brokers_call_internal_is_kept_out() -> None:
     with pytest.raises(PolicyError, match="internal_topics keeps out orders-0"):
         check(TWO, told=frozenset({ORDERS}))
@@ -113,6 +131,7 @@ def test_a_partition_that_the_snapshot_does_not_have_is_named() -> None:
             policy,
             sizes={},
             cluster_bytes=1,
+            held_replicas={},
             racks=RACKS,
             throttle_bytes_per_second=RATE,
             kafkas_own=BY_NAME,
@@ -134,6 +153,7 @@ def test_no_plan_of_the_planners_breaks_a_limit(data: st.DataObject) -> None:
                 "partitions_per_batch": st.integers(1, 5),
                 "leader_changes_per_batch": st.integers(1, 3),
                 "copies_per_broker": st.integers(1, 3),
+                "replicas_per_broker": st.integers(1, 12),
                 "brokers_out": st.lists(st.sampled_from(ids), max_size=1),
                 "pinned_topics": st.sampled_from([[], ["orders"]]),
                 "rack_pinned_topics": st.sampled_from([[], ["orders"]]),
@@ -157,6 +177,7 @@ def test_no_plan_of_the_planners_breaks_a_limit(data: st.DataObject) -> None:
         policy,
         sizes={TopicPartition("orders", number): size for number, size in enumerate(sizes)},
         cluster_bytes=cluster_bytes,
+        held_replicas=Counter(broker for replicas in lists for broker in replicas),
         racks=racks,
         throttle_bytes_per_second=policy.max_throttle_bytes_per_second,
         kafkas_own=BY_NAME,

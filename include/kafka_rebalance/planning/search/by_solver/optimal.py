@@ -14,7 +14,7 @@ import numpy as np
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
-from kafka_rebalance.planning.problem.loads import DISK, replica_loads
+from kafka_rebalance.planning.problem.loads import DISK, REPLICAS, replica_loads
 from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.rack_rule import domains_of, in_racks, rack_rule
@@ -83,7 +83,7 @@ class ListProgram:
         self._stays = (self._lists >= 0) & ~held  # on brokers that keep what they have
         self.has: Bools = (self._lists[:, :, None] == self.brokers).any(axis=1)  # [partition, broker]
         loads = replica_loads(problem.replicas, frame.weights, len(frame.targets))[:, DISK]
-        self.full: Bools = (loads > frame.disk_limit)[self.brokers]  # disks that are beyond their limit already
+        self.full: Bools = (loads > frame.limits[:, DISK])[self.brokers]  # disks that are beyond their limit already
         self._unit = max(1.0, float(problem.size_bytes[self.partitions].mean()))
         self._sizes = problem.size_bytes[self.partitions] / self._unit
         self._columns = np.arange(self.has.size).reshape(self.has.shape)
@@ -379,7 +379,8 @@ class ListProgram:
         now = replica_loads(frame.problem.replicas, frame.weights, len(frame.targets))
         high, fixed = bands.high.copy(), self._fixed()
         # A disk that is too full already may stay so, and receives nothing (`_takes`).
-        high[:, DISK] = np.minimum(high[:, DISK], np.maximum(frame.disk_limit, now[:, DISK]))
+        high[:, DISK] = np.minimum(high[:, DISK], np.maximum(frame.limits[:, DISK], now[:, DISK]))
+        high[:, REPLICAS] = np.minimum(high[:, REPLICAS], frame.limits[:, REPLICAS])
         for k in range(high.shape[1]):
             weights = frame.weights[self.partitions, k]
             if weights.any():
