@@ -1,0 +1,45 @@
+"""`kafka-rebalance check --policy` plans what a run of the Dag plans, and without the policy it says what differs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_rebalance.command import main as command
+from support.runs.rebalance_run import POLICY
+from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun
+
+STRICT = f"{POLICY}replicas_per_broker: 6\npartitions_per_batch: 2\nprefer: fewest_bytes\n"
+DRAIN: dict[str, Any] = {"job": "drain", "drain": [2], "throttle_bytes_per_second": RATE}
+
+
+def checked(folder: Path, *more: str) -> dict[str, Any]:
+    """proposals.json of the command, with the settings that the run has."""
+    asked = ["--job", "drain", "--set", "drain=[2]", "--throttle", str(RATE), *more]
+    places = ["--zookeeper", SimulatedCluster.zookeeper, "--bootstrap-servers", SimulatedCluster.bootstrap_servers]
+    done = CliRunner().invoke(command.main, ["check", *asked, *places, "--out", str(folder / "look"), "--json"])
+    assert done.exit_code in (0, command.ATTENTION), done.output
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def digests(proposals: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["digest"] for one in proposals["candidates"]}
+
+
+def test_the_same_policy_settings_and_throttle_give_the_plan_of_the_dag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = SimulatedCluster(monkeypatch, TOPICS)
+    run = SimulatedRun(tmp_path, cluster, monkeypatch)
+    run.policy_file.write_text(STRICT)
+    planned = run.plan(**DRAIN)
+    told = checked(tmp_path, "--policy", str(run.policy_file))
+    assert told["recommended"] == planned["recommended"] is not None
+    assert digests(told) == digests(planned)
+    assert told["settings"] == planned["settings"]
+    assert digests(checked(tmp_path)) != digests(planned), "without the policy it is another plan"
