@@ -172,6 +172,8 @@ def test_a_drain_of_a_cluster_too_large_for_one_program_is_cheaper_rack_by_rack(
     problem = problem_of(larger.brokers, larger.partitions, tolerance=0.02)
     found, best = both(problem)
     assert best.off <= found.off == 0
+    # Without `Crowding.one_by_one` in the polish it is 0.940. That is chance: this cluster copies 1.5 % more with it,
+    # but 30 drawn skews copied 0.5 % less on average, and 30 other drains 0.05 % more.
     assert best.budget.bytes <= 0.946 * found.budget.bytes, "without dives it is 0.948"
     first, searched_lists, cheaper = (
         crowded(problem, lists) for lists in (problem.replicas, found.replicas, best.replicas)
