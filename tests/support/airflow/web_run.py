@@ -80,8 +80,13 @@ class Run:
         )
 
 
-def waiting(run: Run, subject: str = "Rebalance of orders-prod: 12 GiB") -> None:
-    """The run asks for its approval; one person may answer."""
+OMAR = [{"id": "7", "name": "omar"}]
+
+
+def waiting(
+    run: Run, subject: str = "Rebalance of orders-prod: 12 GiB", assigned: list[dict[str, str]] | None = OMAR
+) -> None:
+    """The run asks for its approval; one person may answer. `assigned` None: anybody may."""
     with create_session() as session:
         ti_id = uuid.uuid4()
         session.execute(insert(TaskInstance).values(
@@ -89,7 +94,7 @@ def waiting(run: Run, subject: str = "Rebalance of orders-prod: 12 GiB") -> None
             pool="default_pool", try_number=1, max_tries=0, pool_slots=1, priority_weight=1, queue="default",
         ))  # fmt: skip
         session.add(HITLDetail(ti_id=ti_id, options=["light"], subject=subject, params={},
-                               assignees=[{"id": "7", "name": "omar"}]))  # fmt: skip
+                               assignees=assigned))  # fmt: skip
 
 
 def janitor_report(connection: str, looked_at: datetime, **changes: Any) -> None:

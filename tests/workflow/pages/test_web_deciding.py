@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 import pytest
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
+from sqlalchemy import update
 
 from kafka_rebalance.documents.json_files import BATCHES, DECISION, PROPOSALS, write_json
 from kafka_rebalance.errors import ReadError
@@ -20,8 +24,11 @@ from kafka_rebalance.steps.rebalance import plan_drift
 from kafka_rebalance.workflow.params.cancel_form import ACTIONS
 from kafka_rebalance.workflow.web import run_page as run_pages
 from support.airflow.airflow_home import RUNS
-from support.airflow.web_run import Run
+from support.airflow.web_run import Run, waiting
 from support.documents import report_samples as samples
+
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -177,3 +184,25 @@ def test_an_action_that_is_not_done_in_airflow_itself_is_one_of_the_cancel_dag()
         Action.ANSWER, Action.ASK_AGAIN, Action.GO_ON, Action.VERIFY_AGAIN, Action.START_ANEW, Action.FIND_CAUSE,
     }  # fmt: skip
     assert {action for state in RunState for action in state.actions} - in_airflow <= set(ACTIONS)
+
+
+@pytest.mark.parametrize("state", ["failed", "running"])
+def test_an_answer_that_came_after_the_expiry_is_named(
+    get: Any, client: TestClient, login: dict[str, dict[str, str]], state: str
+) -> None:
+    """Airflow takes it without a word, and its page shows it as the answer."""
+    run = Run(state=state).ready()
+    waiting(run, assigned=None)
+    ended = update(TaskInstance).where(TaskInstance.run_id == run.run_id, TaskInstance.task_id == "approve")
+    with create_session() as session:
+        session.execute(ended.values(state="failed"))
+    write_json(run.folder, DECISION, {"choice": None, "expired": True})
+    assert "does not count" not in get(run.url).text
+    address = f"/api/v2/dags/{run.dag_id}/dagRuns/{quote(run.run_id, safe='')}/taskInstances/approve/-1/hitlDetails"
+    reply = client.patch(address, json={"chosen_options": ["light"], "params_input": {}}, headers=login["admin"])
+    assert reply.status_code == 200, reply.text
+    said = get(run.url).text
+    assert "admin answered “light” at " in said
+    assert "does not count, and nothing was started by it" in said
+    write_json(run.folder, DECISION, {"choice": "Reject", "digest": None})
+    assert "does not count" not in get(run.url).text

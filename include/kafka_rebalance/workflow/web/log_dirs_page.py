@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy.orm import Session
 
-from kafka_rebalance.documents.folder_owner import read_folder_owner
+from kafka_rebalance.report.log_dirs.log_dir_run import LogDirRun
 from kafka_rebalance.report.page import render_log_dirs
 from kafka_rebalance.report.run_state import ACTIVE_STATES, Action
 from kafka_rebalance.steps.log_dirs.read_run import read_log_dir_run
@@ -17,16 +17,20 @@ from kafka_rebalance.workflow.web import run_records
 PLAN_TASK = "plan"  # pushes folder and nonce
 
 
-def log_dirs_html(dag_run: run_records.DagRun, folder: RunFolder, holds: tuple[str, ...], session: Session) -> str:
+def read_log_dirs(dag_run: run_records.DagRun, folder: RunFolder, session: Session) -> LogDirRun:
     """Raises ArtifactError, StorageError."""
-    dag_id, run_id = dag_run.dag_id, dag_run.run_id
     is_active = str(dag_run.state) in ACTIVE_STATES
-    run = read_log_dir_run(
+    return read_log_dir_run(
         folder,
         is_active=is_active,
         has_succeeded=str(dag_run.state) == "success",
         has_open_request=is_active and run_records.has_open_request(session, dag_run),
     )
+
+
+def log_dirs_html(run: LogDirRun, dag_run: run_records.DagRun, connection_id: str, holds: tuple[str, ...]) -> str:
+    """The page. `holds` says what keeps the run from going on, or what came too late."""
+    dag_id, run_id = dag_run.dag_id, dag_run.run_id
     pages = {
         Action.ANSWER: answer_url(dag_id, run_id, "approve"),
         Action.STOP: task_url(dag_id, run_id, "move"),
@@ -35,11 +39,4 @@ def log_dirs_html(dag_run: run_records.DagRun, folder: RunFolder, holds: tuple[s
         Action.GO_ON: task_url(dag_id, run_id, "hold_rate"),
         **dict.fromkeys((Action.ROLL_BACK, Action.START_ANEW), dag_url(dag_id)),
     }
-    return render_log_dirs(
-        run,
-        read_folder_owner(folder).connection_id,
-        static_url=static_url(),
-        pages=pages,
-        now=datetime.now(UTC),
-        holds=holds if is_active else (),
-    )
+    return render_log_dirs(run, connection_id, static_url=static_url(), pages=pages, now=datetime.now(UTC), holds=holds)

@@ -16,8 +16,10 @@ from kafka_rebalance.documents.folder_owner import read_folder_owner
 from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, read_json
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import InputError, ReadError, RebalanceError, RunFolderError, SettingsError
+from kafka_rebalance.report.log_dirs.log_dir_run import LogDirState
 from kafka_rebalance.report.page import picture, render_drift, render_message, render_page
-from kafka_rebalance.report.run_state import ACTIVE_STATES, Action
+from kafka_rebalance.report.run_state import ACTIVE_STATES, Action, RunState
+from kafka_rebalance.report.units import format_time
 from kafka_rebalance.steps.clusters import LOG_DIRS_DAG
 from kafka_rebalance.steps.freeze import VARIABLE, check_frozen_exist, frozen_clusters
 from kafka_rebalance.steps.read_fleet import read_run_state
@@ -77,6 +79,7 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
     state = report.state
     if report.focus is not None and report.focus.partitions >= MANY_MOVES:
         begin_to_read(folder, read_json(folder, PROPOSALS), report.focus.name)
+    held = holds(session, dag_id, report.connection_id) if is_active else ()
     html = render_page(
         report,
         static_url=static_url(),
@@ -85,7 +88,7 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
         drift_url=f"{run_page_url(dag_id, run_id)}/drift" if is_active and state.may_be_written else None,
         pages=_pages(dag_id, run_id, is_asked=is_asked),
         now=datetime.now(UTC),
-        holds=holds(session, dag_id, report.connection_id) if is_active else (),
+        holds=(*held, *_said_too_late(session, dag_run, state is RunState.UNANSWERED)),
         superseded=superseded_by(session, dag_run, folder) if is_active and state.is_before_writes else "",
     )
     return _unless_known(html, request)
@@ -106,7 +109,10 @@ def _log_dirs(run_id: str, session: Session) -> str:
     owner = read_folder_owner(folder)
     if (owner.dag_id, owner.run_id) != (dag_run.dag_id, dag_run.run_id):
         raise _of_another_run()
-    return log_dirs_page.log_dirs_html(dag_run, folder, holds(session, LOG_DIRS_DAG, owner.connection_id), session)
+    run = log_dirs_page.read_log_dirs(dag_run, folder, session)
+    held = holds(session, LOG_DIRS_DAG, owner.connection_id) if str(dag_run.state) in ACTIVE_STATES else ()
+    late = _said_too_late(session, dag_run, run.state is LogDirState.UNANSWERED)
+    return log_dirs_page.log_dirs_html(run, dag_run, owner.connection_id, (*held, *late))
 
 
 def _pages(dag_id: str, run_id: str, *, is_asked: bool) -> dict[Action, str]:
@@ -141,6 +147,18 @@ def holds(session: Session, dag_id: str, connection_id: str) -> tuple[str, ...]:
     except (SettingsError, ReadError) as unusable:
         said.append(str(unusable))
     return tuple(said)
+
+
+def _said_too_late(session: Session, dag_run: run_records.DagRun, is_unanswered: bool) -> tuple[str, ...]:
+    """Names an answer that Airflow has taken after the request had ended without one."""
+    answer = run_records.unheard_answer(session, dag_run) if is_unanswered else None
+    if answer is None:
+        return ()
+    by, choice, at = answer
+    return (
+        f"{by} answered “{choice}” at {format_time(at)}, when the request had expired. This answer does not count, and "
+        f"nothing was started by it. To be asked again, clear the task {APPROVE_TASK}.",
+    )
 
 
 def superseded_by(session: Session, dag_run: run_records.DagRun, folder: RunFolder) -> str:

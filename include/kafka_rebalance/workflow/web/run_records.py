@@ -171,6 +171,29 @@ def has_open_request(session: Session, dag_run: DagRun) -> bool:
     return any(one.run_id == dag_run.run_id for one in open_requests(session, {dag_run.dag_id}))
 
 
+def unheard_answer(session: Session, dag_run: DagRun) -> tuple[str, str, datetime] | None:
+    """(person, button, time) of an answer whose request had ended before; None if there is none.
+
+    Airflow takes an answer to a task that has failed, and starts nothing by it.
+    """
+    found = session.scalar(
+        select(HITLDetail)
+        .join(TaskInstance, TaskInstance.id == HITLDetail.ti_id)
+        .where(
+            TaskInstance.dag_id == dag_run.dag_id,
+            TaskInstance.run_id == dag_run.run_id,
+            TaskInstance.state == TaskInstanceState.FAILED,
+            HITLDetail.responded_at.is_not(None),
+        )
+        .order_by(HITLDetail.responded_at.desc())
+        .limit(1)
+    )
+    if found is None or found.responded_at is None:
+        return None
+    by = found.responded_by_user or {}
+    return by.get("name") or by.get("id") or "Somebody", ", ".join(found.chosen_options or ()), found.responded_at
+
+
 def recent_checks(session: Session, dag_id: str, task_id: str, most: int) -> tuple[CheckRecord, ...]:
     """The newest runs first, with each mapped task under the name that its `map_index_template` gives."""
     runs = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id).order_by(DagRun.id.desc()).limit(most)).all()
