@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
@@ -18,8 +19,8 @@ class NoAirflow:
     def is_active(self, dag_id: str, run_id: str) -> bool:
         return False
 
-    def is_skipped(self, dag_id: str, run_id: str, task_id: str) -> bool:
-        return False
+    def task_states(self, dag_id: str, run_id: str, task_ids: Sequence[str]) -> Mapping[str, str] | None:
+        return {}
 
     def is_paused(self, dag_id: str) -> bool | None:
         return None

@@ -38,7 +38,7 @@ def rebalance_cancel() -> None:
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
         return run_step("kafka_rebalance.steps.cancel.request.request", dag_run, params, ti=ti)
 
-    @task.branch
+    @task.branch(retries=2)
     def route(asked: dict[str, Any]) -> str:
         """The task of the requested action; Airflow skips all others."""
         return str(asked["next"])

@@ -55,7 +55,7 @@ def rebalance() -> None:
         run_step("kafka_rebalance.steps.spark_installed.check_one_version", dag_run)
         return run_step("kafka_rebalance.steps.rebalance.take_snapshot.take_snapshot", dag_run, params, ti=ti)
 
-    @task
+    @task(retries=2)
     def render_report(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         return run_step("kafka_rebalance.steps.rebalance.render_report.render_report", dag_run, run_folder)
 
@@ -77,11 +77,11 @@ def rebalance() -> None:
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
         return run_step("kafka_rebalance.steps.rebalance.verify.verify", dag_run, decision)
 
-    @task
+    @task(retries=3)
     def check_verified(dag_run: Any = None) -> None:
         run_step("kafka_rebalance.steps.rebalance.verify.check_verified", dag_run)
 
-    @task(trigger_rule=AFTER_APPROVAL, on_success_callback=Notice(FINISHED))
+    @task(retries=2, trigger_rule=AFTER_APPROVAL, on_success_callback=Notice(FINISHED))
     def record(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         return run_step("kafka_rebalance.steps.rebalance.record.record", dag_run, decision)
 

@@ -43,7 +43,7 @@ def topics() -> None:
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
         return run_step("kafka_rebalance.steps.topics.request.request", dag_run, params, ti=ti)
 
-    @task.branch
+    @task.branch(retries=2)
     def route(asked: dict[str, Any]) -> str | None:
         """list and describe end here. If a topic gets partitions, its keys are sampled first."""
         return None if asked["next"] == "end" else asked["next"]
@@ -75,6 +75,7 @@ def topics() -> None:
             *("--expect-run", RUN),
         ],
         name="kafka_rebalance keys",
+        retries=1,
     )
     foreseen = forecast(run_folder)
     approved = ApprovalOperator(task_id="approve", approval=APPROVAL, run_folder=run_folder, nonce=nonce)

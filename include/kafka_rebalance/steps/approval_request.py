@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.decision import DECISION_FILE, Decision, Person
@@ -25,6 +25,7 @@ from kafka_rebalance.execution.approval_rules import (
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Approver, Policy
 from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.run.late_tasks import check_all_will_run
 from kafka_rebalance.steps.run.requester import requester_of, with_own_request
 from kafka_rebalance.steps.run_folder import RunFolder, check_newest_attempt, open_own_folder
 
@@ -82,6 +83,8 @@ class RunLinks:
 class Approval(ABC):
     """What one Dag asks for. It reads the run's folder each time, because only digests show that a request is old."""
 
+    behind: ClassVar[tuple[str, ...]]  # the tasks that must run after an approval
+
     @abstractmethod
     def offer(self, folder: RunFolder) -> Offer:
         """The choices."""
@@ -128,6 +131,7 @@ def ask(
     ends = offer.nothing if offer.nothing is not None else offer.read_only
     if ends is not None:
         return EndsHere(ends)
+    check_all_will_run(inputs, approval.behind)
     if offer.refused is not None:
         raise ApprovalError(offer.refused)
     if not offer.needs_answer:

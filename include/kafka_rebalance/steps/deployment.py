@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -24,8 +24,8 @@ class OtherRuns(Protocol):
     def is_active(self, dag_id: str, run_id: str) -> bool:
         """Whether the run is queued or running; False if it does not exist. Raises if Airflow does not tell."""
 
-    def is_skipped(self, dag_id: str, run_id: str, task_id: str) -> bool:
-        """Whether Airflow skipped this task of the run; False if it does not tell."""
+    def task_states(self, dag_id: str, run_id: str, task_ids: Sequence[str]) -> Mapping[str, str] | None:
+        """Airflow's states of these tasks of the run, without those that have none yet; None if it does not tell."""
 
     def is_paused(self, dag_id: str) -> bool | None:
         """None if there is no such Dag. Raises ReadError if Airflow does not tell."""

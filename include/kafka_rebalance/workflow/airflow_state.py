@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -40,14 +40,14 @@ def is_active(dag_id: str, run_id: str) -> bool:
     return found is not None and _text(found) in ("queued", "running")
 
 
-def is_skipped(dag_id: str, run_id: str, task_id: str) -> bool:
-    """Whether Airflow has skipped this task of the run; False if Airflow does not tell."""
+def task_states(dag_id: str, run_id: str, task_ids: Sequence[str]) -> dict[str, str] | None:
+    """The states of these tasks of the run, without those that Airflow has not looked at; None if it does not tell."""
     try:
-        states = _tasks().get_task_states(dag_id, task_ids=[task_id], run_ids=[run_id])
+        states = _tasks().get_task_states(dag_id, task_ids=list(task_ids), run_ids=[run_id]).get(run_id) or {}
     except Exception as failed:
-        log.warning("Airflow does not give the state of task %s (%s: %s)", task_id, type(failed).__name__, failed)
-        return False
-    return _text((states.get(run_id) or {}).get(task_id)) == "skipped"
+        log.warning("Airflow does not give the states of tasks (%s: %s)", type(failed).__name__, failed)
+        return None
+    return {task: _text(state) for task, state in states.items() if state is not None}
 
 
 def is_paused(dag_id: str) -> bool | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ class ToldRuns:
     """Of a run that is not named here it is told that it is gone. `paused` is what is told of every Dag."""
 
     states: dict[tuple[str, str], AirflowState] = field(default_factory=dict)
-    skipped: set[str] = field(default_factory=set)  # task ids
+    tasks: Mapping[str, str] | None = field(default_factory=dict)  # the states of every run's tasks
     paused: bool | ReadError | None = False
 
     def state(self, dag_id: str, run_id: str) -> AirflowState:
@@ -27,8 +27,8 @@ class ToldRuns:
     def is_active(self, dag_id: str, run_id: str) -> bool:
         return self.state(dag_id, run_id) in (AirflowState.RUNNING, AirflowState.PAUSED)
 
-    def is_skipped(self, dag_id: str, run_id: str, task_id: str) -> bool:
-        return task_id in self.skipped
+    def task_states(self, dag_id: str, run_id: str, task_ids: Sequence[str]) -> Mapping[str, str] | None:
+        return None if self.tasks is None else {task: self.tasks[task] for task in task_ids if task in self.tasks}
 
     def is_paused(self, dag_id: str) -> bool | None:
         if isinstance(self.paused, ReadError):

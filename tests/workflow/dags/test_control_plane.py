@@ -8,7 +8,7 @@ does what the table tells to.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.throttle.hold_throttle import hold_throttle
 from kafka_rebalance.steps.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow.run_step import run_step
-from support.airflow.control_plane import DAG, ControlPlane, Moment, Template, bring_dags_in
+from support.airflow.control_plane import DAG, ControlPlane, Moment, Template
 from support.runs.janitor_run import tend
 from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import lease_file
@@ -33,20 +33,6 @@ if TYPE_CHECKING:
 
 BEFORE, APPROVED, IN_FLIGHT, BETWEEN, AFTER = Moment
 CLUSTER = "simulated-cluster-0001"
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Template]:
-    bring_dags_in()
-    with pytest.MonkeyPatch.context() as patch:
-        yield Template(tmp_path_factory.mktemp("template"), patch)
-
-
-@pytest.fixture
-def plane(
-    template: Template, client: TestClient, login: dict[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
-) -> ControlPlane:
-    return ControlPlane(template, client, login["admin"], monkeypatch)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from kafka_rebalance.steps.run_folder import RunFolder
 class CancelApproval(Approval):
     """If the action deletes the controller's znodes, the approver must repeat a sentence that names them."""
 
+    behind = ("cancel", "verify", "raise_throttle", "elect_controller")  # those of other actions are skipped
+
     def offer(self, folder: RunFolder) -> Offer:
         written = json_files.read_json(folder, json_files.CANCEL)
         plan = _plan(written)

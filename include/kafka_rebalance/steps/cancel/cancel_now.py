@@ -24,8 +24,9 @@ from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run import stop_requests
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin, decider, read_approved_request
 from kafka_rebalance.steps.run.asked_batches import asked_for
+from kafka_rebalance.steps.run.checks_before_write import read_view_of
+from kafka_rebalance.steps.run.late_tasks import check_rest_will_run
 from kafka_rebalance.steps.run.running_rebalance import still_running
-from kafka_rebalance.steps.run.same_cluster import read_view_of
 from kafka_rebalance.steps.run_folder import open_run_folder
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.request_replacement import ask_for_original_lists
@@ -60,6 +61,7 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
         cancelled = late | _take_back(inputs, cluster, connection, approved)
     for tp in sorted(cancelled):
         log.info("%s was taken back", tp)
+    check_rest_will_run(inputs, f"{len(cancelled)} partitions were taken back.", ("verify",))
     return {"run": plan.run, "cancelled": len(cancelled)}
 
 

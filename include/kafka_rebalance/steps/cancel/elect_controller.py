@@ -24,7 +24,7 @@ from kafka_rebalance.steps.cancel.actions import CONSENT
 from kafka_rebalance.steps.clock import looks
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import check_may_begin, read_approved_request
-from kafka_rebalance.steps.run.same_cluster import check_approved_cluster
+from kafka_rebalance.steps.run.checks_before_write import check_approved_cluster
 from kafka_rebalance.zookeeper import controller_deletion
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view

@@ -15,7 +15,7 @@ from kafka_rebalance.steps.cancel.cancel_now import read_approved_cancel
 from kafka_rebalance.steps.cancel.target_run import plan_of
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
-from kafka_rebalance.steps.run.same_cluster import read_view_of
+from kafka_rebalance.steps.run.checks_before_write import read_view_of
 from kafka_rebalance.steps.run_folder import open_run_folder
 from kafka_rebalance.steps.settled_checks import check_passed, settled, write_checks
 from kafka_rebalance.steps.throttle import throttle_in_force

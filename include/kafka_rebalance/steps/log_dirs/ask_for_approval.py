@@ -13,6 +13,8 @@ from kafka_rebalance.steps.run_folder import RunFolder
 class LogDirApproval(Approval):
     """Offers the plan of log_dirs.json."""
 
+    behind = ("hold_rate", "move", "release_rate", "verify")
+
     def offer(self, folder: RunFolder) -> Offer:
         written = json_files.read_json(folder, json_files.LOG_DIRS)
         plan = LOG_DIRS_FILE.decode(written).plan

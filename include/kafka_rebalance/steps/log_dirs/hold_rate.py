@@ -31,9 +31,9 @@ from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.log_dirs.approved_moves import read_approved_moves, read_if_ready
 from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin
-from kafka_rebalance.steps.run.checks_before_write import check_clock_for_window
+from kafka_rebalance.steps.run.checks_before_write import check_clock_for_window, read_view_of
+from kafka_rebalance.steps.run.late_tasks import check_all_will_run
 from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, take_lock
-from kafka_rebalance.steps.run.same_cluster import read_view_of
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_configs
 from kafka_rebalance.steps.throttle.hold_throttle import warn_without_janitor
@@ -70,6 +70,7 @@ def hold_rate(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLease 
             if wait is not None:
                 return wait
             _check_may_begin(inputs, cluster, connection, approved)
+            check_all_will_run(inputs, ("move", "release_rate", "verify"))
         fence = take_lock(deployment, cluster, approved.connection_id, owner)
         try:
             returned = put_back_left_behind(kept)

@@ -46,6 +46,7 @@ from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now, read_disks
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest
 from kafka_rebalance.steps.run.checks_before_write import check_clock_for_window
+from kafka_rebalance.steps.run.late_tasks import check_rest_will_run
 from kafka_rebalance.steps.run.run_lock import lock_owner
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_lease_configs
@@ -98,6 +99,7 @@ def move_replicas(
             if not (states[CopyState.WAITING] or states[CopyState.COPYING]):
                 for move in states[CopyState.GONE]:
                     log.warning("%s: the broker no longer has it, so nothing is copied", move.replica)
+                check_rest_will_run(inputs, "No copy is left to request.", ("release_rate",))
                 return None
             rate = rate_now(approved.folder, plan)
             chosen = next_moves(plan, now, bytes_in_time(window_of(plan), rate, clock.utc_now()))

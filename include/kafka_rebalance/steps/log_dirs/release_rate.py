@@ -15,6 +15,7 @@ from kafka_rebalance.execution.throttle.wanted import desired_log_dir_rate
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.log_dirs.approved_moves import read_approved_moves
 from kafka_rebalance.steps.log_dirs.move_replicas import cancel_copies
+from kafka_rebalance.steps.run.late_tasks import check_rest_will_run
 from kafka_rebalance.steps.run.run_lock import lock_owner
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.release_throttle import give_back
@@ -39,4 +40,5 @@ def release_rate(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
         released = give_back(
             kept, owner, approved.connection_id, lambda: check_nothing_set(cluster, wanted, "The lock is kept.")
         )
+    check_rest_will_run(inputs, "The rate is put back, and the lock is given back.", ("verify",))
     return {"cancelled": cancelled, **released}

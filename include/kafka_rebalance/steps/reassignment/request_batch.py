@@ -52,6 +52,7 @@ from kafka_rebalance.steps.reassignment.refused_moves import (
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved
 from kafka_rebalance.steps.run.asked_batches import asked_for, gone_through
 from kafka_rebalance.steps.run.checks_before_write import check_before_write, check_clock_for_window, pause_now
+from kafka_rebalance.steps.run.late_tasks import check_rest_will_run
 from kafka_rebalance.steps.run.left_out_moves import read_left_out
 from kafka_rebalance.steps.run.run_lock import lock_owner
 from kafka_rebalance.steps.run.stop_requests import read_control
@@ -120,6 +121,7 @@ def reassign(
         write_followed(step.plan.folder, step.plan.candidate.digest, step.followed, is_in_plan=step.in_place is None)
     elif step is None:
         log.info("All %d batches are in place", len(plan.candidate.batches))
+        check_rest_will_run(inputs, "All batches are in place.", ("release_throttle",))
     else:
         log.info("The next batch waits: %s", step.words)
     return step

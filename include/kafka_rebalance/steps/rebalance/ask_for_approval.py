@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 class CandidateApproval(Approval):
     """The approver may change the throttle within the policy's range."""
 
+    behind = ("hold_throttle", "reassign", "release_throttle", "elect_leaders", "verify", "check_verified", "record")
+
     def offer(self, folder: RunFolder) -> Offer:
         proposals = json_files.read_json(folder, json_files.PROPOSALS)
         snapshot = json_files.read_json(folder, json_files.SNAPSHOT)

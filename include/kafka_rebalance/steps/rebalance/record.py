@@ -12,6 +12,7 @@ from kafka_rebalance.execution.eta import paused_seconds, with_controller
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.rebalance import render_report
+from kafka_rebalance.steps.run import late_tasks
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, decider, read_approved
 
 
@@ -19,13 +20,26 @@ def record(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
     """Writes the row, and returns it with the approver's name. Raises VerificationError if the run was not verified."""
     plan = read_approved(inputs, decision)
     row = outcome_row(plan, inputs.run.run_id)
-    ledger_rows.append(inputs.deployment, "outcomes", plan.connection_id, inputs.run.run_id, datetime.now(UTC), [row])
+    ledger_rows.append(inputs.deployment, "outcomes", plan.connection_id, inputs.run.run_id, _ended_at(plan), [row])
     render_report.write_report(plan.folder)
     if not row["verified"]:
+        if late_tasks.was_passed_over(inputs, "verify"):
+            raise VerificationError(
+                "Airflow did not run the task verify, so nobody has verified whether the run reached the approved end. "
+                "The ledger says that it is not verified. Clear verify with its downstream tasks."
+            )
         raise VerificationError(
             "The run did not reach the approved end, see verification.json. The ledger says that it is not verified."
         )
     return row | {"approver": decider(plan.decision)}
+
+
+def _ended_at(plan: ApprovedPlan) -> datetime:
+    """When the run came to its end, by its own files: a second try of this task must find the day of its first row."""
+    batches = so_far(plan, json_files.BATCHES).get("batches", [])
+    noted = max((batch.get("finished_at") or batch["created_at"] for batch in batches), default=None)
+    at = so_far(plan, json_files.VERIFICATION).get("verified_at") or noted or plan.decision["approved_at"]
+    return datetime.fromisoformat(at).astimezone(UTC)
 
 
 def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:

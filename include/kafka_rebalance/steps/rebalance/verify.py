@@ -21,6 +21,7 @@ from kafka_rebalance.steps.reassignment import batch_notes
 from kafka_rebalance.steps.rebalance.elect_leaders import elect
 from kafka_rebalance.steps.rebalance.record import so_far
 from kafka_rebalance.steps.run.approved_plan import read_approved
+from kafka_rebalance.steps.run.late_tasks import check_nothing_passed_over
 from kafka_rebalance.steps.run.left_out_moves import check_left_out
 from kafka_rebalance.steps.run.segment_configs_now import check_segment_settings
 from kafka_rebalance.steps.settled_checks import write_checks
@@ -75,9 +76,5 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
 
 
 def check_verified(inputs: StepInputs) -> None:
-    """Raises VerificationError if Airflow has skipped `verify`: somebody has marked the run or an earlier task."""
-    if inputs.deployment.other_runs.is_skipped(inputs.run.dag_id, inputs.run.run_id, "verify"):
-        raise VerificationError(
-            "Somebody ended the run by hand, so nobody verified whether it reached the approved end. release_throttle "
-            "or the janitor puts its throttle back. To go on, clear hold_throttle with what follows it."
-        )
+    """Raises VerificationError if Airflow has skipped `verify`, or will not run it. ReadError: it does not tell."""
+    check_nothing_passed_over(inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -296,3 +296,19 @@ def _settle(
     for line in named_by_reason(against):
         log.warning("left out from now on (on_conflict: leave_out of the policy): %s", line)
     return dataclasses.replace(plan, left_out=left_out)
+
+
+def read_view_of(cluster: OpenCluster, topics: Collection[str], approved_cluster_id: str) -> ClusterView:
+    """ZooKeeper's view of these topics. Raises ClusterNotReadyError if the connection now leads to another cluster."""
+    view = cluster.read_view(topics)
+    check_approved_cluster(view, approved_cluster_id)
+    return view
+
+
+def check_approved_cluster(view: ClusterView, approved_cluster_id: str) -> None:
+    """Raises ClusterNotReadyError if this is another cluster than the approved one."""
+    if view.cluster_id != approved_cluster_id:
+        raise ClusterNotReadyError(
+            f"This is cluster {view.cluster_id}, the approval is for {approved_cluster_id}. Nothing was written. "
+            "Correct the connection."
+        )

@@ -34,6 +34,7 @@ from kafka_rebalance.steps.run.checks_before_write import (
     check_clock_for_window,
     check_plan_within_policy,
 )
+from kafka_rebalance.steps.run.late_tasks import check_all_will_run
 from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.steps.run.segment_configs_now import check_copies_safe
 from kafka_rebalance.steps.run.stop_requests import read_control
@@ -75,6 +76,7 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
         asked = asked_for(plan.folder, plan.candidate.moves, cluster)
         if not asked:
             check_newest_attempt(plan.folder)
+            check_all_will_run(inputs, ("reassign", "release_throttle", "verify", "check_verified", "record"))
         where = position(plan.candidate.batches, view, asked, limits=plan.limits)
         owner = lock_owner(deployment, plan.candidate.digest, inputs.run)
         check_position(where, view, partial(cluster.read_movers, besides=owner))

@@ -18,6 +18,7 @@ from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import read_approved
+from kafka_rebalance.steps.run.late_tasks import check_rest_will_run
 from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.throttle_in_force import check_nothing_of_ours
@@ -35,9 +36,12 @@ def release_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
     owner = lock_owner(deployment, plan.candidate.digest, inputs.run)
     with open_cluster(deployment.read_connection(plan.connection_id)) as cluster:
         kept = ClusterLease(deployment, cluster, plan.snapshot["cluster_id"])
-        return give_back(
+        released = give_back(
             kept, owner, plan.connection_id, lambda: check_nothing_of_ours(cluster, plan, "The lock is kept.")
         )
+    given_back = "The throttle is put back, and the lock is given back."
+    check_rest_will_run(inputs, given_back, ("verify", "check_verified", "record"))
+    return released
 
 
 def give_back(

@@ -13,6 +13,8 @@ from kafka_rebalance.steps.run_folder import RunFolder
 class TopicApproval(Approval):
     """Offers the change of topic.json. A dry run ends here."""
 
+    behind = ("write", "verify")
+
     def offer(self, folder: RunFolder) -> Offer:
         written = json_files.read_json(folder, json_files.TOPIC)
         return Offer(

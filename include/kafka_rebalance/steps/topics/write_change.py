@@ -14,8 +14,9 @@ from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin, read_approved_request
+from kafka_rebalance.steps.run.checks_before_write import check_approved_cluster
+from kafka_rebalance.steps.run.late_tasks import check_all_will_run
 from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, take_lock
-from kafka_rebalance.steps.run.same_cluster import check_approved_cluster
 from kafka_rebalance.steps.topics.request import failing_as_kafka_topics
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
     """Checks policy and topic again, then writes. A retry writes nothing twice."""
     approved = read_approved_change(inputs, decision)
     change = approved.plan
+    check_all_will_run(inputs, ("verify",))
     inputs.deployment.check_not_frozen(approved.connection_id)
     inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
     connection = inputs.deployment.read_connection(approved.connection_id)
