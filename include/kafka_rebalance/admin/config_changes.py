@@ -61,14 +61,14 @@ def merge_configs(
     for entity, values in sorted(changes.items()):
         problem = throttle_problem(entity, values)
         if problem:
-            raise WriteError(f"config of {entity}: {problem}. Nothing was written.")
+            raise WriteError(f"config of {entity}: {problem}.")
         kind, _, name = entity.partition("/")
         if kind == "topics":
             lists[name] = values
         elif int(name) in registered:
             rates[int(name)] = values
         else:
-            raise WriteError(f"{entity} is away, and only it can change its rate. Nothing was written. Start it.")
+            raise WriteError(f"{entity} is away, and only it can change its rate. Start it.")
     now_on_brokers = ask_brokers(wire, rates)
     now_on_topics = read_topic_configs(wire, lists)
     of_brokers = {

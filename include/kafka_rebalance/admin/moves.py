@@ -67,7 +67,7 @@ def request_moves(
     """
     check_targets(targets, registered)
     if len(targets) > MOST_AT_ONCE:
-        raise WriteError(f"{len(targets)} partitions in one request are more than {MOST_AT_ONCE}. Nothing was written.")
+        raise WriteError(f"{len(targets)} partitions in one request are more than {MOST_AT_ONCE}.")
     flying = read_targets(wire)
     elsewhere = sorted(tp for tp, after in targets.items() if flying.get(tp, after) != after)
     if elsewhere:

@@ -190,8 +190,8 @@ def _check_not_denied(
     except KafkaException as failed:
         if failed.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise ReadDeniedError(
-                f"The {what} of topic {hidden[0]} cannot be read: the Kafka user may not describe it. Nothing was "
-                "written. Grant it Describe on all topics."
+                f"The {what} of topic {hidden[0]} cannot be read: the Kafka user may not describe it. "
+                "Grant it Describe on all topics."
             ) from failed
 
 

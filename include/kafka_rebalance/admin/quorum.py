@@ -55,7 +55,7 @@ def check_quorum_stable(wire: Wire, pause: Callable[[], None]) -> SettledControl
     if after.epoch - before.epoch > EPOCHS_OF_A_STORM:
         raise ClusterNotReadyError(
             f"The quorum's epoch grew from {before.epoch} to {after.epoch} between two reads: the controllers elect "
-            "one leader after the other. Nothing was written. See the controllers' logs."
+            "one leader after the other. See the controllers' logs."
         )
     return SettledController(Controller(after.leader, after.epoch), (before.epoch, after.epoch))
 
@@ -64,9 +64,7 @@ def read_quorum(wire: Wire) -> Quorum:
     """Raises ConnectionSettingsError for a cluster with ZooKeeper, ClusterNotReadyError without a leader, ReadError."""
     found = find_quorum(wire)
     if found is None:
-        raise ClusterNotReadyError(
-            "The quorum of controllers has no leader. Nothing was written. Try again when it has elected one."
-        )
+        raise ClusterNotReadyError("The quorum of controllers has no leader. Try again when it has elected one.")
     return found
 
 
@@ -80,7 +78,7 @@ def find_quorum(wire: Wire) -> Quorum | None:
     except IncompatibleBrokerVersion as old:
         raise ConnectionSettingsError(
             "This cluster has no quorum of controllers: it has ZooKeeper, also while it is being migrated from there, "
-            "or is below Kafka 3.3. Nothing was read or written. Use a connection of type kafka_zookeeper, and after "
+            "or is below Kafka 3.3. Use a connection of type kafka_zookeeper, and after "
             "a migration kafka_admin_api."
         ) from old
     check_read("The quorum of controllers", DESCRIBE_CLUSTER, answer.error_code)
@@ -126,7 +124,7 @@ def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) ->
                 return one
         if broker is not None and time.monotonic() - heard_at > _SILENT_SECONDS:
             raise ReadError(
-                f"Broker {broker} does not answer, and its session has not ended yet. Nothing was written. Check that "
+                f"Broker {broker} does not answer, and its session has not ended yet. Check that "
                 "the broker is up and that this host can reach it."
             )
         time.sleep(_PAUSE_SECONDS)
@@ -134,7 +132,7 @@ def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) ->
     who = "No broker" if broker is None else f"Broker {broker}"
     raise ReadError(
         f"{who} has applied the metadata up to offset {wanted} within {_FRESH_SECONDS:.0f} s, so what brokers tell is "
-        "old. Nothing was written. Try again when the cluster is quiet; if it stays, see the brokers' logs."
+        "old. Try again when the cluster is quiet; if it stays, see the brokers' logs."
     )
 
 

@@ -74,9 +74,7 @@ def cancel_reassignments(kafka: KafkaConnection, partitions: Collection[TopicPar
         try:
             answers = client.alter_partition_reassignments(wanted)
         except IncompatibleBrokerVersion as old:
-            raise WriteError(
-                "The controller is below Kafka 2.4 and cannot cancel a reassignment by request. Nothing was written."
-            ) from old
+            raise WriteError("The controller is below Kafka 2.4 and cannot cancel a reassignment by request.") from old
         except ClusterAuthorizationFailedError as denied:
             raise WriteDeniedError(
                 f"Kafka refused the cancelling of {len(wanted)} reassignments: the Kafka user needs Alter on the "

@@ -70,7 +70,7 @@ def create_topic(wire: Wire, change: TopicChange, registered: Collection[int]) -
         same = {partition: one.replicas for partition, one in there.items()} == change.new_partitions
         if same and read_topic_configs(wire, [topic])[topic] == change.configs_after:
             return Outcome.ALREADY_THERE
-        raise KafkaRuleError(f"Topic '{topic}' already exists.", "Nothing was written. Take another name.")
+        raise KafkaRuleError(f"Topic '{topic}' already exists.", "This request changed nothing. Take another name.")
     what = f"the creation of topic {topic}"
     _written(what, wire.write(_creation(change, validate_only=False), what, Kind.TOPIC, topic).topics[0], "Create")
     note(Kind.TOPIC, topic)
@@ -88,7 +88,7 @@ def expand_topic(
         return
     if moving := sorted(partition for partition, one in there.items() if one.in_motion):
         raise WriteError(
-            f"topic {topic}: it is being reassigned (partition {moving[0]}). Nothing was written. Wait until that has "
+            f"topic {topic}: it is being reassigned (partition {moving[0]}). Wait until that has "
             "ended, then clear this task."
         )
     check_more_partitions(topic, lists, len(lists) + len(wanted), kafkas_own)
@@ -145,13 +145,13 @@ def _same_topic(wire: Wire, topic: str, expected: TopicIdentity) -> tuple[dict[i
     ids = {one.topic_id for one in there.values()}
     if ids != {expected.topic_id}:
         now = f"it was deleted and made again (topic id {ids.pop()}, approved {expected.topic_id})" if ids else ""
-        raise StaleProposalError(f"topic {topic}: {now or 'it was deleted'}. Nothing was written. Start a new Dag run.")
+        raise StaleProposalError(f"topic {topic}: {now or 'it was deleted'}. Start a new Dag run.")
     return there, kafkas_own
 
 
 def _uuid(topic: str, expected: TopicIdentity) -> UUID:
     if expected.topic_id is None:
-        raise WriteError(f"topic {topic}: the request does not have its id. Nothing was written. Start a new Dag run.")
+        raise WriteError(f"topic {topic}: the request does not have its id. Start a new Dag run.")
     return UUID(bytes=base64.urlsafe_b64decode(expected.topic_id + "=="))
 
 
@@ -190,12 +190,10 @@ def _new_configs(change: TopicChange, *, validate_only: bool) -> IncrementalAlte
 
 
 def _accepted(what: str, answer: Any, needed: str) -> None:
-    """Of a request that only asks. Raises as `_check`, and WriteError for any other error: nothing was written."""
+    """Of a request that only asks. Raises as `_check`, and WriteError for any other error: it has changed nothing."""
     _check(what, answer, needed)
     if answer.error_code:
-        raise WriteError(
-            f"Kafka refused {what} ({_words(answer)}). Nothing was written. Read the log of the controller."
-        )
+        raise WriteError(f"Kafka refused {what} ({_words(answer)}). Read the log of the controller.")
 
 
 def _written(what: str, answer: Any, needed: str) -> None:
@@ -216,11 +214,12 @@ def _check(what: str, answer: Any, needed: str) -> None:
     """Raises KafkaRuleError if Kafka refuses the change, WriteDeniedError if the user lacks the permission `needed`."""
     if answer.error_code in NOT_AUTHORIZED:
         raise WriteDeniedError(
-            f"Kafka refused {what}: the Kafka user needs {needed} on the topic. Nothing was written. Grant it, then "
-            "start a new Dag run."
+            f"Kafka refused {what}: the Kafka user needs {needed} on the topic. Grant it, then start a new Dag run."
         )
     if answer.error_code in _RULES_BROKEN:
-        raise KafkaRuleError(answer.error_message or for_code(answer.error_code).__name__, "Nothing was written.")
+        raise KafkaRuleError(
+            answer.error_message or for_code(answer.error_code).__name__, "This request changed nothing."
+        )
 
 
 def _words(answer: Any) -> str:

@@ -187,7 +187,7 @@ class Wire:
         if type(request).__name__ in _OF_CONTROLLERS and isinstance(cause, _AWAY) and self._brokers_answer():
             return ReadError(
                 f"The brokers of Kafka {self._kafka.bootstrap_servers} answer, but its controllers do not: their "
-                "quorum has no leader. Nothing was written. Start the controllers; more than half of them are needed."
+                "quorum has no leader. Start the controllers; more than half of them are needed."
             )
         if broker is None or isinstance(cause, (*REFUSED, ThrottledError)):
             return unreachable(self._kafka, cause)
@@ -227,7 +227,7 @@ def refused_at_all(what: str, needs: str, answer: Any) -> None:
     if not code:
         return
     if code in NOT_AUTHORIZED:
-        raise WriteDeniedError(f"Kafka refused {what}: the Kafka user needs {needs}. Nothing was written. Grant it.")
+        raise WriteDeniedError(f"Kafka refused {what}: the Kafka user needs {needs}. Grant it.")
     # An answer such as "timed out" does not say whether the controller carries the request out later.
     raise ReadError(
         f"Kafka did not confirm {what} ({for_code(code).__name__}), so whether it is carried out is unknown. Clear "
@@ -248,4 +248,4 @@ def check_read(what: str, needs: str, code: int, text: str | None = None) -> Non
     if code in NOT_AUTHORIZED:
         remedy, kind = f"Grant the Kafka user {needs}", ReadDeniedError
     said = f"{for_code(code).__name__}: {text}" if text else for_code(code).__name__
-    raise kind(f"{what} cannot be read ({said}). Nothing was written. {remedy}.")
+    raise kind(f"{what} cannot be read ({said}). {remedy}.")

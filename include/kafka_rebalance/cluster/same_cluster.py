@@ -17,6 +17,6 @@ def check_same_cluster(connection: ClusterConnection, view: ClusterView) -> None
     if reported != view.cluster_id:
         raise ConnectionSettingsError(
             f"The connection {connection.connection_id!r} names two clusters: ZooKeeper {connection.zookeeper.hosts} "
-            f"is {view.cluster_id}, bootstrap servers {connection.kafka.bootstrap_servers} are {reported}. Nothing was "
-            "written. Correct one of them under Admin, Connections."
+            f"is {view.cluster_id}, bootstrap servers {connection.kafka.bootstrap_servers} are {reported}. "
+            "Correct one of them under Admin, Connections."
         )

@@ -126,7 +126,7 @@ class AdminApiCluster:
         if hidden:
             raise ReadError(
                 f"The brokers hold {len(hidden)} topics that they do not list for this user, first "
-                f"{listed(hidden[:5])}. A plan without them would be for a smaller cluster. Nothing was written. Grant "
+                f"{listed(hidden[:5])}. A plan without them would be for a smaller cluster. Grant "
                 "the Kafka user Describe on all topics; if somebody is creating or deleting topics now, try again."
             )
 
@@ -194,11 +194,11 @@ class AdminApiCluster:
         if not approved_digest or batch.candidate_digest != approved_digest:
             raise ApprovalError(
                 f"Batch {batch.number} belongs to candidate {batch.candidate_digest[:12]}, but {approved_digest[:12]} "
-                "was approved. Nothing was written. Start a new Dag run and approve what it proposes."
+                "was approved. Start a new Dag run and approve what it proposes."
             )
         targets = {move.topic_partition: move.after for move in batch.moves}
         if len(targets) < len(batch.moves):
-            raise WriteError(f"Batch {batch.number} names a partition twice. Nothing was written. Start a new Dag run.")
+            raise WriteError(f"Batch {batch.number} names a partition twice. Start a new Dag run.")
         moves.check_targets(targets, registered)  # all of them, before the first is requested
         holder = self._lock.read()
         if holder is None:

@@ -30,9 +30,7 @@ class FolderOwner:
         attempt = given.get("attempt", 0)
         named = all(isinstance(text, str) and text for text in (dag_id, run_id, connection_id))
         if not named or type(attempt) is not int or attempt < 0:
-            raise ArtifactError(
-                f"{where} does not name the run it belongs to. This try has changed nothing in the cluster."
-            )
+            raise ArtifactError(f"{where} does not name the run it belongs to.")
         return cls(str(dag_id), str(run_id), str(connection_id), attempt)
 
 
@@ -50,10 +48,7 @@ def read_folder_owner(folder: Folder) -> FolderOwner:
         if written is not None:
             named = {key: written.get(key) for key in ("dag_id", "run_id", "connection_id")}
             return FolderOwner.from_mapping(named, f"{folder / name}")
-    raise ArtifactError(
-        f"An earlier version wrote {folder / NONCE}, without the name of its run. This try has changed "
-        "nothing in the cluster. Start a new Dag run."
-    )
+    raise ArtifactError(f"An earlier version wrote {folder / NONCE}, without the name of its run. Start a new Dag run.")
 
 
 def owner_if_named(folder: Folder) -> FolderOwner | None:
@@ -77,6 +72,6 @@ def check_own_folder(folder: Folder, dag_id: str, run_id: str) -> FolderOwner:
     if (owner.dag_id, owner.run_id) != (dag_id, run_id):
         raise RunFolderError(
             f"The folder {folder} belongs to run {owner.dag_id}/{owner.run_id}, but this is run {dag_id}/{run_id}. "
-            "This try has changed nothing in the cluster. Somebody has edited an XCom of this run. Start a new Dag run."
+            "Somebody has edited an XCom of this run. Start a new Dag run."
         )
     return owner

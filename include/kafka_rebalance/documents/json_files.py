@@ -62,7 +62,7 @@ CANCEL = "cancel.json"  # kafka_rebalance_cancel writes it: the request, and wha
 
 T = TypeVar("T")
 
-CLEAR = "This try has changed nothing in the cluster. Clear the task that wrote it."
+CLEAR = "Clear the task that wrote it."
 
 if TYPE_CHECKING:
     Time = datetime
@@ -186,5 +186,5 @@ def check_format_version(version: object, where: str) -> None:
     if type(version) is not int or version != FORMAT_VERSION:
         raise FormatVersionError(
             f"{where} has format_version {version!r}, but this version reads {FORMAT_VERSION}. "
-            "This try has changed nothing in the cluster. Start a new Dag run with the version that is deployed."
+            "Start a new Dag run with the version that is deployed."
         )

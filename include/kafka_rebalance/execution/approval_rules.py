@@ -96,7 +96,7 @@ def check_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...
         why.append(f"{requester.plan_by} asked for its plan")
     raise ApprovalError(
         f"Nobody may approve: {' and '.join(why)}, and the policy's approvers are {_people(policy.approvers)}. "
-        "Nothing was written to the cluster. Name another approver in the policy, or let somebody else start the run."
+        "Name another approver in the policy, or let somebody else start the run."
     )
 
 
@@ -109,9 +109,7 @@ def read_form(answer: Answer, questions: Sequence[Question]) -> Answer:
     if given is None:
         return answer
     if not isinstance(given, Mapping):
-        raise ApprovalError(
-            "The answer does not count: its form is no JSON object. Nothing was written to the cluster."
-        )
+        raise ApprovalError("The answer does not count: its form is no JSON object.")
     if answer.option == REJECT or not given:
         return replace(answer, note=text_of(given.get("note")))
     wanted = {question.name: question for question in questions}
@@ -124,8 +122,7 @@ def read_form(answer: Answer, questions: Sequence[Question]) -> Answer:
     ]
     if problems:
         raise ApprovalError(
-            f"The answer does not count: {'; '.join(sorted(problems))}. Nothing was written to the cluster. Clear the "
-            "task approve, which asks again."
+            f"The answer does not count: {'; '.join(sorted(problems))}. Clear the task approve, which asks again."
         )
     rate = given.get("throttle_bytes_per_second")
     return replace(
@@ -165,13 +162,13 @@ def check_answer(answer: Answer, digests: Mapping[str, str], policy: Policy, req
     if answer.option not in labels(digests):
         raise ApprovalError(
             f"The answer {answer.option!r} is not for this plan. Its options are {', '.join(labels(digests))}. A "
-            "cleared task shows the request of the earlier plan. Nothing was written to the cluster. Start a new run."
+            "cleared task shows the request of the earlier plan. Start a new run."
         )
     allowed = policy.approvers if answer.option == REJECT else check_approvers(policy, requester)
     if answer.user_id is None or answer.user_id not in {person.id for person in allowed}:
         raise ApprovalError(
             f"The answer of {answer.user_id or 'an unknown user'} does not count: only {_people(allowed)} may give it. "
-            "Nothing was written to the cluster. Start a new Dag run and let one of them answer."
+            "Start a new Dag run and let one of them answer."
         )
     if answer.option == REJECT:
         return REJECT
@@ -179,13 +176,13 @@ def check_answer(answer: Answer, digests: Mapping[str, str], policy: Policy, req
     if not policy.requester_may_approve and answer.user_name in requester.names:
         did = "started this run" if answer.user_name == requester.name else "asked for this plan"
         raise ApprovalError(
-            f"{answer.user_name} {did} and may not approve it. Nothing was written to the cluster. "
+            f"{answer.user_name} {did} and may not approve it. "
             f"Start a new Dag run and let one of {_people(allowed)} approve it."
         )
     if answer.throttle_bytes_per_second is not None:
         problem = policy.throttle_problem(answer.throttle_bytes_per_second)
         if problem is not None:
-            raise ApprovalError(f"The answer does not count: {problem}. Nothing was written to the cluster.")
+            raise ApprovalError(f"The answer does not count: {problem}.")
     return next(name for name, digest in digests.items() if label(name, digest) == answer.option)
 
 
@@ -204,7 +201,7 @@ def check_approval_fresh(
     if given - now > CLOCKS_MAY_DIFFER:
         raise ApprovalError(
             f"The approval is of {given:%Y-%m-%d %H:%M %Z}, and this worker's clock says {now:%Y-%m-%d %H:%M %Z}. So "
-            "the run cannot tell whether the approval has expired. Nothing was written. Correct the clocks of "
+            "the run cannot tell whether the approval has expired. Correct the clocks of "
             "Airflow's machines, then clear this task. If the approval's time was wrong, start a new Dag run."
         )
     ends = approval_ends(approved_at, expires_after_seconds, not_before=not_before)
@@ -214,8 +211,8 @@ def check_approval_fresh(
     counted = "" if since == given else f" Its time counts from {since:%Y-%m-%d %H:%M %Z}, when the run could begin."
     raise ApprovalError(
         f"The approval of {given:%Y-%m-%d %H:%M %Z} has expired: the policy's approval_expires_after_seconds is "
-        f"{expires_after_seconds:g}.{counted} Nothing was written, neither before nor now. Start a new Dag run, and "
-        "ask for an approval of what it proposes."
+        f"{expires_after_seconds:g}.{counted} Nothing of it was begun, neither before nor now. Start a new Dag run, "
+        "and ask for an approval of what it proposes."
     )
 
 
@@ -230,11 +227,10 @@ def check_policy_unchanged(approved: str | None, now: str | None) -> None:
     if approved is None or now is None:
         which = "when this was planned" if approved is None else "any more"
         raise StaleProposalError(
-            f"The cluster has no policy {which}, so it is read-only. Nothing was written. Add its policy file and "
-            "start a new Dag run."
+            f"The cluster has no policy {which}, so it is read-only. Add its policy file and start a new Dag run."
         )
     if approved != now:
         raise StaleProposalError(
-            f"The policy has changed: its digest was {approved[:8]} at the approval and is {now[:8]} now. Nothing was "
-            "written. Start a new Dag run to plan under the current policy."
+            f"The policy has changed: its digest was {approved[:8]} at the approval and is {now[:8]} now. "
+            "Start a new Dag run to plan under the current policy."
         )

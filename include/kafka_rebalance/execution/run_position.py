@@ -142,12 +142,12 @@ def check_position(where: Position, view: ClusterView, who_moves: WhoMoves = nob
     `who_moves` names other runs.
     """
     if where.foreign and (stays := request_of_what_is_gone(view)) is not None:
-        raise ExecutionError(f"{stays}. Nothing was written. Clear this task when the request is gone.")
+        raise ExecutionError(f"{stays}. Clear this task when the request is gone.")
     if where.foreign:
         shown = "; ".join(where.foreign[:10])
         more = f"; and {len(where.foreign) - 10} more" if len(where.foreign) > 10 else ""
         raise ExecutionError(
-            f"Another reassignment is under way: {shown}{more}. Nothing was written. "
+            f"Another reassignment is under way: {shown}{more}. "
             f"{how_it_ends(view.moving, who_moves)}. Then clear this task: it goes on where it stands if the approved "
             "partitions are unchanged."
         )

@@ -133,6 +133,6 @@ class ElectionPlan:
             return cls(str(document["cluster_id"]), requested=requested, holder=str(document["holder"]), **figures)
         except (KeyError, TypeError, ValueError) as bad:
             raise ArtifactError(
-                f"The plan of the controller election cannot be read ({type(bad).__name__}: {bad}). Nothing was "
-                "written to the cluster. Start a new run of kafka_rebalance_cancel."
+                f"The plan of the controller election cannot be read ({type(bad).__name__}: {bad}). "
+                "Start a new run of kafka_rebalance_cancel."
             ) from bad

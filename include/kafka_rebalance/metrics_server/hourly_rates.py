@@ -104,6 +104,6 @@ class _Found:
 
     def unusable(self, why: str) -> ReadError:
         return ReadError(
-            f"The metrics server {self.server.url} gives no rates that a plan can use ({why}). Nothing was written. "
+            f"The metrics server {self.server.url} gives no rates that a plan can use ({why}). "
             "Correct bytes_in in metrics_secret_config of the Airflow connection."
         )

@@ -174,7 +174,7 @@ def _without_secrets(server: MetricsServer, text: str) -> str:
 
 def _refused(server: MetricsServer, why: str) -> AuthenticationError:
     return AuthenticationError(
-        f"The metrics server {server.url} does not let this connection in ({why}). Nothing was written. Correct "
+        f"The metrics server {server.url} does not let this connection in ({why}). Correct "
         "metrics_secret_config of the Airflow connection."
     )
 
@@ -183,6 +183,6 @@ def _unreadable(server: MetricsServer, why: str) -> ReadError:
     """`why` may be the server's own words, of any length and with any characters."""
     said = "".join(one if one.isprintable() else " " for one in _without_secrets(server, why))[:WORDS_SHOWN]
     return ReadError(
-        f"The metrics server {server.url} cannot be read ({said.strip()}). Nothing was written. Check that this host "
+        f"The metrics server {server.url} cannot be read ({said.strip()}). Check that this host "
         "reaches it, and url and bytes_in in metrics_secret_config of the Airflow connection."
     )

@@ -136,7 +136,7 @@ class ClusterConnection:
         if self.its_zookeeper is None:
             raise ConnectionSettingsError(
                 f"The connection {self.connection_id!r} is for a cluster without ZooKeeper, and this needs ZooKeeper. "
-                "Nothing was written. Only elect_controller, and cancelling below Kafka 2.4, need it."
+                "Only elect_controller, and cancelling below Kafka 2.4, need it."
             )
         return self.its_zookeeper
 
@@ -190,7 +190,7 @@ def cluster_connection(connection: ConnectionFields) -> ClusterConnection:
     if problems:
         raise ConnectionSettingsError(
             f"The connection {connection.conn_id!r} cannot be used: {'; '.join(problems)}. "
-            "Nothing was read or written. Correct it under Admin, Connections."
+            "Correct it under Admin, Connections."
         )
     return ClusterConnection(
         connection_id=connection.conn_id,

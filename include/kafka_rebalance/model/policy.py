@@ -102,7 +102,7 @@ class Policy:
     def from_mapping(cls, given: object, where: str) -> Self:
         """The policy from parsed YAML. `where` names the file in errors."""
         if not isinstance(given, Mapping):
-            raise PolicyError(f"{where} is not a mapping of policy keys. {_UNTOUCHED}")
+            raise PolicyError(f"{where} is not a mapping of policy keys. {_REMEDY}")
         values, problems = read_values(given, _READERS, "a key of a policy; keys are")
         if "approvers" not in given:
             problems.append("approvers is missing: name at least one user id")
@@ -111,7 +111,7 @@ class Policy:
             if policy.min_throttle_bytes_per_second <= policy.max_throttle_bytes_per_second:
                 return policy
             problems.append("min_throttle_bytes_per_second is above max_throttle_bytes_per_second")
-        raise PolicyError(f"{where}: {'; '.join(sorted(problems))}. {_UNTOUCHED}")
+        raise PolicyError(f"{where}: {'; '.join(sorted(problems))}. {_REMEDY}")
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain JSON values, from which `digest` is computed. What the policy leaves open is not among them, so that a
@@ -145,7 +145,7 @@ class Policy:
         if internal_topics and not self.internal_topics:
             problems.append("the policy does not allow internal topics")
         if problems:
-            raise PolicyError(f"The request goes beyond the policy: {'; '.join(problems)}. {_UNTOUCHED}")
+            raise PolicyError(f"The request goes beyond the policy: {'; '.join(problems)}. {_REMEDY}")
         limit, most = self.bytes_limit(cluster_bytes), self.partitions_limit(brokers)
         return dataclasses.replace(
             self.measured_by(asked),
@@ -206,7 +206,7 @@ class Policy:
         return f"a throttle of {bytes_per_second} bytes/s is outside the policy's {least} to {most} bytes/s"
 
 
-_UNTOUCHED = "Nothing was written to the cluster. Correct the policy or the request, and start again."
+_REMEDY = "Correct the policy or the request, and start again."
 
 
 def _approvers(value: Any) -> tuple[Approver, ...]:

@@ -66,7 +66,7 @@ def _sample(options: argparse.Namespace, scratch: Path) -> None:
         sample = count_keys(read_records(open_session(scratch), asked, kafka), asked)
     except (Py4JJavaError, PySparkException) as failed:
         raise ReadError(
-            f"{asked.topic}: Spark's Kafka client could not read the keys ({said_by(failed)}). Nothing was written. "
+            f"{asked.topic}: Spark's Kafka client could not read the keys ({said_by(failed)}). "
             "Check that the driver and the executors reach the brokers, and check the Kafka settings of the Airflow "
             "connection."
         ) from None

@@ -221,14 +221,14 @@ def end_unanswered(
             f"Nobody answered within {policy.approval_expires_after_seconds} s, so the request expired. "
             "Nothing was written to the cluster. Start a new Dag run to plan from the current cluster."
         )
-    raise ApprovalError(f"The request failed: {why}. Nothing was written to the cluster.")
+    raise ApprovalError(f"The request failed: {why}.")
 
 
 def _again(inputs: StepInputs, approval: Approval, run_folder: str, nonce: str) -> tuple[RunFolder, Offer, Policy]:
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run, nonce)
     offer, policy = _offer(inputs, approval, folder)
     if policy is None:
-        raise ApprovalError("Somebody removed the policy file after the request. Nothing was written to the cluster.")
+        raise ApprovalError("Somebody removed the policy file after the request.")
     return folder, offer, policy
 
 

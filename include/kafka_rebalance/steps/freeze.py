@@ -20,7 +20,7 @@ def check_not_frozen(stored: str | None, connection_id: str, exists: Callable[[s
     if frozen is True or (frozen and connection_id in frozen):
         which = "all clusters" if frozen is True else f"the cluster {connection_id}"
         raise FrozenError(
-            f"The Variable {VARIABLE} freezes {which}: nothing was written. Copies under way go on. You may still "
+            f"The Variable {VARIABLE} freezes {which}, so this task does not go on. Copies under way do. You may still "
             "cancel and put throttles back. Unset the Variable under Admin, Variables, then clear this task."
         )
     check_frozen_exist(frozen, (connection_id,), exists)
@@ -63,6 +63,6 @@ def check_frozen_exist(frozen: bool | frozenset[str], known: Collection[str], ex
 
 def _unusable(why: str) -> SettingsError:
     return SettingsError(
-        f"The Variable {VARIABLE} {why} Nothing was written, and while this lasts no run writes to any cluster. "
+        f"The Variable {VARIABLE} {why} While this lasts, no run begins to write to any cluster. "
         "Correct it under Admin, Variables."
     )

@@ -24,8 +24,7 @@ def read_policy(folder: Path, connection_id: str) -> Policy | None:
     """
     if not re.fullmatch(r"[A-Za-z0-9._-]+", connection_id) or connection_id.startswith("."):
         raise PolicyError(
-            f"The connection id {connection_id!r} cannot name a policy file. Nothing was read or written. "
-            "Use letters, digits, '.', '_' and '-'."
+            f"The connection id {connection_id!r} cannot name a policy file. Use letters, digits, '.', '_' and '-'."
         )
     path = folder / f"{connection_id}.yaml"
     try:
@@ -34,15 +33,14 @@ def read_policy(folder: Path, connection_id: str) -> Policy | None:
         return None
     except (OSError, UnicodeDecodeError) as failed:
         raise PolicyError(
-            f"The policy {path} cannot be read ({failed}). Nothing was written to the cluster."
+            f"The policy {path} cannot be read ({failed}). Correct its permissions or its encoding."
         ) from failed
     try:
         given = yaml.load(text, _Loader)
     # PyYAML passes on the errors that `int`, `date` and the like raise for a scalar, and fails on deep nesting.
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as bad:
         raise PolicyError(
-            f"The policy {path} is not YAML that can be used ({type(bad).__name__}: {bad}). Nothing was written to the "
-            "cluster. Correct the file."
+            f"The policy {path} is not YAML that can be used ({type(bad).__name__}: {bad}). Correct the file."
         ) from bad
     return Policy.from_mapping(given, f"The policy {path.name}")
 

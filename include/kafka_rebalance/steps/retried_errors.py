@@ -1,11 +1,11 @@
 """Which errors are worth a retry: servers or storage that were away, but not a wrong answer, plan or setting.
 
-And what an error of storage says about the cluster.
+And what each error says about the cluster, in this one place: the code that raises it knows only what it does itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from kafka_rebalance import errors
@@ -43,22 +43,48 @@ def final_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".encode(errors="backslashreplace").decode()
 
 
-@contextmanager
-def telling_cluster_writes() -> Iterator[None]:
-    """Adds to errors of storage, and to a missing right, what was changed in the cluster before and so stays.
+# These come from code that runs at any time of a run, so it does not know what was changed before. The errors of forms
+# and plans come before the first write and say so themselves.
+_COME_AT_ANY_TIME = (
+    errors.ApprovalError,
+    errors.ArtifactError,
+    errors.ClusterNotReadyError,
+    errors.ConnectionSettingsError,
+    errors.ExecutionError,
+    errors.LockHeldError,
+    errors.PolicyError,
+    errors.ReadError,
+    errors.StaleProposalError,
+    errors.ThrottleError,
+    errors.ThrottleRateError,
+    errors.WriteError,
+)
+_NO_FAILURE = (errors.NothingToDoError, errors.ApprovalExpiredError)
+_ALERTS = (errors.UnwatchedError,)  # of the janitor, whose own texts say what it has put back
 
-    The code that uses a file, or that makes one write, does not know it.
+
+@contextmanager
+def telling_cluster_writes(run_so_far: Callable[[], str] = str) -> Iterator[None]:
+    """Adds to each error what this try has changed in the cluster, and `run_so_far`: how far the run is.
+
+    An OSError of a file becomes a StorageError.
     """
     with noted() as writes:
         try:
             yield
-        except (errors.StorageError, errors.WriteDeniedError) as failed:
-            raise type(failed)(f"{failed} {in_words(writes)}") from failed
+        except _NO_FAILURE:
+            raise
+        except errors.RebalanceError as failed:
+            so_far = run_so_far()
+            untold = isinstance(failed, _COME_AT_ANY_TIME) and not isinstance(failed, _ALERTS)
+            known = [in_words(writes)] if writes or so_far or untold else []
+            failed.args = (" ".join(filter(None, (str(failed), *known, so_far))),)
+            raise
         except OSError as failed:
             if failed.filename is None:
                 raise  # not an error of a file
             told = storage_error(f"{failed.filename} cannot be used", failed)
-            raise errors.StorageError(f"{told} {in_words(writes)}") from failed
+            raise errors.StorageError(" ".join(filter(None, (str(told), in_words(writes), run_so_far())))) from failed
 
 
 _WORDS = {

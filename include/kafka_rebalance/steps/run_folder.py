@@ -48,7 +48,7 @@ def open_run_folder(deployment: Deployment, url: str) -> RunFolder:
     inside = str(folder).startswith(str(root).rstrip("/") + "/") and ".." not in parts
     if not inside or (isinstance(folder, Path) and not folder.resolve().is_relative_to(Path(str(root)).resolve())):
         raise RunFolderError(
-            f"The run's folder {url} is not below runs_url {root}. Nothing was read or written. "
+            f"The run's folder {url} is not below runs_url {root}. "
             "Check [kafka_rebalance] runs_url, or start a new Dag run."
         )
     return folder
@@ -68,7 +68,7 @@ def open_own_folder(deployment: Deployment, url: str, started: RunName, nonce: s
     if where != (file_name(owner.connection_id), file_name(owner.run_id), attempt):
         raise RunFolderError(
             f"{folder / NONCE} belongs to attempt {attempt} of run {owner.run_id} on {owner.connection_id}, which has "
-            "another folder. This try has changed nothing in the cluster. Start a new Dag run."
+            "another folder. Start a new Dag run."
         )
     return folder
 
@@ -77,8 +77,8 @@ def check_submitted(submit: SparkArguments, same: bool) -> None:
     """Raises RunFolderError unless all files for Spark, which XComs name, are of this run and none of them is code."""
     if not same or submit.py_files is not None:
         raise RunFolderError(
-            "Spark was to read or run files that are not this run's own. Nothing was submitted, and nothing was "
-            "written to the cluster. Somebody has edited an XCom of this run. Start a new Dag run."
+            "Spark was to read or run files that are not this run's own. Nothing was submitted. Somebody has edited an "
+            "XCom of this run. Start a new Dag run."
         )
 
 
@@ -97,8 +97,8 @@ def check_newest_attempt(folder: RunFolder) -> None:
             continue
         if (other.dag_id, other.run_id) == (own.dag_id, own.run_id):  # else it is another Dag's run of the same name
             raise RunFolderError(
-                f"{folder} is attempt {folder.name} of this run, and attempt {later} has begun since. This try has "
-                "changed nothing in the cluster. Clear the first task of the run with what follows it, or start a new "
+                f"{folder} is attempt {folder.name} of this run, and attempt {later} has begun since. "
+                "Clear the first task of the run with what follows it, or start a new "
                 "Dag run."
             )
 
@@ -189,7 +189,7 @@ def installation(deployment: Deployment) -> str:
     mark = read_json(root, INSTALLATION).get("installation")
     if not isinstance(mark, str) or not mark:
         raise ArtifactError(
-            f"{root / INSTALLATION} has no mark of this Airflow. This try has changed nothing in the cluster. "
+            f"{root / INSTALLATION} has no mark of this Airflow. "
             "Restore the file, or remove it: this Airflow then no longer knows which locks it holds."
         )
     return mark
@@ -203,7 +203,7 @@ def check_shared(deployment: Deployment, folder: Folder, nonce: str) -> None:
     except StorageError:
         raise
     except ArtifactError as damaged:
-        raise RunFolderError(f"{damaged} This try has changed nothing in the cluster. {_GO_ON}") from damaged
+        raise RunFolderError(f"{damaged} {_GO_ON}") from damaged
     if found == nonce:
         return
     root = deployment.runs_root
@@ -225,7 +225,7 @@ def check_shared(deployment: Deployment, folder: Folder, nonce: str) -> None:
             f"run folder not shared: this process sees no run below {root}. Point [kafka_rebalance] runs_url to "
             "storage that all of Airflow and Spark share"
         )
-    raise RunFolderError(f"{why}, and clear this task. This try has changed nothing in the cluster. {_GO_ON}")
+    raise RunFolderError(f"{why}, and clear this task. {_GO_ON}")
 
 
 def file_name(name: str) -> str:

@@ -48,6 +48,6 @@ def _from_api() -> Any:
 
 def _unreadable(why: str) -> ReadError:
     return ReadError(
-        f"The Variable {VARIABLE} cannot be read ({why}), so it is not known whether the cluster is frozen. Nothing "
-        "was written. Try again when Airflow's API server and secrets backends answer."
+        f"The Variable {VARIABLE} cannot be read ({why}), so it is not known whether the cluster is frozen. "
+        "Try again when Airflow's API server and secrets backends answer."
     )

@@ -69,7 +69,7 @@ def read_connection(connection_id: str) -> ClusterConnection:
         if not _is_missing(missing):
             raise
         raise ConnectionSettingsError(
-            f"There is no Airflow connection {connection_id!r}. Nothing was read or written. Create one under "
+            f"There is no Airflow connection {connection_id!r}. Create one under "
             "Admin, Connections: of type kafka_zookeeper, whose host is ZooKeeper's connect string with the chroot, or "
             "for a cluster without ZooKeeper of type kafka_admin_api, whose host holds the bootstrap servers."
         ) from None
@@ -84,7 +84,7 @@ def has_connection(connection_id: str) -> bool:
             return False
         raise ReadError(
             f"Airflow does not tell whether there is a connection {connection_id!r} ({type(failed).__name__}: "
-            f"{failed}). Nothing was written. Clear this task when Airflow answers again."
+            f"{failed}). Clear this task when Airflow answers again."
         ) from failed
     return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
@@ -12,20 +13,19 @@ from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.errors import (
-    ApprovalError,
     ApprovalExpiredError,
-    ArtifactError,
     AuthenticationError,
-    InputError,
     NothingToDoError,
 )
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs, check_params
 from kafka_rebalance.steps.retried_errors import final_text, is_final, telling_cluster_writes
-from kafka_rebalance.steps.run.run_lock import may_hold_in_words
+from kafka_rebalance.steps.run.run_lock import run_so_far_in_words
 from kafka_rebalance.workflow import hooks
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 
 log = logging.getLogger(__name__)
+
+_known: ContextVar[list[StepInputs] | None] = ContextVar("inputs_of_this_task", default=None)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,8 +40,9 @@ def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        token = _known.set([])
         try:
-            with telling_cluster_writes():
+            with telling_cluster_writes(_run_so_far):
                 return _with_the_newest_connection(lambda: function(*args, **kwargs))
         except NothingToDoError as nothing:
             raise AirflowSkipException(str(nothing)) from nothing
@@ -51,8 +52,20 @@ def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
             if is_final(failed):
                 raise AirflowFailException(final_text(failed)) from failed
             raise
+        finally:
+            _known.reset(token)
 
     return call
+
+
+def _run_so_far() -> str:
+    """How far the run of this task is, for its error; empty if the task failed before it knew its run."""
+    known = _known.get()
+    try:
+        return run_so_far_in_words(known[-1].deployment, known[-1].run) if known else ""
+    except Exception:  # the task's own error is what people must read
+        log.exception("How far the run is cannot be told")
+        return "How far the run is cannot be told, see the log."
 
 
 def _with_the_newest_connection(function: Callable[[], R]) -> R:
@@ -78,15 +91,7 @@ def run_step(step: Callable[..., R] | str, dag_run: Any, *arguments: Any, ti: An
     for given in arguments:
         if isinstance(given, Mapping):
             check_params(given)
-    inputs = step_inputs(dag_run, ti)
-    try:
-        return run(inputs, *arguments)
-    except ApprovalExpiredError:
-        raise
-    except (ArtifactError, ApprovalError, InputError) as refused:
-        if is_final(refused) and (held := may_hold_in_words(inputs.deployment, inputs.run)):
-            raise AirflowFailException(f"{final_text(refused)} {held}") from refused
-        raise
+    return run(step_inputs(dag_run, ti), *arguments)
 
 
 def by_path(path: str) -> Any:
@@ -96,7 +101,11 @@ def by_path(path: str) -> Any:
 
 
 def step_inputs(dag_run: Any, ti: Any = None) -> StepInputs:
-    return StepInputs(started_run(dag_run), airflow_deployment(), _tell_nobody if ti is None else ti.xcom_push)
+    inputs = StepInputs(started_run(dag_run), airflow_deployment(), _tell_nobody if ti is None else ti.xcom_push)
+    known = _known.get()
+    if known is not None:
+        known.append(inputs)
+    return inputs
 
 
 def started_run(dag_run: Any) -> StartedRun:

@@ -68,7 +68,7 @@ def open_client(connection: ZooKeeperConnection) -> Iterator[KazooClient]:
     try:
         if not start_client(client, handler, connection, START_SECONDS):
             raise ReadError(
-                f"ZooKeeper {connection.hosts}: the chroot {client.chroot} does not exist. Nothing was written. "
+                f"ZooKeeper {connection.hosts}: the chroot {client.chroot} does not exist. "
                 "Correct the path after the hosts in the Airflow connection."
             )
         yield client

@@ -69,7 +69,7 @@ def acquire(client: KazooClient, owner: LockOwner) -> Fence:
             transaction.create(paths.RUN_LOCK, data, acl=own_acl(client))
             held = 0
         else:
-            holder, held = _held(znode, owner, "Nothing was written.")
+            holder, held = _held(znode, owner, "The lock was not taken.")
             if holder.digest != owner.digest:
                 transaction.set_data(paths.RUN_LOCK, data, held)
                 held += 1

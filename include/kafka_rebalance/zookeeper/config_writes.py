@@ -45,7 +45,7 @@ def merge_config(
     """
     problem = throttle_problem(entity, changes)
     if problem:
-        raise WriteError(f"config of {entity}: {problem}. Nothing was written.")
+        raise WriteError(f"config of {entity}: {problem}.")
 
     path = paths.config_path(entity)
     told = f"{path} and its notification in {paths.CONFIG_CHANGES}"
@@ -116,7 +116,7 @@ def _check_decided_on(
 
 
 def _check_fence(client: KazooClient, entity: str, fence: Mapping[str, int]) -> None:
-    """Raises LockLostError if the fence is the reason why nothing was written."""
+    """Raises LockLostError if the fence is the reason why it was not written."""
     sync(client)
     now = read_znodes(client, fence)
     if any(found is None or found[1].version != fence[path] for path, found in now.items()):

@@ -95,7 +95,7 @@ def _tried(client: KazooClient, probes: Sequence[_Probe]) -> Sequence[object]:
         return [refused]
     except (KazooException, ConnectionClosedError) as failed:
         raise ReadError(
-            f"What this user may write in ZooKeeper cannot be read ({type(failed).__name__}). Nothing was written. Try "
+            f"What this user may write in ZooKeeper cannot be read ({type(failed).__name__}). Try "
             "again when ZooKeeper answers."
         ) from failed
     return results

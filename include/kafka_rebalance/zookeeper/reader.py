@@ -43,7 +43,7 @@ def read_cluster_view(
     if cluster_id is None:
         raise ReadError(
             f"{paths.CLUSTER_ID} does not exist: there is no ZooKeeper-mode Kafka below {client.chroot or '/'}. "
-            "Nothing was written. Correct the chroot in the Airflow connection."
+            "Correct the chroot in the Airflow connection."
         )
     reassignment, election = requested[paths.REASSIGN_PARTITIONS], requested[paths.PREFERRED_ELECTION]
     gone, again = _gone_since(client, reassignment)
@@ -108,7 +108,7 @@ def read_broker_ids(client: KazooClient) -> list[int]:
     names = read_children(client, paths.BROKER_IDS)
     wrong = [name for name in names if not (name.isascii() and name.isdigit() and int(name[:11]) <= INT_MAX)]
     if wrong:
-        raise ReadError(f"{paths.BROKER_IDS}/{wrong[0]!r} is not a broker id. Nothing was written. Remove that znode.")
+        raise ReadError(f"{paths.BROKER_IDS}/{wrong[0]!r} is not a broker id. Remove that znode.")
     return sorted(int(name) for name in names)
 
 

@@ -43,7 +43,7 @@ def ask_for_original_lists(
     if plan.way is not CancelWay.ZNODE:
         raise WriteError(
             f"{paths.REASSIGN_PARTITIONS} was not replaced: that cancels only below Kafka 2.4. From 2.4 on, Kafka's "
-            "API cancels. Nothing was written."
+            "API cancels."
         )
     check_consent(plan.consent, consent)
     topics = {move.topic_partition.topic for move in plan.moves}
@@ -123,6 +123,6 @@ def _replace(client: KazooClient, found: dict[str, Znode | None], back: Sequence
 
 def _refused(why: str) -> WriteError:
     return WriteError(
-        f"{paths.REASSIGN_PARTITIONS} was not replaced: {why}. Nothing was written. Start a new run of "
+        f"{paths.REASSIGN_PARTITIONS} was not replaced: {why}. Start a new run of "
         "kafka_rebalance_cancel when that has changed."
     )

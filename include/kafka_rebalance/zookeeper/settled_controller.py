@@ -28,7 +28,7 @@ def check_controller_stable(client: KazooClient, pause: Callable[[], None]) -> S
     if grown > EPOCHS_OF_A_STORM:
         raise ClusterNotReadyError(
             f"The controller epoch grew from {before.epoch} to {after.epoch} between two reads: brokers resign as "
-            "controller one after the other. Nothing was written. Look for the exception in the controllers' logs. "
+            "controller one after the other. Look for the exception in the controllers' logs. "
             "Usually, Kafka cannot read one znode."
         )
     return SettledController(after, (before.epoch, after.epoch))
@@ -39,8 +39,7 @@ def _read_live_controller(client: KazooClient) -> Controller:
     elected = read_controller(client)
     if elected is None:
         raise ClusterNotReadyError(
-            f"There is no controller ({paths.CONTROLLER} is absent). Nothing was written. "
-            "Try again when the brokers have elected one."
+            f"There is no controller ({paths.CONTROLLER} is absent). Try again when the brokers have elected one."
         )
     controller, session = elected
     check_not_migrating(controller, "Reassign through the Kafka API instead.")
@@ -49,7 +48,7 @@ def _read_live_controller(client: KazooClient) -> Controller:
     if registration is None or registration[1].ephemeralOwner != session:
         raise ClusterNotReadyError(
             f"{paths.CONTROLLER} names broker {controller.broker}, which is not registered in its session. "
-            "Nothing was written. Try again when the brokers have elected a live one."
+            "Try again when the brokers have elected a live one."
         )
     return controller
 
@@ -59,7 +58,7 @@ def check_not_migrating(controller: Controller, remedy: str) -> None:
     if controller.kraft_epoch >= 0:
         raise ClusterNotReadyError(
             f"A KRaft controller owns the cluster (epoch {controller.kraft_epoch}): the cluster is being migrated from "
-            f"ZooKeeper. Nothing was written. {remedy}"
+            f"ZooKeeper. {remedy}"
         )
 
 

@@ -95,7 +95,7 @@ def create_topic(
         if now.assignment is not None:
             if now.assignment.partitions == wanted and now.config == configs and now.config_znode is not None:
                 return Created(Outcome.ALREADY_THERE, orphan)
-            raise KafkaRuleError(f"Topic '{topic}' already exists.", "Nothing was written. Take another name.")
+            raise KafkaRuleError(f"Topic '{topic}' already exists.", "This request changed nothing. Take another name.")
         transaction = client.transaction()
         path = paths.config_path(f"topics/{topic}")
         if now.config_znode is None:
@@ -139,7 +139,7 @@ def write_more_partitions(
         if expected.znode_version not in (None, znode[1].version):
             raise StaleProposalError(
                 f"topic {topic}: its znode has version {znode[1].version}, but had {expected.znode_version} in the "
-                "snapshot: partitions were added or lists rewritten. Nothing was written. Start a new Dag run."
+                "snapshot: partitions were added or lists rewritten. Start a new Dag run."
             )
         check_more_partitions(topic, assignment.partitions, len(assignment.partitions) + len(wanted), kafkas_own)
         check_added_replicas(topic, assignment.partitions, wanted, registered)
@@ -168,7 +168,7 @@ def set_topic_configs(
     did not tell them.
     """
     if not changes:
-        raise WriteError(f"config of topic {topic}: no change is named. Nothing was written.")
+        raise WriteError(f"config of topic {topic}: no change is named.")
     entity = f"topics/{topic}"
     path = paths.config_path(entity)
 
@@ -258,9 +258,7 @@ def _check_identity(now: _Now, expected: TopicIdentity) -> tuple[Znode, TopicAss
     """The topic's znode and assignment. Raises StaleProposalError if it is not the topic of the snapshot."""
     problem = _identity_problem(now, expected)
     if problem is not None or now.znode is None or now.assignment is None:
-        raise StaleProposalError(
-            f"topic {now.topic}: {problem or 'it does not exist'}. Nothing was written. Start a new Dag run."
-        )
+        raise StaleProposalError(f"topic {now.topic}: {problem or 'it does not exist'}. Start a new Dag run.")
     return now.znode, now.assignment
 
 
@@ -290,4 +288,4 @@ def _check_not_reassigned(now: _Now) -> None:
 
 
 def _refused(topic: str, problem: str, remedy: str) -> WriteError:
-    return WriteError(f"topic {topic}: {problem}. Nothing was written. {remedy}.")
+    return WriteError(f"topic {topic}: {problem}. {remedy}.")

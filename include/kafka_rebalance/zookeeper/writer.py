@@ -59,11 +59,11 @@ def create_reassignment(
     if not approved_digest or batch.candidate_digest != approved_digest:
         raise ApprovalError(
             f"Batch {batch.number} belongs to candidate {batch.candidate_digest[:12]}, but {approved_digest[:12]} was "
-            "approved. Nothing was written. Start a new Dag run and approve what it proposes."
+            "approved. Start a new Dag run and approve what it proposes."
         )
     targets = {move.topic_partition: move.after for move in batch.moves}
     if len(targets) < len(batch.moves):
-        raise WriteError(f"Batch {batch.number} names a partition twice. Nothing was written. Start a new Dag run.")
+        raise WriteError(f"Batch {batch.number} names a partition twice. Start a new Dag run.")
     data = encode_reassignment(targets)
     for topic_partition, replicas in targets.items():
         problem = replica_list_problem(replicas, registered)
@@ -198,17 +198,17 @@ def _request(
                 break  # perhaps our own request changed it and left no other trace
             raise WriteError(
                 f"{path}: topics of the request, or the lock of the run, changed between reading and writing. "
-                "Nothing was written. Clear this task: it reads again and goes on."
+                "Clear this task: it reads again and goes on."
             ) from changed
         except NoNodeError as missing:
             if exists(client, path.rpartition("/")[0]):
                 raise WriteError(
-                    f"{path}: a topic of the request, or the lock of the run, is gone. Nothing was written. Clear this "
+                    f"{path}: a topic of the request, or the lock of the run, is gone. Clear this "
                     "task: it reads again and says which."
                 ) from missing
             raise WriteError(
-                f"{path}: its parent does not exist, so Kafka has not started below this chroot. Nothing was "
-                "written. Correct the chroot in the Airflow connection."
+                f"{path}: its parent does not exist, so Kafka has not started below this chroot. "
+                "Correct the chroot in the Airflow connection."
             ) from missing
         except LOST as connection_lost:
             lost = connection_lost

@@ -195,7 +195,7 @@ def test_each_change_of_a_topic_names_the_permission_that_it_lacks_and_is_done_w
     others = [rule for name, rule in RULES.items() if not name.startswith("AlterConfigs on the topics")]
     forbid(admin, RULES["AlterConfigs on the topics"])
     for needed, step in steps.items():
-        said = rf"the Kafka user needs {needed} on the topic\. Nothing was written"
+        said = rf"the Kafka user needs {needed} on the topic\. Grant it"
         wait(f"{needed} is named", lambda step=step, said=said: re.search(said, refusal(kraft, step)) is not None)
         permit(admin, *others, TOPIC_RULES[needed])
         wait(f"it is done with {needed}", lambda step=step: refusal(kraft, step) == "")

@@ -102,13 +102,13 @@ class Judge(Tasks):
                 assert not own or now.get(key) == str(RATE), f"{said}: the rate of somebody else is gone"
 
     def _judge_words(self, words: str, process: Process, kind: str) -> None:
-        """An error that says that nothing was written is true."""
+        """An error that says that its try has changed nothing is true."""
         assert words.strip(), f"{kind} of {process.run}: an error without a word"
         kept = [write for write in process.written if write[1] != LOCK.rpartition("/")[0]]
-        if "Nothing was written" in words or "nothing was planned or written" in words:
+        if "had changed nothing in the cluster" in words:
             requested = [write for write in kept if write[1] in (REASSIGN, ELECTION)]
             assert not requested, f"{kind} of {process.run} says {words!r} and has written {requested}"
-        if "No further move was requested" in words:
+        if "No further move was requested" in words or "No move was requested" in words:
             assert ("create", REASSIGN) not in kept, f"{kind} of {process.run} says {words!r}"
         if "Somebody else cancelled" in words:
             assert self.meddled & set(self.moves[process.run]), (

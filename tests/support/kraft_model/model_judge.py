@@ -206,7 +206,7 @@ class ModelJudge(Tasks):
     def _judge_words(self, words: str, process: Process, kind: str) -> None:
         assert words.strip(), f"{kind} of {process.run}: an error without a word"
         written = [what for what, _ in process.written]
-        if "Nothing was written" in words or "nothing was planned or written" in words:
+        if "had changed nothing in the cluster" in words:
             assert "elect" not in written, f"{kind} of {process.run} says {words!r}"
             assert ("alter", "move") not in process.written, f"{kind} of {process.run} says {words!r}"
         if "Somebody else cancelled" in words:

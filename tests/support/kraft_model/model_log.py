@@ -91,7 +91,7 @@ class ModelLog:
         try:
             state: State | None = self._world.log_call(self._process, None, lambda: self._topic.state)
         except Lost as lost:
-            raise ReadError(f"The topic {LOCK_TOPIC} cannot be read. Nothing was written.") from lost
+            raise ReadError(f"The topic {LOCK_TOPIC} cannot be read.") from lost
         self._world.heard_fence(self._process, state, raised=False)
         return state
 

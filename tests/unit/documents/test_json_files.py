@@ -106,7 +106,7 @@ def test_a_file_that_is_there_but_cannot_be_read_is_not_called_missing(tmp_path:
 
 def test_only_the_own_format_version_passes() -> None:
     check_format_version(1, "x")
-    with pytest.raises(ArtifactError, match="This try has changed nothing in the cluster"):
+    with pytest.raises(ArtifactError, match="with the version that is deployed"):
         check_format_version(0, "x")
 
 

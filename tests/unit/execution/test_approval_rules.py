@@ -131,13 +131,13 @@ def test_where_nobody_is_left_to_approve_it_is_told_who_asked(asked: Requester, 
     with pytest.raises(ApprovalError) as refused:
         check_approvers(policy("uma", "olive") if asked.name == "olive" else policy("uma"), asked)
     approvers = "uma, olive" if asked.name == "olive" else "uma"
-    assert str(refused.value).startswith(f"Nobody may approve: {why} the policy's approvers are {approvers}. Nothing")
+    assert str(refused.value).startswith(f"Nobody may approve: {why} the policy's approvers are {approvers}. Name")
 
 
 @pytest.mark.parametrize(("name", "did"), [("olive", "olive started this run"), ("pat", "pat asked for this plan")])
 def test_an_answer_of_somebody_who_asked_says_what_they_did(name: str, did: str) -> None:
     asked = Requester("olive", False, plan_by="pat")
-    with pytest.raises(ApprovalError, match=f"^{did} and may not approve it. Nothing was written"):
+    with pytest.raises(ApprovalError, match=f"^{did} and may not approve it. Start a new"):
         check_answer(answer("light · 77aa0011", "3", name), DIGESTS, policy("3", "4"), asked)
 
 
@@ -163,7 +163,7 @@ def test_clocks_may_differ_by_as_much_as_is_allowed_and_no_more() -> None:
 
 def test_the_start_of_the_window_is_named_only_where_the_age_counts_from_it() -> None:
     early = (NOON - timedelta(hours=3)).isoformat()
-    with pytest.raises(ApprovalError, match=r"approval_expires_after_seconds is 3600\. Nothing was written"):
+    with pytest.raises(ApprovalError, match=r"approval_expires_after_seconds is 3600\. Nothing of it was begun"):
         check_approval_fresh(early, 3600, NOON)
     with pytest.raises(
         ApprovalError, match=r"is 3600\. Its time counts from 2026-03-01 10:00 UTC, when the run could begin\. Not"

@@ -35,7 +35,6 @@ def asked_of(answer: Answer, timeout_seconds: float = 30.0, **more: str) -> Any:
 def refusal_of(answer: Answer, **more: Any) -> str:
     with pytest.raises(ReadError) as caught:
         asked_of(answer, **more)
-    assert "Nothing was written" in str(caught.value)
     return str(caught.value)
 
 

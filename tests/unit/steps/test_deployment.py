@@ -56,7 +56,7 @@ def test_a_policy_is_a_file_of_the_folder_that_is_configured(here: Deployment) -
 @pytest.mark.parametrize("text", ["true", '["small"]'])
 def test_the_switch_is_asked(here: Deployment, text: str) -> None:
     here.check_not_frozen("small")
-    with pytest.raises(FrozenError, match="nothing was written"):
+    with pytest.raises(FrozenError, match="this task does not go on"):
         replace(here, frozen_text=lambda: text).check_not_frozen("small")
 
 

@@ -55,3 +55,50 @@ def test_any_other_error_is_left_as_it_is() -> None:
     with pytest.raises(OSError, match="the socket is gone") as raised, telling_cluster_writes():
         raise told
     assert raised.value is told
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        errors.ReadError("Away."),
+        errors.AuthenticationError("Refused."),
+        errors.LockHeldError("Held."),
+        errors.StaleProposalError("Moved."),
+        errors.ArtifactError("Cut."),
+        errors.PolicyError("Wrong."),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_that_comes_at_any_time_says_what_this_try_has_changed_and_how_far_the_run_is(
+    failed: errors.RebalanceError,
+) -> None:
+    text = str(failed)
+    with pytest.raises(type(failed)) as raised, telling_cluster_writes(lambda: "One batch is in place."):
+        raise failed
+    unchanged = "This try of the task had changed nothing in the cluster."
+    assert str(raised.value) == f"{text} {unchanged} One batch is in place."
+
+
+def test_an_error_of_a_form_or_a_plan_says_itself_that_nothing_was_written_unless_the_run_has_begun() -> None:
+    for failed in (errors.SettingsError("Nothing was read or written."), errors.PlanningError("Nothing was planned.")):
+        text = str(failed)
+        with pytest.raises(type(failed)) as raised, telling_cluster_writes(lambda: ""):
+            raise failed
+        assert str(raised.value) == text
+
+
+def test_a_refusal_after_a_change_names_the_change() -> None:
+    def refuse() -> None:
+        note(Kind.TOPIC, "orders")
+        raise errors.KafkaRuleError("Invalid value.", "This request changed nothing.")
+
+    with pytest.raises(errors.KafkaRuleError) as raised, telling_cluster_writes(lambda: ""):
+        refuse()
+    assert str(raised.value) == (
+        "Invalid value. This request changed nothing. Before that, this try of the task had written topic orders."
+    )
+
+
+def test_where_there_was_nothing_to_do_nothing_is_added() -> None:
+    with pytest.raises(errors.NothingToDoError, match=r"^Nothing runs$"), telling_cluster_writes(lambda: "One batch."):
+        raise errors.NothingToDoError("Nothing runs")

@@ -94,9 +94,9 @@ def test_partitions_that_somebody_else_added_are_not_ours(fake: Any, stored: Any
 @pytest.mark.parametrize("topics", [("orders",), ("audit", "orders")])
 def test_a_topic_that_is_being_reassigned_is_neither_expanded_nor_deleted(fake: Any, topics: Any) -> None:
     reassign(fake, *topics)
-    with pytest.raises(WriteError, match=r"orders: it is being reassigned\. Nothing was written"):
+    with pytest.raises(WriteError, match=r"orders: it is being reassigned\."):
         expand(fake)
-    with pytest.raises(WriteError, match=r"orders: it is being reassigned\. Nothing was written"):
+    with pytest.raises(WriteError, match=r"orders: it is being reassigned\."):
         delete_topic(fake, "orders", expected=identity(fake))
     assert fake.writes == []
 
@@ -144,7 +144,7 @@ def test_while_the_controller_moves_a_topic_no_stage_of_it_lets_partitions_in(fa
 
 def test_a_topic_that_is_being_deleted_gets_neither_partitions_nor_configs(fake: Any, version: Any) -> None:
     mark(fake)
-    with pytest.raises(WriteError, match=r"it is being deleted\. Nothing was written"):
+    with pytest.raises(WriteError, match=r"it is being deleted\."):
         expand(fake)
     with pytest.raises(WriteError, match="it is being deleted"):
         set_topic_configs(fake, "orders", NEW_CONFIG, version=version, expected=identity(fake))
@@ -155,7 +155,7 @@ def test_a_topic_that_is_being_deleted_gets_neither_partitions_nor_configs(fake:
 def test_a_topic_that_was_deleted_and_made_again_is_not_changed(fake: Any, version: Any, change: str) -> None:
     approved = identity(fake)
     make_again(fake, version)
-    with pytest.raises(StaleProposalError, match=r"topic orders: it was deleted and made again .* Nothing was written"):
+    with pytest.raises(StaleProposalError, match=r"topic orders: it was deleted and made again .* Start a new"):
         every_change(fake, approved, version)[change]()
     assert fake.writes == []
 

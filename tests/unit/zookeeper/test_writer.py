@@ -64,7 +64,7 @@ def test_a_batch_is_requested_by_one_creation(fake: Any) -> None:
 
 @pytest.mark.parametrize("approved", ["e" * 64, "", "d" * 63])
 def test_a_batch_of_another_digest_than_the_approved_is_not_written(fake: Any, approved: Any) -> None:
-    with pytest.raises(ApprovalError, match="Nothing was written"):
+    with pytest.raises(ApprovalError, match="approve what it proposes"):
         create_reassignment(fake, BATCH, approved, BROKERS)
     assert fake.writes == []
 

@@ -44,7 +44,7 @@ def test_a_step_gets_the_run_what_the_dag_hands_over_and_a_way_to_tell() -> None
     [
         (VerificationError("Not there."), AirflowFailException, "VerificationError: Not there."),
         (NothingToDoError("Nothing runs."), AirflowSkipException, "Nothing runs."),
-        (ReadError("Away."), ReadError, "Away."),
+        (ReadError("Away."), ReadError, "Away. This try of the task had changed nothing in the cluster."),
         (KeyError("a"), KeyError, "'a'"),
     ],
 )

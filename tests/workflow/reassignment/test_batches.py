@@ -153,7 +153,7 @@ def test_a_broker_that_is_restarted_between_batches_is_waited_for_until_it_is_in
     event, said = one_look(run)
     assert event is None
     assert f"Broker {broker} is behind: if that lasts, its log says why." in said[0]
-    with pytest.raises(ClusterNotReadyError, match=rf"Nothing was written, because the next batch waits\..*{broker}"):
+    with pytest.raises(ClusterNotReadyError, match=rf"The next batch waits, so it is not requested\..*{broker}"):
         run.hold()
     assert len(cluster.requests) == 1
     set_in_sync(cluster, broker, True)

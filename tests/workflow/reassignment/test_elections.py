@@ -163,7 +163,7 @@ def test_a_frozen_worker_elects_nobody_after_somebody_took_over(
         cluster_lock.acquire(cluster.fake, LockOwner("kafka_rebalance/two", "f" * 64, "another", ""))
 
     freeze(monkeypatch, ZooKeeperCluster, "elect_leaders", taken_over)
-    with pytest.raises(WriteError, match="Nothing was written"):
+    with pytest.raises(WriteError, match=r"No leader was elected|Clear|held by"):
         run.request() if step == "reassign" else run_step(elect_leaders, run.dag_run, run.decision)
     assert elected(cluster) == []
     assert ELECTION not in cluster.fake.znodes

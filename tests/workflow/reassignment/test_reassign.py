@@ -265,7 +265,7 @@ def test_another_tools_request_between_two_batches_is_waited_for_by_hand(
     cluster.controller.run()
     other_tool(run, cluster)
     requested = len(cluster.requests)
-    with pytest.raises(ExecutionError, match=r"idle-0 to .*which this run was not approved to move.*Nothing was writ"):
+    with pytest.raises(ExecutionError, match=r"idle-0 to .*which this run was not approved to move.*changed nothing"):
         run.request()
     assert len(cluster.requests) == requested
     cluster.controller.run()

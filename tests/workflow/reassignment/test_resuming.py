@@ -181,7 +181,7 @@ def test_a_worker_that_was_frozen_before_its_request_writes_nothing(
         create(*arguments)
 
     monkeypatch.setattr(writer, "_create_if", frozen)
-    with pytest.raises(WriteError, match=r"changed between reading and writing\. Nothing was written"):
+    with pytest.raises(WriteError, match=r"changed between reading and writing\."):
         run.request()
     assert len(cluster.requests) == 1
     assert len(cluster.fake.writes) == woken[0]

@@ -183,12 +183,14 @@ def test_a_request_of_another_dag_that_was_edited_after_the_approval_is_refused(
 def test_a_refusal_in_mid_plan_says_what_the_run_may_hold_and_before_it_nothing(approved: Approved) -> None:
     decision = approved.run.decision
     approved.run.decision = {**decision, "digest": "0" * 64}
-    with pytest.raises(Refused, match=r"This try has changed nothing in the cluster\. Start a new Dag run\.$"):
+    with pytest.raises(
+        Refused, match=r"Start a new Dag run\. This try of the task had changed nothing in the cluster\.$"
+    ):
         approved.run.hold()
     approved.run.decision = decision
     approved.go_on()
     edit_json("decision.json", "choice", "leaders_only")(approved.run.folder)
-    with pytest.raises(Refused, match=r"This try has changed nothing in the cluster.*has taken its cluster's lock"):
+    with pytest.raises(Refused, match=r"had changed nothing in the cluster.*has taken its cluster's lock"):
         approved.run.release()
 
 

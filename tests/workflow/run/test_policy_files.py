@@ -67,7 +67,7 @@ def test_what_a_reviewer_would_misread_or_yaml_cannot_make_is_refused_with_the_r
     file.write_text(text)
     with pytest.raises(PolicyError, match=said) as refused:
         read_policy(file.parent, "prod")
-    assert "Nothing was written to the cluster. Correct the file." in str(refused.value)
+    assert "Correct the file." in str(refused.value)
 
 
 def test_aliases_of_aliases_are_refused_before_they_grow(file: Path) -> None:

@@ -85,7 +85,6 @@ def test_a_cluster_in_such_a_condition_is_refused(
     error = refused(fake)
     assert isinstance(error, ClusterNotReadyError)
     assert named in str(error)
-    assert "othing" in str(error)
 
 
 def test_an_election_storm_is_refused(fake: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch) -> None:

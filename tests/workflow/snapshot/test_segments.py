@@ -41,7 +41,7 @@ def test_settings_lowered_after_the_approval_stop_the_run_before_its_first_write
     configure(cluster, "orders", segment_bytes="100000")
     before = cluster.tree()
     with pytest.raises(
-        AirflowFailException, match=r"StaleProposalError.*segment\.bytes is 100000.*Nothing was written"
+        AirflowFailException, match=r"StaleProposalError.*segment\.bytes is 100000.*changed nothing in the cluster"
     ):
         run.hold()
     assert cluster.tree() == before

@@ -54,8 +54,8 @@ def refused(kafka: KafkaConnection, said: str) -> AuthenticationError:
     if before is not None and now >= before.until:
         seconds = min(2 * before.seconds, _LONGEST_REST_SECONDS)
     text = (
-        f"Kafka {kafka.bootstrap_servers} does not let this connection in ({kafka.without_secrets(said)}). Nothing was "
-        "written. Correct user, password and mechanism (sasl.*) of the Airflow connection."
+        f"Kafka {kafka.bootstrap_servers} does not let this connection in ({kafka.without_secrets(said)}). "
+        "Correct user, password and mechanism (sasl.*) of the Airflow connection."
     )
     if before is None or now >= before.until:
         _refusals[key] = _Refusal(text, now + seconds, seconds)
@@ -134,7 +134,7 @@ def new_admin(kafka: KafkaConnection, **more: object) -> AdminClient:
 def _raise(kafka: KafkaConnection, said: dict[int, str], tls: _Handshake) -> NoReturn:
     if tls.certificate is not None:
         raise AuthenticationError(
-            f"Kafka {kafka.bootstrap_servers}: the TLS handshake fails ({tls.certificate}). Nothing was written. "
+            f"Kafka {kafka.bootstrap_servers}: the TLS handshake fails ({tls.certificate}). "
             "Correct the certificates (ssl.*) and the host names of the Airflow connection."
         )
     why = said.get(KafkaError._AUTHENTICATION)
@@ -146,8 +146,8 @@ def _raise(kafka: KafkaConnection, said: dict[int, str], tls: _Handshake) -> NoR
     if tls.without is not None:  # librdkafka tells it or only the end of the connection, as it happens
         reasons = [f"{tls.without} ends the TLS handshake: its listener may be one without TLS"]
     raise ReadError(
-        f"Kafka {kafka.bootstrap_servers} cannot be read ({reasons[0] if reasons else 'no answer'}). Nothing was "
-        "written. Check that this host can reach the brokers, and check security.protocol of the Airflow connection."
+        f"Kafka {kafka.bootstrap_servers} cannot be read ({reasons[0] if reasons else 'no answer'}). "
+        "Check that this host can reach the brokers, and check security.protocol of the Airflow connection."
     )
 
 

@@ -65,7 +65,7 @@ class LogLock:
 
     def acquire(self, owner: LockOwner) -> Fence:
         def take(state: State) -> Write:
-            _check_held_by(state, owner, "Nothing was written.", may_be_free=True)
+            _check_held_by(state, owner, "The lock was not taken.", may_be_free=True)
             held = owner if state.lock is None else replace(state.lock, digest=owner.digest)
             return Write("claim", replace(state, lock=held).raising())
 

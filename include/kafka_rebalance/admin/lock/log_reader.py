@@ -146,8 +146,7 @@ def _check_time(give_up: float, leader: int | None = None, cause: ReadError | No
         return
     who = "It has no leader" if leader is None else f"Its leader is broker {leader}"
     raise ReadError(
-        f"The topic {LOCK_TOPIC} does not answer. {who}. Nothing was written. Check that the leader is up and that "
-        "this host can reach it."
+        f"The topic {LOCK_TOPIC} does not answer. {who}. Check that the leader is up and that this host can reach it."
     ) from cause
 
 
@@ -201,13 +200,11 @@ def _committed(answer: Any, position: int) -> tuple[list[Record], int]:
             position = max(position, batch.next_offset)
     except UnsupportedCodecError as codec:
         raise ReadError(
-            f"The topic {LOCK_TOPIC} is compressed by its brokers ({codec}), and this host cannot read that. Nothing "
-            f"was written. Set compression.type=producer on the topic, and install the library that is named."
+            f"The topic {LOCK_TOPIC} is compressed by its brokers ({codec}), and this host cannot read that. "
+            f"Set compression.type=producer on the topic, and install the library that is named."
         ) from codec
     except CorruptRecordError as broken:
-        raise ReadError(
-            f"The topic {LOCK_TOPIC} cannot be read ({broken}). Nothing was written. Try again."
-        ) from broken
+        raise ReadError(f"The topic {LOCK_TOPIC} cannot be read ({broken}). Try again.") from broken
     return found, position
 
 

@@ -177,11 +177,11 @@ def _make_lock_topic(wire: Wire, racks: Mapping[int, str | None], leaving: Colle
     what = f"the creation of topic {LOCK_TOPIC}"
     if answer.error_code in NOT_AUTHORIZED:
         raise WriteDeniedError(
-            f"Kafka refused {what}. Nothing was written. Grant the Kafka user Create on that topic, or make the topic "
+            f"Kafka refused {what}. Grant the Kafka user Create on that topic, or make the topic "
             f"with one partition and {_listed(settings)}."
         )
     if answer.error_code not in (0, _EXISTS):
-        raise WriteError(f"Kafka refused {what} ({_said(answer)}). Nothing was written. Clear this task.")
+        raise WriteError(f"Kafka refused {what} ({_said(answer)}). Clear this task.")
 
 
 def _make_transaction_topic(wire: Wire, racks: Mapping[int, str | None], leaving: Collection[int]) -> None:
@@ -213,7 +213,7 @@ def check_enough_for_transactions(factor: int, brokers: Collection[int]) -> None
         raise ClusterNotReadyError(
             f"The lock of this cluster is written in transactions, and Kafka keeps those in {TRANSACTION_TOPIC}, which "
             f"does not exist yet. It gets {factor} replicas ({_FACTOR}), and only {len(brokers)} brokers are live. "
-            f"Nothing was written. Start more brokers, or set {_FACTOR}={len(brokers)} in server.properties of every "
+            f"Start more brokers, or set {_FACTOR}={len(brokers)} in server.properties of every "
             "broker and restart them, then clear this task."
         )
 
@@ -273,7 +273,7 @@ def _mend_configs(wire: Wire, replicas: int) -> None:
         error = WriteDeniedError if answer.error_code in NOT_AUTHORIZED else WriteError
         raise error(
             f"The topic {LOCK_TOPIC} holds the lock of this cluster, and its configs are not those that it needs: "
-            f"{_listed(wrong)}. Kafka refused their change ({_said(answer)}). Nothing was written. Set "
+            f"{_listed(wrong)}. Kafka refused their change ({_said(answer)}). Set "
             f"{_listed({key: wanted[key] for key in wrong})} on it, or grant the Kafka user AlterConfigs on it."
         )
     note(Kind.CONFIG, subject)
@@ -296,7 +296,7 @@ def _read_configs_of_any(wire: Wire, brokers: Collection[int]) -> dict[str, str]
             continue
         check_read(f"The configs of broker {broker}", "DescribeConfigs on the cluster", result.error_code)
         return {one.name: one.value for one in result.configs}
-    raise silent or ReadError("No broker tells its configs. Nothing was written. Check that the brokers are up.")
+    raise silent or ReadError("No broker tells its configs. Check that the brokers are up.")
 
 
 def _said(answer: Any) -> str:

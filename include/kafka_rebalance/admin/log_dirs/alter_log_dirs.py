@@ -52,8 +52,7 @@ def alter_log_dirs(
     codes = dict(_each(answer))
     if denied := [tp for tp in targets if codes.get(tp) in NOT_AUTHORIZED]:
         raise WriteDeniedError(
-            f"Broker {broker} refused {what} ({some(denied)}): the Kafka user needs Alter on the cluster. Nothing was "
-            "written. Grant it."
+            f"Broker {broker} refused {what} ({some(denied)}): the Kafka user needs Alter on the cluster. Grant it."
         )
     refused = {
         tp: _UNANSWERED if tp not in codes else for_code(codes[tp]).__name__

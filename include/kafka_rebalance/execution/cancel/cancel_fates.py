@@ -116,7 +116,7 @@ class CancelPlan:
             return cls(run, cluster_id, digest, CancelWay(document["way"]), moves)
         except (KeyError, TypeError, ValueError) as bad:
             raise ArtifactError(
-                f"The cancel plan cannot be read ({type(bad).__name__}: {bad}). Nothing was written to the cluster. "
+                f"The cancel plan cannot be read ({type(bad).__name__}: {bad}). "
                 "Start a new run of kafka_rebalance_cancel."
             ) from bad
 
@@ -125,7 +125,7 @@ def check_consent(consent: str | None, given: str | None) -> None:
     """Raises ApprovalError unless `given` is the plan's `consent`, word for word; None: the plan needs none."""
     if consent is not None and (given or "").strip() != consent:
         raise ApprovalError(
-            f"i_consent_to is {given!r}; to go on it must be, word for word: {consent}. Nothing was written. "
+            f"i_consent_to is {given!r}; to go on it must be, word for word: {consent}. "
             "Start a new run of kafka_rebalance_cancel."
         )
 

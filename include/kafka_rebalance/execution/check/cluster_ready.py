@@ -18,7 +18,7 @@ def refuse(findings: Iterable[Finding]) -> None:
     findings = tuple(findings)
     if findings:
         listed = "\n".join(f"- {finding}" for finding in findings)
-        raise ClusterNotReadyError(f"The cluster is not ready; nothing was planned or written.\n{listed}")
+        raise ClusterNotReadyError(f"The cluster is not ready, so this task does not go on.\n{listed}")
 
 
 def readiness_findings(

@@ -141,7 +141,7 @@ def check_no_conflict(found: Sequence[MoveDrift], *, begun: bool) -> None:
     """Raises StaleProposalError that names each conflict with its partitions."""
     if named := named_by_reason(conflicts(found)):
         listed = "\n".join(f"- {line}" for line in named)
-        state = "No further move was requested" if begun else "Nothing was written"
+        state = "No further move was requested" if begun else "No move was requested"
         raise StaleProposalError(
             f"The cluster is no longer the one that was approved. {state}. "
             f"Start a new Dag run to plan from the current cluster.\n{listed}"
@@ -280,7 +280,7 @@ def check_growth(moves: Sequence[Move], sizes: Mapping[TopicPartition, int | Non
     if unknown:
         raise ReadError(
             f"The leaders of {len(unknown)} partitions report no size ({some(unknown)}): their log directory may be "
-            "offline. Nothing was written. Repair the directory, then clear this task."
+            "offline. Repair the directory, then clear this task."
         )
     grown = {
         str(move.topic_partition): ((sizes[move.topic_partition] or 0) - move.size_bytes) * len(move.added)
@@ -299,6 +299,6 @@ def check_grown(approved: int, grown: Mapping[str, int], limit: float) -> None:
     raise StaleProposalError(
         f"There are {bytes_in_words(approved + more)} to copy, {bytes_in_words(approved)} were approved: partitions "
         f"have grown by {bytes_in_words(more)} since the snapshot. The policy's growth_limit is {limit:g} of what was "
-        f"approved. The largest growth: {named}. Nothing was written. Start a new Dag run, and ask for an approval of "
+        f"approved. The largest growth: {named}. Start a new Dag run, and ask for an approval of "
         "what it proposes."
     )

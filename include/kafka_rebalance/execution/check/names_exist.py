@@ -48,5 +48,5 @@ def check_names(settings: Settings, view: ClusterView) -> None:
     if problems:
         raise SettingsError(
             f"The settings do not fit this cluster: {'; '.join(problems)}. Brokers are {listed(sorted(existing))}. "
-            "Nothing was written to the cluster. Correct the params and start again."
+            "Correct the params and start again."
         )

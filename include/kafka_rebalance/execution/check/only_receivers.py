@@ -28,6 +28,6 @@ def check_only_receivers(moves: Iterable[Move], settings: Settings, brokers: Map
         raise SettingsError(
             f"The approved plan brings {some([move.topic_partition for move in wrong])} to broker {listed(others)}, "
             f"but by {settings.receivers_setting} only broker {listed(sorted(receiving))} may receive replicas. "
-            "Nothing was written to the cluster. Do not trust the plan's files or the planner: find out why, then "
+            "Do not trust the plan's files or the planner: find out why, then "
             "start a new Dag run."
         )

@@ -43,7 +43,7 @@ def check_within_policy(
         problems.append(throttle)
     if problems:
         raise PolicyError(
-            f"The approved plan goes beyond the policy: {'; '.join(problems)}. Nothing was written to the cluster. "
+            f"The approved plan goes beyond the policy: {'; '.join(problems)}. "
             "Do not trust its files or the planner: find out why, then start a new Dag run."
         )
 

@@ -27,7 +27,7 @@ def check_leaders_may_lead(
         raise SettingsError(
             f"The approved plan makes broker {listed(sorted({move.after[0] for move in wrong}))} leader of "
             f"{some([move.topic_partition for move in wrong])}, but brokers_out lets it become leader of nothing. "
-            "Nothing was written to the cluster. Do not trust the plan's files or the planner: find out why, then "
+            "Do not trust the plan's files or the planner: find out why, then "
             "start a new Dag run."
         )
 

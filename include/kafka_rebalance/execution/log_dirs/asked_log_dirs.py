@@ -85,7 +85,7 @@ class AskedLogDirs:
         if self.broker in policy.brokers_out:
             problems.append(f"brokers_out of the policy keeps out broker {self.broker}")
         if problems:
-            raise PolicyError(f"The request goes beyond the policy: {'; '.join(problems)}. {_UNTOUCHED}")
+            raise PolicyError(f"The request goes beyond the policy: {'; '.join(problems)}. {_REMEDY}")
         return rate, min(self.copies_per_broker, policy.copies_limit)
 
     def windows(self, policy: Policy) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ class AskedLogDirs:
 
 
 DISK_HEADROOM = Settings().disk_headroom
-_UNTOUCHED = "Nothing was written to the cluster. Correct the policy or the request, and start again."
+_REMEDY = "Correct the policy or the request, and start again."
 
 
 def check_within_policy(plan: LogDirPlan, policy: Policy, cluster_bytes: int, kafkas_own: KafkasOwn) -> None:
@@ -118,4 +118,4 @@ def check_within_policy(plan: LogDirPlan, policy: Policy, cluster_bytes: int, ka
     if held:
         problems.append(f"topics_out or internal_topics keeps out {', '.join(sorted(held)[:5])}")
     if problems:
-        raise PolicyError(f"The plan goes beyond the policy: {'; '.join(problems)}. {_UNTOUCHED}")
+        raise PolicyError(f"The plan goes beyond the policy: {'; '.join(problems)}. {_REMEDY}")

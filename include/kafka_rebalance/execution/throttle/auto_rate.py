@@ -62,7 +62,7 @@ def auto_rate(
     if unknown:
         raise ThrottleRateError(
             f"throttle_bytes_per_second 'auto' needs the network capacity of broker {', '.join(map(str, unknown))}. "
-            "Nothing was written. Give nic_in_bytes_per_second and nic_out_bytes_per_second in broker_capacities of "
+            "Give nic_in_bytes_per_second and nic_out_bytes_per_second in broker_capacities of "
             "the Airflow connection, or give a number as throttle."
         )
     lowest, highest = policy.min_throttle_bytes_per_second, policy.max_throttle_bytes_per_second

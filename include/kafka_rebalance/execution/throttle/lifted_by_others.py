@@ -71,8 +71,8 @@ def lifted_text(found: Sequence[Lifted]) -> str:
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     return (
         f"Somebody has lifted or changed the throttle of copies that run now: {shown}{more}. "
-        "kafka-reassign-partitions --verify does that. Copies may take all of the brokers' network. Nothing was "
-        "written, and the run requests no further batch. Clear hold_throttle of the run with what follows it: it sets "
+        "kafka-reassign-partitions --verify does that. Copies may take all of the brokers' network. The run "
+        "requests no further batch. Clear hold_throttle of the run with what follows it: it sets "
         "the throttle again. Find out who did this. Do not use --verify or --throttle of Kafka's tool during a run."
     )
 

@@ -72,7 +72,7 @@ def take_lease_for(
         raise LockHeldError(
             f"Run {existing.run} of {existing.owner or 'this Airflow'} has held a throttle on this cluster since "
             f"{existing.taken_at or 'an unknown time'} and has not given it back. So the values that are set now are "
-            "not those from before. Nothing was written. Let that run release its throttle. If the run is gone, let "
+            "not those from before. Let that run release its throttle. If the run is gone, let "
             "the Dag kafka_throttle_janitor release it. Then clear this task."
         )
     same = existing.candidate_digest == candidate_digest and existing.taken_at_rate == bytes_per_second
@@ -82,7 +82,7 @@ def take_lease_for(
         raise ThrottleError(
             f"Run {run} already holds a throttle of {existing.bytes_per_second} bytes/s for candidate "
             f"{existing.candidate_digest[:8]}. Now candidate {candidate_digest[:8]} asks for {bytes_per_second} "
-            "bytes/s: the rate or the replicas differ. Nothing was written. Release that throttle, then clear this "
+            "bytes/s: the rate or the replicas differ. Release that throttle, then clear this "
             "task."
         )
     here = existing.without(away)

@@ -76,7 +76,7 @@ def desired_log_dir_rate(brokers: Iterable[int], bytes_per_second: int) -> dict[
 def _check_rate(bytes_per_second: int) -> None:
     if type(bytes_per_second) is not int or bytes_per_second < 1:
         raise ThrottleError(
-            f"A throttle of {bytes_per_second!r} bytes/s lets nothing through. Nothing was written. "
+            f"A throttle of {bytes_per_second!r} bytes/s lets nothing through. "
             "Give a whole number of bytes per second above 0, within the policy."
         )
 

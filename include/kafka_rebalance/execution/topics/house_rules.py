@@ -78,7 +78,7 @@ class TopicChange:
             return cls(**{**given, "new_partitions": partitions, "identity": identity})
         except (KeyError, TypeError, ValueError, AttributeError) as wrong:
             raise ArtifactError(
-                f"topic.json does not hold a change of a topic ({wrong}). Nothing was written. Start a new Dag run."
+                f"topic.json does not hold a change of a topic ({wrong}). Start a new Dag run."
             ) from wrong
 
     @property
@@ -203,5 +203,5 @@ def check_still(change: TopicChange, *, configs_now: Mapping[str, str], register
     if stale:
         raise StaleProposalError(
             f"Topic {change.topic} or the cluster has changed since this was shown: {'; '.join(stale)}. "
-            "Nothing was written. Start a new Dag run."
+            "Start a new Dag run."
         )

@@ -165,8 +165,7 @@ def check_moves_digest(run_folder: Folder, name: str, proposed: str, digest: str
     if digest != proposed:
         raise ArtifactError(
             f"The moves of candidate {name!r} in {run_folder} have digest {digest[:8]}, but {PROPOSALS} says "
-            f"{proposed[:8]}: somebody changed one of the files. This try has changed nothing in the "
-            "cluster. Plan again."
+            f"{proposed[:8]}: somebody changed one of the files. Plan again."
         )
 
 

@@ -104,7 +104,7 @@ def write_snapshot(
         schema = SNAPSHOT_SCHEMAS[name]
         unknown = sorted({column for row in rows for column in row} - set(schema.names))
         if unknown:
-            raise ArtifactError(f"{name} has no column {', '.join(unknown)}. Nothing was written.")
+            raise ArtifactError(f"{name} has no column {', '.join(unknown)}.")
         written.append(parquet_bytes(_table(rows, schema)))
         write_whole(folder / name, written[-1])
     return digest_of_bytes(*written)

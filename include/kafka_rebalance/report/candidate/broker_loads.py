@@ -93,7 +93,7 @@ def broker_changes(
         if set(phases) != {"before", "after"}:
             raise ArtifactError(
                 f"loads: broker {broker} of {candidate} has the phases {sorted(phases)}, not before and after. "
-                "Nothing was written to the cluster. Clear the task plan."
+                "Clear the task plan."
             )
         before, after = phases["before"], phases["after"]
         peak = None if peaks is None else peaks.get(broker)

@@ -114,8 +114,7 @@ def _check_may_begin(
     check_as_approved(states)
     if gone := states[CopyState.GONE]:
         raise StaleProposalError(
-            f"{some([move.replica for move in gone])}: the broker no longer has it. Nothing was written. Start a new "
-            "Dag run."
+            f"{some([move.replica for move in gone])}: the broker no longer has it. Start a new Dag run."
         )
     grown = {str(move.replica): now.sizes[move.replica] - move.size_bytes for move in plan.moves}
     check_grown(plan.size_bytes, grown, policy.growth_limit)

@@ -54,8 +54,8 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     policy = deployment.read_policy(connection_id)
     if policy is None:
         raise PolicyError(
-            f"There is no policy file for the connection {connection_id!r}, so the cluster is read-only. Nothing was "
-            "read or written. Add include/policies/<connection id>.yaml."
+            f"There is no policy file for the connection {connection_id!r}, so the cluster is read-only. "
+            "Add include/policies/<connection id>.yaml."
         )
     check_somebody_may_approve(policy, read_requester(deployment, inputs.run))
     throttle, copies = asked.limits(policy)

@@ -84,7 +84,7 @@ class CandidateApproval(Approval):
         if choice != REJECT and found is not None and rate < found.least_bytes_per_second:
             raise ApprovalError(
                 f"The answer does not count: at a throttle of {rate} bytes/s the copies of {choice} never end. They "
-                f"need {found.least_bytes_per_second} bytes/s: {found.reason}. Nothing was written to the cluster. "
+                f"need {found.least_bytes_per_second} bytes/s: {found.reason}. "
                 "Start a new Dag run and approve a higher rate."
             )
         proposals = json_files.read_json(folder, json_files.PROPOSALS)
@@ -138,8 +138,7 @@ def stopped_candidates(folder: RunFolder, proposals: Mapping[str, Any]) -> dict[
     audit = json_files.read_json(folder, json_files.SEGMENTS)
     if audit.get("source_digest") != digest_of(proposals):
         raise ArtifactError(
-            f"{folder / json_files.SEGMENTS} is not of these proposals. Nothing was written to the cluster. Clear "
-            "render_report with what follows it."
+            f"{folder / json_files.SEGMENTS} is not of these proposals. Clear render_report with what follows it."
         )
     return {
         name: [stop["words"] for stop in found["stops"]]
@@ -163,12 +162,12 @@ def _refusal(stopped: Mapping[str, Sequence[str]], failed: Mapping[str, str]) ->
         errors = " ".join(f"{name}: {note.removesuffix('.')}." for name, note in failed.items())
         return (
             f"Planning of {', '.join(failed)} failed, and no other candidate moves anything. So it is unknown whether "
-            f"there is something to move. {errors} Nothing was written to the cluster. Report the error with this "
+            f"there is something to move. {errors} Report the error with this "
             "run's folder, or start a new Dag run with other settings."
         )
     reasons = list(dict.fromkeys(reason for found in stopped.values() for reason in found))
     more = f" And {len(reasons) - 3} more, see the run's report." if len(reasons) > 3 else ""
     return (
         f"No candidate can be approved ({', '.join(stopped)}): a new replica could not follow. {' '.join(reasons[:3])}"
-        f"{more} Nothing was written to the cluster. Correct the settings and start a new Dag run."
+        f"{more} Correct the settings and start a new Dag run."
     )

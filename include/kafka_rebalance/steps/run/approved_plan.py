@@ -132,8 +132,8 @@ def _read_decision(inputs: StepInputs, decision: Mapping[str, Any]) -> tuple[Run
     if not same or written["choice"] in (None, REJECT):
         raise ApprovalError(
             f"{folder / json_files.DECISION} is not the decision that was given in Airflow "
-            f"({decision.get('choice')!r}, digest {str(decision.get('digest'))[:8]}). This try has changed "
-            "nothing in the cluster. Start a new Dag run."
+            f"({decision.get('choice')!r}, digest {str(decision.get('digest'))[:8]}). "
+            "Start a new Dag run."
         )
     return folder, written
 
@@ -150,8 +150,7 @@ def check_request(file: Folder, written: Mapping[str, Any], approved: str | None
 def _check_digest(what: str, digest: str, decision: Mapping[str, Any]) -> None:
     if digest != decision["digest"]:
         raise ApprovalError(
-            f"{what} has digest {digest[:8]}, but digest {decision['digest'][:8]} was approved. "
-            "This try has changed nothing in the cluster. Start a new Dag run."
+            f"{what} has digest {digest[:8]}, but digest {decision['digest'][:8]} was approved. Start a new Dag run."
         )
 
 

@@ -118,7 +118,7 @@ def check_before_write(
     cluster.check_same_cluster(view)
     pause = pause_now(plan, view, where)
     if pause:  # `reassign` has waited; another task that somebody has cleared must not take it for a conflict
-        raise ClusterNotReadyError(f"Nothing was written, because the next batch waits. {' '.join(pause.reasons)}")
+        raise ClusterNotReadyError(f"The next batch waits, so it is not requested. {' '.join(pause.reasons)}")
     brokers = _read_brokers(cluster, connection, plan, view)
     found = drifts(
         plan.candidate.moves,
@@ -309,6 +309,5 @@ def check_approved_cluster(view: ClusterView, approved_cluster_id: str) -> None:
     """Raises ClusterNotReadyError if this is another cluster than the approved one."""
     if view.cluster_id != approved_cluster_id:
         raise ClusterNotReadyError(
-            f"This is cluster {view.cluster_id}, the approval is for {approved_cluster_id}. Nothing was written. "
-            "Correct the connection."
+            f"This is cluster {view.cluster_id}, the approval is for {approved_cluster_id}. Correct the connection."
         )

@@ -336,7 +336,7 @@ def check_sizes(partitions: Iterable[Mapping[str, Any]]) -> None:
     if unknown:
         raise ReadError(
             f"The leaders of {len(unknown)} partitions report no size, first {', '.join(map(str, unknown[:5]))}. Their "
-            "log directory may be offline. Nothing was written. Repair the directory, or wait for the topic to settle."
+            "log directory may be offline. Repair the directory, or wait for the topic to settle."
         )
 
 

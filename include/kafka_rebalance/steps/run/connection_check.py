@@ -22,7 +22,7 @@ def check_connection(connection: ClusterConnection) -> str:
         if connection.expected_cluster_id not in (None, view.cluster_id):
             raise ConnectionSettingsError(
                 f"The connection expects the cluster {connection.expected_cluster_id} and reaches {view.cluster_id}. "
-                "Nothing was written. Correct the addresses, or expected_cluster_id."
+                "Correct the addresses, or expected_cluster_id."
             )
         cluster.check_is_whole(view)
         cluster.check_same_cluster(view)

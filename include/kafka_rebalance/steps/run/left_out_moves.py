@@ -30,8 +30,7 @@ def read_left_out(folder: RunFolder, candidate: Candidate) -> tuple[LeftOut, ...
     strange = {one.topic_partition for one in found.partitions} - {move.topic_partition for move in candidate.moves}
     if found.source_digest != candidate.digest or strange:
         raise ArtifactError(
-            f"{folder / json_files.LEFT_OUT} is not of the approved candidate {candidate.name}. This try has "
-            "changed nothing in the cluster. Start a new Dag run."
+            f"{folder / json_files.LEFT_OUT} is not of the approved candidate {candidate.name}. Start a new Dag run."
         )
     return found.partitions
 

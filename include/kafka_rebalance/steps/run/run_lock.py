@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.reassignment.batches import BATCHES_FILE, DONE
 from kafka_rebalance.documents.reassignment.progress import PROGRESS_FILE
 from kafka_rebalance.documents.storage import make_folder, names_in, remove
 from kafka_rebalance.errors import ArtifactError, LockHeldError, StorageError
@@ -21,8 +22,15 @@ from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.model.lock_owner import Fence, LockOwner, is_same_airflow, marked
 from kafka_rebalance.steps.clusters import how_to_stop
 from kafka_rebalance.steps.deployment import Deployment
-from kafka_rebalance.steps.inputs import RunName
-from kafka_rebalance.steps.run_folder import file_name, folder_of_run, installation, newest_attempt
+from kafka_rebalance.steps.inputs import RunName, StartedRun
+from kafka_rebalance.steps.run_folder import (
+    RunFolder,
+    file_name,
+    find_run_folder,
+    folder_of_run,
+    installation,
+    newest_attempt,
+)
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +68,7 @@ def take_lock(deployment: Deployment, cluster: OpenCluster, connection_id: str, 
     try:
         return cluster.lock.acquire(owner)
     except LockHeldError as held:
+        forget_lock(deployment, connection_id, owner)  # another run has it, so this one does not
         holder = cluster.lock.read()
         until = None if holder is None else _paused_until(deployment, connection_id, holder)
         if holder is None or until is None:
@@ -113,23 +122,42 @@ def forget_old_locks(deployment: Deployment, connection_id: str) -> None:
             remove(deployment.runs_root / json_files.LOCKS / note.name)
 
 
-def may_hold_in_words(deployment: Deployment, started: RunName) -> str:
-    """What this run may still hold of a cluster, by its own note; empty if it has taken no lock, or given it back.
+def run_so_far_in_words(deployment: Deployment, started: StartedRun) -> str:
+    """How far this run is, and what it holds of a cluster, by its own files; empty if it has begun nothing.
 
-    Code that refuses a file or an answer does not know what earlier tasks and tries of the run have written.
+    This is the one place that looks. Code that refuses something does not know what other tasks and tries have written.
     """
     run = f"{started.dag_id}/{started.run_id}"
+    said, noted = [], None
     try:
-        noted = any(note.run == run for note in _notes(deployment))
-    except StorageError as away:
-        log.warning("Whether the run has taken its cluster's lock is not known: %s", away)
-        return ""
-    if not noted:
-        return ""
-    return (
-        "The run has taken its cluster's lock. So it may have copies in flight, and a throttle on them. Its page says "
-        "how far it is. If it cannot go on, end it: kafka_throttle_janitor then puts back throttle and lock."
-    )
+        noted = next((note for note in _notes(deployment) if note.run == run), None)
+        connection = noted.connection_id if noted is not None else started.conf.get("kafka_conn_id")
+        folder = find_run_folder(deployment, started, connection) if connection else None
+        said = [] if folder is None else [*_batches_so_far(folder), *_throttle_so_far(folder)]
+    except (ArtifactError, OSError) as unread:
+        log.warning("How far the run is cannot be read: %s", unread)
+        said.append("How far the run is cannot be read, so it may have copies in flight, and a throttle on them.")
+    if noted is not None:
+        said.append(
+            "The run has taken its cluster's lock. So it may have copies in flight, and a throttle on them. Its page "
+            "says how far it is. If it cannot go on, end it: kafka_throttle_janitor then puts back throttle and lock."
+        )
+    return " ".join(said)
+
+
+def _batches_so_far(folder: RunFolder) -> list[str]:
+    notes = BATCHES_FILE.read_if_there(folder)
+    if notes is None or not notes.batches:
+        return []
+    done = sum(batch.state == DONE for batch in notes.batches)
+    return [f"Batches that this run has requested so far: {len(notes.batches)}, of which {done} are in place."]
+
+
+def _throttle_so_far(folder: RunFolder) -> list[str]:
+    throttle = json_files.read_json_if_there(folder, json_files.THROTTLE)
+    if throttle is None or throttle.get("released_at") is not None:
+        return []
+    return ["Its throttle is set."] if throttle.get("suspended_at") is None else []
 
 
 @dataclass(frozen=True, slots=True)

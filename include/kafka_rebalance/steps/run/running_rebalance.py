@@ -105,8 +105,7 @@ def check_plans_nothing_meanwhile(inputs: StepInputs, connection: ClusterConnect
     digest = held_digest(inputs, connection)
     if digest is not None:
         raise LockHeldError(
-            f"This run is executing its approved plan {digest[:8]}, so it makes no other plan. Nothing was written. "
-            f"{GOING_ON}"
+            f"This run is executing its approved plan {digest[:8]}, so it makes no other plan. {GOING_ON}"
         )
 
 
@@ -114,8 +113,7 @@ def check_not_begun(folder: RunFolder) -> None:
     """Raises ApprovalError if batches of the plan in this folder were requested."""
     if is_there(folder / json_files.BATCHES):
         raise ApprovalError(
-            f"Batches of the plan in {folder} were already started, so it is not made again. Nothing was written. "
-            f"{GOING_ON}"
+            f"Batches of the plan in {folder} were already started, so it is not made again. {GOING_ON}"
         )
 
 

@@ -36,8 +36,8 @@ def check_copies_safe(cluster: OpenCluster, connection: ClusterConnection, plan:
     if stops:
         listed = "; ".join(map(str, stops[:3])) + (f"; and {len(stops) - 3} more" if stops[3:] else "")
         raise StaleProposalError(
-            f"Settings have changed since the approval, and copies would stop: {listed} Nothing was written to the "
-            "cluster. Correct the settings and start a new Dag run."
+            f"Settings have changed since the approval, and copies would stop: {listed} Correct "
+            "the settings and start a new Dag run."
         )
 
 

@@ -149,7 +149,7 @@ def _set(
     known = kept.read()
     existing = known if known is not None and known.released_at is None else None
     if known is None and held_before:
-        check_nothing_of_ours(cluster, plan, "Nothing was written.")
+        check_nothing_of_ours(cluster, plan, "No throttle was set.")
     entities = {*desired_throttle(moves, rate), *(existing.wanted if existing else ())}
     away = read_away(cluster, entities)
     current = read_configs(cluster, entities - away)

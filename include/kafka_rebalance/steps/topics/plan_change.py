@@ -125,8 +125,8 @@ def _check_size(request: TopicRequest, partitions_now: int, policy: Policy) -> N
 def _refuse(problems: Sequence[str]) -> None:
     if problems:
         raise PolicyError(
-            f"The rules of this installation forbid the change: {'; '.join(problems)}. Nothing was written to the "
-            "cluster. Ask for less, or have the policy changed."
+            f"The rules of this installation forbid the change: {'; '.join(problems)}. "
+            "Ask for less, or have the policy changed."
         )
 
 
@@ -136,8 +136,7 @@ def _creation(given: _Given) -> TopicChange:
     _check_configs(request.configs, version)
     if request.topic in cluster.view.deletions:
         raise ClusterNotReadyError(
-            f"Topic {request.topic} is being deleted (/admin/delete_topics). Nothing was written. Wait until it is "
-            "gone."
+            f"Topic {request.topic} is being deleted (/admin/delete_topics). Wait until it is gone."
         )
     # Always Kafka's algorithm first: the order and the words of its checks are the rules for a valid request.
     racks = given.racks()
@@ -233,7 +232,7 @@ def _deletion(topic: str, cluster: TopicCluster) -> TopicChange:
     if {values[DELETE_ENABLED].value for values in cluster.effective.values() if DELETE_ENABLED in values} != {"true"}:
         raise ClusterNotReadyError(
             f"{DELETE_ENABLED} is not true on every broker, so the controller would remove the request and keep topic "
-            f"{topic}. Nothing was written. Set it to true on the brokers first."
+            f"{topic}. Set it to true on the brokers first."
         )
     return dataclasses.replace(_present(topic, cluster, len(cluster.assignment(topic).get(0, ()))), action="delete")
 
@@ -262,11 +261,11 @@ def _check_at_rest(topic: str, cluster: TopicCluster) -> None:
     )
     if moving:
         raise ClusterNotReadyError(
-            f"Topic {topic} is being reassigned ({moving[0]} and {len(moving) - 1} more of its partitions). Nothing "
-            "was written. Wait until the reassignment has ended."
+            f"Topic {topic} is being reassigned ({moving[0]} and {len(moving) - 1} more of its partitions). "
+            "Wait until the reassignment has ended."
         )
     if topic in view.deletions:
-        raise ClusterNotReadyError(f"Topic {topic} is already marked for deletion. Nothing was written.")
+        raise ClusterNotReadyError(f"Topic {topic} is already marked for deletion.")
 
 
 def _problem(given: _Given, *, with_racks: bool) -> Problem:

@@ -47,8 +47,8 @@ class TopicCluster:
         found = self.effective.get(controller.broker, {}).get(PROTOCOL_VERSION) if controller else None
         if found is None or found.value is None:
             raise ReadError(
-                f"The controller does not report {PROTOCOL_VERSION}, so it is unknown what this Kafka accepts. Nothing "
-                "was written. Check that the Kafka user may describe the configs of the cluster."
+                f"The controller does not report {PROTOCOL_VERSION}, so it is unknown what this Kafka accepts. "
+                "Check that the Kafka user may describe the configs of the cluster."
             )
         return found.value
 
@@ -78,8 +78,8 @@ def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> 
         kafkas_own = BY_NAME if request.is_read_only else reader.read_kafkas_own(view)
     if connection.expected_cluster_id not in (None, view.cluster_id):
         raise ClusterNotReadyError(
-            f"This is cluster {view.cluster_id}, but the connection expects {connection.expected_cluster_id}. Nothing "
-            "was written. Correct the address, or expected_cluster_id, of the connection."
+            f"This is cluster {view.cluster_id}, but the connection expects {connection.expected_cluster_id}. "
+            "Correct the address, or expected_cluster_id, of the connection."
         )
     brokers = sorted(view.brokers)
     return TopicCluster(

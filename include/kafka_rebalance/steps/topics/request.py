@@ -47,7 +47,7 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     if policy is None and not asked.is_read_only:
         raise PolicyError(
             f"There is no policy file for the connection {connection_id!r}, so the cluster is read-only: only list and "
-            "describe are allowed. Nothing was written. Add include/policies/<connection id>.yaml."
+            "describe are allowed. Add include/policies/<connection id>.yaml."
         )
     if asked.needs_approval:
         check_somebody_may_approve(policy, read_requester(inputs.deployment, inputs.run))

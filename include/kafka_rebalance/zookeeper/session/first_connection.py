@@ -81,8 +81,8 @@ def start_client(
             # Servers that are down may yet come up, and have another certificate.
             if (problems and all(problems)) or (is_over and any(problems)):
                 raise AuthenticationError(
-                    f"ZooKeeper {hosts}: the TLS handshake fails ({next(filter(None, problems))}). Nothing was "
-                    "written. Correct zookeeper_secret_config and the host names of the Airflow connection."
+                    f"ZooKeeper {hosts}: the TLS handshake fails ({next(filter(None, problems))}). "
+                    "Correct zookeeper_secret_config and the host names of the Airflow connection."
                 )
             if refused:
                 raise _not_let_in(connection)
@@ -105,7 +105,7 @@ def _not_let_in(connection: ZooKeeperConnection) -> AuthenticationError:
     user = connection.sasl_options.get("username")
     who = "a client without a user" if user is None else f"the login of the user {user}"
     return AuthenticationError(
-        f"ZooKeeper {connection.hosts} refuses {who}. Nothing was written. Correct login and password of the Airflow "
+        f"ZooKeeper {connection.hosts} refuses {who}. Correct login and password of the Airflow "
         "connection: they are ZooKeeper's digest user."
     )
 
@@ -125,6 +125,6 @@ def _reason(failed: OSError) -> str:
 def _unreadable(connection: ZooKeeperConnection, why: str) -> str:
     secured = " as the user of the Airflow connection" if connection.sasl_options else ""
     return (
-        f"ZooKeeper {connection.hosts} cannot be read{secured} ({why}). Nothing was written. Check that the "
+        f"ZooKeeper {connection.hosts} cannot be read{secured} ({why}). Check that the "
         "hosts can be reached from here, and the user, password and TLS options of the Airflow connection."
     )

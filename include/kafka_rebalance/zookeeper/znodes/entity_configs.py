@@ -39,7 +39,7 @@ def encode_config(config: Mapping[str, str]) -> bytes:
     """The document of one entity, keys in the order given. Raises WriteError if a key or value is not a text."""
     for key, value in config.items():
         if not isinstance(key, str) or not key or not isinstance(value, str):
-            raise WriteError(f"config {shortened(key)}: key and value must be texts. Nothing was written.")
+            raise WriteError(f"config {shortened(key)}: key and value must be texts.")
     return compact_json({"version": 1, "config": dict(config)})
 
 

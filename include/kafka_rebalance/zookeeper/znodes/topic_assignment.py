@@ -96,7 +96,7 @@ def encode_added_partitions(topic: str, data: bytes | None, added: Mapping[int, 
 
 def _check_lists(topic: object, partitions: Mapping[int, Sequence[int]]) -> None:
     if not is_topic_name(topic):
-        raise WriteError(f"{shortened(topic)} is not a topic name. Nothing was written.")
+        raise WriteError(f"{shortened(topic)} is not a topic name.")
     if not partitions or set(map(type, partitions)) != {int} or set(partitions) != set(range(len(partitions))):
         raise _refused(topic, f"its partitions must be numbered from 0 without gaps, not {shortened(list(partitions))}")
     for partition, replicas in partitions.items():

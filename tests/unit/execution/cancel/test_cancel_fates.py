@@ -190,7 +190,7 @@ def test_another_plan_has_another_digest(change: Any) -> None:
 
 @pytest.mark.parametrize("document", [{}, {**PLAN.to_mapping(), "moves": [1]}, {**PLAN.to_mapping(), "way": "by hand"}])
 def test_a_plan_that_cannot_be_read_is_refused(document: Any) -> None:
-    with pytest.raises(ArtifactError, match="Nothing was written"):
+    with pytest.raises(ArtifactError, match="The cancel plan cannot be read"):
         CancelPlan.from_mapping(document)
 
 

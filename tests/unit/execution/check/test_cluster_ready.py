@@ -79,7 +79,7 @@ def test_all_findings_are_told_at_once_with_what_to_do() -> None:
     with pytest.raises(ClusterNotReadyError) as refused:
         refuse(readiness_findings(wrong, expected_cluster_id="another"))
     lines = str(refused.value).splitlines()
-    assert "nothing was planned or written" in lines[0]
+    assert "this task does not go on" in lines[0]
     assert [line.split(":")[0] for line in lines[1:]] == [
         f"- cluster {CLUSTER_ID}",
         "- /controller",

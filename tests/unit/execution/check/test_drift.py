@@ -94,7 +94,7 @@ def test_before_the_first_write_each_difference_is_named(states: Any, others: An
     with pytest.raises(StaleProposalError) as stale:
         left(view(now(**states), **others))
     assert f"- {words}" in str(stale.value)
-    assert "Nothing was written. Start a new Dag run" in str(stale.value)
+    assert "No move was requested. Start a new Dag run" in str(stale.value)
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_anything_that_would_be_written_otherwise_changes_the_digest() -> None:
 
 @pytest.mark.parametrize("given", [{}, {"new_partitions": 3, "identity": None}, {**EXPANDED.to_mapping(), "more": 1}])
 def test_a_file_that_holds_no_change_is_an_error_of_the_file(given: Any) -> None:
-    with pytest.raises(ArtifactError, match="Nothing was written"):
+    with pytest.raises(ArtifactError, match="does not hold a change of a topic"):
         TopicChange.from_mapping(given)
 
 
@@ -176,7 +176,7 @@ def test_throttle_lists_are_left_to_reassignments() -> None:
 def test_values_that_somebody_else_changed_meanwhile_make_it_stale() -> None:
     still = {"retention.ms": "5", "segment.bytes": "999"}
     check_still(EXPANDED, configs_now=still, registered=[1, 2])
-    with pytest.raises(StaleProposalError, match=r"retention.ms is now '6', shown was '5'.*Nothing was written"):
+    with pytest.raises(StaleProposalError, match=r"retention.ms is now '6', shown was '5'.*Start a new Dag run"):
         check_still(EXPANDED, configs_now={**still, "retention.ms": "6"}, registered=[1, 2])
     with pytest.raises(StaleProposalError, match="broker 2 is not registered any more"):
         check_still(EXPANDED, configs_now=still, registered=[1])

@@ -1,0 +1,58 @@
+"""No error claims that nothing was written if its code cannot know: `steps/retried_errors.py` adds what is known."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from kafka_rebalance import errors
+from kafka_rebalance.steps.retried_errors import _COME_AT_ANY_TIME, _NO_FAILURE
+
+PACKAGE = Path(errors.__file__).parent
+CLAIMS = ("othing was written", "othing was read or written", "try has changed nothing")
+KINDS = {
+    name
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, _COME_AT_ANY_TIME) and not issubclass(kind, _NO_FAILURE)
+}
+# Rooms whose code runs before, in and after a plan, whatever error it raises.
+ROOMS = (
+    "admin",
+    "zookeeper",
+    "cluster",
+    "execution/check",
+    "execution/throttle",
+    "steps/throttle",
+    "steps/reassignment",
+)
+
+
+def test_no_error_that_comes_at_any_time_claims_that_nothing_was_written() -> None:
+    assert {"ReadError", "LockLostError", "StoppedError", "FrozenError", "StorageError", "PolicyError"} <= KINDS
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if "local_cluster" in path.parts:
+            continue
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name | ast.Attribute):
+                name = call.func.id if isinstance(call.func, ast.Name) else call.func.attr
+                if name in KINDS and any(claim in said for said in texts_of(call) for claim in CLAIMS):
+                    found.append(f"{path.relative_to(PACKAGE)}:{call.lineno}")
+    assert found == []
+
+
+def test_no_text_of_a_room_that_does_not_know_the_run_claims_it() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}:{text.lineno}"
+        for room in ROOMS
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        for text in ast.walk(ast.parse(path.read_text()))
+        if isinstance(text, ast.Constant) and isinstance(text.value, str)
+        if any(claim in text.value for claim in CLAIMS[:2]) and text.col_offset
+        if not text.value.startswith("Raises")
+    ]
+    assert found == []
+
+
+def texts_of(call: ast.Call) -> list[str]:
+    return [one.value for one in ast.walk(call) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
