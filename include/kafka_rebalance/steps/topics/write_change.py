@@ -11,7 +11,7 @@ from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.execution.topics.house_rules import TopicChange, check_still
 from kafka_rebalance.model.cluster_writes import Outcome
-from kafka_rebalance.model.lock_owner import Fence
+from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin, read_approved_request
 from kafka_rebalance.steps.run.checks_before_write import check_approved_cluster
@@ -60,12 +60,26 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
         try:
             _check_may_begin(inputs, cluster, approved)
             if change.action == "delete":
-                deleted = cluster.topics.delete(change, fence)
-                return {"written": str(deleted)}
-            return _expand(cluster, change, registered, fence)
-        finally:
-            cluster.lock.release(owner)
-            forget_lock(inputs.deployment, approved.connection_id, owner)
+                done = {"written": str(cluster.topics.delete(change, fence))}
+            else:
+                done = _expand(cluster, change, registered, fence)
+        except BaseException:
+            _give_back_anyway(inputs, cluster, approved, owner)
+            raise
+        cluster.lock.release(owner)
+        forget_lock(inputs.deployment, approved.connection_id, owner)
+        return done
+
+
+def _give_back_anyway(
+    inputs: StepInputs, cluster: OpenCluster, approved: ApprovedRequest[TopicChange], owner: LockOwner
+) -> None:
+    """Best effort after an error, which stays the error of the task. Otherwise the janitor gives the lock back."""
+    try:
+        cluster.lock.release(owner)
+        forget_lock(inputs.deployment, approved.connection_id, owner)
+    except Exception:
+        log.exception("The lock of %s was not given back. kafka_throttle_janitor does that", approved.connection_id)
 
 
 def _check_may_begin(inputs: StepInputs, cluster: OpenCluster, approved: ApprovedRequest[TopicChange]) -> None:
