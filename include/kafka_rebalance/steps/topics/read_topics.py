@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
-import re
+import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +27,17 @@ from kafka_rebalance.steps.run import cluster_snapshot
 log = logging.getLogger(__name__)
 
 PROTOCOL_VERSION = "inter.broker.protocol.version"
+MATCHING_SECONDS = 20.0  # 100,000 names take less than one second with any expression that does not go astray
+_MATCH = """
+import json, re, sys
+expression, names = json.load(sys.stdin)
+try:
+    matches = re.compile(expression).fullmatch
+    found = [name for name in names if matches(name)]
+except (re.error, RecursionError, OverflowError, MemoryError) as bad:
+    found = str(bad)
+json.dump(found, sys.stdout)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +113,35 @@ def selected_topics(request: TopicRequest, view: ClusterView) -> list[str]:
     names = sorted({tp.topic for tp in view.partitions} | view.deletions)
     if not request.topic:
         return names
+    return _matching(request.topic.strip().replace(",", "|"), names)
+
+
+def _matching(expression: str, names: Sequence[str]) -> list[str]:
+    """The names that it matches as a whole. Raises SettingsError if it is none, or takes too long.
+
+    Some expressions try every way to divide a name, and nothing stops `re`. So another process does it.
+    """
+    wrong = f"'topic' {expression[:200]!r} cannot be used as a regular expression"
     try:
-        pattern = re.compile(request.topic.strip().replace(",", "|"))
-    except (re.error, RecursionError, OverflowError) as bad:
+        ended = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _MATCH],
+            input=json.dumps([expression, names]).encode(),
+            capture_output=True,
+            check=True,
+            timeout=MATCHING_SECONDS,
+        )
+    except subprocess.TimeoutExpired as slow:
         raise SettingsError(
-            f"'topic' {request.topic[:200]!r} is not a regular expression ({bad}). Nothing was read or written."
-        ) from bad
-    return [name for name in names if pattern.fullmatch(name)]
+            f"{wrong}: it has not been compared with {len(names)} names within {MATCHING_SECONDS:g} s. Nothing was "
+            "written. Leave out repetitions of repetitions, as in (a+)+."
+        ) from slow
+    except subprocess.CalledProcessError as failed:
+        why = failed.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["its process was ended"]
+        raise SettingsError(f"{wrong} ({why[0]}). Nothing was written. Give a simpler one.") from failed
+    found: list[str] | str = json.loads(ended.stdout)
+    if isinstance(found, str):
+        raise SettingsError(f"{wrong} ({found}). Nothing was written. Correct it.")
+    return found
 
 
 def describe(cluster: TopicCluster, request: TopicRequest) -> list[dict[str, Any]]:
