@@ -165,3 +165,15 @@ def test_a_cluster_without_topics_has_nothing_to_do(tmp_path: Path, monkeypatch:
             act()
     with pytest.raises(AirflowFailException, match=r"matches none of 0 topics"):
         empty.plan(topics_in=["orders"])
+
+
+def test_of_a_cluster_with_internal_topics_alone_the_check_says_that_nothing_may_be_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More partitions of such a topic would lose what is in it: Kafka finds it by a hash modulo their number."""
+    cluster = SimulatedCluster(monkeypatch, {"__consumer_offsets": {0: (1, 2), 1: (1, 2), 2: (1, 3)}})
+    run = SimulatedRun(tmp_path, cluster, monkeypatch)
+    found = run_step(check_cluster.check, run.dag_run, CONNECTION)
+    assert found["propose"] is False
+    assert "no topic may be moved: Kafka's own topics stay where they are" in found["text"]
+    assert "More partitions" not in found["text"]

@@ -102,6 +102,11 @@ def cannot_help(problem: Problem, result: Mapping[str, Any]) -> str | None:
 
     Either none can help, or no broker is off by more than the limit of what racks and disks allow it.
     """
+    if not problem.movable.any():
+        return (
+            "no topic may be moved: Kafka's own topics stay where they are, and so does what topics_out of the policy "
+            "names"
+        )
     limit = result["limit"]
     past = [resource for resource, off in result["skew"].items() if off > limit]
     broken = violations(rack_rule(problem), problem.replicas)
