@@ -15,7 +15,7 @@ from kafka_rebalance.command import first_look
 from kafka_rebalance.command import main as command
 from kafka_rebalance.command.told_here import told_here
 from kafka_rebalance.documents.storage import storage_error
-from kafka_rebalance.errors import PlanningError, ReadError
+from kafka_rebalance.errors import NothingToDoError, PlanningError, ReadError
 
 ADDRESSES = ("--bootstrap-servers", "b1:9092")
 PLAN = json.dumps({"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [4, 2]}]})
@@ -167,3 +167,10 @@ def test_a_folder_that_cannot_be_written_is_told_without_a_word_of_airflow(ends:
 def test_no_advice_of_a_planning_error_is_lost(ends: Any) -> None:
     ends(PlanningError("Nothing was planned. Give more brokers."))
     assert "PlanningError: Nothing was planned. Give more brokers." in run("check", *ADDRESSES).stderr
+
+
+def test_a_cluster_without_topics_ends_with_0_and_says_so(ends: Any) -> None:
+    ends(NothingToDoError("Cluster abc has no topics, so there is nothing to do."))
+    done = run("check", *ADDRESSES)
+    assert done.exit_code == 0, done.output
+    assert "Cluster abc has no topics, so there is nothing to do.\n" in done.stdout
