@@ -40,7 +40,8 @@ from kafka_rebalance.workflow.run_step import fails_without_retry, run_step
             "string",
             "Break the lock of",
             "The owner exactly as the lock names it: 'dag/run of airflow'. Use it if that run is over and this Airflow "
-            "cannot know that. Only approvers of the cluster's policy may do this.",
+            "cannot know that. If the record of the lock is damaged, so that nobody can read its owner, give the place "
+            "that the error names instead. Only approvers of the cluster's policy may do this.",
         ),
     },
     tags=["kafka"],
