@@ -111,7 +111,9 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
         "audits": audit_rows(audit),
     }
     for table, added in rows.items():
-        ledger_rows.append(deployment, table, connection_id, run_id, now, added)
+        # A rebalance may have the same run id, and its samples are in this table too.
+        file = f"{inputs.run.dag_id}.{run_id}" if table == "metrics" else run_id
+        ledger_rows.append(deployment, table, connection_id, file, now, added)
     log.info("%s: %s", connection_id, result["text"])
     _log_audit(connection_id, audit)
     return result
