@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_rebalance.documents.json_files import DECISION, JsonFile, Time, omitted
@@ -33,6 +34,7 @@ class Decision:
     throttle_bytes_per_second: int | None = omitted()  # for each broker
     snapshot_digest: str | None = omitted()  # of the snapshot's two tables
     request_digest: str | None = omitted()  # of the document of the run's first task; earlier versions lack it
+    shown_files: Mapping[str, str] | None = omitted()  # digests of the files that the answer is about
     expired: bool | None = omitted()
     i_consent_to: str | None = omitted("")  # of a cancel
 

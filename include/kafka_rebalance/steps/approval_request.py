@@ -25,11 +25,14 @@ from kafka_rebalance.execution.approval_rules import (
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Approver, Policy
 from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.run.approved_plan import check_still_shown, digests_of_files
 from kafka_rebalance.steps.run.late_tasks import check_all_will_run
 from kafka_rebalance.steps.run.requester import requester_of, with_own_request
 from kafka_rebalance.steps.run_folder import RunFolder, check_newest_attempt, open_own_folder
 
 log = logging.getLogger(__name__)
+
+SHOWN = "shown_files"  # the XCom with the digests of the files that a request shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ class Approval(ABC):
     """What one Dag asks for. It reads the run's folder each time, because only digests show that a request is old."""
 
     behind: ClassVar[tuple[str, ...]]  # the tasks that must run after an approval
+    shown: ClassVar[tuple[str, ...]]  # the files that the request, and the decision, are made from
 
     @abstractmethod
     def offer(self, folder: RunFolder) -> Offer:
@@ -150,6 +154,7 @@ def ask(
     own = approval.asking_approves(offer)
     rules = with_own_request(policy, requester, inputs.run) if own else policy
     people, form = check_approvers(rules, requester), _form(approval, folder, offer, policy)
+    inputs.tell(SHOWN, digests_of_files(folder, approval.shown))
     if rules is not policy and form.questions == (NOTE,):
         by = next(person for person in people if person.name == requester.name)
         log.info("%s is an approver and has asked for this, so nobody else is asked", by.id)
@@ -159,8 +164,13 @@ def ask(
     return Request(form, people, policy.approval_expires_after_seconds, *approval.texts(folder, links))
 
 
-def take_answer(inputs: StepInputs, approval: Approval, run_folder: str, nonce: str, answer: Answer) -> Form | EndsHere:
-    """Writes the decision. Notes an answer that must not count, and raises ApprovalError."""
+def take_answer(
+    inputs: StepInputs, approval: Approval, run_folder: str, nonce: str, answer: Answer, shown: object = None
+) -> Form | EndsHere:
+    """Writes the decision. Notes an answer that must not count, and raises ApprovalError.
+
+    `shown` is what `ask` told under SHOWN; None: an earlier version has asked.
+    """
     folder, offer, policy = _again(inputs, approval, run_folder, nonce)
     form = _form(approval, folder, offer, policy)
     try:
@@ -169,6 +179,8 @@ def take_answer(inputs: StepInputs, approval: Approval, run_folder: str, nonce: 
         own = approval.asking_approves(offer)
         rules = with_own_request(policy, requester, inputs.run) if own else policy
         choice = check_answer(answer, offer.digests, rules, requester)
+        if choice != REJECT:  # a rejection changes nothing, whatever was shown
+            check_still_shown(folder, approval.shown, shown)
         _count(inputs, approval, folder, nonce, offer, policy, answer, choice)
     except ApprovalError as refused:
         _note(inputs, offer, by=answer.user_id, note=text_of(answer.note), refused=str(refused))
@@ -200,6 +212,7 @@ def _count(
         approved_at=(answer.at or datetime.now(UTC)).astimezone(UTC),
         note=answer.note or "",
         request_digest=digest_of(offer.asked),
+        shown_files=digests_of_files(folder, approval.shown),
         **details,
     )
     _decide(inputs, folder, nonce, offer, decision)

@@ -99,7 +99,12 @@ class World:
         self.context = {
             "dag_run": self.dag_run,
             "task": task,
-            "ti": SimpleNamespace(xcom_push=self._push, task_id="approve", map_index=-1),
+            "ti": SimpleNamespace(
+                xcom_push=self._push,
+                xcom_pull=lambda task_ids, key: self.xcom.get(key),
+                task_id="approve",
+                map_index=-1,
+            ),
         }
 
     def _push(self, key: str, value: Any) -> None:

@@ -127,7 +127,12 @@ class Workers:
         behind = ("hold_throttle", "reassign", "elect_leaders", "verify", "record")
         context: Any = {
             "dag_run": self.run.dag_run,
-            "ti": SimpleNamespace(xcom_push=pushed.__setitem__, task_id="approve", map_index=-1),
+            "ti": SimpleNamespace(
+                xcom_push=pushed.__setitem__,
+                xcom_pull=lambda task_ids, key: pushed.get(key),
+                task_id="approve",
+                map_index=-1,
+            ),
             "task": SimpleNamespace(
                 get_flat_relatives=lambda upstream: [SimpleNamespace(task_id=t, is_teardown=False) for t in behind]
             ),

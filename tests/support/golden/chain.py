@@ -215,7 +215,12 @@ class RecordedRun(SimulatedRun):
         return {
             "dag_run": self.dag_run,
             "task": SimpleNamespace(get_flat_relatives=lambda upstream: following),
-            "ti": SimpleNamespace(xcom_push=self._push, task_id="approve", map_index=-1),
+            "ti": SimpleNamespace(
+                xcom_push=self._push,
+                xcom_pull=lambda task_ids, key: self.xcom.get(key),
+                task_id="approve",
+                map_index=-1,
+            ),
         }
 
     def follow(self, batch: int, **options: Any) -> Any:

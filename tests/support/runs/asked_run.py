@@ -26,7 +26,12 @@ class AskedRun:
         self._context = {
             "dag_run": self.dag_run,
             "task": SimpleNamespace(get_flat_relatives=lambda upstream: following),
-            "ti": SimpleNamespace(xcom_push=self._push, task_id="approve", map_index=-1),
+            "ti": SimpleNamespace(
+                xcom_push=self._push,
+                xcom_pull=lambda task_ids, key: self.xcom.get(key),
+                task_id="approve",
+                map_index=-1,
+            ),
         }
 
     def _push(self, key: str, value: Any) -> None:

@@ -21,6 +21,7 @@ class CancelApproval(Approval):
     """If the action deletes the controller's znodes, the approver must repeat a sentence that names them."""
 
     behind = ("cancel", "verify", "raise_throttle", "elect_controller")  # those of other actions are skipped
+    shown = (json_files.CANCEL,)
 
     def offer(self, folder: RunFolder) -> Offer:
         written = json_files.read_json(folder, json_files.CANCEL)

@@ -14,6 +14,7 @@ class LogDirApproval(Approval):
     """Offers the plan of log_dirs.json."""
 
     behind = ("hold_rate", "move", "release_rate", "verify")
+    shown = (json_files.LOG_DIRS,)
 
     def offer(self, folder: RunFolder) -> Offer:
         written = json_files.read_json(folder, json_files.LOG_DIRS)

@@ -32,6 +32,11 @@ class CandidateApproval(Approval):
     """The approver may change the throttle within the policy's range."""
 
     behind = ("hold_throttle", "reassign", "release_throttle", "elect_leaders", "verify", "check_verified", "record")
+    shown = (
+        *(json_files.SNAPSHOT, json_files.SETTINGS, json_files.PROPOSALS, json_files.SEGMENTS),
+        *(json_files.RATES, json_files.ESTIMATE, json_files.REJECTION),
+        f"{json_files.SNAPSHOT_FOLDER}/{json_files.CONFIGS}",
+    )
 
     def offer(self, folder: RunFolder) -> Offer:
         proposals = json_files.read_json(folder, json_files.PROPOSALS)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.storage import make_folder, write_whole
+from kafka_rebalance.documents.storage import is_there, make_folder, write_whole
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model.candidate import OFFERED
 from kafka_rebalance.planning.tables.result_tables import read_candidate
@@ -30,16 +30,17 @@ log = logging.getLogger(__name__)
 def render_report(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run)
     write_reassignments(folder)
-    found_by_plan = run_rates.measured(folder)
-    snapshot_audit.write_audit(folder, found_by_plan.written)
     proposals = json_files.read_json(folder, json_files.PROPOSALS)
     written = json_files.read_json(folder, json_files.SNAPSHOT)
     deployment, run_id, connection_id = inputs.deployment, inputs.run.run_id, written["connection_id"]
-    write_estimate.write_estimate(deployment, folder, connection_id, run_id, datetime.now(UTC))
-    last_rejection.write_rejection(deployment, folder, connection_id, run_id, datetime.now(UTC))
-    offered = [c["name"] for c in proposals["candidates"] if c["status"] in OFFERED]
-    connection, policy = deployment.read_connection(connection_id), deployment.read_policy(connection_id)
-    run_rates.write_rates(folder, offered, connection, policy, found_by_plan)
+    if not is_there(folder / json_files.BATCHES):  # else people have approved these, and the run goes on with them
+        found_by_plan = run_rates.measured(folder)
+        snapshot_audit.write_audit(folder, found_by_plan.written)
+        write_estimate.write_estimate(deployment, folder, connection_id, run_id, datetime.now(UTC))
+        last_rejection.write_rejection(deployment, folder, connection_id, run_id, datetime.now(UTC))
+        offered = [c["name"] for c in proposals["candidates"] if c["status"] in OFFERED]
+        connection, policy = deployment.read_connection(connection_id), deployment.read_policy(connection_id)
+        run_rates.write_rates(folder, offered, connection, policy, found_by_plan)
     write_report(folder)
     write_tables(folder)
     rows = [_plan_row(candidate, proposals, run_id) for candidate in proposals["candidates"]]

@@ -106,7 +106,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     left = _left(inputs, connection_id, settings, taken, observed_at)
     last = last_proposal(deployment, connection_id, folder, settings.job, taken.brokers, taken.partitions, observed_at)
     tables_digest = write_snapshot(snapshot, taken.brokers, with_lists(with_left(taken.partitions, left), last.lists))
-    json_files.write_json(snapshot, json_files.CONFIGS, taken.configs, source_digest=tables_digest)
+    configs_digest = json_files.write_json(snapshot, json_files.CONFIGS, taken.configs, source_digest=tables_digest)
     write_topic_rates(connection, {row["topic"] for row in taken.partitions}, snapshot, observed_at)
     prepare(snapshot, settings)  # fails here, before Spark, if no plan can satisfy the settings
     json_files.write_json(folder, json_files.SETTINGS, settings.to_mapping())
@@ -139,6 +139,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
             **({"tiered": asdict(tiered)} if tiered is not None else {}),
             **({"last_proposal": last.proposal} if last.proposal is not None else {}),
             "snapshot_digest": tables_digest,
+            "configs_digest": configs_digest,
             "versions": {"kafka_rebalance": kafka_rebalance.__version__, "python": platform.python_version()},
             "nonce": nonce,
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -112,6 +112,8 @@ def read_plan(folder: RunFolder, decision: Mapping[str, Any]) -> ApprovedPlan:
     SNAPSHOT_FILE.decode(snapshot)
     if snapshot["settings"] != json_files.read_json(folder, json_files.PROPOSALS)["settings"]:
         raise other_than_approved(folder / json_files.SNAPSHOT)  # the approved digest has the settings too
+    shown = decision.get("shown_files")
+    check_still_shown(folder, shown or (), shown)
     candidate = read_candidate(folder, decision["choice"])
     _check_digest(f"Candidate {candidate.name}", candidate.digest, decision)
     topics = {move.topic_partition.topic for move in candidate.moves}
@@ -145,6 +147,28 @@ def check_request(file: Folder, written: Mapping[str, Any], approved: str | None
     """
     if approved is not None and digest_of(written) != approved:
         raise other_than_approved(file)
+
+
+def digests_of_files(folder: Folder, names: Iterable[str]) -> dict[str, str]:
+    """The digest of each file's content; empty for a file that is absent, which also counts. Raises ArtifactError."""
+    contents = {name: json_files.read_json_if_there(folder, name) for name in names}
+    return {name: "" if content is None else digest_of(content) for name, content in contents.items()}
+
+
+def check_still_shown(folder: Folder, names: Iterable[str], shown: object) -> None:
+    """Raises ApprovalError if one of these files is no longer the one whose digest is in `shown`.
+
+    None: an earlier version has not noted the digests.
+    """
+    if shown is None:
+        return
+    now = digests_of_files(folder, names)
+    changed = [name for name in now if not isinstance(shown, Mapping) or now[name] != shown.get(name)]
+    if changed:
+        raise ApprovalError(
+            f"{folder / changed[0]} is not as it was when people were asked: somebody has changed it since. Restore "
+            "it, and clear this task. Or start a new Dag run, which plans from the current cluster."
+        )
 
 
 def _check_digest(what: str, digest: str, decision: Mapping[str, Any]) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from kafka_rebalance.admin.effective_configs import read_effective_configs
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import StaleProposalError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.steps.run.snapshot_audit import read_configs_of
 from kafka_rebalance.verification.check_result import Check
 from kafka_rebalance.verification.segment_settings import check_segments
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
@@ -20,9 +20,7 @@ def check_segment_settings(
     cluster: OpenCluster, connection: ClusterConnection, plan: ApprovedPlan
 ) -> tuple[Check, ...]:
     """The verification's results about segment settings. Raises ReadError if a broker does not answer."""
-    before = ClusterConfigs.from_mapping(
-        json_files.read_json(plan.folder / json_files.SNAPSHOT_FOLDER, json_files.CONFIGS)
-    )
+    before = read_configs_of(plan.folder)
     holders = {broker for move in plan.candidate.moves for broker in move.after}
     return check_segments(plan.candidate.moves, before, _read_now(cluster, connection, plan, holders))
 

@@ -8,6 +8,7 @@ from typing import Any
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.json_files import plain
 from kafka_rebalance.documents.segments import SEGMENTS_FILE, ClusterSegments, SegmentReport
+from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_rows
@@ -35,7 +36,7 @@ def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | Non
     """
     proposals = json_files.read_json(folder, json_files.PROPOSALS)
     snapshot = folder / json_files.SNAPSHOT_FOLDER
-    configs = ClusterConfigs.from_mapping(json_files.read_json(snapshot, json_files.CONFIGS))
+    configs = read_configs_of(folder)
     columns = ["topic", "partition", "replicas", "size_bytes"]
     placed = _placed(read_rows(snapshot, PARTITIONS, SNAPSHOT_SCHEMAS[PARTITIONS], columns))
     now = files_now(placed, configs)
@@ -47,6 +48,21 @@ def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | Non
     cluster = plain(with_first_findings(audit_cluster(placed, configs), FINDINGS_KEPT))
     report = SegmentReport(**cluster, candidates=candidates, rolls=rolls)
     SEGMENTS_FILE.write(folder, report, source_digest=digest_of(proposals))
+
+
+def read_configs_of(folder: RunFolder) -> ClusterConfigs:
+    """The configs that the run's snapshot has read. Raises ArtifactError if somebody has changed configs.json since.
+
+    Snapshots of earlier versions do not have its digest.
+    """
+    configs = json_files.read_json(folder / json_files.SNAPSHOT_FOLDER, json_files.CONFIGS)
+    noted = json_files.read_json(folder, json_files.SNAPSHOT).get("configs_digest")
+    if noted is not None and digest_of(configs) != noted:
+        raise ArtifactError(
+            f"{folder / json_files.SNAPSHOT_FOLDER / json_files.CONFIGS} is not as the snapshot wrote it: somebody has "
+            "changed it since. Restore it, or start a new Dag run."
+        )
+    return ClusterConfigs.from_mapping(configs)
 
 
 def audit_rows(audit: ClusterSegments) -> list[dict[str, Any]]:

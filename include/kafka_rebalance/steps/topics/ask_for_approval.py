@@ -14,6 +14,7 @@ class TopicApproval(Approval):
     """Offers the change of topic.json. A dry run ends here."""
 
     behind = ("write", "verify")
+    shown = (json_files.TOPIC, json_files.FORECAST)
 
     def offer(self, folder: RunFolder) -> Offer:
         written = json_files.read_json(folder, json_files.TOPIC)

@@ -68,12 +68,13 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     written.update(connection_id=connection_id, policy_digest=policy.digest, nonce=nonce)
     if planned.change.action != "create":
         written.update(forecast_keys.consumers(connection, planned.change.topic, planned.change.partitions_before))
-    json_files.write_json(folder, json_files.TOPIC, written)
-    for line in change_lines(written):
-        log.info("%s", line)
     sampled = planned.change.adds_partitions and sample_keys.prepare_sample(
         asked, planned.change, connection, folder, int(datetime.now(UTC).timestamp() * 1000)
     )
+    written.update(sample_keys.digest_of_request(folder) if sampled else {})
+    json_files.write_json(folder, json_files.TOPIC, written)
+    for line in change_lines(written):
+        log.info("%s", line)
     return {
         "next": SAMPLE if sampled else FORECAST,
         "digest": planned.change.digest,

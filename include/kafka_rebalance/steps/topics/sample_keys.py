@@ -8,14 +8,17 @@ import json
 from kafka_rebalance.admin.offsets import read_offset_ranges
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.requests.key_sample import REQUEST, REQUEST_FILE, SampleRequest
+from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.forecast.moved_keys import counts_to_try
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.steps.inputs import SparkArguments, StepInputs
 from kafka_rebalance.steps.run_folder import RunFolder, check_submitted, open_own_folder
 
 NOT_SAMPLED = "not_sampled.json"
+_DIGEST = "sample_digest"  # key of topic.json; earlier versions do not have it
 
 
 def prepare_sample(
@@ -45,6 +48,11 @@ def prepare_sample(
     return True
 
 
+def digest_of_request(folder: RunFolder) -> dict[str, str]:
+    """What topic.json has of sample.json: the approver reads figures of exactly these offsets."""
+    return {_DIGEST: digest_of(json_files.read_json(folder, REQUEST))}
+
+
 def go_without(folder: RunFolder, why: str) -> bool:
     """Notes why there is no sample, for the forecast. Returns False."""
     json_files.write_json(folder, NOT_SAMPLED, {"why": why})
@@ -54,13 +62,20 @@ def go_without(folder: RunFolder, why: str) -> bool:
 def begin_sample(inputs: StepInputs, run_folder: str, submit: SparkArguments) -> tuple[RunFolder, str]:
     """This run's folder, and Kafka's client settings as JSON.
 
-    Raises RunFolderError if Spark would get another folder or other code: the job gets secrets.
+    Raises RunFolderError if Spark would get another folder or other code: the job gets secrets. Raises ArtifactError if
+    somebody has changed which offsets it reads.
     """
     given = dict(itertools.pairwise(submit.application_args or ()))
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run, given["--expect-nonce"])
     same = (given["--out"], given["--sample"]) == (str(folder), f"{folder}/{REQUEST}")
     check_submitted(submit, same)
-    kafka = inputs.deployment.read_connection(json_files.read_json(folder, json_files.TOPIC)["connection_id"]).kafka
+    written = json_files.read_json(folder, json_files.TOPIC)
+    if _DIGEST in written and digest_of_request(folder)[_DIGEST] != written[_DIGEST]:
+        raise ArtifactError(
+            f"{folder / REQUEST} is not as the task request wrote it: somebody has changed it since. Start a new Dag "
+            "run."
+        )
+    kafka = inputs.deployment.read_connection(written["connection_id"]).kafka
     return folder, json.dumps({**kafka.security, "bootstrap.servers": kafka.bootstrap_servers})
 
 

@@ -72,7 +72,8 @@ class ApprovalOperator(HITLOperator, SkipMixin):
             at=event.get("responded_at"),
             filled_in=event.get("params_input") or {},
         )
-        found = self._call(approval_request.take_answer, context, answer)
+        shown = context["ti"].xcom_pull(task_ids=self.task_id, key=approval_request.SHOWN)
+        found = self._call(approval_request.take_answer, context, answer, shown)
         if isinstance(found, EndsHere):
             self._skip_rest(context, found.why)
         self._show(found)
