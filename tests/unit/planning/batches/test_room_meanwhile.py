@@ -7,8 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
+from kafka_rebalance.planning.batches.schedule import schedule
 from kafka_rebalance.planning.candidates import searched
+from kafka_rebalance.planning.describe import described_candidate as described
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate, described_candidate
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.recommendation import recommend
@@ -69,6 +72,20 @@ def test_a_plan_of_which_nothing_is_safe_is_infeasible_and_not_recommended() -> 
     plan = with_lists(EXCHANGE)
     assert (plan.candidate.status, plan.candidate.moves) == ("infeasible", ())
     assert "The copies of 2 lists would fill disks beyond the 90 % of disk_headroom" in plan.candidate.note
+    assert recommend(problem().settings, [plan]).candidate is None
+
+
+def test_a_schedule_that_fills_a_disk_all_the_same_makes_the_plan_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by an error in the order of the moves: here it takes all disks for endless. The last guard looks by itself."""
+
+    def heedless(problem: Problem, *rest: Any) -> Any:
+        return schedule(replace(problem, disk_capacity=np.full(len(problem.brokers), 1e12)), *rest)
+
+    monkeypatch.setattr(described, "schedule", heedless)
+    plan = with_lists(EXCHANGE)
+    assert (plan.candidate.status, plan.candidate.moves) == ("infeasible", ())
+    assert "Copies of the plan would fill disks beyond the 90 % of disk_headroom" in plan.candidate.note
+    assert "first that of broker 1" in plan.candidate.note
     assert recommend(problem().settings, [plan]).candidate is None
 
 
