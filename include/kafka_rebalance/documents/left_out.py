@@ -28,11 +28,9 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutMoves:
-    """All moves that are left out, and what remains. `scores`: of the approved plan and of the rest, by metric."""
+    """All moves that are left out. `scores`: of the approved plan and of what remains, by metric."""
 
     partitions: tuple[LeftOut, ...]
-    moves_remaining: int
-    bytes_remaining: int
     scores: Mapping[str, Mapping[str, Score]]
     source_digest: str | None = omitted()  # of the approved candidate
 

@@ -46,7 +46,6 @@ class CountForecast:
     partitions: int
     moved_keys: float
     moved_rows: float
-    largest_rows: int
     skew: float
 
 
@@ -145,9 +144,7 @@ def forecast_keys(
 def _count(sample: KeySample, count: int) -> CountForecast:
     rows, spread = sample.murmur2_rows[count], sample.rows_without_key
     moved_keys, moved_rows = float(moved_key_share(sample.partitions, count)), sample.moved_rows.get(count, 0)
-    return CountForecast(
-        count, moved_keys, moved_rows / sample.rows, round(max(rows) + spread / count), _skew(rows, spread)
-    )
+    return CountForecast(count, moved_keys, moved_rows / sample.rows, _skew(rows, spread))
 
 
 def _skew(keyed: Sequence[int], spread: int) -> float:

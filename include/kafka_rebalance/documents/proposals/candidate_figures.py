@@ -189,7 +189,6 @@ class Course:
     today: Loss
     during: Loss | None
     after: Loss
-    batches_worse: int  # in how many batches the worst loss is worse than today's
 
     @property
     def worst(self) -> Loss:

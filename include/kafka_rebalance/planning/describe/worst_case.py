@@ -84,9 +84,4 @@ def _worst(problem: Problem, before: Ints, after: Ints, names: Sequence[int | st
         return Loss(number, names[lost], int(most[state]), named, len(topics))
 
     worst = int(most[:-1].argmax()) if states > 1 else 0
-    return Course(
-        loss(0, 0),
-        loss(worst, worst + 1) if states > 1 else None,
-        loss(states - 1, 0),
-        int((most[:-1] > most[0]).sum()),
-    )
+    return Course(loss(0, 0), loss(worst, worst + 1) if states > 1 else None, loss(states - 1, 0))

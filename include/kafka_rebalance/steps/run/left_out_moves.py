@@ -64,12 +64,7 @@ def leave_out(
         for one in found for name in [one.move.topic_partition]
     ]  # fmt: skip
     everything = (*so_far, *more)
-    remaining = LeftOutMoves(
-        everything,
-        len(approved.moves) - len(everything),
-        sum(move.bytes_to_copy for move in without(approved, everything).moves),
-        _scores(folder, approved, everything, view),
-    )
+    remaining = LeftOutMoves(everything, _scores(folder, approved, everything, view))
     LEFT_OUT_FILE.write(folder, remaining, source_digest=approved.digest)
     return everything
 

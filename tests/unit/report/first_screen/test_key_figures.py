@@ -110,7 +110,6 @@ def test_the_fullest_disk_is_judged_by_what_has_to_stay_free(peak: float, word: 
 def test_a_loss_is_judged_by_the_worst_of_today(today: int, during: int, after: int, word: str, tone: Tone) -> None:
     course = {
         "today": samples.loss(3, today), "during": samples.loss(1, during, 2), "after": samples.loss(2, after),
-        "batches_worse": 0,
     }  # fmt: skip
     worst = {"broker": course, "rack": None, "min_insync_unknown": 0, "under_now": 0}
     found = figures(worst_case=worst)[LOSS]

@@ -63,7 +63,6 @@ def test_what_keeps_copies_from_ending_comes_before_what_hurts_and_what_stays_un
 def test_of_a_rack_only_a_loss_that_is_worse_than_todays_is_a_risk() -> None:
     worse = {
         "today": samples.loss("a", 4), "during": samples.loss("b", 9, 1), "after": samples.loss("a", 0),
-        "batches_worse": 1,
     }  # fmt: skip
     assert said(report(plan={"worst_case": HARMLESS | {"rack": worse}})) == [
         "If rack <b> fails while it runs, 9 partitions are without a replica in sync (today 4). Plan no work on that "

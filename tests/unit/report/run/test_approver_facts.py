@@ -232,8 +232,7 @@ def test_the_worst_case_names_broker_batch_partitions_and_topics() -> None:
 
 
 def course(today: int, during: int, after: int) -> dict[str, Any]:
-    moments = {"today": samples.loss(3, today), "during": samples.loss(3, during, 1), "after": samples.loss(3, after)}
-    return {**moments, "batches_worse": int(during > today)}
+    return {"today": samples.loss(3, today), "during": samples.loss(3, during, 1), "after": samples.loss(3, after)}
 
 
 def test_a_plan_that_makes_nothing_worse_says_so() -> None:
@@ -385,7 +384,7 @@ def test_a_document_that_is_not_what_we_write_is_named(key: str, broken: dict[st
 def test_hostile_racks_and_topics_of_the_worst_case_stay_text() -> None:
     bad = samples.HOSTILE
     hostile = samples.loss(bad, 9, 1, (bad,))
-    rack = {"today": hostile, "during": hostile, "after": hostile, "batches_worse": 0}
+    rack = {"today": hostile, "during": hostile, "after": hostile}
     plan = samples.proposals()
     for candidate in plan["candidates"]:
         candidate.update(samples.stakes(rack=rack))
