@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.candidate import Status
 from kafka_rebalance.model.settings import BALANCED, LIGHT, OPTIMAL, SEARCHED
 from kafka_rebalance.planning import given_plan
@@ -31,7 +30,7 @@ from kafka_rebalance.planning.describe.described_candidate import (
 )
 from kafka_rebalance.planning.describe.planned_elections import ending
 from kafka_rebalance.planning.describe.reached import reached
-from kafka_rebalance.planning.describe.status_and_note import optimum_words
+from kafka_rebalance.planning.describe.status_and_note import beyond_words, optimum_words, stranded_words
 from kafka_rebalance.planning.fewer_leader_changes import fewer_leader_changes
 from kafka_rebalance.planning.problem.arrays import (
     Bools,
@@ -42,7 +41,7 @@ from kafka_rebalance.planning.problem.arrays import (
     replication,
     todays_leaders_first,
 )
-from kafka_rebalance.planning.problem.loads import DISK, leader_loads, leader_weights
+from kafka_rebalance.planning.problem.loads import leader_loads, leader_weights
 from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.proposed_lists import in_proposed_order
@@ -148,7 +147,7 @@ def _pool_by_pool(problem: Problem, name: str, search: Search) -> FoundLists | D
     needed = [_required(part.problem, name) for part in parts]
     required = total(problem, needed)
     if name == OPTIMAL or required.exceeded():
-        return infeasible(problem, name, _beyond(together.budget if name == OPTIMAL else required))
+        return infeasible(problem, name, beyond_words(together.budget if name == OPTIMAL else required))
     limited = []
     for part, least, one in zip(parts, needed, together.parts, strict=True):
         limits = {limit: _share_of(limit, least, one.budget, required, together.budget) for limit in Limit}
@@ -190,9 +189,9 @@ def _moved(frame: Frame, name: str, seed: tuple[int, int, int], search: Search) 
     problem, goal = frame.problem, frame.goal
     forced, stranded = _forced(frame)
     if stranded:
-        return infeasible(problem, name, _stranded(frame, forced, stranded))
+        return infeasible(problem, name, stranded_words(frame, forced, stranded))
     if forced.budget.exceeded():
-        return infeasible(problem, name, _beyond(forced.budget))
+        return infeasible(problem, name, beyond_words(forced.budget))
     if search is Search.NEAR:
         placement, off = near_trial(frame, forced, problem.proposed[name], seed)
         return replace(_led(frame, name, placement.replicas, placement.budget, seed), off=off)
@@ -332,7 +331,7 @@ def _with_its_leaders(
     cheapest = with_kept_leaders(frame, found.replicas)
     budget = spent(problem, cheapest)
     if budget.exceeded():
-        return infeasible(problem, OPTIMAL, _beyond(budget))
+        return infeasible(problem, OPTIMAL, beyond_words(budget))
     lists = with_leaders(frame, cheapest, budget, seed)
     beyond = found.within is not Within.TOLERANCE  # else the lists are better than all that are beyond it
     if known is not None and beyond and known.budget.bytes < budget.bytes * (1 - GAP):
@@ -342,34 +341,20 @@ def _with_its_leaders(
             lists, found = known, replace(found, proof=Proof.BEST_FOUND, not_ruled_out=None)
         elif theirs.is_met:
             found = replace(found, proof=Proof.UNDERCUT)
+    elif known is not None and _spares_leaders(frame, known, lists):
+        lists = known
     note = optimum_words(found, tolerance, keeps_away=keeps_away)
     return replace(lists, notes=(note,), is_proven=found.proof is Proof.PROVEN, least_bytes=found.least_bytes)
 
 
-def _stranded(frame: Frame, placement: Placement, replicas: int) -> str:
-    """Why replicas that have to leave their brokers find no place."""
+def _spares_leaders(frame: Frame, known: FoundLists, lists: FoundLists) -> bool:
+    """Whether the known lists do as much with no more bytes, and take leadership from fewer brokers than these."""
     problem = frame.problem
-    open_brokers = int(problem.receivers.sum())
-    text = f"{replicas:,} replicas find no place on the {open_brokers} brokers that may receive replicas. "
-    if placement.is_any_at_its_most:
-        most = problem.settings.replicas_per_broker
-        return f"{text}Some have all that replicas_per_broker {most} allows. Add brokers, or have the policy changed."
-    left = (placement.limits - placement.loads)[:, DISK][problem.receivers] * frame.scale[DISK]
-    left = left[np.isfinite(left)]
-    if not len(left):
-        return text + "The other brokers of their racks already have a replica of the partition, or may receive none."
-    kept, most = problem.settings.disk_headroom, max(0, int(left.max()))
-    return text + (
-        "The rack rule leaves few brokers for them, and these replicas would fill the disks there beyond "
-        f"{share_in_words(1 - kept)} (disk_headroom {kept:g}). The most room left on one of them is {most:,} bytes. "
-        "The search found no way, which does not prove that none exists. Add brokers in those racks, or empty fewer."
-    )
-
-
-def _beyond(budget: Budget) -> str:
-    """That the moves that the job requires are beyond the limits."""
-    figures = ", ".join(f"{spent:,} against {name} {limit:,}" for name, spent, limit in budget.exceeded())
-    return f"The moves that the job requires are beyond the limits: {figures}. Raise the limit, or ask for less."
+    cheap = known.budget.bytes <= lists.budget.bytes and known.budget.leader_changes < lists.budget.leader_changes
+    if not cheap or crowds_more(frame, known.replicas):
+        return False
+    spreads = _more_excess(problem, known) <= max(0, _more_excess(problem, lists))
+    return spreads and reached(problem, known).is_as_good_as(reached(problem, lists))
 
 
 def _forced(frame: Frame) -> tuple[Placement, int]:

@@ -32,8 +32,8 @@ from kafka_rebalance.planning.rules.rack_rule import rackless
 from kafka_rebalance.planning.rules.replica_limits import at_their_limit
 from kafka_rebalance.planning.search.by_solver.fewest_bytes import Optimum, Proof, Within
 from kafka_rebalance.planning.search.by_solver.optimal import PROVEN_TO
-from kafka_rebalance.planning.search.frame import FoundLists
-from kafka_rebalance.planning.search.placement import Limit
+from kafka_rebalance.planning.search.frame import FoundLists, Frame
+from kafka_rebalance.planning.search.placement import Budget, Limit, Placement
 
 _LISTED = 3  # figures in a note, at most
 _MEANS = {  # column: (its meaning, with the field of the connection; the consequence)
@@ -200,6 +200,32 @@ def no_room_words(problem: Problem, broker: int, count: int | None = None) -> st
         f"{some} would fill disks beyond the {allowed} of disk_headroom while both copies exist, first that of broker "
         f"{problem.brokers[broker]}. No order of the moves avoids that. Free space there, or add a broker."
     )
+
+
+def stranded_words(frame: Frame, placement: Placement, replicas: int) -> str:
+    """Why replicas that have to leave their brokers find no place."""
+    problem = frame.problem
+    open_brokers = int(problem.receivers.sum())
+    text = f"{replicas:,} replicas find no place on the {open_brokers} brokers that may receive replicas. "
+    if placement.is_any_at_its_most:
+        most = problem.settings.replicas_per_broker
+        return f"{text}Some have all that replicas_per_broker {most} allows. Add brokers, or have the policy changed."
+    left = (placement.limits - placement.loads)[:, DISK][problem.receivers] * frame.scale[DISK]
+    left = left[np.isfinite(left)]
+    if not len(left):
+        return text + "The other brokers of their racks already have a replica of the partition, or may receive none."
+    kept, most = problem.settings.disk_headroom, max(0, int(left.max()))
+    return text + (
+        "The rack rule leaves few brokers for them, and these replicas would fill the disks there beyond "
+        f"{share_in_words(1 - kept)} (disk_headroom {kept:g}). The most room left on one of them is {most:,} bytes. "
+        "The search found no way, which does not prove that none exists. Add brokers in those racks, or empty fewer."
+    )
+
+
+def beyond_words(budget: Budget) -> str:
+    """That the moves that the job requires are beyond the limits."""
+    figures = ", ".join(f"{spent:,} against {name} {limit:,}" for name, spent, limit in budget.exceeded())
+    return f"The moves that the job requires are beyond the limits: {figures}. Raise the limit, or ask for less."
 
 
 def _caveats(problem: Problem) -> Iterator[str]:

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.problem.arrays import replication
 from kafka_rebalance.planning.rules.crowding import Crowding, left_by_racks
+from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.rack_rule import rack_rule
+from kafka_rebalance.planning.search.by_solver.fewest_bytes import fewest_bytes
+from kafka_rebalance.planning.search.by_solver.kept_rules import crowds_more
+from kafka_rebalance.planning.search.frame import frame_of
 from support.plans.plan_verifier import verify
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
 
@@ -134,3 +138,17 @@ def test_a_topic_crowds_a_broker_anew_by_a_single_move_once_it_crowds_another_le
         assert plan.candidate.status == "ok"
         assert {held.count(0), held.count(1)} <= {13, 14, 15}
         assert plan.candidate.summary["crowded_replicas"] <= plan.candidate.summary["crowded_replicas_before"]
+
+
+def test_no_optimum_crowds_brokers_more_than_they_were() -> None:
+    """Only `moves` can fill broker 5. Within the tolerance it would hold five of twelve, and that is one too many."""
+    lists = [[1], [2], [3], [4]] * 3
+    rows = partition_rows(lists, topic="moves") + partition_rows([*lists, [4]], topic="fixed")
+    problem = problem_of(broker_rows(range(1, 6)), rows, topics_out=["fixed"])
+    frame = frame_of(problem, goal_of(problem.settings, "optimal"), replication(problem.replicas))
+    free = fewest_bytes(frame)
+    assert free.replicas is not None
+    assert crowds_more(frame, free.replicas)
+    optimum = propose(problem, "optimal").candidate
+    assert optimum.summary["crowded_replicas"] == optimum.summary["crowded_replicas_before"] == 0
+    assert "plans in which topics crowd brokers more than now do not count" in optimum.note

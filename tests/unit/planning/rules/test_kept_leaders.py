@@ -44,7 +44,7 @@ def test_a_leader_that_has_to_leave_is_followed_by_the_broker_that_leads_least()
     assert set(led[:3]) <= {2, 4}
 
 
-@pytest.mark.parametrize("name", ["light", "balanced"])
+@pytest.mark.parametrize("name", ["light", "balanced", "optimal"])
 def test_repairs_of_racks_move_followers_where_that_costs_the_same(name: str) -> None:
     partitions = partition_rows(SHARING)
     plan = plan_of(TWELVE, partitions, name, job="repair_racks")
@@ -52,6 +52,7 @@ def test_repairs_of_racks_move_followers_where_that_costs_the_same(name: str) ->
     assert all(len({ZONES[broker] for broker in held}) == 3 for held in after.values())
     assert plan.candidate.summary["moved_replicas"] == 24
     assert plan.candidate.summary["leader_changes"] == 0
+    assert plan.consequences.get("is_proven", False) == (name == "optimal")
 
 
 def test_a_balance_that_mends_racks_changes_no_more_leaders_than_balance_asks_for() -> None:
