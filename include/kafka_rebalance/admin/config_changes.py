@@ -10,20 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
+from typing import Any
 
 from kafka.errors import for_code
-from kafka.protocol.admin import IncrementalAlterConfigsRequest
+from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
 from kafka_rebalance.admin.set_configs import BROKER, TOPIC, ask_brokers, read_topic_configs
-from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire
+from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire, check_read, open_wire
 from kafka_rebalance.errors import ConfigChangedError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.throttles import (
+    CORDON,
+    EVERY_LOG_DIR,
     EVERY_REPLICA,
     format_throttled_replicas,
     parse_throttled_replicas,
     throttle_problem,
 )
 from kafka_rebalance.model.cluster_writes import Kind, note
+from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import some
 
 _AT_ONCE = 500  # topics in one request
@@ -88,6 +92,43 @@ def merge_configs(
     if any([send(added), send(taken_out)]):
         now_on_topics = read_topic_configs(wire, lists)
     send({topic: _letters(values, now_on_topics[topic]) for topic, values in lists.items()})
+
+
+def read_cannot_cordon(kafka: KafkaConnection, brokers: Collection[int]) -> dict[int, str]:
+    """Those of these live brokers that cannot be cordoned, and why in Kafka's words; empty: it is unknown there.
+
+    Kafka is asked with a change that it only checks: a broker of 4.3 or later knows the config, and a lower metadata
+    version of its cluster still forbids it. A broker that does not know a config would take any value, so that is asked
+    first. Raises ReadError naming the broker.
+    """
+    found = {}
+    with open_wire(kafka) as wire:
+        for broker in sorted(brokers):
+            if not _knows_cordon(wire, broker):
+                found[broker] = ""
+                continue
+            request = IncrementalAlterConfigsRequest(
+                resources=[_resource(BROKER, str(broker), [_set(CORDON, EVERY_LOG_DIR)])], validate_only=True
+            )
+            (answer,) = wire.read(request, broker).responses
+            if answer.error_code:
+                found[broker] = answer.error_message or for_code(answer.error_code).__name__
+    return found
+
+
+def _knows_cordon(wire: Wire, broker: int) -> bool:
+    asked = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=BROKER, resource_name=str(broker), configuration_keys=[CORDON]
+    )
+    request = DescribeConfigsRequest(resources=[asked], include_synonyms=False, include_documentation=False)
+    (answer,) = wire.read(request, broker).results
+    check_read(
+        f"The configs of broker {broker}",
+        "DescribeConfigs on the cluster",
+        answer.error_code,
+        answer.error_message,
+    )
+    return any(one.name == CORDON for one in answer.configs)
 
 
 def _rate_changes(
@@ -165,17 +206,7 @@ def _send(
 def _send_at_once(
     wire: Wire, kind: int, todo: Mapping[str, Sequence[_Change]], bound: Callable[[], float], broker: int | None
 ) -> None:
-    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    resources = [
-        resource(
-            resource_type=kind,
-            resource_name=name,
-            configs=[
-                resource.AlterableConfig(name=key, config_operation=int(do), value=value) for key, do, value in changes
-            ],
-        )
-        for name, changes in todo.items()
-    ]
+    resources = [_resource(kind, name, changes) for name, changes in todo.items()]
     request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
     subject = some([_entity(kind, name) for name in todo])
     what = f"the change of the throttle of {subject}"
@@ -196,6 +227,12 @@ def _send_at_once(
             f"Kafka refused the change of the throttle of {_entity(kind, name)} "
             f"({for_code(result.error_code).__name__}: {said}). {remedy}."
         )
+
+
+def _resource(kind: int, name: str, changes: Sequence[_Change]) -> Any:
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    configs = [resource.AlterableConfig(name=key, config_operation=int(do), value=value) for key, do, value in changes]
+    return resource(resource_type=kind, resource_name=name, configs=configs)
 
 
 def _changed(entity: str, keys: str) -> ConfigChangedError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_rebalance.documents.json_files import SNAPSHOT, JsonFile, Time
@@ -34,6 +34,17 @@ class KeptAway:
 
     replicas: int
     days: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    """Brokers to be emptied, where the policy has `cordon_leaving`.
+
+    The run cordons `brokers`. `cannot` are those of which Kafka does not let it, with Kafka's words, if it has any.
+    """
+
+    brokers: tuple[int, ...] = ()
+    cannot: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +127,7 @@ class SnapshotTaken:
     last_proposal: LastProposal | None = None  # None: there is none
     other_policies: tuple[str, ...] = ()  # connections to the same cluster with other policies, whose limits count too
     tiered: TieredTopics | None = None  # None: no topic is
+    cordon: Cordon | None = None  # None: the policy asks for none, or no broker leaves
 
 
 SNAPSHOT_FILE = JsonFile(SNAPSHOT, SnapshotTaken)

@@ -24,12 +24,17 @@ LIST_KEYS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 RATE_KEYS = (LEADER_RATE, FOLLOWER_RATE)
 THROTTLE_KEYS = LIST_KEYS + RATE_KEYS
 BROKER_KEYS = (*RATE_KEYS, LOG_DIR_RATE)
+# Of a broker: its log dirs that get no new replica (KIP-1066, Kafka 4.3 and later). No throttle, but a run that cordons
+# the brokers that it empties records and puts it back as one.
+CORDON = "cordoned.log.dirs"
+EVERY_LOG_DIR = "*"
 
 EVERY_REPLICA = "*"
 _ENTRY = re.compile(r"[0-9]+:[0-9]+")
 _BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _RATE = re.compile(r"[0-9]{1,19}", re.ASCII)
+_LOG_DIRS = re.compile(r"[^\x00-\x1f\x7f]{1,10000}")  # a path may have any letter
 # ThrottledReplicaListValidator: `*`, or partition:broker pairs, or nothing.
 _REPLICA_LIST = re.compile(r"\*|(?:[0-9]{1,10}:[0-9]{1,10}(?:\s*,\s*[0-9]{1,10}:[0-9]{1,10})*)?", re.ASCII)
 
@@ -100,14 +105,14 @@ def split_entry(entry: str) -> tuple[int, int]:
 
 
 def throttle_problem(entity: str, changes: Mapping[str, str | None]) -> str | None:
-    """Why these changes must not be written, or None. A rebalance writes only throttle keys.
+    """Why these changes must not be written, or None. A rebalance writes only throttle keys, and cordons.
 
     `entity` is `brokers/N` or `topics/T`. A value of None removes the key. Rates are whole bytes a second
     (DynamicConfig.Broker); replica lists are `partition:broker` pairs or `*` (ThrottledReplicaListValidator).
     """
     kind, _, name = entity.partition("/")
     if kind == "brokers" and _BROKER.fullmatch(name) and int(name) <= INT_MAX:
-        allowed: tuple[str, ...] = BROKER_KEYS
+        allowed: tuple[str, ...] = (*BROKER_KEYS, CORDON)
     elif kind == "topics" and _TOPIC.fullmatch(name):
         allowed = LIST_KEYS
     else:
@@ -115,12 +120,20 @@ def throttle_problem(entity: str, changes: Mapping[str, str | None]) -> str | No
     for key, value in changes.items():
         if key not in allowed:
             return f"{reprlib.repr(key)} is not a throttle key of {kind}; these are {', '.join(sorted(allowed))}"
-        if value is None:
-            continue
-        if not isinstance(value, str):
-            return f"{key} must be a text, not {reprlib.repr(value)}"
-        if key in BROKER_KEYS and not (_RATE.fullmatch(value) and int(value) <= LONG_MAX):
-            return f"{key} must be whole bytes a second, not {reprlib.repr(value)}"
-        if key in LIST_KEYS and not _REPLICA_LIST.fullmatch(value):
-            return f"{key} must be partition:broker pairs or *, not {reprlib.repr(value)}"
+        must_be = None if value is None else _must_be(key, value)
+        if must_be is not None:
+            return f"{key} must be {must_be}, not {reprlib.repr(value)}"
+    return None
+
+
+def _must_be(key: str, value: object) -> str | None:
+    """What a value of this key has to be, or None if it is that."""
+    if not isinstance(value, str):
+        return "a text"
+    if key in BROKER_KEYS and not (_RATE.fullmatch(value) and int(value) <= LONG_MAX):
+        return "whole bytes a second"
+    if key == CORDON and not _LOG_DIRS.fullmatch(value):
+        return "* or paths of log directories"
+    if key in LIST_KEYS and not _REPLICA_LIST.fullmatch(value):
+        return "partition:broker pairs or *"
     return None

@@ -78,6 +78,7 @@ class Policy:
     rackless_brokers: str = REFUSE  # if others have a rack: refuse to plan, or count them together as one_rack
     more_replicas_than_racks: bool | None = None  # allowed, and then spread as evenly as the racks allow; None: no
     even_at_worst_hour: bool | None = None  # plans and the nightly check use bytes in of the worst hour; None: no
+    cordon_leaving: bool | None = None  # Kafka puts no new replica on a broker while a run empties it; None: no
     copies_within_racks: bool | None = None  # bytes between racks count twice in the search; None: no
     internal_topics: bool = False  # whether a run may move Kafka's own topics, such as `__consumer_offsets`
     approval_expires_after_seconds: int = 86_400  # if nobody has answered, or if the first write comes later
@@ -268,6 +269,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "rackless_brokers": one_of(RACKLESS),
     "more_replicas_than_racks": flag,
     "even_at_worst_hour": flag,
+    "cordon_leaving": flag,
     "copies_within_racks": flag,
     "internal_topics": flag,
     "broker_away_after_seconds": integer(1),

@@ -7,7 +7,7 @@ from functools import partial
 
 from kafka_rebalance.documents.cluster.throttle_lease import list_entries
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS
+from kafka_rebalance.kafka.throttles import CORDON, LIST_KEYS, THROTTLE_KEYS
 from kafka_rebalance.verification.check_result import Check, CheckName
 
 
@@ -71,6 +71,8 @@ def _throttle(
             return failed(str(unreadable))
         if left:
             return failed(f"{finding}: {len(left)} of this run's entries are left")
+    elif key == CORDON and now == ours:
+        return failed(f"{finding}, still the cordon of this run")
     elif now is not None and (now == ours or now in own_rates):
         return failed(f"{finding}, still {'the rate' if now == ours else 'an earlier rate'} of this run")
     return check(f"{finding}, changed by somebody else", True, "warning")

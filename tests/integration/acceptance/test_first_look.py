@@ -14,6 +14,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.admin.access import first_contact
 from kafka_rebalance.admin.cluster_view import read_view
+from kafka_rebalance.admin.config_changes import read_cannot_cordon
 from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.command.main import main
@@ -69,6 +70,13 @@ def written(cluster: LocalCluster) -> Mapping[str, Any]:
     finally:
         client.stop()
         client.close()
+
+
+def test_a_kafka_below_4_3_cannot_cordon_a_broker_and_is_not_asked_to(cluster: LocalCluster) -> None:
+    before = written(cluster)
+    connection = KafkaConnection(cluster.bootstrap_servers)
+    assert read_cannot_cordon(connection, [1, 4]) == {1: "", 4: ""}
+    assert written(cluster) == before
 
 
 def test_a_check_says_what_is_wrong_writes_its_report_and_nothing_to_the_cluster(

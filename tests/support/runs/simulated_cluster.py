@@ -77,6 +77,8 @@ class SimulatedCluster:
         admin = "kafka_rebalance.admin"
         monkeypatch.setattr("kafka_rebalance.zookeeper.client.Client", lambda **_: SimulatedClient(self.fake))
         monkeypatch.setattr(f"{admin}.replica_sizes.read_log_dirs", self._log_dirs)
+        states = f"{admin}.replica_sizes.read_dir_states"
+        monkeypatch.setattr(states, lambda kafka, brokers: self._log_dirs(kafka, brokers).log_dirs)
         monkeypatch.setattr(f"{admin}.replica_sizes.read_replica_sizes", self._sizes)
         monkeypatch.setattr(
             f"{admin}.api_versions.read_api_versions",

@@ -144,6 +144,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> N
         "rackless_brokers": "one_rack",
         "more_replicas_than_racks": True,
         "even_at_worst_hour": True,
+        "cordon_leaving": True,
         "copies_within_racks": True,
         "internal_topics": True,
         "approval_expires_after_seconds": 5,

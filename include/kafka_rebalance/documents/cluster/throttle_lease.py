@@ -14,11 +14,19 @@ from typing import Any, Self
 from kafka_rebalance.documents.json_files import decode
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.kafka.java_text import LONG_MAX
-from kafka_rebalance.kafka.throttles import BROKER_KEYS, EVERY_REPLICA, LIST_KEYS, parse_throttled_replicas
+from kafka_rebalance.kafka.throttles import (
+    BROKER_KEYS,
+    CORDON,
+    EVERY_LOG_DIR,
+    EVERY_REPLICA,
+    LIST_KEYS,
+    parse_throttled_replicas,
+)
 
 _ENTITY = re.compile(r"topics/(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}|brokers/(?:0|[1-9][0-9]{0,9})", re.ASCII)
 # This program writes a list in this one form.
 _OWN_LIST = re.compile(r"[0-9]{1,10}:[0-9]{1,10}(?:,[0-9]{1,10}:[0-9]{1,10})*", re.ASCII)
+_OF_BROKERS = (*BROKER_KEYS, CORDON)
 _UNUSABLE = "The throttle lease cannot be used"
 _REMEDY = (
     "No throttle was changed. What this run set stays until somebody removes it: compare the throttle configs of "
@@ -91,6 +99,10 @@ class ThrottleLease:
         rates = (self.taken_at_rate, self.bytes_per_second, *(change.bytes_per_second for change in self.rate_changes))
         return frozenset(map(str, rates))
 
+    def may_have_set(self, key: str, value: str | None) -> bool:
+        """Whether a key of a broker has a value that this lease may have set there."""
+        return value in ((EVERY_LOG_DIR,) if key == CORDON else self.own_rates)
+
     @property
     def all_left(self) -> tuple[LeftBehind, ...]:
         """What this lease and those before it have left on brokers that were away, the earliest first."""
@@ -155,12 +167,12 @@ def _problems(lease: ThrottleLease) -> Iterator[str]:
         for entity, values in entities.items():
             if not _ENTITY.fullmatch(entity):
                 yield f"{part} names {entity!r}, which is neither topics/T nor brokers/N"
-            keys = LIST_KEYS if entity.startswith("topics/") else BROKER_KEYS
+            keys = LIST_KEYS if entity.startswith("topics/") else _OF_BROKERS
             for key, value in values.items():
                 if key not in keys or (part == "wanted" and not _is_ours(lease, key, value or "")):
                     yield f"{part} of {entity} has {key} = {value!r}"
     for entity, values in (item for left in lease.all_left for item in left.prior.items()):
-        if not entity.startswith("brokers/") or not _ENTITY.fullmatch(entity) or not set(values) <= set(BROKER_KEYS):
+        if not entity.startswith("brokers/") or not _ENTITY.fullmatch(entity) or not set(values) <= set(_OF_BROKERS):
             yield f"left_behind has {entity!r}"
     wanted, prior = ({entity: set(values) for entity, values in part.items()} for part in configs.values())
     if wanted != prior:
@@ -169,4 +181,4 @@ def _problems(lease: ThrottleLease) -> Iterator[str]:
 
 def _is_ours(lease: ThrottleLease, key: str, value: str) -> bool:
     """Whether this lease may have set this value. Any other would be taken for somebody else's, and stay behind."""
-    return value in lease.own_rates if key in BROKER_KEYS else _OWN_LIST.fullmatch(value) is not None
+    return lease.may_have_set(key, value) if key in _OF_BROKERS else _OWN_LIST.fullmatch(value) is not None

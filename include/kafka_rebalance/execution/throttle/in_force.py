@@ -8,13 +8,15 @@ from dataclasses import replace
 from kafka_rebalance.documents.cluster.throttle_lease import RateChange, ThrottleLease, list_entries
 from kafka_rebalance.errors import KafkaRuleError, ThrottleError
 from kafka_rebalance.execution.throttle.wanted import Changes, Configs, each_value
-from kafka_rebalance.kafka.throttles import EVERY_REPLICA, LIST_KEYS, format_throttled_replicas
+from kafka_rebalance.kafka.throttles import CORDON, EVERY_REPLICA, LIST_KEYS, format_throttled_replicas
 
 
 def with_rate(lease: ThrottleLease, change: RateChange) -> ThrottleLease:
     """The lease with another rate from now on. What was there before, and what is approved, stays as it was."""
     wanted = {
-        entity: {key: value if key in LIST_KEYS else str(change.bytes_per_second) for key, value in values.items()}
+        entity: {
+            key: value if key in (*LIST_KEYS, CORDON) else str(change.bytes_per_second) for key, value in values.items()
+        }
         for entity, values in lease.wanted.items()
     }
     return replace(
@@ -31,7 +33,7 @@ def rate_changes(lease: ThrottleLease, current: Configs) -> Changes:
     changes: Changes = {}
     for entity, key, value in each_value(lease.wanted):
         now = current.get(entity, {}).get(key)
-        if key not in LIST_KEYS and now != value and now in lease.own_rates:
+        if key not in (*LIST_KEYS, CORDON) and now != value and now in lease.own_rates:
             changes.setdefault(entity, {})[key] = value
     return changes
 
@@ -50,10 +52,13 @@ def set_changes(lease: ThrottleLease, current: Configs) -> Changes:
 def confirm(lease: ThrottleLease, current: Configs) -> tuple[str, ...]:
     """What of the throttle is not in force, one text for each key; empty: all is in force.
 
-    More entries in a list than ours are no difference.
+    More entries in a list than ours are no difference. A cordon that somebody has taken away is none either: no
+    copy needs it, it keeps new topics from brokers that are emptied.
     """
     found = []
     for entity, key, value in each_value(set_changes(lease, current)):
+        if key == CORDON:
+            continue
         now = current.get(entity, {}).get(key)
         shown = "is not set" if now is None else f"is {now!r}"
         found.append(f"{entity}: {key} {shown}, it must be {value!r}")

@@ -14,7 +14,7 @@ from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease, list
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.execution.throttle.batch_lists import only_for
 from kafka_rebalance.execution.throttle.wanted import Configs, each_entry, each_value
-from kafka_rebalance.kafka.throttles import EVERY_REPLICA, LIST_KEYS
+from kafka_rebalance.kafka.throttles import CORDON, EVERY_REPLICA, LIST_KEYS
 from kafka_rebalance.model.partition import TopicPartition
 
 LOOK_SECONDS = 15.0  # a follower reads the configs of its batch at this interval
@@ -48,7 +48,7 @@ def lifted(wanted: Configs, own_rates: Collection[str], current: Configs) -> tup
             missing = ",".join(one for one in list_entries(value, key) if one not in entries)
             if missing and entries != (EVERY_REPLICA,):
                 found.append(Lifted(entity, key, missing, now))
-        elif now != value and now not in own_rates:
+        elif key != CORDON and now != value and now not in own_rates:
             found.append(Lifted(entity, key, value, now))
     return tuple(found)
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from kafka_rebalance.documents.cluster.throttle_lease import LeftBehind, ThrottleLease, list_entries
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.execution.throttle.wanted import Changes, Configs, each_entry, each_value
-from kafka_rebalance.kafka.throttles import EVERY_REPLICA, LIST_KEYS, LOG_DIR_RATE, format_throttled_replicas
+from kafka_rebalance.kafka.throttles import (
+    CORDON,
+    EVERY_LOG_DIR,
+    EVERY_REPLICA,
+    LIST_KEYS,
+    LOG_DIR_RATE,
+    format_throttled_replicas,
+)
 from kafka_rebalance.model.partition import TopicPartition
 
 
@@ -40,8 +47,9 @@ def release(
     """What to put back now. Safe to repeat: what is already back needs no change.
 
     The entries of partitions in `still_in_motion` stay, and so do the rates of every broker in such an entry. The rate
-    for copies between log dirs stays on the brokers in `copying_within`, whoever asked for these copies. A value that
-    is no longer ours is somebody else's and is left alone. Of a list only our own entries are taken out.
+    for copies between log dirs stays on the brokers in `copying_within`, whoever asked for these copies. A cordon stays
+    for no copy, because Kafka asks for it only when it takes a request. A value that is no longer ours is somebody
+    else's and is left alone. Of a list only our own entries are taken out.
     """
     changes: Changes = {}
     kept: list[str] = []
@@ -65,10 +73,10 @@ def release(
                 foreign.append(f"{where} is now '*', set by somebody else")
         else:
             back = prior
-            if now not in {*lease.own_rates, prior}:
+            if now != prior and not lease.may_have_set(key, now):
                 foreign.append(f"{where} is {'gone' if now is None else now}, changed by somebody else")
                 continue
-            if now != prior and entity in (busy_within if key == LOG_DIR_RATE else busy):
+            if key != CORDON and now != prior and entity in (busy_within if key == LOG_DIR_RATE else busy):
                 kept.append(f"{where} stays {now}")
                 continue
         if back != now:
@@ -86,7 +94,7 @@ def left_changes(left_behind: Sequence[LeftBehind], current: Configs) -> Changes
         for left in reversed(left_behind):
             for key, before in left.prior.get(entity, {}).items():
                 now = changes.get(entity, {}).get(key, values.get(key))
-                if now in set(map(str, left.rates)):
+                if now in ((EVERY_LOG_DIR,) if key == CORDON else map(str, left.rates)):
                     changes.setdefault(entity, {})[key] = before
     return changes
 

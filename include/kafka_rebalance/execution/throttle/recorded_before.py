@@ -28,11 +28,12 @@ def take_lease(
     owner: str = "",
     existing: ThrottleLease | None = None,
     away: Collection[str] = (),
+    cordoned: Collection[int] = (),
 ) -> ThrottleLease:
-    """The lease for exactly these moves between brokers. See `take_lease_for`."""
+    """The lease for exactly these moves between brokers. See `desired_throttle` and `take_lease_for`."""
     moves = tuple(moves)
     return take_lease_for(
-        lambda rate: desired_throttle(moves, rate),
+        lambda rate: desired_throttle(moves, rate, cordoned),
         run,
         candidate_digest,
         bytes_per_second,
@@ -111,7 +112,7 @@ def _prior_now(lease: ThrottleLease, entity: str, current: Configs) -> dict[str,
     """What comes back of an entity. Lists are as they were recorded: entries that are not ours stay anyway."""
     prior, now = lease.prior[entity], current.get(entity, {})
     return {
-        key: before if key in LIST_KEYS or now.get(key) in lease.own_rates else now.get(key)
+        key: before if key in LIST_KEYS or lease.may_have_set(key, now.get(key)) else now.get(key)
         for key, before in prior.items()
     }
 

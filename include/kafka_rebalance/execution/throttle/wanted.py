@@ -8,12 +8,14 @@ sends (leader) or receives (follower), lists only for the partitions that gain a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from kafka_rebalance.documents.cluster.throttle_lease import list_entries
 from kafka_rebalance.errors import ThrottleError
 from kafka_rebalance.kafka.throttles import (
+    CORDON,
+    EVERY_LOG_DIR,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -42,8 +44,12 @@ class ListEntry(NamedTuple):
     broker: int
 
 
-def desired_throttle(moves: Iterable[Move], bytes_per_second: int) -> dict[str, dict[str, str]]:
+def desired_throttle(
+    moves: Iterable[Move], bytes_per_second: int, cordoned: Collection[int] = ()
+) -> dict[str, dict[str, str]]:
     """entity -> key -> value that throttles exactly the copies of these moves; empty if none of them copies anything.
+
+    `cordoned` are brokers that get no new replica meanwhile.
 
     Raises ThrottleError for a rate that is not a positive integer: 0 would stall the copies for ever.
     """
@@ -64,6 +70,8 @@ def desired_throttle(moves: Iterable[Move], bytes_per_second: int) -> dict[str, 
     for broker in sorted(senders | receivers):
         rates = ((LEADER_RATE, senders), (FOLLOWER_RATE, receivers))
         wanted[f"brokers/{broker}"] = {key: str(bytes_per_second) for key, which in rates if broker in which}
+    for broker in sorted(cordoned):
+        wanted.setdefault(f"brokers/{broker}", {})[CORDON] = EVERY_LOG_DIR
     return wanted
 
 

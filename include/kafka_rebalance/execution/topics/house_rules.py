@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any
 
 from kafka_rebalance.errors import ArtifactError, StaleProposalError
 from kafka_rebalance.kafka.throttles import LIST_KEYS
 from kafka_rebalance.kafka.topics import KafkasOwn
+from kafka_rebalance.kafka.who_may_receive import Shut, shut_in_words
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.partition import TopicIdentity
@@ -187,8 +189,15 @@ def too_many_partitions(total: int, policy: Policy) -> Iterable[str]:
         yield f"{total} partitions are more than the policy's partitions_per_topic {policy.partitions_per_topic}"
 
 
-def check_still(change: TopicChange, *, configs_now: Mapping[str, str], registered: Collection[int]) -> None:
-    """Raises StaleProposalError unless the values to be changed are those that were shown, and every target is up.
+def check_still(
+    change: TopicChange,
+    *,
+    configs_now: Mapping[str, str],
+    registered: Collection[int],
+    shut: Mapping[int, Shut] = MappingProxyType({}),
+) -> None:
+    """Raises StaleProposalError unless the values to be changed are those that were shown, and every target may
+    receive. `shut`: registered brokers that Kafka gives no new replica.
 
     If a value is already what it is to become, an earlier attempt of ours was cut short: that is no change by somebody
     else. The write itself checks against the znode's version that the topic is the one that was shown.
@@ -200,6 +209,7 @@ def check_still(change: TopicChange, *, configs_now: Mapping[str, str], register
         and configs_now.get(key) not in (change.configs_before.get(key), change.config_changes[key])
     ]
     stale += [f"broker {broker} is not registered any more" for broker in sorted(change.brokers_used - set(registered))]
+    stale += [f"broker {broker} {shut_in_words(why)}" for broker, why in sorted(shut.items())]
     if stale:
         raise StaleProposalError(
             f"Topic {change.topic} or the cluster has changed since this was shown: {'; '.join(stale)}. "

@@ -17,6 +17,7 @@ from kafka_rebalance.report.run.approver_facts import (
     WINDOW,
     Brief,
     brief,
+    cordon_words,
     kept_away_words,
     other_policies_words,
     since_last_words,
@@ -117,6 +118,7 @@ def _does(report: RunReport, focus: CandidateReport, figures: KeyFigures, named:
     does += f". {kept_away_words(report.kept_away)}" if report.kept_away is not None else ""
     does += f". {other_policies_words(report.other_policies)}" if report.other_policies else ""
     does += f". {TIERED}: {tiered_words(report.tiered, named)}" if report.tiered is not None else ""
+    does += f". {cordon_words(report.cordon, named)}" if report.cordon is not None else ""
     since = since_last_words(report.last_proposal, focus, named)
     does += f". {since[0].upper()}{since[1:]}" if since else ""
     throttle = report.throttle_of(focus)

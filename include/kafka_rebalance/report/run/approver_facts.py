@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.documents.proposals.candidate_figures import Reason, StaysBehind
 from kafka_rebalance.documents.proposals.rates import CandidateRates
-from kafka_rebalance.documents.snapshot import AutomaticElections, KeptAway, LastProposal, TieredTopic, TieredTopics
+from kafka_rebalance.documents.snapshot import (
+    AutomaticElections,
+    Cordon,
+    KeptAway,
+    LastProposal,
+    TieredTopic,
+    TieredTopics,
+)
 from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
 from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, above_least_words
@@ -88,6 +95,8 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
         facts.append(("Other policies", other_policies_words(report.other_policies)))
     if report.tiered is not None:
         facts.append((TIERED, tiered_words(report.tiered, named)))
+    if report.cordon is not None:
+        facts.append(("Cordon", cordon_words(report.cordon, named)))
     since = since_last_words(report.last_proposal, focus, named)
     facts += [("Last plan", since)] if since else []
     if focus.planned_seconds is not None:
@@ -109,6 +118,26 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
 
 def other_policies_words(connections: Sequence[str]) -> str:
     return f"This cluster is also {', '.join(connections)}, with another policy. The stricter limit of each counts"
+
+
+def cordon_words(cordon: Cordon, named: Named) -> str:
+    """`named`: as for other values that come from the cluster."""
+    said = []
+    if cordon.brokers:
+        said.append(
+            f"{_brokers(map(str, cordon.brokers))} cordoned while the run lasts, so Kafka puts no new replica there"
+        )
+    if unknown := [broker for broker, words in cordon.cannot.items() if not words]:
+        said.append(f"this Kafka cannot cordon broker {', '.join(unknown)}, so topics made meanwhile may be put there")
+    for broker, words in cordon.cannot.items():
+        if words:
+            said.append(f"Kafka does not let broker {broker} be cordoned: {named(words)}")
+    return ". ".join(f"{one[0].upper()}{one[1:]}" for one in said)
+
+
+def _brokers(names: Iterable[str]) -> str:
+    several = list(names)
+    return f"brokers {', '.join(several)} are" if len(several) > 1 else f"broker {several[0]} is"
 
 
 def kept_away_words(kept_away: KeptAway) -> str:

@@ -116,6 +116,7 @@ def build_report(
         last_proposal=taken.last_proposal,
         other_policies=taken.other_policies,
         tiered=taken.tiered,
+        cordon=taken.cordon,
     )
     return _at_its_throttle(report)
 

@@ -16,7 +16,7 @@ from kafka_rebalance.documents.proposals.rates import CandidateRates
 from kafka_rebalance.documents.proposals.recommendation import Recommendation
 from kafka_rebalance.documents.rejection import Rejection
 from kafka_rebalance.documents.segments import SegmentReport
-from kafka_rebalance.documents.snapshot import AutomaticElections, KeptAway, LastProposal, TieredTopics
+from kafka_rebalance.documents.snapshot import AutomaticElections, Cordon, KeptAway, LastProposal, TieredTopics
 from kafka_rebalance.documents.verification import Verification
 from kafka_rebalance.execution.approval_rules import on_buttons
 from kafka_rebalance.execution.eta import ASSUMED, MIN_SECONDS, EtaRange, eta_range, with_controller
@@ -77,6 +77,7 @@ class RunReport:
     last_proposal: LastProposal | None = None
     other_policies: tuple[str, ...] = ()  # connections to the same cluster whose policies bind it too
     tiered: TieredTopics | None = None  # None: no topic is, or an older version made the snapshot
+    cordon: Cordon | None = None
 
     @property
     def focus(self) -> CandidateReport | None:

@@ -28,6 +28,8 @@ from kafka_rebalance.steps.run.checks_before_write import read_view_of
 from kafka_rebalance.steps.run.late_tasks import check_rest_will_run
 from kafka_rebalance.steps.run.running_rebalance import still_running
 from kafka_rebalance.steps.run_folder import open_run_folder
+from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.cordon_leaving import put_back_cordon
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.request_replacement import ask_for_original_lists
 
@@ -58,6 +60,9 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
         stop_requests.ask_cancel(target, decider(approved.decision) or "somebody")
         # Only now: a worker that has read the old control.json can no longer request a batch.
         late = cluster.stop_requests().taken_back
+        holder = cluster.lock.read()
+        if holder is not None:  # Kafka refuses lists that name a broker which the run has cordoned
+            put_back_cordon(ClusterLease(inputs.deployment, cluster, plan.cluster_id), holder)
         cancelled = late | _take_back(inputs, cluster, connection, approved)
     for tp in sorted(cancelled):
         log.info("%s was taken back", tp)

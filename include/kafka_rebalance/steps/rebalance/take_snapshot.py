@@ -12,7 +12,7 @@ from typing import Any
 import kafka_rebalance
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.controller import controller_document
-from kafka_rebalance.documents.snapshot import KeptAway, tiered_topics
+from kafka_rebalance.documents.snapshot import Cordon, KeptAway, tiered_topics
 from kafka_rebalance.errors import FrozenError, ReadError, SettingsError
 from kafka_rebalance.execution.check.automatic_elections import automatic_elections
 from kafka_rebalance.execution.check.cluster_ready import refuse
@@ -21,7 +21,7 @@ from kafka_rebalance.execution.throttle.auto_rate import AUTO
 from kafka_rebalance.execution.time_window import Window, read_window
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.settings import OFFER, Settings
+from kafka_rebalance.model.settings import LEADERS_ALONE, OFFER, Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.steps.deployment import Deployment
@@ -44,6 +44,7 @@ from kafka_rebalance.steps.run.requester import (
 )
 from kafka_rebalance.steps.run_folder import create_run_folder
 from kafka_rebalance.steps.throttle import run_rates
+from kafka_rebalance.steps.throttle.cordon_leaving import cordon_of
 from kafka_rebalance.steps.write_topic_rates import write_topic_rates
 
 log = logging.getLogger(__name__)
@@ -112,6 +113,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     json_files.write_json(folder, json_files.SETTINGS, settings.to_mapping())
     tiered = tiered_topics(taken.partitions, taken.local_starts.untold)
     kept_away = KeptAway(sum(map(len, left.values())), REST_DAYS)
+    cordon = _cordon(connection, policy, settings, taken)
     found = {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
     json_files.write_json(
         folder,
@@ -137,6 +139,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
             **({"other_policies": sorted(others)} if others else {}),
             **({"kept_away": asdict(kept_away)} if left else {}),
             **({"tiered": asdict(tiered)} if tiered is not None else {}),
+            **({"cordon": asdict(cordon)} if cordon is not None else {}),
             **({"last_proposal": last.proposal} if last.proposal is not None else {}),
             "snapshot_digest": tables_digest,
             "configs_digest": configs_digest,
@@ -174,6 +177,12 @@ def _settings(
         policy, others, asked, cluster_bytes=cluster_bytes, brokers=brokers, internal_topics=internal_topics
     )
     return bound, others
+
+
+def _cordon(connection: ClusterConnection, policy: Policy | None, settings: Settings, taken: Snapshot) -> Cordon | None:
+    if policy is None or not policy.cordon_leaving or settings.job in LEADERS_ALONE:
+        return None
+    return cordon_of(connection, taken.view, settings.leaving)
 
 
 def _is_frozen(deployment: Deployment, connection_id: str) -> bool:

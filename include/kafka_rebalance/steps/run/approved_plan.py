@@ -82,6 +82,12 @@ class ApprovedPlan:
         return frozenset() if self.snapshot["settings"]["job"] in LEADERS_ALONE else self.leaving
 
     @property
+    def cordoned(self) -> frozenset[int]:
+        """Brokers that the run cordons while it empties them: Kafka refuses each list that names one of them."""
+        named = {broker for move in self.approved.moves if not move.is_election for broker in move.after}
+        return frozenset((self.snapshot.get("cordon") or {}).get("brokers", ())) - named
+
+    @property
     def limits(self) -> Limits:
         """Of what may be in flight at once."""
         asked, default = self.snapshot["settings"], Settings()

@@ -42,7 +42,6 @@ from kafka_rebalance.execution.check.wrong_leaders import check_leaders_may_lead
 from kafka_rebalance.execution.check.znode_size import too_large_znodes
 from kafka_rebalance.execution.run_position import Position
 from kafka_rebalance.execution.time_window import Window, check_clock
-from kafka_rebalance.kafka.who_may_receive import Shut, who_is_shut
 from kafka_rebalance.model.candidate import Batch, brokers_touched
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.configs import ConfigsByBroker
@@ -53,7 +52,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.candidate.kafka_json_files import rollback_file
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
-from kafka_rebalance.steps.run.disks_now import came_back_empty, disks_now, leader_sizes
+from kafka_rebalance.steps.run.disks_now import came_back_empty, disks_now, leader_sizes, shut_now
 from kafka_rebalance.steps.run.left_out_moves import leave_out
 
 log = logging.getLogger(__name__)
@@ -126,7 +125,7 @@ def check_before_write(
         plan.tables.baseline,
         batches_touched=where.begun,
         came_back_empty=came_back_empty(plan, view, brokers.disks),
-        shut=_shut(connection, plan, view, brokers),
+        shut=shut_now(connection, view, _named(plan), brokers.disks.log_dirs),
     )
     plan = _settle(plan, view, policy, found, begun)
     remaining = {move.topic_partition.topic for move in plan.candidate.moves}
@@ -218,13 +217,9 @@ def _read_brokers(
     return read[0]
 
 
-def _shut(connection: ClusterConnection, plan: ApprovedPlan, view: ClusterView, brokers: _Brokers) -> dict[int, Shut]:
-    """Brokers of new lists that get no new replica from Kafka. One that is away has a finding of its own."""
-    named = {broker for move in plan.candidate.moves if not move.is_election for broker in move.after}
-    known, named = brokers.disks.log_dirs, named & view.brokers.keys()
-    if not view.traits.has_request_znode:  # no Kafka with ZooKeeper knows cordoned log dirs
-        known = {**replica_sizes.read_dir_states(connection.kafka, named - known.keys()), **known}
-    return who_is_shut(named, known, view.brokers)
+def _named(plan: ApprovedPlan) -> set[int]:
+    """Brokers of new lists: Kafka refuses a list with a cordoned broker even where it only changes the order."""
+    return {broker for move in plan.candidate.moves if not move.is_election for broker in move.after}
 
 
 def _hazards(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
-from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
+from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir, read_dir_states
 from kafka_rebalance.execution.check.disk_room import DiskNow, LogDirNow
 from kafka_rebalance.execution.check.drift import registered_again
+from kafka_rebalance.kafka.who_may_receive import Shut, who_is_shut
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.model.connection import BrokerCapacity
+from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_disk_peaks
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
@@ -81,3 +83,20 @@ def came_back_empty(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -
             held[broker] += size
             there[broker] += size if disks.replicas.get(tp, {}).get(broker) else 0
     return frozenset(broker for broker in again if there[broker] < held[broker] / 2)
+
+
+def shut_now(
+    connection: ClusterConnection,
+    view: ClusterView,
+    named: Collection[int],
+    known: Mapping[int, Sequence[LogDir]] = MappingProxyType({}),
+) -> dict[int, Shut]:
+    """Which of the registered brokers in `named` get no new replica from Kafka now, and why.
+
+    The one look before every write of replica lists. `known`: log dirs that were read already. A broker that is away is
+    absent: it has a finding of its own.
+    """
+    here = set(named) & view.brokers.keys()
+    if not view.traits.has_request_znode:  # no Kafka with ZooKeeper knows cordoned log dirs
+        known = {**read_dir_states(connection.kafka, here - known.keys()), **known}
+    return who_is_shut(here, known, view.brokers)

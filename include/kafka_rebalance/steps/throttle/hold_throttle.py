@@ -150,11 +150,19 @@ def _set(
     existing = known if known is not None and known.released_at is None else None
     if known is None and held_before:
         check_nothing_of_ours(cluster, plan, "No throttle was set.")
-    entities = {*desired_throttle(moves, rate), *(existing.wanted if existing else ())}
+    entities = {*desired_throttle(moves, rate, plan.cordoned), *(existing.wanted if existing else ())}
     away = read_away(cluster, entities)
     current = read_configs(cluster, entities - away)
     taken = take_lease(
-        owner.run, plan.candidate.digest, moves, rate, current, owner=owner.owner, existing=existing, away=away
+        owner.run,
+        plan.candidate.digest,
+        moves,
+        rate,
+        current,
+        owner=owner.owner,
+        existing=existing,
+        away=away,
+        cordoned=plan.cordoned,
     )
     check_can_be_put_back(taken)
     lease = kept.begin(taken, plan.connection_id, plan.folder, fence)

@@ -44,7 +44,7 @@ def check_nothing_of_ours(cluster: OpenCluster, plan: ApprovedPlan, consequence:
     """For a run whose lease is neither in ZooKeeper nor below `runs_url`. Raises ThrottleError if a rate or list entry
     that this run sets is in force, because nothing tells what was there before it.
     """
-    check_nothing_set(cluster, desired_throttle(plan.approved.moves, rate_in_force(plan.folder)), consequence)
+    check_nothing_set(cluster, _wanted(plan), consequence)
 
 
 def check_nothing_set(cluster: OpenCluster, wanted: Configs, consequence: str) -> None:
@@ -71,10 +71,14 @@ def check_put_back(cluster: OpenCluster, plan: ApprovedPlan) -> tuple[Check, ...
     now = read_configs(cluster, entities - away)
     lease = None if lease is None else lease.without(away)
     if lease is None:
-        checks = check_unrecorded(set_now(desired_throttle(plan.approved.moves, rate_in_force(plan.folder)), now))
+        checks = check_unrecorded(set_now(_wanted(plan), now))
     else:
         checks = check_throttles(lease.prior, lease.wanted, now, lease.own_rates)
     return (*checks, *check_left(now, checks))
+
+
+def _wanted(plan: ApprovedPlan) -> Configs:
+    return desired_throttle(plan.approved.moves, rate_in_force(plan.folder), plan.cordoned)
 
 
 def gone_topics(plan: ApprovedPlan) -> set[str]:

@@ -13,7 +13,7 @@ from kafka_rebalance.errors import ClusterNotReadyError, ConfigChangedError, Loc
 from kafka_rebalance.execution.throttle.put_back import Release
 from kafka_rebalance.execution.throttle.put_back import release as decide_release
 from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of
-from kafka_rebalance.kafka.throttles import LOG_DIR_RATE, throttle_problem
+from kafka_rebalance.kafka.throttles import CORDON, LOG_DIR_RATE, throttle_problem
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
 from kafka_rebalance.steps.clock import now_text
@@ -68,6 +68,13 @@ def put_back(kept: ClusterLease, decided: ThrottleLease) -> Release:
 
 def _left_behind(lease: ThrottleLease, away: Collection[str]) -> dict[str, dict[str, str | None]]:
     for entity in sorted(away):
+        if CORDON in lease.prior[entity]:
+            log.warning(
+                "%s is away, so the cordon (%s) of run %s stays there. The janitor takes it back when it is back.",
+                entity,
+                CORDON,
+                lease.run,
+            )
         log.warning(
             "%s is away, so the rate of run %s stays there. %s",
             entity,

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.execution.topics.house_rules import TopicChange, check_still
+from kafka_rebalance.kafka.who_may_receive import Shut
+from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.cluster_writes import Outcome
+from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin, read_approved_request
 from kafka_rebalance.steps.run.checks_before_write import check_approved_cluster
+from kafka_rebalance.steps.run.disks_now import shut_now
 from kafka_rebalance.steps.run.late_tasks import check_all_will_run
 from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.steps.topics.request import failing_as_kafka_topics
@@ -49,7 +55,7 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
         registered = tuple(view.brokers)
         if change.action == "create":
             _check_may_begin(inputs, cluster, approved)
-            return _create(cluster, change, registered)
+            return _create(cluster, change, registered, partial(_shut, connection, view, change))
         if change.action == "alter" and not change.new_partitions:
             _check_may_begin(inputs, cluster, approved)
             check_still(change, configs_now=_configs(cluster, change.topic), registered=registered)
@@ -62,7 +68,7 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
             if change.action == "delete":
                 done = {"written": str(cluster.topics.delete(change, fence))}
             else:
-                done = _expand(cluster, change, registered, fence)
+                done = _expand(cluster, change, registered, fence, partial(_shut, connection, view, change))
         except BaseException:
             _give_back_anyway(inputs, cluster, approved, owner)
             raise
@@ -101,7 +107,17 @@ def _is_written(cluster: OpenCluster, change: TopicChange) -> bool:
     return all(now.get(key) == value for key, value in change.config_changes.items())
 
 
-def _create(cluster: OpenCluster, change: TopicChange, registered: tuple[int, ...]) -> dict[str, Any]:
+def _shut(connection: ClusterConnection, view: ClusterView, change: TopicChange) -> dict[int, Shut]:
+    """Brokers of the new lists that were cordoned, or have lost their log dirs, since the request was shown."""
+    known = replica_sizes.read_dir_states(connection.kafka, change.brokers_used)
+    return shut_now(connection, view, change.brokers_used, known)
+
+
+def _create(
+    cluster: OpenCluster, change: TopicChange, registered: tuple[int, ...], shut: Callable[[], Mapping[int, Shut]]
+) -> dict[str, Any]:
+    if not _has_partitions(cluster, change):
+        check_still(change, configs_now={}, registered=registered, shut=shut())
     created = cluster.topics.create(change, registered)
     if created.orphaned_config is not None:
         log.warning(
@@ -114,9 +130,18 @@ def _create(cluster: OpenCluster, change: TopicChange, registered: tuple[int, ..
     return {"written": str(created.outcome), "partitions": len(change.new_partitions)}
 
 
-def _expand(cluster: OpenCluster, change: TopicChange, registered: tuple[int, ...], fence: Fence) -> dict[str, Any]:
+def _expand(
+    cluster: OpenCluster,
+    change: TopicChange,
+    registered: tuple[int, ...],
+    fence: Fence,
+    shut: Callable[[], Mapping[int, Shut]],
+) -> dict[str, Any]:
     if not _has_partitions(cluster, change, led=True):
-        check_still(change, configs_now=_configs(cluster, change.topic), registered=registered)
+        now = _configs(cluster, change.topic)
+        # Lists that Kafka has taken already are not asked for again.
+        closed = {} if _has_partitions(cluster, change) else shut()
+        check_still(change, configs_now=now, registered=registered, shut=closed)
     cluster.topics.expand(change, registered, fence)
     if change.config_changes:
         _set_configs(cluster, change)

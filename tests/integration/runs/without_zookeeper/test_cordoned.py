@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kafka_rebalance.admin.config_changes import read_cannot_cordon
 from kafka_rebalance.admin.replica_sizes import LogDir, read_log_dirs
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import ThrottleError
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.planning.tables.result_tables import read_candidate
@@ -30,11 +34,14 @@ from kafka_rebalance.steps.run import checks_before_write
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.api_cluster import ApiCluster
-from support.runs.rebalance_run import CONNECTION, InProcessRun
+from support.runs.cancel_run import CancelRun
+from support.runs.rebalance_run import CONNECTION, POLICY, InProcessRun
 from support.runs.topic_run import TopicRun
 from support.waiting import wait
 
-FAST = 50_000_000  # bytes per second
+CORDON = "cordoned.log.dirs"
+FAST, SLOW = 50_000_000, 1_000_000  # bytes per second
+SIZE = 16_000_000  # a copy begins with as much as ten seconds of its quota at once
 UNEVEN = {number: [(1, 2), (2, 3), (3, 1)][number % 3] for number in range(12)}  # broker 4 is empty
 
 
@@ -89,6 +96,15 @@ def cordon(cluster: LocalCluster) -> Iterator[Callable[[int, str | None], None]]
     yield change
     for broker in touched:
         change(broker, None)
+
+
+def cordon_leaving(tmp_path: Path) -> None:
+    (tmp_path / "policies" / f"{CONNECTION}.yaml").write_text(f"{POLICY}cordon_leaving: true\n")
+
+
+def set_on(kafka: ApiCluster, broker: int) -> str | None:
+    with open_cluster(kafka.connection) as opened:
+        return opened.read_broker_configs([broker])[broker].get(CORDON)
 
 
 def received(run: InProcessRun, candidate: str) -> set[int]:
@@ -207,5 +223,114 @@ def test_new_partitions_go_to_other_brokers(
     made = TopicRun(tmp_path, cluster, monkeypatch)
     verification = made.carry_out(action="create", topic=name, partitions=6, replication_factor=3)
     assert verification["passed"]
-    assert {broker for held in kafka.lists(name).values() for broker in held} == {1, 2, 3}
+    now = kafka.lists(name)
+    assert [sorted(held) for held in now.values()] == [[1, 2, 3]] * 6
+    assert Counter(held[0] for held in now.values()) == {1: 2, 2: 2, 3: 2}
     kafka.delete(name)
+
+
+def test_a_drain_cordons_the_leaving_broker_while_it_lasts_and_puts_back_what_was_there(
+    run: InProcessRun,
+    tmp_path: Path,
+    cluster: LocalCluster,
+    kafka: ApiCluster,
+    topic: str,
+    cordon: Callable[[int, str | None], None],
+    fresh_topic_name: Callable[[], str],
+) -> None:
+    cordon_leaving(tmp_path)
+    assert read_cannot_cordon(kafka.connection.kafka, [1, 3]) == {}
+    before = log_dirs(cluster, 3)[0].path
+    cordon(3, before)
+    chosen = run.plan(job="drain", drain=[3], topics_in=[topic])["recommended"]
+    assert chosen is not None
+    assert json_files.read_json(run.folder, json_files.SNAPSHOT)["cordon"] == {"brokers": [3], "cannot": {}}
+    run.approve(chosen, FAST)
+    run.hold()
+    assert set_on(kafka, 3) == "*"
+    run.hold()  # a retry keeps what it recorded
+    wait("the broker tells it", lambda: all(one.cordoned for one in log_dirs(cluster, 3)))
+    made = fresh_topic_name()  # Kafka itself chooses brokers
+    with kafka._client() as client:
+        client.create_topics({made: {"num_partitions": 12, "replication_factor": 3}})
+    wait("the topic has its partitions", lambda: len(kafka.lists(made)) == 12)
+    assert {broker for held in kafka.lists(made).values() for broker in held} == {1, 2, 4}
+    kafka.delete(made)
+    run.reassign()
+    assert run.finish()["passed"]
+    assert set_on(kafka, 3) == before
+
+
+def test_a_cancel_takes_the_cordon_back_before_it_sends_lists_back(
+    run: InProcessRun,
+    tmp_path: Path,
+    cluster: LocalCluster,
+    kafka: ApiCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    fresh_topic_name: Callable[[], str],
+) -> None:
+    cordon_leaving(tmp_path)
+    name = fresh_topic_name()
+    recorded = {0: (3, 1), 1: (1, 3)}  # Kafka's own cancel would leave the first as [1, 3]
+    cluster.create_topic(name, recorded)
+    cluster.produce(name, dict.fromkeys(recorded, SIZE))
+    run.plan(topics_in=[name], job="drain", drain=[3])
+    run.approve("light", SLOW)
+    run.hold()
+    assert run.request() == 1
+    assert set_on(kafka, 3) == "*"
+    wait("Kafka moves both", lambda: len(kafka.moving()) == 2)
+    canceller = CancelRun(monkeypatch)
+    canceller.approved()
+    assert canceller.cancel()["cancelled"] == 2
+    assert set_on(kafka, 3) is None
+    assert kafka.lists(name) == recorded
+    run.release()
+    assert canceller.verify()["passed"]
+    kafka.delete(name)
+
+
+def test_a_release_takes_the_cordon_back_though_copies_go_on_under_their_throttle(
+    run: InProcessRun,
+    tmp_path: Path,
+    cluster: LocalCluster,
+    kafka: ApiCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    fresh_topic_name: Callable[[], str],
+) -> None:
+    cordon_leaving(tmp_path)
+    name = fresh_topic_name()
+    cluster.create_topic(name, {0: (1, 3)})
+    cluster.produce(name, {0: SIZE})
+    run.plan(topics_in=[name], job="drain", drain=[3])
+    run.approve("light", SLOW)
+    run.hold()
+    assert run.request() == 1
+    with pytest.raises(ThrottleError, match="Copies are still in flight"):
+        run.release()
+    assert set_on(kafka, 3) is None
+    assert kafka.throttles() != {}
+    kafka.reassign(name, {0: None})  # by another tool: Kafka takes a cancel of a move off a cordoned broker too
+    wait("nothing moves", lambda: not kafka.moving())
+    run.release()
+    kafka.delete(name)
+
+
+def test_a_topic_is_not_created_on_a_broker_that_was_cordoned_since_the_request(
+    cluster: LocalCluster,
+    kafka: ApiCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cordon: Callable[[int, str | None], None],
+    fresh_topic_name: Callable[[], str],
+) -> None:
+    name = fresh_topic_name()
+    made = TopicRun(tmp_path, cluster, monkeypatch)
+    made.request(action="create", topic=name, partitions=4, replication_factor=3)
+    made.ask()
+    if "decision" not in made.xcom:
+        made.answer("create")
+    cordon(4, "*")
+    with pytest.raises(AirflowFailException, match=r"broker 4 is cordoned .* Nothing was written"):
+        made.write()
+    assert kafka.lists(name) == {}

@@ -59,6 +59,15 @@ def test_other_policies_of_the_same_cluster_are_told() -> None:
     assert "This cluster is also kafka_b, with another policy. The stricter limit of each counts" in body
 
 
+def test_the_body_says_which_brokers_are_cordoned_meanwhile_and_which_cannot_be() -> None:
+    cordon = {"brokers": [1, 2], "cannot": {"3": "", "4": "The feature <b>is off"}}
+    body = approval_body(report(samples.snapshot(cordon=cordon)))
+    assert "Brokers 1, 2 are cordoned while the run lasts, so Kafka puts no new replica there" in body
+    assert "This Kafka cannot cordon broker 3, so topics made meanwhile may be put there" in body
+    assert "Kafka does not let broker 4 be cordoned: `The feature <b>is off`" in body
+    assert "ordon" not in approval_body(report())
+
+
 def test_the_body_says_how_many_replicas_do_not_go_back_where_plans_took_them_from() -> None:
     body = approval_body(report(samples.snapshot(kept_away={"replicas": 1, "days": 7})))
     assert (
