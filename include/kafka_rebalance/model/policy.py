@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -161,6 +161,45 @@ class Policy:
             policy_digest=self.digest,
         )
 
+    def bound_by(self, others: Collection[Self], brokers: int) -> Self:
+        """The policy with each limit of `others` too: the stricter one of each counts.
+
+        They are those of other connections to the same cluster, which has so many brokers. What they say of people,
+        times, places and racks does not bind. Raises PolicyError if no throttle is within the range of each.
+        """
+        if not others:
+            return self
+        each = (self, *others)
+        least = max(one.min_throttle_bytes_per_second for one in each)
+        most = min(one.max_throttle_bytes_per_second for one in each)
+        if least > most:
+            raise PolicyError(
+                f"Policies of this cluster leave no throttle: one allows no less than {least} bytes/s, and one no more "
+                f"than {most}. Correct the policies, and start again."
+            )
+        batches, copies = any(one.partitions_per_batch for one in each), any(one.copies_per_broker for one in each)
+        return dataclasses.replace(
+            self,
+            max_bytes_share=min(one.max_bytes_share for one in each),
+            max_bytes=min(one.max_bytes for one in each),
+            leader_changes_per_batch=min(one.leader_changes_per_batch for one in each),
+            partitions_per_batch=min(one.partitions_limit(brokers) for one in each) if batches else 0,
+            copies_per_broker=min(one.copies_limit for one in each) if copies else 0,
+            partitions_per_topic=min(one.partitions_per_topic for one in each),
+            replicas_per_broker=min(one.replicas_per_broker for one in each),
+            min_throttle_bytes_per_second=least,
+            max_throttle_bytes_per_second=most,
+            topics_out=_together(one.topics_out for one in each),
+            pinned_topics=_together(one.pinned_topics for one in each),
+            rack_pinned_topics=_together(one.rack_pinned_topics for one in each),
+            brokers_out=tuple(sorted({broker for one in each for broker in one.brokers_out})),
+            internal_topics=all(one.internal_topics for one in each),
+            even_at_worst_hour=any(one.even_at_worst_hour for one in each) or self.even_at_worst_hour,
+            copies_within_racks=any(one.copies_within_racks for one in each) or self.copies_within_racks,
+            prefer=FEWEST_BYTES if any(one.prefer == FEWEST_BYTES for one in each) else self.prefer,
+            less_even_plan=REFUSE if any(one.less_even_plan == REFUSE for one in each) else self.less_even_plan,
+        )
+
     def measured_by(self, asked: Settings) -> Settings:
         """The settings with what the policy says of places and loads: the nightly check measures by these as well."""
         return dataclasses.replace(
@@ -208,6 +247,10 @@ class Policy:
 
 
 _REMEDY = "Correct the policy or the request, and start again."
+
+
+def _together(globs_of_each: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(glob for several in globs_of_each for glob in several))
 
 
 def _approvers(value: Any) -> tuple[Approver, ...]:

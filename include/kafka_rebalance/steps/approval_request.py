@@ -24,6 +24,7 @@ from kafka_rebalance.execution.approval_rules import (
 )
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Approver, Policy
+from kafka_rebalance.steps.clusters import bound_policy
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import check_still_shown, digests_of_files
 from kafka_rebalance.steps.run.late_tasks import check_all_will_run
@@ -47,6 +48,7 @@ class Offer:
     nothing: str | None = None  # why there is nothing to approve
     refused: str | None = None  # why nobody may approve any choice
     read_only: str | None = None  # why no choice could be executed; the run ends as a success, as without a policy
+    cluster_id: str = ""  # so that the policies of other connections to it bind the answer too; empty: its own alone
     needs_answer: bool = True  # False: the only choice is taken without a question
 
 
@@ -153,7 +155,7 @@ def ask(
     requester = requester_of(inputs.deployment, inputs.run, offer.asked)
     own = approval.asking_approves(offer)
     rules = with_own_request(policy, requester, inputs.run) if own else policy
-    people, form = check_approvers(rules, requester), _form(approval, folder, offer, policy)
+    people, form = check_approvers(rules, requester), _form(inputs, approval, folder, offer, policy)
     inputs.tell(SHOWN, digests_of_files(folder, approval.shown))
     if rules is not policy and form.questions == (NOTE,):
         by = next(person for person in people if person.name == requester.name)
@@ -172,12 +174,13 @@ def take_answer(
     `shown` is what `ask` told under SHOWN; None: an earlier version has asked.
     """
     folder, offer, policy = _again(inputs, approval, run_folder, nonce)
-    form = _form(approval, folder, offer, policy)
+    form = _form(inputs, approval, folder, offer, policy)
     try:
         answer = read_form(answer, form.questions)
         requester = requester_of(inputs.deployment, inputs.run, offer.asked)
         own = approval.asking_approves(offer)
-        rules = with_own_request(policy, requester, inputs.run) if own else policy
+        limits = _limits(inputs, offer, policy)
+        rules = with_own_request(limits, requester, inputs.run) if own else limits
         choice = check_answer(answer, offer.digests, rules, requester)
         if choice != REJECT:  # a rejection changes nothing, whatever was shown
             check_still_shown(folder, approval.shown, shown)
@@ -254,8 +257,16 @@ def _offer(inputs: StepInputs, approval: Approval, folder: RunFolder) -> tuple[O
     return offer, inputs.deployment.check_policy_unchanged(offer.connection_id, offer.policy_digest)
 
 
-def _form(approval: Approval, folder: RunFolder, offer: Offer, policy: Policy) -> Form:
-    return Form(labels(offer.digests), (*approval.questions(folder, offer, policy), NOTE))
+def _form(inputs: StepInputs, approval: Approval, folder: RunFolder, offer: Offer, policy: Policy) -> Form:
+    limits = _limits(inputs, offer, policy)
+    return Form(labels(offer.digests), (*approval.questions(folder, offer, limits), NOTE))
+
+
+def _limits(inputs: StepInputs, offer: Offer, policy: Policy) -> Policy:
+    """The policy, with the limits of others of the same cluster."""
+    if not offer.cluster_id:
+        return policy
+    return bound_policy(inputs.deployment, policy, offer.connection_id, offer.cluster_id)
 
 
 def _decide(inputs: StepInputs, folder: RunFolder, nonce: str, offer: Offer, decision: Decision) -> None:

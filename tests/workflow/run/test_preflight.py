@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError, RebalanceError
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
-from support.runs.rebalance_run import POLICY
+from support.runs.rebalance_run import CONNECTION, POLICY
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, given_run
 from support.zookeeper.fake_zookeeper import put_topic
 
@@ -191,6 +193,19 @@ def test_a_plan_beyond_the_policy_is_not_begun_whatever_made_it(
     heedless = lambda policy, asked, **about: dataclasses.replace(real(policy, asked, **about), max_bytes=None)  # noqa: E731
     monkeypatch.setattr(Policy, "tighten", heedless)
     run = given_run(tmp_path, cluster, monkeypatch, {TopicPartition("idle", 0): (4, 3)}, policy="max_bytes: 5\n")
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match=r"goes beyond the policy: 1000000 bytes to copy are more than 5"):
+        run.hold()
+    assert cluster.tree() == before
+
+
+def test_a_stricter_policy_of_another_connection_to_the_cluster_stops_an_approved_plan_before_its_first_write(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = given_run(tmp_path, cluster, monkeypatch, {TopicPartition("idle", 0): (4, 3)})
+    own = json.loads(os.environ[f"AIRFLOW_CONN_{CONNECTION.upper()}"])
+    monkeypatch.setenv("AIRFLOW_CONN_SAME", json.dumps(own))
+    run.policy_file.with_name("same.yaml").write_text(f"{POLICY}max_bytes: 5\n")
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match=r"goes beyond the policy: 1000000 bytes to copy are more than 5"):
         run.hold()

@@ -44,7 +44,8 @@ def check_within_policy(
     if problems:
         raise PolicyError(
             f"The approved plan goes beyond the policy: {'; '.join(problems)}. "
-            "Do not trust its files or the planner: find out why, then start a new Dag run."
+            "If no policy of this cluster has changed since, do not trust its files or the planner. Find out why, then "
+            "start a new Dag run."
         )
 
 

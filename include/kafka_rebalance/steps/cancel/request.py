@@ -29,7 +29,7 @@ from kafka_rebalance.steps.cancel.elect_controller import show_stuck_request
 from kafka_rebalance.steps.cancel.log_dir_run import find_log_dir_run
 from kafka_rebalance.steps.cancel.set_throttle import AskedRate
 from kafka_rebalance.steps.clock import now_text
-from kafka_rebalance.steps.clusters import REBALANCE_DAG
+from kafka_rebalance.steps.clusters import REBALANCE_DAG, bound_policy
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, ApprovedRequest
@@ -126,6 +126,8 @@ def _show_run(
     """What cancel.json says of the run to stop, cancel, throttle or roll back."""
     connection_id, action = params["kafka_conn_id"], params["action"]
     cluster_id = cluster.read_view([]).cluster_id
+    if policy is not None:
+        policy = bound_policy(deployment, policy, connection_id, cluster_id)
     between_dirs = find_log_dir_run(deployment, cluster, connection_id)
     if between_dirs is not None and action != ROLL_BACK:
         return _show_log_dir_run(params, policy, between_dirs, cluster_id)

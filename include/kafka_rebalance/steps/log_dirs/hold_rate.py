@@ -27,6 +27,7 @@ from kafka_rebalance.execution.throttle.wanted import desired_log_dir_rate
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
+from kafka_rebalance.steps.clusters import bound_policy
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.log_dirs.approved_moves import read_approved_moves, read_if_ready
 from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now
@@ -108,7 +109,8 @@ def _check_may_begin(
     policy = inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
     view, disks = read_if_ready(cluster, connection, plan.cluster_id)
     cluster_bytes = sum(size for by_broker in disks.replicas.values() for size in by_broker.values())
-    check_within_policy(plan, policy, cluster_bytes, cluster.read_kafkas_own(view))
+    limits = bound_policy(inputs.deployment, policy, approved.connection_id, plan.cluster_id)
+    check_within_policy(plan, limits, cluster_bytes, cluster.read_kafkas_own(view))
     now = dirs_now(disks)
     states = states_of(plan.moves, now)
     check_as_approved(states)

@@ -34,7 +34,7 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.planning.log_dir_moves import Dir, DirMoves, emptied_dir, even_dirs
 from kafka_rebalance.report.requests.log_dir_moves import plan_lines
 from kafka_rebalance.steps import clock
-from kafka_rebalance.steps.clusters import LOG_DIRS_DAG
+from kafka_rebalance.steps.clusters import LOG_DIRS_DAG, bound_policy
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.log_dirs.approved_moves import read_if_ready
@@ -58,7 +58,7 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
             "Add include/policies/<connection id>.yaml."
         )
     check_somebody_may_approve(policy, read_requester(deployment, inputs.run))
-    throttle, copies = asked.limits(policy)
+    asked.limits(policy)  # a request beyond it is refused before anything is read
     connection = deployment.read_connection(connection_id)
     folder, nonce = create_run_folder(deployment, connection_id, inputs.run)
     inputs.tell("run_folder", str(folder))
@@ -71,11 +71,13 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
             )
         view, disks = read_if_ready(cluster, connection, connection.expected_cluster_id)
         kafkas_own = cluster.read_kafkas_own(view)
+    limits = bound_policy(deployment, policy, connection_id, view.cluster_id)
+    throttle, copies = asked.limits(limits)
     dirs = dirs_of(disks)
     if asked.job == BALANCE:
-        planned = _evened(dirs, asked, policy, kafkas_own)
+        planned = _evened(dirs, asked, limits, kafkas_own)
     elif asked.job == DRAIN:
-        planned = _emptied(dirs, asked, policy, kafkas_own)
+        planned = _emptied(dirs, asked, limits, kafkas_own)
     else:
         earlier = _earlier_plan(deployment, connection_id, str(asked.of_run), view.cluster_id)
         done = states_of(earlier.moves, dirs_now(disks))[CopyState.DONE]
@@ -84,7 +86,7 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
         raise NothingToDoError(_nothing(asked, planned))
     plan = LogDirPlan(view.cluster_id, asked.job, planned.moves, throttle, copies, DISK_HEADROOM, asked.windows(policy))
     check_fits_openings(plan, clock.utc_now())
-    check_within_policy(plan, policy, sum(one.size_bytes for held in dirs.values() for one in held), kafkas_own)
+    check_within_policy(plan, limits, sum(one.size_bytes for held in dirs.values() for one in held), kafkas_own)
     written = PlannedLogDirs(
         connection_id=connection_id,
         policy_digest=policy.digest,

@@ -56,6 +56,7 @@ class CandidateApproval(Approval):
             digests={name: digests[name] for name in on_buttons(digests, proposals.get("ranking", ()))},
             source_digest=digest_of(proposals),
             asked=snapshot,
+            cluster_id=snapshot["cluster_id"],
             nothing=nothing,
             refused=None if moving or not (stopped or failed) else _refusal(stopped, failed),
             read_only=_read_only(snapshot["connection_id"], snapshot.get("missing_rights", ())),

@@ -24,6 +24,7 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import LEADERS_ALONE, OFFER, Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.steps.clusters import other_policies
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
@@ -31,7 +32,6 @@ from kafka_rebalance.steps.ledger.metric_rows import metric_rows
 from kafka_rebalance.steps.rebalance import pasted_plan
 from kafka_rebalance.steps.rebalance.last_proposal import last_proposal, with_lists
 from kafka_rebalance.steps.rebalance.left_brokers import REST_DAYS, Left, left_lately, with_left
-from kafka_rebalance.steps.rebalance.other_policies import bound_by_all, other_policies
 from kafka_rebalance.steps.run import running_rebalance
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, read_snapshot
 from kafka_rebalance.steps.run.requester import (
@@ -171,12 +171,13 @@ def _settings(
         return asked.for_brokers(len(taken.brokers)), {}
     for missing in taken.missing_rights:
         log.warning("%s. The run makes a plan, and nobody is asked to approve it", missing)
-    others = other_policies(deployment, connection, taken.view.cluster_id)
+    others = other_policies(deployment, connection.connection_id, taken.view.cluster_id)
     cluster_bytes, brokers = taken.cluster_bytes, len(taken.brokers)
-    bound = bound_by_all(
-        policy, others, asked, cluster_bytes=cluster_bytes, brokers=brokers, internal_topics=internal_topics
-    )
-    return bound, others
+    for name in others:
+        log.warning("%s is the same cluster, and has another policy. The stricter limit of each counts", name)
+    limits = policy.bound_by(tuple(others.values()), brokers)
+    bound = limits.tighten(asked, cluster_bytes=cluster_bytes, brokers=brokers, internal_topics=internal_topics)
+    return replace(bound, policy_digest=policy.digest), others
 
 
 def _cordon(connection: ClusterConnection, policy: Policy | None, settings: Settings, taken: Snapshot) -> Cordon | None:

@@ -50,6 +50,7 @@ from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.policy import LEAVE_OUT, Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.candidate.kafka_json_files import rollback_file
+from kafka_rebalance.steps.clusters import bound_policy
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.steps.run.disks_now import came_back_empty, disks_now, leader_sizes, shut_now
@@ -170,11 +171,18 @@ def check_before_write(
 def check_plan_within_policy(
     deployment: Deployment, cluster: OpenCluster, plan: ApprovedPlan, view: ClusterView
 ) -> None:
-    """Raises PolicyError or SettingsError if the approved moves exceed a limit, for example after an error in planning.
+    """Raises PolicyError or SettingsError if the approved moves exceed a limit, also one of another connection
+    to the same cluster: for example after an error in planning, or if that policy is stricter since.
 
     Call it before the first write.
     """
-    policy = deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"])
+    policy = bound_policy(
+        deployment,
+        deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"]),
+        plan.connection_id,
+        view.cluster_id,
+        len(plan.tables.baseline.brokers),
+    )
     check_within_policy(
         plan.candidate.batches,
         policy,

@@ -12,7 +12,9 @@ from kafka_rebalance.documents.requests.log_dir_plan import LOG_DIRS_FILE
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError, ThrottleRateError
 from kafka_rebalance.execution.throttle.in_force import rate_changes, with_rate
 from kafka_rebalance.execution.throttle.least_rate import LeastRate, check_rate
+from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.steps.clock import now_text
+from kafka_rebalance.steps.clusters import bound_policy
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run.left_out_moves import read_remaining
 from kafka_rebalance.steps.run_folder import RunFolder
@@ -55,14 +57,20 @@ def _check_rate(deployment: Deployment, folder: RunFolder, bytes_per_second: int
     between_dirs = LOG_DIRS_FILE.read_if_there(folder)
     if between_dirs is not None:
         # Producers write to the replica and not to its copy, so only the policy names a least rate.
-        policy = deployment.read_policy(between_dirs.connection_id)
+        policy = _limits(deployment, between_dirs.connection_id, between_dirs.plan.cluster_id)
         check_rate(bytes_per_second, LeastRate(1, ""), policy)
         return between_dirs.connection_id, between_dirs.plan.cluster_id
     snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
     connection_id = str(snapshot["connection_id"])
+    policy = _limits(deployment, connection_id, str(snapshot["cluster_id"]))
     candidate = read_remaining(folder, json_files.read_json(folder, json_files.DECISION)["choice"])
-    check_run_rate(folder, candidate, bytes_per_second, deployment.read_policy(connection_id))
+    check_run_rate(folder, candidate, bytes_per_second, policy)
     return connection_id, str(snapshot["cluster_id"])
+
+
+def _limits(deployment: Deployment, connection_id: str, cluster_id: str) -> Policy | None:
+    policy = deployment.read_policy(connection_id)
+    return None if policy is None else bound_policy(deployment, policy, connection_id, cluster_id)
 
 
 def _change(kept: ClusterLease, folder: RunFolder, change: RateChange) -> tuple[ThrottleLease, ThrottleLease]:

@@ -15,6 +15,7 @@ from kafka_rebalance.execution.topics.topic_request import TopicRequest, needs_a
 from kafka_rebalance.report.requests.topic_change import change_lines
 from kafka_rebalance.report.requests.topic_listing import describe_lines, list_lines
 from kafka_rebalance.steps.clock import now_text
+from kafka_rebalance.steps.clusters import bound_policy
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
 from kafka_rebalance.steps.run.requester import check_somebody_may_approve, read_requester
 from kafka_rebalance.steps.run_folder import RunFolder, create_run_folder
@@ -58,7 +59,8 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     cluster = read_topic_cluster(connection, asked)
     if policy is None or asked.is_read_only:
         return _show(asked, cluster, folder)
-    planned = plan_change(asked, cluster, connection, policy, folder)
+    limits = bound_policy(inputs.deployment, policy, connection_id, cluster.view.cluster_id)
+    planned = plan_change(asked, cluster, connection, limits, folder)
     if planned is None or planned.change.changes_nothing:
         log.info("%s: there is nothing to %s. Nothing was written.", asked.topic, asked.action)
         return {"next": END, "changed": False}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,13 @@ from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.steps.clusters import bound_policy, other_policies
 from kafka_rebalance.steps.deployment import Deployment
-from kafka_rebalance.steps.rebalance.other_policies import bound_by_all, other_policies
 from support.runs.plain_deployment import plain_deployment
 
 MB = 1_000_000
 OURS = "approvers: [uma]\nmax_bytes_share: 0.5\nmax_throttle_bytes_per_second: 100000000\n"
 STRICT = "approvers: [ole]\nmax_bytes_share: 0.1\nmax_throttle_bytes_per_second: 5000000\n"
-SIZE = {"cluster_bytes": 1000 * MB, "brokers": 3}
 
 
 def connection(name: str, servers: str, expected: str | None = None) -> ClusterConnection:
@@ -41,25 +41,76 @@ def deployment(folder: Path, **policies: str) -> Deployment:
 def test_policies_of_other_connections_to_the_same_cluster_are_found(tmp_path: Path) -> None:
     names = ("same", "named", "another", "far", "gone")
     made = deployment(tmp_path, ours=OURS, **dict.fromkeys(names, STRICT))
-    found = other_policies(made, made.read_connection("ours"), "the-cluster")
+    found = other_policies(made, "ours", "the-cluster")
     assert list(found) == ["named", "same"]
 
 
 def test_an_equal_policy_is_no_other_one_and_a_damaged_one_stops_nobody(tmp_path: Path) -> None:
     made = deployment(tmp_path, ours=OURS, same=OURS, named="approvers: 7\n")
-    assert other_policies(made, made.read_connection("ours"), "the-cluster") == {}
+    assert other_policies(made, "ours", "the-cluster") == {}
 
 
 def test_the_stricter_limit_of_each_counts() -> None:
     own, other = Policy.from_mapping(_yaml(OURS), "ours"), Policy.from_mapping(_yaml(STRICT), "same")
-    bound = bound_by_all(own, {"same": other}, Settings(), internal_topics=False, **SIZE)
+    both = own.bound_by([other], brokers=3)
+    bound = both.tighten(Settings(), cluster_bytes=1000 * MB, brokers=3)
     assert bound.throttle_bytes_per_second == 5 * MB
     assert bound.max_bytes == 100 * MB
-    assert bound.policy_digest == own.digest
-    asked = Settings(throttle_bytes_per_second=50 * MB)
+    assert both.approvers == own.approvers
     with pytest.raises(PolicyError, match="goes beyond the policy"):
-        bound_by_all(own, {"same": other}, asked, internal_topics=False, **SIZE)
-    assert bound_by_all(own, {}, Settings(), internal_topics=False, **SIZE).max_bytes == 500 * MB
+        both.tighten(Settings(throttle_bytes_per_second=50 * MB), cluster_bytes=1000 * MB, brokers=3)
+    assert own.bound_by([], brokers=3) is own
+
+
+def test_every_key_of_a_policy_that_limits_is_bound_and_what_is_of_people_times_and_places_is_not() -> None:
+    stricter = {
+        "max_bytes_share": 0.01,
+        "max_bytes": 7,
+        "leader_changes_per_batch": 7,
+        "partitions_per_batch": 7,
+        "copies_per_broker": 7,
+        "partitions_per_topic": 7,
+        "replicas_per_broker": 7,
+        "min_throttle_bytes_per_second": 2 * MB,
+        "max_throttle_bytes_per_second": 3 * MB,
+        "topics_out": ("x*",),
+        "pinned_topics": ("y",),
+        "rack_pinned_topics": ("z",),
+        "brokers_out": (9,),
+        "even_at_worst_hour": True,
+        "copies_within_racks": True,
+        "prefer": "fewest_bytes",
+        "less_even_plan": "refuse",
+    }
+    own = Policy.from_mapping(_yaml(OURS) | {"internal_topics": True}, "ours")
+    other = Policy.from_mapping(
+        _yaml(STRICT) | {key: list(value) if isinstance(value, tuple) else value for key, value in stricter.items()},
+        "s",
+    )
+    bound = own.bound_by([other], brokers=3)
+    assert {key: getattr(bound, key) for key in stricter} == stricter
+    assert bound.internal_topics is False
+    rest = {field.name for field in dataclasses.fields(Policy)} - stricter.keys() - {"internal_topics"}
+    assert {key: getattr(bound, key) for key in rest} == {key: getattr(own, key) for key in rest}
+    back = other.bound_by([own], brokers=3)  # a laxer one changes nothing
+    assert {key: getattr(back, key) for key in stricter} == stricter
+
+
+def test_policies_that_leave_no_throttle_are_told_by_their_figures() -> None:
+    own = Policy.from_mapping(_yaml(OURS) | {"min_throttle_bytes_per_second": 10 * MB}, "ours")
+    other = Policy.from_mapping(_yaml(STRICT), "same")
+    with pytest.raises(PolicyError, match="no less than 10000000 bytes/s, and one no more than 5000000"):
+        own.bound_by([other], brokers=3)
+
+
+def test_the_bound_policy_is_read_anew_each_time(tmp_path: Path) -> None:
+    made = deployment(tmp_path, ours=OURS)
+    own = made.read_policy("ours")
+    assert own is not None
+    assert bound_policy(made, own, "ours", "the-cluster") is own
+    (tmp_path / "policies" / "named.yaml").write_text(STRICT)
+    assert bound_policy(made, own, "ours", "the-cluster").max_throttle_bytes_per_second == 5 * MB
+    assert bound_policy(made, own, "ours", "another-cluster") is own
 
 
 def _yaml(text: str) -> dict[str, object]:
