@@ -262,6 +262,7 @@ class AdminApiCluster:
             + ". What else was requested goes on. Start a new Dag run."
         )
 
+    @_naming_all_rights
     def request_copies(
         self,
         owner: LockOwner,

@@ -91,6 +91,18 @@ def copy_within(cluster: OpenCluster) -> None:
         alter_log_dirs(wire, 1, {ORDERS: path}, held={ORDERS}, log_dirs={path})
 
 
+def copy_announced(cluster: OpenCluster) -> None:
+    fence = cluster.lock.acquire(OWNER)
+    kafka = cluster._kafka  # type: ignore[attr-defined]
+    paths = {ORDERS: read_log_dirs(kafka, [1]).paths[ORDERS][1]}
+    with open_wire(kafka) as wire:
+
+        def send(not_later_than: float) -> None:
+            alter_log_dirs(wire, 1, paths, held=set(paths), log_dirs=set(paths.values()))
+
+        cluster.request_copies(OWNER, 1, paths, send, fence=fence)
+
+
 @pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
 def kraft(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(request.param, brokers=3, racks=0, kraft=True, broker_config=WITH_A_READER) as running:
@@ -148,6 +160,15 @@ def test_a_missing_permission_is_named_and_nothing_is_written(
     forbid(admin, RULES[missing])
     wait("the permission is named", lambda: re.search(said, refusal(kraft, work)) is not None)
     assert standing(kraft) == before
+
+
+def test_a_denied_write_names_every_right_that_misses(kraft: LocalCluster, admin: AdminClient) -> None:
+    wait("the user may do everything", lambda: refusal(kraft, take_lock) == "")
+    forbid(admin, RULES["Alter on the cluster"])
+    forbid(admin, RULES["AlterConfigs on the topics"])
+    said = r"In all, .* the cluster: the Kafka user lacks Alter, .*all topics .*: the Kafka user lacks AlterConfigs"
+    for work in (move, elect, cancel, throttle_topic, copy_announced):
+        wait(f"{work.__name__} names both", lambda work=work: re.search(said, refusal(kraft, work)) is not None)
 
 
 # --- kafka_topics ---
