@@ -32,14 +32,22 @@ from kafka_rebalance.admin.access.clients import (
     open_kafka_python,
     unreachable,
 )
-from kafka_rebalance.admin.access.first_contact import refused
+from kafka_rebalance.admin.access.first_contact import check_certificates, refused
 from kafka_rebalance.admin.access.patient_sends import NotSentError, ThrottledError, TooLateError
-from kafka_rebalance.errors import LockLostError, ReadDeniedError, ReadError, WriteDeniedError, WriteError
+from kafka_rebalance.errors import (
+    AuthenticationError,
+    LockLostError,
+    ReadDeniedError,
+    ReadError,
+    WriteDeniedError,
+    WriteError,
+)
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
 
 # After these, the same read may succeed: the client chose a broker that has just gone, or has not connected yet.
 _AWAY = (KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, UnknownBrokerIdError)
+_NO_CONNECTION = (KafkaConnectionError, NodeNotReadyError, OSError)
 _PAUSE_SECONDS = 0.2
 _BROKERS_SECONDS = 2.0
 # A broker that gets one of these asks the quorum's leader.
@@ -142,6 +150,8 @@ class Wire:
         if isinstance(cause, ThrottledError):
             raise WriteError(f"{held_back(self._kafka, cause)} It was {what}.") from cause
         if time.monotonic() > give_up or isinstance(cause, IncompatibleBrokerVersion):
+            if isinstance(cause, _NO_CONNECTION):
+                check_certificates(self._kafka)
             raise WriteError(
                 f"Kafka {self._kafka.bootstrap_servers} cannot be reached ({type(cause).__name__}), so {what} was not "
                 "requested. Nothing was sent. Check that this host can reach the brokers, then clear this task."
@@ -189,9 +199,16 @@ class Wire:
                 f"The brokers of Kafka {self._kafka.bootstrap_servers} answer, but its controllers do not: their "
                 "quorum has no leader. Start the controllers; more than half of them are needed."
             )
-        if broker is None or isinstance(cause, (*REFUSED, ThrottledError)):
+        if isinstance(cause, (*REFUSED, ThrottledError)):
             return unreachable(self._kafka, cause)
-        known = self._manager.cluster.broker_metadata(broker)
+        known = None if broker is None else self._manager.cluster.broker_metadata(broker)
+        if isinstance(cause, _NO_CONNECTION):
+            try:
+                check_certificates(self._kafka, None if known is None else f"{known.host}:{known.port}")
+            except AuthenticationError as refusal:
+                return refusal
+        if broker is None:
+            return unreachable(self._kafka, cause)
         # What the broker advertises is dialled, and not what the connection names.
         at = "" if known is None else f" at {known.host}:{known.port}"
         return ReadError(

@@ -9,6 +9,7 @@ import logging
 import socket
 import ssl
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
@@ -112,7 +113,7 @@ def describe_cluster(kafka: KafkaConnection) -> DescribeClusterResult:
         if KafkaError._ALL_BROKERS_DOWN in said:
             if KafkaError._AUTHENTICATION in said:
                 break
-            tls = tls or _shake_hands(kafka)
+            tls = tls or _shake_hands(kafka, kafka.bootstrap_servers.split(","))
             if tls.certificate is not None:
                 break
     _raise(kafka, said, tls or _Handshake())
@@ -131,12 +132,30 @@ def new_admin(kafka: KafkaConnection, **more: object) -> AdminClient:
         ) from None
 
 
+def check_certificates(kafka: KafkaConnection, server: str | None = None) -> None:
+    """For a connection that fails where there was one before: a certificate may have changed, or be over.
+
+    Raises AuthenticationError if this server, or a bootstrap server, and this host do not accept each other's. A server
+    that does not answer says nothing of it.
+    """
+    if not kafka.has_tls:
+        return
+    tls = _shake_hands(kafka, kafka.bootstrap_servers.split(",") if server is None else [server])
+    if tls.certificate is not None:
+        _entered.discard(_key(kafka))
+        raise _wrong_certificate(kafka, tls.certificate)
+
+
+def _wrong_certificate(kafka: KafkaConnection, why: str) -> AuthenticationError:
+    return AuthenticationError(
+        f"Kafka {kafka.bootstrap_servers}: the TLS handshake fails ({why}). "
+        "Correct the certificates (ssl.*) and the host names of the Airflow connection."
+    )
+
+
 def _raise(kafka: KafkaConnection, said: dict[int, str], tls: _Handshake) -> NoReturn:
     if tls.certificate is not None:
-        raise AuthenticationError(
-            f"Kafka {kafka.bootstrap_servers}: the TLS handshake fails ({tls.certificate}). "
-            "Correct the certificates (ssl.*) and the host names of the Airflow connection."
-        )
+        raise _wrong_certificate(kafka, tls.certificate)
     why = said.get(KafkaError._AUTHENTICATION)
     if why is not None:
         raise refused(kafka, why)
@@ -156,11 +175,11 @@ class _Handshake(NamedTuple):
     without: str | None = None  # a server that ends the connection where TLS begins
 
 
-def _shake_hands(kafka: KafkaConnection) -> _Handshake:
+def _shake_hands(kafka: KafkaConnection, servers: Sequence[str]) -> _Handshake:
     """What is wrong with TLS here. librdkafka does not tell a wrong host name from a wrong CA."""
     context = tls_context(kafka.security)
     without = None
-    for server in kafka.bootstrap_servers.split(","):
+    for server in servers:
         host, _, port = server.strip().rpartition(":")
         host = host.strip("[]")
         try:
