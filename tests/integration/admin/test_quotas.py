@@ -62,7 +62,7 @@ def test_a_broker_that_holds_our_user_back_is_asked_again_when_the_time_is_over(
     assert held_back, "the quota holds nobody back, so this test would show nothing"
 
 
-@pytest.mark.parametrize("throttled", [1.0], indirect=True)
+@pytest.mark.parametrize("throttled", [3.0, pytest.param(1.0, marks=pytest.mark.long)], indirect=True)
 @pytest.mark.usefixtures("throttled")
 def test_a_run_whose_user_is_held_back_by_a_quota_comes_to_its_end(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
