@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kafka_rebalance.admin import api_versions
@@ -14,11 +15,13 @@ from kafka_rebalance.documents.requests.log_dir_plan import LOG_DIRS_FILE, LogDi
 from kafka_rebalance.execution.check.broker_versions import harmed_by_copies_within
 from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
 from kafka_rebalance.execution.log_dirs.copy_states import DirsNow, offline_dirs
+from kafka_rebalance.execution.what_waits import waiting_for
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import Finding, some
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.inputs import StepInputs
-from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now, read_disks
+from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now, read_disks, read_disks_of_the_rest
 from kafka_rebalance.steps.run import cluster_snapshot
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, read_approved_request
 
@@ -34,30 +37,63 @@ def read_approved_moves(inputs: StepInputs, decision: Mapping[str, Any]) -> Appr
     )
 
 
-def read_if_ready(
-    cluster: OpenCluster, connection: ClusterConnection, cluster_id: str | None
-) -> tuple[ClusterView, BrokerDisks]:
-    """The cluster and the log dirs of all its brokers. `cluster_id` is the expected one; None: any.
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The cluster, and the log dirs of the brokers on which replicas move."""
 
-    Raises ClusterNotReadyError if a log dir is offline, a broker is away or its Kafka is below 2.2, or somebody moves
-    replicas between brokers or log dirs. Raises ReadError if a broker does not answer.
+    view: ClusterView
+    disks: BrokerDisks
+    cluster_bytes: int  # of all replicas on brokers that tell them, so that a policy's share of it is never too large
+    waiting: Collection[TopicPartition]  # for brokers that are away: nothing of them can be moved
+
+
+def read_if_ready(
+    cluster: OpenCluster,
+    connection: ClusterConnection,
+    cluster_id: str | None,
+    brokers: Collection[int] | None = None,
+    needed: Collection[TopicPartition] = (),
+) -> Ready:
+    """What `brokers` hold, on which alone replicas move; None: all that are registered.
+
+    `cluster_id` is the expected one; None: any. `needed`: the partitions of an approved plan.
+
+    A copy between log dirs of a broker needs no other broker than the partition's leader. So others may be away.
+
+    Raises ClusterNotReadyError if one of these brokers is away, has a log dir that is offline or a Kafka below 2.2, or
+    holds a partition of which nobody leads, or if somebody moves replicas between brokers or, there, between log dirs.
+    Raises ReadError if one of them does not answer.
     """
     cluster.check_controller_stable(lambda: time.sleep(cluster_snapshot.STORM_PAUSE_SECONDS))
     view = cluster.read_view()
     cluster.check_is_whole(view)
     cluster.check_same_cluster(view)
-    spoken = api_versions.read_api_versions(connection.kafka, sorted(view.brokers))
-    disks = read_disks(connection.kafka, view.brokers)
+    asked = set(view.brokers if brokers is None else brokers)
+    chosen = sorted(view.brokers.keys() & asked)
+    held = {tp for tp, one in view.partitions.items() if not asked.isdisjoint(one.replicas)}
+    away = {broker for one in view.partitions.values() for broker in one.replicas} - view.brokers.keys() - asked
+    spoken = api_versions.read_api_versions(connection.kafka, chosen)
+    disks = read_disks(connection.kafka, chosen)
     now = dirs_now(disks)
     refuse(
         [
-            *readiness_findings(view, expected_cluster_id=cluster_id),
+            *readiness_findings(
+                view,
+                expected_cluster_id=cluster_id,
+                may_be_down=away,
+                topics={tp.topic for tp in held},
+                needed=needed,
+            ),
             *harmed_by_copies_within(spoken),
             *offline_dirs(now.disks),
             *_copies_of_others(now),
         ]
     )
-    return view, disks
+    others = read_disks_of_the_rest(connection.kafka, view.brokers.keys() - set(chosen))
+    every = [*disks.replicas.values(), *others.replicas.values()]
+    return Ready(
+        view, disks, sum(size for by_broker in every for size in by_broker.values()), set(waiting_for(view, away))
+    )
 
 
 def _copies_of_others(now: DirsNow) -> Iterator[Finding]:

@@ -107,11 +107,11 @@ def _check_may_begin(
     plan = approved.plan
     check_may_begin(inputs.deployment, approved, window=window_of(plan))
     policy = inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
-    view, disks = read_if_ready(cluster, connection, plan.cluster_id)
-    cluster_bytes = sum(size for by_broker in disks.replicas.values() for size in by_broker.values())
+    needed = {move.replica.topic_partition for move in plan.moves}
+    ready = read_if_ready(cluster, connection, plan.cluster_id, plan.brokers, needed)
     limits = bound_policy(inputs.deployment, policy, approved.connection_id, plan.cluster_id)
-    check_within_policy(plan, limits, cluster_bytes, cluster.read_kafkas_own(view))
-    now = dirs_now(disks)
+    check_within_policy(plan, limits, ready.cluster_bytes, cluster.read_kafkas_own(ready.view))
+    now = dirs_now(ready.disks)
     states = states_of(plan.moves, now)
     check_as_approved(states)
     if gone := states[CopyState.GONE]:

@@ -22,6 +22,7 @@ from kafka_rebalance.execution.log_dirs.asked_log_dirs import (
     BALANCE,
     DISK_HEADROOM,
     DRAIN,
+    WAY_BACK,
     AskedLogDirs,
     check_within_policy,
 )
@@ -30,6 +31,7 @@ from kafka_rebalance.execution.log_dirs.copy_states import CopyState, states_of
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.finding import listed, some
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.planning.log_dir_moves import Dir, DirMoves, emptied_dir, even_dirs
 from kafka_rebalance.report.requests.log_dir_moves import plan_lines
@@ -69,24 +71,31 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
             raise LockHeldError(
                 f"Run {holder.name} holds the cluster. Nothing was planned or written. Wait until it has ended."
             )
-        view, disks = read_if_ready(cluster, connection, connection.expected_cluster_id)
-        kafkas_own = cluster.read_kafkas_own(view)
+        brokers = _chosen(deployment, connection_id, asked)
+        ready = read_if_ready(cluster, connection, connection.expected_cluster_id, brokers)
+        view, kafkas_own = ready.view, cluster.read_kafkas_own(ready.view)
+    if asked.broker is not None and asked.broker not in view.brokers:
+        raise SettingsError(
+            f"There is no broker {asked.broker}; the brokers are {listed(sorted(view.brokers))}. Nothing was planned "
+            "or written."
+        )
     limits = bound_policy(deployment, policy, connection_id, view.cluster_id)
     throttle, copies = asked.limits(limits)
-    dirs = dirs_of(disks)
+    dirs = dirs_of(ready.disks)
     if asked.job == BALANCE:
-        planned = _evened(dirs, asked, limits, kafkas_own)
+        planned = _evened(dirs, asked, limits, kafkas_own, ready.waiting)
     elif asked.job == DRAIN:
-        planned = _emptied(dirs, asked, limits, kafkas_own)
+        planned = _emptied(dirs, asked, limits, kafkas_own, ready.waiting)
     else:
-        earlier = _earlier_plan(deployment, connection_id, str(asked.of_run), view.cluster_id)
-        done = states_of(earlier.moves, dirs_now(disks))[CopyState.DONE]
+        earlier = _earlier_plan(deployment, connection_id, str(asked.of_run))
+        _check_same_cluster(earlier, str(asked.of_run), view.cluster_id)
+        done = states_of(earlier.moves, dirs_now(ready.disks))[CopyState.DONE]
         planned = _back(done, dirs)
     if not planned.moves:
         raise NothingToDoError(_nothing(asked, planned))
     plan = LogDirPlan(view.cluster_id, asked.job, planned.moves, throttle, copies, DISK_HEADROOM, asked.windows(policy))
     check_fits_openings(plan, clock.utc_now())
-    check_within_policy(plan, limits, sum(one.size_bytes for held in dirs.values() for one in held), kafkas_own)
+    check_within_policy(plan, limits, ready.cluster_bytes, kafkas_own)
     written = PlannedLogDirs(
         connection_id=connection_id,
         policy_digest=policy.digest,
@@ -113,12 +122,24 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     return {"digest": plan.digest, "moves": len(plan.moves), "bytes": plan.size_bytes}
 
 
-def _evened(dirs: _Dirs, asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn) -> DirMoves:
+def _chosen(deployment: Deployment, connection_id: str, asked: AskedLogDirs) -> Collection[int] | None:
+    """The brokers on which replicas may move; None: any."""
     if asked.broker is not None:
-        _check_broker(asked.broker, dirs)
+        return {asked.broker}
+    return _earlier_plan(deployment, connection_id, str(asked.of_run)).brokers if asked.job == WAY_BACK else None
+
+
+def _evened(
+    dirs: _Dirs, asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn, waiting: Collection[TopicPartition]
+) -> DirMoves:
     wanted = [asked.broker] if asked.broker is not None else sorted(dirs.keys() - set(policy.brokers_out))
     found = [
-        even_dirs(dirs[broker], asked.tolerance, DISK_HEADROOM, _kept(dirs[broker], asked, policy, kafkas_own))
+        even_dirs(
+            dirs[broker],
+            asked.tolerance,
+            DISK_HEADROOM,
+            {*_kept(dirs[broker], asked, policy, kafkas_own), *_waits(dirs[broker], waiting)},
+        )
         for broker in wanted
         if len(dirs[broker]) > 1
     ]
@@ -129,10 +150,11 @@ def _evened(dirs: _Dirs, asked: AskedLogDirs, policy: Policy, kafkas_own: Kafkas
     )
 
 
-def _emptied(dirs: _Dirs, asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn) -> DirMoves:
+def _emptied(
+    dirs: _Dirs, asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn, waiting: Collection[TopicPartition]
+) -> DirMoves:
     assert asked.broker is not None  # `from_params` has checked both
     assert asked.log_dir is not None
-    _check_broker(asked.broker, dirs)
     held = dirs[asked.broker]
     if asked.log_dir not in {one.path for one in held}:
         raise SettingsError(
@@ -140,12 +162,15 @@ def _emptied(dirs: _Dirs, asked: AskedLogDirs, policy: Policy, kafkas_own: Kafka
             "Nothing was planned or written. Give one of them."
         )
     kept = _kept(held, asked, policy, kafkas_own)
-    planned = emptied_dir(held, asked.log_dir, DISK_HEADROOM, kept)
+    waits = _waits(held, waiting) - kept
+    planned = emptied_dir(held, asked.log_dir, DISK_HEADROOM, kept | waits)
     moved = {move.replica for move in planned.moves}
     left = sorted(next(one for one in held if one.path == asked.log_dir).replicas.keys() - moved)
     if left:
-        stay, no_room = [one for one in left if one in kept], [one for one in left if one not in kept]
+        stay, wait = [one for one in left if one in kept], [one for one in left if one in waits]
+        no_room = [one for one in left if one not in kept | waits]
         why = [f"topics_out or internal_topics keeps {some(stay)}"] if stay else []
+        why += [f"{some(wait)} cannot move unless brokers that are away come back"] if wait else []
         why += [f"no other log dir has room for {some(no_room)}"] if no_room else []
         raise PlanningError(
             f"Log dir {asked.log_dir} of broker {asked.broker} cannot be emptied: {'; '.join(why)}. Nothing was "
@@ -176,7 +201,7 @@ def _back(done: Sequence[LogDirMove], dirs: _Dirs) -> DirMoves:
     return DirMoves(moves, total)
 
 
-def _earlier_plan(deployment: Deployment, connection_id: str, run_id: str, cluster_id: str) -> LogDirPlan:
+def _earlier_plan(deployment: Deployment, connection_id: str, run_id: str) -> LogDirPlan:
     folder = newest_attempt(folder_of_run(deployment, connection_id, run_id), LOG_DIRS_DAG)
     found = None if folder is None else LOG_DIRS_FILE.read_if_there(folder)
     if found is None:
@@ -184,23 +209,23 @@ def _earlier_plan(deployment: Deployment, connection_id: str, run_id: str, clust
             f"There is no plan of a run {run_id!r} of {LOG_DIRS_DAG} with this connection. Nothing was planned or "
             "written. Give the run id as Airflow shows it."
         )
-    if found.plan.cluster_id != cluster_id:
-        raise SettingsError(
-            f"Run {run_id} was on cluster {found.plan.cluster_id}, and this is {cluster_id}. Nothing was planned or "
-            "written. Give a run of this cluster."
-        )
     return found.plan
 
 
-def _check_broker(broker: int, dirs: _Dirs) -> None:
-    if broker not in dirs:
+def _check_same_cluster(earlier: LogDirPlan, run_id: str, cluster_id: str) -> None:
+    if earlier.cluster_id != cluster_id:
         raise SettingsError(
-            f"There is no broker {broker}; the brokers are {listed(sorted(dirs))}. Nothing was planned or written."
+            f"Run {run_id} was on cluster {earlier.cluster_id}, and this is {cluster_id}. Nothing was planned or "
+            "written. Give a run of this cluster."
         )
 
 
-def _kept(dirs: Sequence[Dir], asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn) -> Collection[Replica]:
+def _kept(dirs: Sequence[Dir], asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn) -> set[Replica]:
     return {replica for one in dirs for replica in one.replicas if asked.keeps(replica.topic, policy, kafkas_own)}
+
+
+def _waits(dirs: Sequence[Dir], waiting: Collection[TopicPartition]) -> set[Replica]:
+    return {replica for one in dirs for replica in one.replicas if replica.topic_partition in waiting}
 
 
 def _nothing(asked: AskedLogDirs, planned: DirMoves) -> str:

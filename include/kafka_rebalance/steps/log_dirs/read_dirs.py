@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.documents.requests.log_dir_plan import Replica
+from kafka_rebalance.errors import ReadError
 from kafka_rebalance.execution.log_dirs.copy_states import DirsNow, DiskOfDir
 from kafka_rebalance.kafka.who_may_receive import open_log_dirs
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.log_dir_moves import Dir
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -19,6 +23,15 @@ T = TypeVar("T")
 def read_disks(kafka: KafkaConnection, brokers: Collection[int]) -> replica_sizes.BrokerDisks:
     """Of all these brokers. Raises ReadError naming one that does not answer."""
     return replica_sizes.read_log_dirs(kafka, sorted(brokers))
+
+
+def read_disks_of_the_rest(kafka: KafkaConnection, brokers: Collection[int]) -> replica_sizes.BrokerDisks:
+    """Of those of these brokers that answer."""
+    try:
+        return replica_sizes.read_log_dirs(kafka, sorted(brokers), of_the_rest=True)
+    except ReadError as silent:
+        log.warning("%s Nothing is moved there, so its bytes count as none", silent)
+        return replica_sizes.BrokerDisks({}, {})
 
 
 def dirs_now(disks: replica_sizes.BrokerDisks) -> DirsNow:
