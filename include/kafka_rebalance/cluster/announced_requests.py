@@ -223,6 +223,30 @@ def take_back_late(
     return frozenset(back)
 
 
+def take_back_unheld(lock: ClusterLock, requests: Requests, late_seconds: float) -> frozenset[Any]:
+    """What came of announcements without an end after everybody had stopped to wait for them, while nobody holds the
+    cluster. It ends those of which nothing can come any more, so that none of a dead worker stays for good.
+
+    While a run holds the cluster, what is under way may be its own, so nothing is taken back.
+    """
+    age = None
+    open_ones = [intent for intent in lock.read_open_intents() if requests.announced(intent)]
+    if open_ones and lock.read() is None:
+        age = _ages(lock)
+    intents = [intent for intent in open_ones if age is not None and not may_still_come(age(intent))]
+    if age is None or not intents:
+        return frozenset()
+    now, back = requests.under_way(intents), set[Any]()
+    for intent in intents:
+        late = came(requests.announced(intent), now, again=back | _again(lock, requests, intent))
+        if late and lock.read() is not None:
+            return frozenset(back)
+        back |= _take_back(requests, intent, late)
+        if is_closed(age(intent), late_seconds):
+            lock.end_intent(intent.id)
+    return frozenset(back)
+
+
 def of_others(lock: ClusterLock, owner: LockOwner) -> tuple[list[Intent], list[Intent]]:
     """The open announcements of this run, and those of others."""
     own, others = list[Intent](), list[Intent]()

@@ -162,6 +162,12 @@ class OpenCluster(Protocol):
         fence are one transaction. It does nothing unless this run holds the cluster.
         """
 
+    def take_back_late_copies(self) -> frozenset[tuple[int, TopicPartition]]:
+        """Cancels copies between log dirs, by (broker, partition), that were announced and came when nobody waited for
+        them any more; returns them. It removes announcements of which nothing can come. It does nothing while a run
+        holds the cluster.
+        """
+
     def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:
         """Requests the election of these partitions' preferred leaders. Raises WriteError."""
 

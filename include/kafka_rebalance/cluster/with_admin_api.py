@@ -294,6 +294,9 @@ class AdminApiCluster:
         announced_requests.wait_for(self._lock, earlier)
         return announced_requests.take_back_late(self._lock, self._moves, others, own, LATE_SECONDS)
 
+    def take_back_late_copies(self) -> frozenset[tuple[int, TopicPartition]]:
+        return announced_requests.take_back_unheld(self._lock, self._copies, LATE_SECONDS)
+
     def stop_requests(self) -> Stopped:
         return Stopped(*announced_requests.stop(self._lock, [self._moves, self._copies]))
 

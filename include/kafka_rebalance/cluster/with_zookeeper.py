@@ -14,7 +14,7 @@ from kafka_rebalance.admin import cluster_view, replica_sizes, running_reassignm
 from kafka_rebalance.cluster import announced_requests, same_cluster
 from kafka_rebalance.cluster.protocols import Stopped
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.execution.announced import SEND_SECONDS
+from kafka_rebalance.execution.announced import LATE_SECONDS, SEND_SECONDS
 from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
@@ -182,6 +182,9 @@ class ZooKeeperCluster:
         self, owner: LockOwner, own: Mapping[TopicPartition, tuple[int, ...]]
     ) -> frozenset[TopicPartition]:
         return frozenset()
+
+    def take_back_late_copies(self) -> frozenset[tuple[int, TopicPartition]]:
+        return announced_requests.take_back_unheld(self.lock, self._copies, LATE_SECONDS)
 
     def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:
         writer.create_election(self._client, partitions, view, fence=fence)

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.cluster import announced_requests
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import LockLostError, ReadError
 from kafka_rebalance.execution import announced
 from kafka_rebalance.steps.log_dirs import move_replicas
+from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper import announcements
 from support.runs.janitor_run import Airflow, tend
 from support.runs.log_dir_run import CONNECTION, LogDirRun
@@ -151,3 +153,47 @@ def test_a_release_waits_for_no_broker_that_is_away_and_leaves_its_rate(
     cluster.silent.add(2)
     died.release()
     assert (log_dir_rates(cluster), cluster.leftovers()) == ({2: "100000000"}, [])
+
+
+def test_the_janitor_takes_back_a_copy_that_comes_after_everybody_has_stopped_to_wait_and_then_forgets_it(
+    approved: LogDirRun, cluster: SimulatedCluster, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker has died, and the network held its request back for longer than anybody waits."""
+    Airflow.answering(monkeypatch)
+    approved.hold()
+    on_its_way: list[Any] = []
+
+    def die(_: object, broker: int, targets: Any, **__: Any) -> None:
+        on_its_way.append((broker, targets))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(move_replicas, "alter_log_dirs", die)
+    with pytest.raises(KeyboardInterrupt):
+        approved.move()
+    tend(of=CONNECTION)
+    assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
+    assert len(announcements.read_open_intents(cluster.fake)) == 1
+    dirs.alter(None, *on_its_way[0], held=dirs_held(dirs), log_dirs=("/a", "/b", "/c"))
+    assert dirs.future
+    tend(of=CONNECTION)
+    assert dirs.future == {}
+    assert len(announcements.read_open_intents(cluster.fake)) == 1, "more of it may come"
+    monkeypatch.setattr(announced, "is_closed", lambda *_: True)
+    monkeypatch.setattr(announced_requests, "is_closed", lambda *_: True)
+    tend(of=CONNECTION)
+    assert announcements.read_open_intents(cluster.fake) == []
+
+
+def test_no_copy_of_a_run_that_holds_the_cluster_is_taken_for_a_late_one(
+    approved: LogDirRun, cluster: SimulatedCluster, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approved.hold()
+    monkeypatch.setattr(announced, "COME_SECONDS", -1.0)
+    with open_cluster(read_connection(CONNECTION)) as opened:
+        owner = opened.lock.read()
+        assert owner is not None
+        move = approved.written.plan.moves[0]
+        opened.lock.open_intent(owner, opened.lock.read_fence(), {}, 0, {2: {move.replica.topic_partition: move.after}})
+        dirs.future[move.replica] = (move.after, 0)
+        assert opened.take_back_late_copies() == frozenset()
+    assert dirs.future

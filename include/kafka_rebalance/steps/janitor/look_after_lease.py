@@ -17,8 +17,10 @@ from kafka_rebalance.errors import (
     CorruptZnodeError,
     FormatVersionError,
     LockLostError,
+    ReadError,
     RebalanceError,
     StorageError,
+    WriteError,
 )
 from kafka_rebalance.execution.janitor.follower_silence import Sighting, sighted
 from kafka_rebalance.execution.janitor.lease_custody import UNWATCHED_SECONDS, AirflowState, custody
@@ -26,6 +28,7 @@ from kafka_rebalance.execution.throttle.in_force import set_now as throttle_now
 from kafka_rebalance.execution.throttle.lifted_by_others import lifted, lifted_text, wanted_for
 from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of, slowed_catch_up
 from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import LockOwner, is_same_airflow
 from kafka_rebalance.steps.clusters import how_to_stop
 from kafka_rebalance.steps.deployment import Deployment
@@ -111,7 +114,22 @@ def _look_after(deployment: Deployment, cluster: OpenCluster, asked: Asked, foll
         )
     elif lease is None or _tend_lease(kept, lease, asked, look):
         look.holder = _tend_lock(kept, asked, look)
+    if look.holder is None:
+        _take_back_late_copies(cluster, look)
     return look
+
+
+def _take_back_late_copies(cluster: OpenCluster, look: Look) -> None:
+    try:
+        late = cluster.take_back_late_copies()
+    except (ReadError, WriteError, CorruptZnodeError) as unread:
+        look.lines.append(f"whether copies between log dirs came late is seen at the next look: {unread}")
+        return
+    if late:
+        named = some([f"{tp} on broker {broker}" for broker, tp in sorted(late)])
+        look.warnings.append(
+            f"Copies between log dirs came after their run had ended, and were taken back: {named}. They had no rate."
+        )
 
 
 def _begin_lock_anew(cluster: OpenCluster, asked: Asked, look: Look, why: CorruptZnodeError) -> bool:
