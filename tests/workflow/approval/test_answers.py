@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -86,3 +87,20 @@ def test_a_rejection_counts_whatever_its_form_holds(world: World) -> None:
     with pytest.raises(DownstreamTasksSkipped):
         world.answer("Reject", throttle_bytes_per_second="slow", note={"a": 1}, more=5)
     assert (world.decision["choice"], world.decision["note"]) == ("Reject", "")
+
+
+def test_a_stricter_policy_of_another_connection_to_the_cluster_binds_the_rate_of_an_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same = {"conn_type": "kafka_admin_api", "host": "nowhere:9092", "extra": {"expected_cluster_id": "abc"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SAME", json.dumps(same))
+    other = world.policy_file.with_name("same.yaml")
+    other.write_text("approvers: [ole]\nmax_throttle_bytes_per_second: 3000000\n")
+    operator = world.ask()
+    assert operator.serialized_params["throttle_bytes_per_second"]["schema"]["maximum"] == 3_000_000
+    with pytest.raises(AirflowFailException, match="outside the policy's 1000000 to 3000000"):
+        world.answer(world.option("balanced"), throttle_bytes_per_second=4_000_000)
+    assert not (world.folder / json_files.DECISION).exists()
+    other.unlink()
+    world.answer(world.option("balanced"), throttle_bytes_per_second=4_000_000)
+    assert world.decision["throttle_bytes_per_second"] == 4_000_000
