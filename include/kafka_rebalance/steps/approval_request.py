@@ -24,9 +24,8 @@ from kafka_rebalance.execution.approval_rules import (
 )
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Approver, Policy
-from kafka_rebalance.steps.clusters import bound_policy
 from kafka_rebalance.steps.inputs import StepInputs
-from kafka_rebalance.steps.run.approved_plan import check_still_shown, digests_of_files
+from kafka_rebalance.steps.run.approved_plan import bound_policy, check_still_shown, digests_of_files
 from kafka_rebalance.steps.run.late_tasks import check_all_will_run
 from kafka_rebalance.steps.run.requester import requester_of, with_own_request
 from kafka_rebalance.steps.run_folder import RunFolder, check_newest_attempt, open_own_folder

@@ -29,10 +29,10 @@ from kafka_rebalance.steps.cancel.elect_controller import show_stuck_request
 from kafka_rebalance.steps.cancel.log_dir_run import find_log_dir_run
 from kafka_rebalance.steps.cancel.set_throttle import AskedRate
 from kafka_rebalance.steps.clock import now_text
-from kafka_rebalance.steps.clusters import REBALANCE_DAG, bound_policy
+from kafka_rebalance.steps.clusters import REBALANCE_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
-from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, ApprovedRequest
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, ApprovedRequest, bound_policy
 from kafka_rebalance.steps.run.asked_batches import asked_for
 from kafka_rebalance.steps.run.requester import check_somebody_may_approve, hand_on, read_requester, with_own_request
 from kafka_rebalance.steps.run.running_rebalance import Running, find_moved, find_running

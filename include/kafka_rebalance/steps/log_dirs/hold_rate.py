@@ -27,11 +27,10 @@ from kafka_rebalance.execution.throttle.wanted import desired_log_dir_rate
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
-from kafka_rebalance.steps.clusters import bound_policy
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.log_dirs.approved_moves import read_approved_moves, read_if_ready
 from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now
-from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin
+from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, bound_policy, check_may_begin
 from kafka_rebalance.steps.run.checks_before_write import check_clock_for_window, read_view_of
 from kafka_rebalance.steps.run.late_tasks import check_all_will_run
 from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner, take_lock

@@ -36,11 +36,12 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.planning.log_dir_moves import Dir, DirMoves, emptied_dir, even_dirs
 from kafka_rebalance.report.requests.log_dir_moves import plan_lines
 from kafka_rebalance.steps import clock
-from kafka_rebalance.steps.clusters import LOG_DIRS_DAG, bound_policy
+from kafka_rebalance.steps.clusters import LOG_DIRS_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.log_dirs.approved_moves import read_if_ready
 from kafka_rebalance.steps.log_dirs.read_dirs import dirs_now, dirs_of
+from kafka_rebalance.steps.run.approved_plan import bound_policy
 from kafka_rebalance.steps.run.requester import check_somebody_may_approve, read_requester
 from kafka_rebalance.steps.run_folder import create_run_folder, folder_of_run, newest_attempt
 

@@ -24,7 +24,6 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import LEADERS_ALONE, OFFER, Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.steps.clusters import other_policies
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
@@ -33,6 +32,7 @@ from kafka_rebalance.steps.rebalance import pasted_plan
 from kafka_rebalance.steps.rebalance.last_proposal import last_proposal, with_lists
 from kafka_rebalance.steps.rebalance.left_brokers import REST_DAYS, Left, left_lately, with_left
 from kafka_rebalance.steps.run import running_rebalance
+from kafka_rebalance.steps.run.approved_plan import other_policies
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, read_snapshot
 from kafka_rebalance.steps.run.requester import (
     ASKED_IN,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -11,20 +13,24 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.left_out import LeftOut
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.documents.storage import Folder
-from kafka_rebalance.errors import ApprovalError
+from kafka_rebalance.errors import ApprovalError, ArtifactError, RebalanceError
 from kafka_rebalance.execution.approval_rules import REJECT, check_approval_fresh
 from kafka_rebalance.execution.rolling import Limits
 from kafka_rebalance.execution.time_window import Window, read_window
 from kafka_rebalance.model.candidate import Candidate
+from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import COPIES_PER_BROKER, LEADERS_ALONE, LEAST_PARTITIONS_PER_BATCH, Settings
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.steps import clock
+from kafka_rebalance.steps import clock, policy_file
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.left_out_moves import read_left_out, without
 from kafka_rebalance.steps.run.snapshot_tables import SnapshotTables, other_than_approved
-from kafka_rebalance.steps.run_folder import RunFolder, check_newest_attempt, open_own_folder
+from kafka_rebalance.steps.run_folder import RunFolder, check_newest_attempt, file_name, open_own_folder
+
+log = logging.getLogger(__name__)
 
 
 def decider(decision: Mapping[str, Any] | None) -> str | None:
@@ -241,3 +247,50 @@ def check_may_begin(
         begins_at = window.waits_until(datetime.fromisoformat(given["approved_at"]))
         expires = policy.approval_expires_after_seconds
         check_approval_fresh(given["approved_at"], expires, clock.utc_now(), not_before=begins_at)
+
+
+def bound_policy(deployment: Deployment, own: Policy, connection_id: str, cluster_id: str, brokers: int = 0) -> Policy:
+    """The policy of this connection, with the limits of all others that lead to the same cluster.
+
+    Another connection leads there if it expects its id, names one of its bootstrap servers, or if the janitor has met
+    the cluster behind it. Planning, approval and the checks before a write use this. Its digest is no policy's: compare
+    that of `own`.
+    """
+    return own.bound_by(tuple(other_policies(deployment, connection_id, cluster_id).values()), brokers)
+
+
+def other_policies(deployment: Deployment, connection_id: str, cluster_id: str) -> dict[str, Policy]:
+    """Those that differ from this connection's own, by connection. One that cannot be read is logged and left out."""
+    found: dict[str, Policy] = {}
+    own = deployment.read_policy(connection_id)
+    names = [name for name in policy_file.connections(deployment.policies_folder) if name != connection_id]
+    for name in names:
+        if not _is_same_cluster(deployment, name, connection_id, cluster_id):
+            continue
+        try:
+            policy = deployment.read_policy(name)
+        except RebalanceError as unreadable:
+            log.warning("The policy of %s, which is the same cluster, is left out: %s", name, unreadable)
+            continue
+        if policy is not None and (own is None or policy.digest != own.digest):
+            found[name] = policy
+    return found
+
+
+def _is_same_cluster(deployment: Deployment, name: str, connection_id: str, cluster_id: str) -> bool:
+    with suppress(ArtifactError):
+        looked_at = json_files.read_json(deployment.runs_root / json_files.JANITOR, f"{file_name(name)}.json")
+        if looked_at.get("cluster_id") == cluster_id:
+            return True
+    try:
+        theirs = deployment.read_connection(name)
+    except Exception as unknown:
+        log.info("The connection %s cannot be read (%s), so its cluster is not known", name, type(unknown).__name__)
+        return False
+    if theirs.expected_cluster_id is not None:
+        return theirs.expected_cluster_id == cluster_id
+    return bool(_servers(theirs) & _servers(deployment.read_connection(connection_id)))
+
+
+def _servers(connection: ClusterConnection) -> set[str]:
+    return {server.strip() for server in connection.kafka.bootstrap_servers.split(",")}

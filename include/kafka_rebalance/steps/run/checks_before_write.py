@@ -50,9 +50,8 @@ from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.policy import LEAVE_OUT, Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.candidate.kafka_json_files import rollback_file
-from kafka_rebalance.steps.clusters import bound_policy
 from kafka_rebalance.steps.deployment import Deployment
-from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, bound_policy
 from kafka_rebalance.steps.run.disks_now import came_back_empty, disks_now, leader_sizes, shut_now
 from kafka_rebalance.steps.run.left_out_moves import leave_out
 

@@ -14,8 +14,8 @@ from kafka_rebalance.execution.throttle.in_force import rate_changes, with_rate
 from kafka_rebalance.execution.throttle.least_rate import LeastRate, check_rate
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.steps.clock import now_text
-from kafka_rebalance.steps.clusters import bound_policy
 from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.run.approved_plan import bound_policy
 from kafka_rebalance.steps.run.left_out_moves import read_remaining
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.throttle import lease_files

@@ -15,8 +15,8 @@ from kafka_rebalance.execution.topics.topic_request import TopicRequest, needs_a
 from kafka_rebalance.report.requests.topic_change import change_lines
 from kafka_rebalance.report.requests.topic_listing import describe_lines, list_lines
 from kafka_rebalance.steps.clock import now_text
-from kafka_rebalance.steps.clusters import bound_policy
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
+from kafka_rebalance.steps.run.approved_plan import bound_policy
 from kafka_rebalance.steps.run.requester import check_somebody_may_approve, read_requester
 from kafka_rebalance.steps.run_folder import RunFolder, create_run_folder
 from kafka_rebalance.steps.topics import forecast_keys, sample_keys

@@ -11,8 +11,8 @@ from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.steps.clusters import bound_policy, other_policies
 from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.run.approved_plan import bound_policy, other_policies
 from support.runs.plain_deployment import plain_deployment
 
 MB = 1_000_000
