@@ -48,5 +48,5 @@ def check_names(settings: Settings, view: ClusterView) -> None:
     if problems:
         raise SettingsError(
             f"The settings do not fit this cluster: {'; '.join(problems)}. Brokers are {listed(sorted(existing))}. "
-            "Correct the params and start again."
+            "Nothing was planned. Correct the params and start again."
         )
