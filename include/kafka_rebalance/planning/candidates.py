@@ -344,7 +344,8 @@ def _with_its_leaders(
     elif known is not None and _spares_leaders(frame, known, lists):
         lists = known
     note = optimum_words(found, tolerance, keeps_away=keeps_away)
-    return replace(lists, notes=(note,), is_proven=found.proof is Proof.PROVEN, least_bytes=found.least_bytes)
+    is_proven = found.proof is Proof.PROVEN
+    return replace(lists, notes=(note,), is_proven=is_proven, beyond=beyond, least_bytes=found.least_bytes)
 
 
 def _spares_leaders(frame: Frame, known: FoundLists, lists: FoundLists) -> bool:

@@ -89,6 +89,7 @@ class FoundLists:
     reasons: tuple[MoveReason, ...] = ()  # of every move, if the lists were not searched
     notes: tuple[str, ...] = ()  # on the origin of the lists
     is_proven: bool = False  # no lists do the same with fewer bytes, to a thousandth
+    beyond: bool = False  # the same is: as near to the tolerance as anybody can be, where nobody can be within it
     least_bytes: int | None = None  # no lists within the tolerance copy fewer; None: nothing is proven
     no_room: int = 0  # lists that were left out, because no order of the moves has room for both copies of theirs
     off: float = 0.0  # squared distance of the replica metrics to their bands
@@ -127,7 +128,8 @@ def joined(problem: Problem, found: Sequence[FoundLists]) -> FoundLists:
         notes=tuple(
             f"in the pool of {part.name}: {note}" for part, one in zip(parts, found, strict=True) for note in one.notes
         ),
-        is_proven=all(one.is_proven for one in found),
+        # Plans are measured as a whole. Nearest in each pool is not what is as near in all, unless all are within.
+        is_proven=all(one.is_proven and (len(found) == 1 or not one.beyond) for one in found),
         least_bytes=None if None in least else sum(filter(None, least)),
         off=sum(one.off for one in found),
         parts=tuple(found),

@@ -31,6 +31,7 @@ def check_no_candidate_undercuts(problem: Problem, names: tuple[str, ...] = ("ba
     optimum = propose(problem, "optimal")
     claimed, note = bool(optimum.consequences.get("is_proven")), optimum.candidate.note.lower()
     denied = "not proven" in note or "but balanced copies fewer" in note  # with pools, of one of them
+    denied |= problem.pools is not None and "or one replica" in note  # which is a claim of each pool alone
     assert claimed == ("proven: no plan" in note and not denied), note
     within = "or one replica" not in optimum.candidate.note  # which is better than beyond it, and may cost more
     for other in (propose(problem, name) for name in names):
@@ -48,6 +49,19 @@ def test_where_nobody_can_be_within_the_tolerance_the_sum_is_least_and_then_the_
     assert optimum.candidate.note.startswith("Proven: no plan within 10 % or one replica and as near to it in all but")
     assert optimum.copied_bytes <= balanced.copied_bytes
     assert optimum.shortfall_after.furthest <= balanced.shortfall_after.furthest
+
+
+def test_an_optimum_of_pools_is_proven_as_a_whole_only_if_all_of_them_are_within_the_tolerance() -> None:
+    """Plans are compared as a whole: a little farther in one pool and nearer in the other is as near."""
+    even = partition_rows([[6], [7]], topic="even")
+    pools = [{"topics": ["even"], "brokers": [6, 7]}]
+    apart = problem_of(broker_rows([1, 2, 3, 4, 5, 6, 7]), [*SIX, *even], broker_pools=pools)
+    optimum = propose(apart, "optimal")
+    assert "proven: no plan within 10 % or one replica" in optimum.candidate.note.lower()
+    assert "is_proven" not in optimum.consequences
+    within = partition_rows([[1], [1]])
+    both = problem_of(broker_rows([1, 2, 6, 7]), [*within, *even], broker_pools=pools)
+    assert propose(both, "optimal").consequences["is_proven"]
 
 
 @pytest.mark.parametrize("sizes", [False, True])
