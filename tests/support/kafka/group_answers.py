@@ -79,6 +79,7 @@ class Brokers:
         self.asked: list[tuple[str, Any]] = []
         self.silent: set[int] = set()
         self.leaders = {0: 1, 1: 2}  # of __consumer_offsets
+        self.has_offsets_topic = True
         self.may_describe = True
         self.takes_many = True
 
@@ -101,10 +102,18 @@ class Brokers:
         return found
 
     def _Metadata(self, request: Any, _: object) -> Any:
+        brokers = [Answer(node_id=1), Answer(node_id=2)]
+        if not request.topics:
+            return Answer(brokers=brokers, topics=[])
+        assert self.has_offsets_topic, "brokers below 2.8 would make it now"
         (asked,) = request.topics
         partitions = [Answer(partition_index=number, leader_id=leader) for number, leader in self.leaders.items()]
         topic = Answer(name=asked.name, error_code=0, partitions=partitions)
-        return Answer(brokers=[Answer(node_id=1), Answer(node_id=2)], topics=[topic])
+        return Answer(brokers=brokers, topics=[topic])
+
+    def _ListOffsets(self, *_: object) -> Any:
+        code = 0 if self.has_offsets_topic else 3  # UNKNOWN_TOPIC_OR_PARTITION
+        return Answer(topics=[Answer(partitions=[Answer(error_code=code)])])
 
     def _DescribeLogDirs(self, *_: object) -> Any:
         return Answer(results=[Answer()] if self.may_describe else [])

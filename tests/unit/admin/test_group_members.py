@@ -327,6 +327,13 @@ def test_a_cluster_without_groups_has_no_offsets(answering: Any) -> None:
     assert group_members.read_committed_offsets(KAFKA, {1}) == {}
 
 
+def test_nobody_names_the_topic_of_offsets_before_it_is_there(answering: Any) -> None:
+    brokers = Brokers()
+    brokers.has_offsets_topic = False
+    answering(brokers)
+    assert group_members.read_groups(KAFKA, "orders", [0]).groups == ()
+
+
 def test_one_group_that_cannot_be_read_leaves_none_of_the_offsets(answering: Any) -> None:
     refused = Answer(groups=[Answer(group_id="a", error_code=DENIED, topics=[])])
     brokers = answering(Brokers(("a", "classic", "consumer"), ("b", "classic", "consumer"), OffsetFetch=refused))
