@@ -25,10 +25,15 @@ from kafka_rebalance.execution.approval_rules import (
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Approver, Policy
 from kafka_rebalance.steps.inputs import StepInputs
-from kafka_rebalance.steps.run.approved_plan import bound_policy, check_still_shown, digests_of_files
 from kafka_rebalance.steps.run.late_tasks import check_all_will_run
 from kafka_rebalance.steps.run.requester import requester_of, with_own_request
-from kafka_rebalance.steps.run_folder import RunFolder, check_newest_attempt, open_own_folder
+from kafka_rebalance.steps.run_folder import (
+    RunFolder,
+    check_newest_attempt,
+    check_still_shown,
+    digests_of_files,
+    open_own_folder,
+)
 
 log = logging.getLogger(__name__)
 
@@ -265,6 +270,10 @@ def _limits(inputs: StepInputs, offer: Offer, policy: Policy) -> Policy:
     """The policy, with the limits of others of the same cluster."""
     if not offer.cluster_id:
         return policy
+    from kafka_rebalance.steps.run.approved_plan import (
+        bound_policy,  # with pyarrow, which reading the Dags does not need
+    )
+
     return bound_policy(inputs.deployment, policy, offer.connection_id, offer.cluster_id)
 
 

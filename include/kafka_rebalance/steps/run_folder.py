@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,7 +24,8 @@ from kafka_rebalance.documents.json_files import (
     write_json,
 )
 from kafka_rebalance.documents.storage import FolderOfRuns, is_there, make_folder, names_in
-from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
+from kafka_rebalance.errors import ApprovalError, ArtifactError, RunFolderError, StorageError
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import RunName, SparkArguments
 
@@ -234,3 +236,25 @@ def file_name(name: str) -> str:
     if len(safe) > _LONGEST_NAME - 9:
         return f"{safe[: _LONGEST_NAME - 33]}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
     return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def digests_of_files(folder: Folder, names: Iterable[str]) -> dict[str, str]:
+    """The digest of each file's content; empty for a file that is absent, which also counts. Raises ArtifactError."""
+    contents = {name: read_json_if_there(folder, name) for name in names}
+    return {name: "" if content is None else digest_of(content) for name, content in contents.items()}
+
+
+def check_still_shown(folder: Folder, names: Iterable[str], shown: object) -> None:
+    """Raises ApprovalError if one of these files is no longer the one whose digest is in `shown`.
+
+    None: an earlier version has not noted the digests.
+    """
+    if shown is None:
+        return
+    now = digests_of_files(folder, names)
+    changed = [name for name in now if not isinstance(shown, Mapping) or now[name] != shown.get(name)]
+    if changed:
+        raise ApprovalError(
+            f"{folder / changed[0]} is not as it was when people were asked: somebody has changed it since. Restore "
+            "it, and clear this task. Or start a new Dag run, which plans from the current cluster."
+        )

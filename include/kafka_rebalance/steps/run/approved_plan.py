@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +28,13 @@ from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.left_out_moves import read_left_out, without
 from kafka_rebalance.steps.run.snapshot_tables import SnapshotTables, other_than_approved
-from kafka_rebalance.steps.run_folder import RunFolder, check_newest_attempt, file_name, open_own_folder
+from kafka_rebalance.steps.run_folder import (
+    RunFolder,
+    check_newest_attempt,
+    check_still_shown,
+    file_name,
+    open_own_folder,
+)
 
 log = logging.getLogger(__name__)
 
@@ -159,28 +165,6 @@ def check_request(file: Folder, written: Mapping[str, Any], approved: str | None
     """
     if approved is not None and digest_of(written) != approved:
         raise other_than_approved(file)
-
-
-def digests_of_files(folder: Folder, names: Iterable[str]) -> dict[str, str]:
-    """The digest of each file's content; empty for a file that is absent, which also counts. Raises ArtifactError."""
-    contents = {name: json_files.read_json_if_there(folder, name) for name in names}
-    return {name: "" if content is None else digest_of(content) for name, content in contents.items()}
-
-
-def check_still_shown(folder: Folder, names: Iterable[str], shown: object) -> None:
-    """Raises ApprovalError if one of these files is no longer the one whose digest is in `shown`.
-
-    None: an earlier version has not noted the digests.
-    """
-    if shown is None:
-        return
-    now = digests_of_files(folder, names)
-    changed = [name for name in now if not isinstance(shown, Mapping) or now[name] != shown.get(name)]
-    if changed:
-        raise ApprovalError(
-            f"{folder / changed[0]} is not as it was when people were asked: somebody has changed it since. Restore "
-            "it, and clear this task. Or start a new Dag run, which plans from the current cluster."
-        )
 
 
 def _check_digest(what: str, digest: str, decision: Mapping[str, Any]) -> None:
