@@ -89,17 +89,19 @@ class Wire:
         answer_seconds: float | None = None,
     ) -> Any:
         """The answer of this broker, or of any one. The request is repeated if nobody answers, so it must only read.
+        If any one may answer, the silence of the first is not the last word, however long it took.
 
         `answer_seconds`: how long each is waited for; by default longest where no other broker can answer. Raises
         ReadError, and IncompatibleBrokerVersion if the brokers do not know this request.
         """
         seconds = answer_seconds or (ANOTHER_SECONDS if broker is None else REQUEST_SECONDS)
-        give_up = time.monotonic() + repeat_seconds
+        give_up, another_may = time.monotonic() + repeat_seconds, broker is None
         while True:
             try:
                 return self._manager.run(self._send, request, broker, seconds)
             except _AWAY as away:
-                is_last = time.monotonic() >= give_up
+                is_last = time.monotonic() >= give_up and not (another_may and isinstance(away, RequestTimedOutError))
+                another_may = False
                 # The client knows the brokers of its first look. The next call may know more of them.
                 if not is_last or isinstance(away, UnknownBrokerIdError):
                     with suppress(KafkaError, OSError):

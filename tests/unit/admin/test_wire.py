@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import KafkaConnectionError, TopicAuthorizationFailedError, UnknownBrokerIdError
+from kafka.errors import KafkaConnectionError, RequestTimedOutError, TopicAuthorizationFailedError, UnknownBrokerIdError
 from kafka.protocol.admin import DeleteTopicsRequest
 
 from kafka_rebalance.admin import moves, topic_changes, wire
@@ -66,6 +66,13 @@ def test_the_address_that_was_dialled_is_named_and_not_only_the_configured_one(
     manager = Manager(KafkaConnectionError(), host="inside.example", port=19092)
     with pytest.raises(ReadError, match=r"Broker 3 at inside\.example:19092 of Kafka b1:9092 cannot be read"):
         wire_of(manager).read("request", 3, repeat_seconds=0)
+
+
+def test_where_any_broker_may_answer_another_one_is_asked_after_the_first_was_silent() -> None:
+    manager = Manager(RequestTimedOutError(), "answer")
+    assert wire_of(manager).read("request", repeat_seconds=0) == "answer"
+    with pytest.raises(ReadError):
+        wire_of(Manager(RequestTimedOutError())).read("request", repeat_seconds=0)
 
 
 def test_a_broker_that_the_client_does_not_know_yet_is_looked_for_before_the_next_read() -> None:
