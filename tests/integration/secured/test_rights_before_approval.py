@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,7 +45,10 @@ def as_own_user(secured: SecuredCluster) -> dict[str, Any]:
 
 
 def asked(run: InProcessRun) -> object:
-    return ask(step_inputs(run.dag_run), CandidateApproval(), str(run.folder), run.xcom["nonce"], RunLinks("", ""))
+    task = SimpleNamespace(xcom_push=lambda key, value: None)
+    return ask(
+        step_inputs(run.dag_run, task), CandidateApproval(), str(run.folder), run.xcom["nonce"], RunLinks("", "")
+    )
 
 
 def tree(zookeeper: KazooClient) -> dict[str, tuple[bytes, int]]:

@@ -30,7 +30,7 @@ from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.planning.tables.snapshot_files import BROKERS
 from kafka_rebalance.steps.nightly.check_cluster import check
 from kafka_rebalance.steps.rebalance.plan_drift import read_drift
-from kafka_rebalance.steps.run import checks_before_write
+from kafka_rebalance.steps.run import disks_now
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.api_cluster import ApiCluster
@@ -190,7 +190,7 @@ def test_what_kafka_refuses_is_told_with_kafkas_own_words(
     run.plan(plan=json.dumps({"version": 1, "partitions": lists}), candidates=[])
     run.approve("given", FAST)
     run.hold()
-    monkeypatch.setattr(checks_before_write, "who_is_shut", lambda *_: {})  # as if it came between check and request
+    monkeypatch.setattr(disks_now, "who_is_shut", lambda *_: {})  # as if it came between check and request
     cordon(4, "*")
     words = rf"{topic}-0: InvalidReplicationAssignmentError: .*broker 4, but all its log directories are cordoned"
     with pytest.raises(AirflowFailException, match=words):
