@@ -334,9 +334,13 @@ def _with_its_leaders(
         return infeasible(problem, OPTIMAL, beyond_words(budget))
     lists = with_leaders(frame, cheapest, budget, seed)
     beyond = found.within is not Within.TOLERANCE  # else the lists are better than all that are beyond it
-    if known is not None and beyond and known.budget.bytes < budget.bytes * (1 - GAP):
+    if known is not None and known.budget.bytes < budget.bytes * (1 - GAP):
         theirs = reached(problem, known)
-        if theirs.is_as_good_as(reached(problem, lists)):
+        as_good = theirs.is_as_good_as(reached(problem, lists))
+        if not beyond:
+            # It has what did not count here: topics that crowd brokers, or leaders that are spread worse.
+            found = replace(found, proof=Proof.UNDERCUT) if as_good or theirs.is_met else found
+        elif as_good:
             # By the measure of the page it is as near, or it keeps rules that are narrower in the program.
             lists, found = known, replace(found, proof=Proof.BEST_FOUND, not_ruled_out=None)
         elif theirs.is_met:

@@ -136,6 +136,16 @@ def test_a_fixed_odd_cluster_is_planned_or_refused_without_a_finding(number: int
     assert outcome(seed_of(_SEED, number), tmp_path).findings == []
 
 
+def test_an_optimum_that_crowds_no_more_is_not_called_proven_where_balanced_crowds_and_copies_less(
+    tmp_path: Path,
+) -> None:
+    assert outcome(seed_of(920093, 122), tmp_path).findings == []
+    candidates = json.loads((tmp_path / "out" / "proposals.json").read_text())["candidates"]
+    (optimum,) = [one for one in candidates if one["name"] == "optimal"]
+    assert "is_proven" not in optimum
+    assert "but balanced copies fewer" in optimum["note"]
+
+
 def test_the_command_prints_its_seed_and_counts_findings(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
