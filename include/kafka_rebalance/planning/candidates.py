@@ -347,9 +347,20 @@ def _with_its_leaders(
             found = replace(found, proof=Proof.UNDERCUT)
     elif known is not None and _spares_leaders(frame, known, lists):
         lists = known
+    if beyond and found.proof is Proof.PROVEN and _light_undercuts(problem, lists):
+        found = replace(found, proof=Proof.UNDERCUT, undercut_by=LIGHT)
     note = optimum_words(found, tolerance, keeps_away=keeps_away)
     is_proven = found.proof is Proof.PROVEN
     return replace(lists, notes=(note,), is_proven=is_proven, beyond=beyond, least_bytes=found.least_bytes)
+
+
+def _light_undercuts(problem: Problem, lists: FoundLists) -> bool:
+    """Whether candidate `light` is as near by the measure of the page, and copies less. Its own band is wider."""
+    light = chosen(problem, LIGHT, [searched(problem, LIGHT)])
+    if not isinstance(light, FoundLists) or light.budget.exceeded():
+        return False
+    less = light.budget.bytes < lists.budget.bytes * (1 - GAP)
+    return less and reached(problem, light).is_as_good_as(reached(problem, lists))
 
 
 def _spares_leaders(frame: Frame, known: FoundLists, lists: FoundLists) -> bool:

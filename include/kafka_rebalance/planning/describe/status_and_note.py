@@ -12,6 +12,7 @@ from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.candidate import Status
 from kafka_rebalance.model.finding import some_of
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.settings import BALANCED
 from kafka_rebalance.planning.batches.controller_bytes import ZNODE_BYTES
 from kafka_rebalance.planning.describe.planned_elections import Ending
 from kafka_rebalance.planning.describe.shortfall import (
@@ -185,7 +186,8 @@ def optimum_words(found: Optimum, tolerance: float, *, keeps_away: bool = False)
         saves = f"no plan {words} in all but leaders{full} saves more than {PROVEN_TO} of these bytes"
         if found.proof is Proof.PROVEN:
             return f"proven: {saves}{later}"
-        return f"{saves}, but balanced copies fewer and is within one replica of the tolerance{later}"
+        near = "is within one replica of the tolerance" if found.undercut_by == BALANCED else "is as near"
+        return f"{saves}, but {found.undercut_by} copies fewer and {near}{later}"
     if found.not_ruled_out is None:
         return f"the best found, but not proven: it is the plan of balanced{later}"
     fewer = f"{100 * found.not_ruled_out:.1f} %"

@@ -7,6 +7,7 @@ from enum import Enum
 
 import numpy as np
 
+from kafka_rebalance.model.settings import BALANCED
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.solver import Solution
 from kafka_rebalance.planning.problem.arrays import Floats, Ints
@@ -45,6 +46,7 @@ class Optimum:
     keeps_headroom: bool = False  # among lists that bring nothing to disks beyond disk_headroom
     besides: Besides = NOTHING  # among lists that keep it
     least_bytes: int | None = None  # no lists within the tolerance and the rules copy fewer; None: nothing is proven
+    undercut_by: str = BALANCED  # the candidate
 
 
 def fewest_bytes(frame: Frame, known: Ints | None = None, besides: Besides = NOTHING) -> Optimum:
