@@ -39,7 +39,7 @@ class Ended:
 
 def answered(client: httpx.Client, dag_id: str, delay: float) -> Ended:
     """A run whose every request is answered `delay` seconds after Airflow shows it."""
-    run = trigger(client, dag_id, {})
+    run = _started(client, dag_id, {})
     answers = 0
     deadline = time.monotonic() + 300
     while (state := run.state()) not in ENDED:
@@ -56,14 +56,27 @@ def _says_yes(run: DagRun) -> bool:
     reply = run.client.patch(
         f"{run.path}/taskInstances/approve/-1/hitlDetails", json={"chosen_options": ["Yes"], "params_input": {}}
     )
-    if reply.status_code == httpx.codes.CONFLICT:
-        return False  # of the answer before, which Airflow has lost or not yet seen
+    # Of the answer before, which Airflow has lost or not yet seen; or SQLite was busy. It is answered again then.
+    if reply.status_code == httpx.codes.CONFLICT or reply.is_server_error:
+        return False
     reply.raise_for_status()
     return True
 
 
+def _started(client: httpx.Client, dag_id: str, conf: Mapping[str, float]) -> DagRun:
+    """The run, tried again while Airflow's SQLite is busy. Raises RuntimeError after a minute."""
+    give_up = time.monotonic() + 60
+    while True:
+        try:
+            return trigger(client, dag_id, conf)
+        except RuntimeError as refused:
+            if "Database error" not in str(refused) or time.monotonic() > give_up:
+                raise
+            time.sleep(1)
+
+
 def followed(client: httpx.Client, age: float) -> Ended:
-    run = trigger(client, "follows", {"age": age})
+    run = _started(client, "follows", {"age": age})
     return Ended(run.wait_for_end(timeout=300))
 
 
