@@ -42,6 +42,20 @@ def stand_still(dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch, act: Ca
     monkeypatch.setattr(move_replicas, "alter_log_dirs", late)
 
 
+def die_at_the_request(run: LogDirRun, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, Any]]:
+    """The worker dies with its request on the way: (broker, where its replicas go)."""
+    on_its_way: list[tuple[int, Any]] = []
+
+    def die(_: object, broker: int, targets: Any, **__: Any) -> None:
+        on_its_way.append((broker, targets))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(move_replicas, "alter_log_dirs", die)
+    with pytest.raises(KeyboardInterrupt):
+        run.move()
+    return on_its_way
+
+
 def test_a_release_keeps_the_rate_until_nothing_announced_can_come(
     approved: LogDirRun, cluster: SimulatedCluster, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,15 +88,7 @@ def test_what_comes_while_a_release_waits_is_taken_back(
             assert dirs.future
         return age < 0.5
 
-    on_its_way: list[Any] = []
-
-    def die(_: object, broker: int, targets: Any, **__: Any) -> None:
-        on_its_way.append((broker, targets))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(move_replicas, "alter_log_dirs", die)
-    with pytest.raises(KeyboardInterrupt):
-        approved.move()
+    on_its_way = die_at_the_request(approved, monkeypatch)
     monkeypatch.setattr(announced_requests, "may_still_come", come)
     approved.release()
     assert dirs.future == {}
@@ -126,13 +132,7 @@ def test_a_copy_that_was_asked_for_leaves_no_announcement(approved: LogDirRun, c
 def died(approved: LogDirRun, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch) -> LogDirRun:
     """Its worker has announced copies of broker 2, and died with the request on the way."""
     approved.hold()
-
-    def die(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(move_replicas, "alter_log_dirs", die)
-    with pytest.raises(KeyboardInterrupt):
-        approved.move()
+    die_at_the_request(approved, monkeypatch)
     return approved
 
 
@@ -161,15 +161,7 @@ def test_the_janitor_takes_back_a_copy_that_comes_after_everybody_has_stopped_to
     """The worker has died, and the network held its request back for longer than anybody waits."""
     Airflow.answering(monkeypatch)
     approved.hold()
-    on_its_way: list[Any] = []
-
-    def die(_: object, broker: int, targets: Any, **__: Any) -> None:
-        on_its_way.append((broker, targets))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(move_replicas, "alter_log_dirs", die)
-    with pytest.raises(KeyboardInterrupt):
-        approved.move()
+    on_its_way = die_at_the_request(approved, monkeypatch)
     tend(of=CONNECTION)
     assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
     assert len(announcements.read_open_intents(cluster.fake)) == 1
