@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -120,7 +121,8 @@ def within_limits(reachable: Callable[[Floats], Floats], shares: Floats, evened:
 def leader_targets(problem: Problem, replicas: Ints) -> Floats:
     """[broker, LEADER_METRICS] Each broker's share, in its own unit. A broker that is not evened keeps its leaders.
 
-    A broker can lead no more than it holds, and must lead every list of one that it holds. The others lead the rest.
+    A broker can lead no more than it holds, and must lead every list of one that it holds. The same is true of a rack:
+    its brokers must lead every list that lies within it. The others lead the rest.
     """
     if problem.pools is not None:
         parts = (leader_targets(part.problem, replicas[part.rows]) for part in parts_of(problem))
@@ -134,11 +136,70 @@ def leader_targets(problem: Problem, replicas: Ints) -> Floats:
     held = replica_loads(replicas, raw, len(evened))
     given = share * evened[:, None]
     targets = np.where(evened[:, None], given / np.maximum(given.sum(axis=0), 1e-300) * rest, fixed)
+    racks = _led_in_racks(problem, replicas, raw)
     for k in range(raw.shape[1]):
         even, least, most = (values[evened, k] for values in (targets, alone, held))
-        if ((even < least) | (even > most)).any():
-            targets[evened, k] = poured(given[evened, k], least, most, float(rest[k]))
+        if ((even < least) | (even > most)).any() or racks.bind(targets[:, k], k):
+            targets[evened, k] = racks.poured(given[evened, k], least, most, float(rest[k]), k)
     return targets
+
+
+class _LedInRacks(NamedTuple):
+    """What the brokers of each rack must and can lead together, by the lists that lie within it and that reach it."""
+
+    of_broker: Ints  # [evened broker]
+    evened: Bools  # [broker]
+    least: Floats  # [rack, LEADER_METRICS]
+    most: Floats
+
+    def bind(self, loads: Floats, k: int) -> bool:
+        """Whether [broker] these loads are too few or too many for a rack."""
+        held = np.bincount(self.of_broker, loads[self.evened], len(self.least))
+        less, more = held < self.least[:, k] * (1 - 1e-9), held > self.most[:, k] * (1 + 1e-9)
+        return bool((less | more).any())
+
+    def poured(self, size: Floats, low: Floats, high: Floats, total: float, k: int) -> Floats:
+        """[evened broker] As `poured`, where racks have bounds besides; without them if that is impossible."""
+        plain = poured(size, low, high, total)
+        loads = np.zeros_like(self.evened, dtype=float)
+        loads[self.evened] = plain
+        if not self.bind(loads, k):
+            return plain
+        racks = len(self.least)
+        least = np.maximum(self.least[:, k], np.bincount(self.of_broker, low, racks))
+        most = np.minimum(self.most[:, k], np.bincount(self.of_broker, high, racks))
+        if (least > most).any() or not least.sum() <= total * (1 + 1e-9) or not most.sum() >= total * (1 - 1e-9):
+            return plain
+
+        def by_rack(level: float) -> Floats:
+            return np.clip(np.bincount(self.of_broker, np.clip(level * size, low, high), racks), least, most)
+
+        loads = by_rack(halve(lambda level: float(by_rack(level).sum()) - total, 0.0, float((high / size).max())))
+        parts = np.empty(len(size))
+        for rack in np.unique(self.of_broker):
+            here = self.of_broker == rack
+            parts[here] = poured(size[here], low[here], high[here], float(loads[rack]))
+        return parts
+
+
+def _led_in_racks(problem: Problem, replicas: Ints, raw: Floats) -> _LedInRacks:
+    """Of the lists that an evened broker leads now, or one that leaves: the others stay led where they are."""
+    evened = problem.evened
+    names = [f"{broker}" if rack is None else f"/{rack}" for broker, rack in enumerate(problem.racks)]
+    rack_of: Ints = np.unique(names, return_inverse=True)[1].reshape(-1)
+    racks = int(rack_of.max()) + 1
+    there = replicas >= 0
+    goes = evened[replicas[:, 0]] | problem.leaving[replicas[:, 0]]
+    reached = np.where(there & evened[replicas] & goes[:, None], rack_of[replicas], -1)
+    within = ((reached == reached[:, :1]) | ~there).all(axis=1) & (reached[:, 0] >= 0)
+    least, most = (np.zeros((racks, raw.shape[1])) for _ in range(2))
+    for k in range(raw.shape[1]):
+        least[:, k] = np.bincount(reached[within, 0], raw[within, k], racks)
+        for position in range(replicas.shape[1]):
+            rack = reached[:, position]
+            first = (rack >= 0) & (reached[:, :position] != rack[:, None]).all(axis=1)
+            most[:, k] += np.bincount(rack[first], raw[first, k], racks)
+    return _LedInRacks(rack_of[evened], evened, least, most)
 
 
 def halve(function: Callable[[float], float], low: float, high: float, times: int = _HALVINGS) -> float:
