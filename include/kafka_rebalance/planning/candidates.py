@@ -302,42 +302,39 @@ def _optimal(frame: Frame, seed: tuple[int, int, int]) -> FoundLists | Described
     problem = frame.problem
     if not applies(problem):
         return infeasible(problem, OPTIMAL, NOT_SOLVED)
-    balanced = chosen(problem, BALANCED, [searched(problem, BALANCED)])
-    known = balanced if isinstance(balanced, FoundLists) and not balanced.budget.exceeded() else None
+    known = _offered(problem, BALANCED)
     start = None if known is None else known.unordered
-    found = fewest_bytes(frame, start)
-    lists = _with_its_leaders(frame, found, seed, known)
+    found, lists = _with_its_leaders(frame, fewest_bytes(frame, start), seed, known)
     besides = NOTHING
     if found.replicas is not None and crowds_more(frame, found.replicas):
         # Few optima crowd brokers more, so only then does the program look at that. A drain may have no other place.
         other = fewest_bytes(frame, start, Besides(crowds_no_more=True))
         has_to = frame.emptied.any() or violations(frame.rule, problem.replicas).any()
         if other.replicas is not None or not has_to:
-            besides, found, lists = other.besides, other, _with_its_leaders(frame, other, seed, known)
+            besides, (found, lists) = other.besides, _with_its_leaders(frame, other, seed, known)
     if isinstance(lists, FoundLists) and _more_excess(problem, lists) > 0:
         # Nearly always some order is good enough, so only then does the program look at leaders.
         found = fewest_bytes(frame, start, besides._replace(spreads_leaders=True))
-        lists = _with_its_leaders(frame, found, seed, known)
-    return lists
+        found, lists = _with_its_leaders(frame, found, seed, known)
+    return _claimed(frame, found, lists) if isinstance(lists, FoundLists) else lists
 
 
 def _with_its_leaders(
     frame: Frame, found: Optimum, seed: tuple[int, int, int], known: FoundLists | None
-) -> FoundLists | DescribedCandidate:
+) -> tuple[Optimum, FoundLists | DescribedCandidate]:
     """The optimum with its leaders, or why it is not offered. `known` are the lists of candidate `balanced`."""
-    problem, tolerance, keeps_away = frame.problem, frame.goal.tolerance, frame.rule.left is not None
+    problem, beyond = frame.problem, found.within is not Within.TOLERANCE
     if found.replicas is None:
-        return infeasible(problem, OPTIMAL, optimum_words(found, tolerance, keeps_away=keeps_away))
+        return found, infeasible(problem, OPTIMAL, optimum_words(frame, found))
     cheapest = with_kept_leaders(frame, found.replicas)
     budget = spent(problem, cheapest)
     if budget.exceeded():
-        return infeasible(problem, OPTIMAL, beyond_words(budget))
+        return found, infeasible(problem, OPTIMAL, beyond_words(budget))
     lists = with_leaders(frame, cheapest, budget, seed)
-    beyond = found.within is not Within.TOLERANCE  # else the lists are better than all that are beyond it
     if known is not None and known.budget.bytes < budget.bytes * (1 - GAP):
         theirs = reached(problem, known)
         as_good = theirs.is_as_good_as(reached(problem, lists))
-        if not beyond:
+        if not beyond:  # the lists are better than all that are beyond the tolerance
             # It has what did not count here: topics that crowd brokers, or leaders that are spread worse.
             found = replace(found, proof=Proof.UNDERCUT) if as_good or theirs.is_met else found
         elif as_good:
@@ -347,20 +344,24 @@ def _with_its_leaders(
             found = replace(found, proof=Proof.UNDERCUT)
     elif known is not None and _spares_leaders(frame, known, lists):
         lists = known
-    if beyond and found.proof is Proof.PROVEN and _light_undercuts(problem, lists):
-        found = replace(found, proof=Proof.UNDERCUT, undercut_by=LIGHT)
-    note = optimum_words(found, tolerance, keeps_away=keeps_away)
-    is_proven = found.proof is Proof.PROVEN
-    return replace(lists, notes=(note,), is_proven=is_proven, beyond=beyond, least_bytes=found.least_bytes)
+    return found, lists
 
 
-def _light_undercuts(problem: Problem, lists: FoundLists) -> bool:
-    """Whether candidate `light` is as near by the measure of the page, and copies less. Its own band is wider."""
-    light = chosen(problem, LIGHT, [searched(problem, LIGHT)])
-    if not isinstance(light, FoundLists) or light.budget.exceeded():
-        return False
-    less = light.budget.bytes < lists.budget.bytes * (1 - GAP)
-    return less and reached(problem, light).is_as_good_as(reached(problem, lists))
+def _claimed(frame: Frame, found: Optimum, lists: FoundLists) -> FoundLists:
+    """The lists with what is proven of them."""
+    problem, beyond = frame.problem, found.within is not Within.TOLERANCE
+    light = _offered(problem, LIGHT) if beyond and found.proof is Proof.PROVEN else None  # its own band is wider
+    if light is not None and light.budget.bytes < lists.budget.bytes * (1 - GAP):
+        as_good = reached(problem, light).is_as_good_as(reached(problem, lists))
+        found = replace(found, proof=Proof.UNDERCUT, undercut_by=LIGHT) if as_good else found
+    is_proven, words = found.proof is Proof.PROVEN, optimum_words(frame, found)
+    return replace(lists, notes=(words,), is_proven=is_proven, beyond=beyond, least_bytes=found.least_bytes)
+
+
+def _offered(problem: Problem, name: str) -> FoundLists | None:
+    """The lists of another candidate, if there are any within the limits."""
+    found = chosen(problem, name, [searched(problem, name)])
+    return found if isinstance(found, FoundLists) and not found.budget.exceeded() else None
 
 
 def _spares_leaders(frame: Frame, known: FoundLists, lists: FoundLists) -> bool:
@@ -378,8 +379,7 @@ def _forced(frame: Frame) -> tuple[Placement, int]:
 
     It ignores the limits; the caller asks afterwards whether this much fits them.
     """
-    problem, settings = frame.problem, frame.problem.settings
-    before = problem.replicas
+    problem, settings, before = frame.problem, frame.problem.settings, frame.problem.replicas
     replicas = replaced = drain_and_replace.replaced(problem, before, settings.replace)
     short = 0
     if (frame.wanted != replication(before)).any():

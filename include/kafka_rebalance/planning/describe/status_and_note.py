@@ -160,12 +160,11 @@ def too_large_words(partition: TopicPartition, now: int, moving: int) -> str:
     )
 
 
-def optimum_words(found: Optimum, tolerance: float, *, keeps_away: bool = False) -> str:
-    """What is proven about the cheapest lists, or that there are none.
-
-    `keeps_away`: of the lists that bring no replica back to a broker that it left lately.
-    """
-    aside = "; plans that send replicas back to brokers that they left lately do not count" if keeps_away else ""
+def optimum_words(frame: Frame, found: Optimum) -> str:
+    """What is proven about the cheapest lists, or that there are none."""
+    aside, tolerance = "", frame.goal.tolerance
+    if frame.rule.left is not None:
+        aside += "; plans that send replicas back to brokers that they left lately do not count"
     if found.besides.spreads_leaders:
         aside += "; plans that spread leaders of topics worse than now do not count"
     if found.besides.crowds_no_more:

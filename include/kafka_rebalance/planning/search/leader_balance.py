@@ -33,8 +33,9 @@ _NONE = np.zeros(0, dtype=np.int64)
 _CHAINS = 200  # over several brokers, for each aim
 _WORST = 3  # brokers to look for an exchange or a chain for
 _IDLE = 30  # rounds in a row that spread no topic, until the spreading ends
-# A narrow aim inside the band lets leaders pass through brokers that are within the band themselves.
-_AIMS = (0.6, 0.3, 0.0)
+# A narrow aim inside the band lets leaders pass through brokers that are within it themselves. The band itself comes
+# last: what a narrow aim calls nearer may be farther from it.
+_AIMS = (0.6, 0.3, 0.0, 1.0)
 # By how much the excess of its topic grows (0, 1, or -1 from the end): what a gain for the bands counts.
 _TOPIC = np.array([1.0, 0.5, 1.5])
 

@@ -14,6 +14,7 @@ from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.problem.arrays import Problem, replication
+from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.search.by_solver import optimal
 from kafka_rebalance.planning.search.by_solver.optimal import GAP, ListProgram
@@ -31,7 +32,8 @@ def check_no_candidate_undercuts(problem: Problem, names: tuple[str, ...] = ("ba
     optimum = propose(problem, "optimal")
     claimed, note = bool(optimum.consequences.get("is_proven")), optimum.candidate.note.lower()
     denied = "not proven" in note or "copies fewer and is" in note  # with pools, of one of them
-    denied |= problem.pools is not None and "or one replica" in note  # which is a claim of each pool alone
+    if problem.pools is not None and len(parts_of(problem)) > 1:
+        denied |= "or one replica" in note  # which is a claim of each pool alone
     assert claimed == ("proven: no plan" in note and not denied), note
     within = "or one replica" not in optimum.candidate.note  # which is better than beyond it, and may cost more
     for other in (propose(problem, name) for name in names):
@@ -62,6 +64,8 @@ def test_an_optimum_of_pools_is_proven_as_a_whole_only_if_all_of_them_are_within
     within = partition_rows([[1], [1]])
     both = problem_of(broker_rows([1, 2, 6, 7]), [*within, *even], broker_pools=pools)
     assert propose(both, "optimal").consequences["is_proven"]
+    alone = problem_of(broker_rows([1, 2, 3, 4, 5, 6, 7]), SIX, broker_pools=pools)
+    assert propose(alone, "optimal").consequences["is_proven"], "a pool without topics is no other pool"
 
 
 @pytest.mark.parametrize("sizes", [False, True])
