@@ -8,6 +8,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.cancel_run import CancelRun, begin, cancellable_cluster
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run
@@ -111,3 +112,25 @@ def test_the_first_task_of_a_rebalance_says_that_nobody_may_approve(
     with pytest.raises(AirflowFailException, match="Nobody may approve: uma started the run"):
         run.plan(job="drain", drain=[2], topics_out=["idle"])
     assert not (tmp_path / "runs" / CONNECTION / "one" / "1" / json_files.SNAPSHOT).exists()
+
+
+def test_whoever_stops_copies_does_not_wait_for_another_connections_damaged_policy(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leads to the same cluster, so its limits count for whatever they limit, and they are unknown."""
+    begin(run, cluster)
+    run.policy_file.with_name("kafka_other.yaml").write_text("approvers: 7\n")
+    seen = {"cluster_id": cluster.fake.json("/cluster/id")["id"]}
+    (tmp_path / "runs" / json_files.JANITOR).mkdir()
+    json_files.write_json(airflow_deployment().runs_root / json_files.JANITOR, "kafka_other.json", seen)
+    with pytest.raises(
+        AirflowFailException, match=r"PolicyError: The connection kafka_other leads to the same cluster"
+    ):
+        CancelRun(monkeypatch, "rate", by="uma").request("set_throttle", throttle_bytes_per_second=1_500_000)
+    assert CancelRun(monkeypatch, "stop", by="uma").request("stop_after_batch")["next"]
+    asked = CancelRun(monkeypatch, "cancel", by="uma")
+    asked.request("cancel_now")
+    asked.ask()
+    if asked.document["consent"] is not None:
+        asked.answer(consent=asked.document["consent"])
+    assert asked.cancel()["cancelled"] > 0

@@ -151,3 +151,25 @@ def test_brokers_of_another_cluster_than_zookeepers_get_no_change(
     with pytest.raises((ConnectionSettingsError, AirflowFailException), match="names two clusters"):
         approved.write()
     assert cluster.tree() == before
+
+
+def test_another_connections_policy_that_changes_after_the_request_stops_the_write(
+    run: TopicRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    """Both lead to the same cluster, so the limits of each count, as they were when people were asked."""
+    (tmp_path / "runs" / json_files.JANITOR).mkdir(parents=True)
+    seen = {"cluster_id": cluster.fake.json("/cluster/id")["id"]}
+    json_files.write_json(airflow_deployment().runs_root / json_files.JANITOR, "kafka_other.json", seen)
+    other = tmp_path / "policies" / "kafka_other.yaml"
+    other.write_text("approvers: [ole]\npartitions_per_topic: 100\n")
+    run.request(topic="orders", **CHANGES["expand"])
+    run.ask()
+    run.answer("alter")
+    before = stored(cluster)
+    other.write_text("approvers: [ole]\npartitions_per_topic: 4\n")
+    with pytest.raises(AirflowFailException, match=r"Another connection leads to the cluster of .* has changed since"):
+        run.write()
+    assert stored(cluster) == before
+    other.write_text("approvers: [ole]\npartitions_per_topic: 100\n")
+    run.write()
+    assert stored(cluster) != before

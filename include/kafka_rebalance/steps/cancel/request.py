@@ -126,7 +126,7 @@ def _show_run(
     """What cancel.json says of the run to stop, cancel, throttle or roll back."""
     connection_id, action = params["kafka_conn_id"], params["action"]
     cluster_id = cluster.read_view([]).cluster_id
-    if policy is not None:
+    if policy is not None and action == SET_THROTTLE:  # whoever stops copies does not wait for another's policy
         policy = bound_policy(deployment, policy, connection_id, cluster_id)
     between_dirs = find_log_dir_run(deployment, cluster, connection_id)
     if between_dirs is not None and action != ROLL_BACK:

@@ -13,7 +13,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.left_out import LeftOut
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.documents.storage import Folder
-from kafka_rebalance.errors import ApprovalError, ArtifactError, RebalanceError
+from kafka_rebalance.errors import ApprovalError, ArtifactError, PolicyError
 from kafka_rebalance.execution.approval_rules import REJECT, check_approval_fresh
 from kafka_rebalance.execution.rolling import Limits
 from kafka_rebalance.execution.time_window import Window, read_window
@@ -244,7 +244,9 @@ def bound_policy(deployment: Deployment, own: Policy, connection_id: str, cluste
 
 
 def other_policies(deployment: Deployment, connection_id: str, cluster_id: str) -> dict[str, Policy]:
-    """Those that differ from this connection's own, by connection. One that cannot be read is logged and left out."""
+    """Those that differ from this connection's own, by connection. Raises PolicyError for one that cannot be read: its
+    limits are unknown.
+    """
     found: dict[str, Policy] = {}
     own = deployment.read_policy(connection_id)
     names = [name for name in policy_file.connections(deployment.policies_folder) if name != connection_id]
@@ -253,9 +255,11 @@ def other_policies(deployment: Deployment, connection_id: str, cluster_id: str) 
             continue
         try:
             policy = deployment.read_policy(name)
-        except RebalanceError as unreadable:
-            log.warning("The policy of %s, which is the same cluster, is left out: %s", name, unreadable)
-            continue
+        except PolicyError as unreadable:
+            raise PolicyError(
+                f"The connection {name} leads to the same cluster as {connection_id}, so its policy limits this one "
+                f"too, and its limits are unknown. {unreadable}"
+            ) from unreadable
         if policy is not None and (own is None or policy.digest != own.digest):
             found[name] = policy
     return found

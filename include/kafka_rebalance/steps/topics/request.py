@@ -67,7 +67,7 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     with open_cluster(connection) as reached:
         reached.topics.check_accepted(planned.change)
     written = _document(asked, planned, cluster, inputs.run, params)
-    written.update(connection_id=connection_id, policy_digest=policy.digest, nonce=nonce)
+    written.update(connection_id=connection_id, policy_digest=policy.digest, limits_digest=limits.digest, nonce=nonce)
     if planned.change.action != "create":
         written.update(forecast_keys.consumers(connection, planned.change.topic, planned.change.partitions_before))
     sampled = planned.change.adds_partitions and sample_keys.prepare_sample(

@@ -11,6 +11,7 @@ from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import StaleProposalError
 from kafka_rebalance.execution.topics.house_rules import TopicChange, check_still
 from kafka_rebalance.kafka.who_may_receive import Shut
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -18,7 +19,12 @@ from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.steps.inputs import StepInputs
-from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin, read_approved_request
+from kafka_rebalance.steps.run.approved_plan import (
+    ApprovedRequest,
+    bound_policy,
+    check_may_begin,
+    read_approved_request,
+)
 from kafka_rebalance.steps.run.checks_before_write import check_approved_cluster
 from kafka_rebalance.steps.run.disks_now import shut_now
 from kafka_rebalance.steps.run.late_tasks import check_all_will_run
@@ -90,8 +96,16 @@ def _give_back_anyway(
 
 def _check_may_begin(inputs: StepInputs, cluster: OpenCluster, approved: ApprovedRequest[TopicChange]) -> None:
     """Does not refuse an old approval if its change is already written, so that a retry succeeds."""
-    if not _is_written(cluster, approved.plan):
-        check_may_begin(inputs.deployment, approved)
+    if _is_written(cluster, approved.plan):
+        return
+    check_may_begin(inputs.deployment, approved)
+    policy = inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
+    limits = bound_policy(inputs.deployment, policy, approved.connection_id, approved.plan.cluster_id)
+    if limits.digest != approved.written.get("limits_digest", limits.digest):  # earlier versions wrote none
+        raise StaleProposalError(
+            f"Another connection leads to the cluster of {approved.connection_id}, and its policy has changed since "
+            "the request. Start a new Dag run to plan under the current policies."
+        )
 
 
 def _is_written(cluster: OpenCluster, change: TopicChange) -> bool:

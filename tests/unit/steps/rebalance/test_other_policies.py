@@ -45,9 +45,19 @@ def test_policies_of_other_connections_to_the_same_cluster_are_found(tmp_path: P
     assert list(found) == ["named", "same"]
 
 
-def test_an_equal_policy_is_no_other_one_and_a_damaged_one_stops_nobody(tmp_path: Path) -> None:
-    made = deployment(tmp_path, ours=OURS, same=OURS, named="approvers: 7\n")
+def test_an_equal_policy_is_no_other_one_and_a_damaged_one_of_another_cluster_stops_nobody(tmp_path: Path) -> None:
+    made = deployment(tmp_path, ours=OURS, same=OURS, **dict.fromkeys(("another", "far", "gone"), "approvers: 7\n"))
     assert other_policies(made, "ours", "the-cluster") == {}
+
+
+def test_the_limits_of_a_damaged_one_of_the_same_cluster_are_unknown_so_it_stops_all_that_it_limits(
+    tmp_path: Path,
+) -> None:
+    made = deployment(tmp_path, ours=OURS, named="approvers: 7\n")
+    own = made.read_policy("ours")
+    assert own is not None
+    with pytest.raises(PolicyError, match=r"named leads to the same cluster as ours.*limits are unknown.*named\.yaml"):
+        bound_policy(made, own, "ours", "the-cluster")
 
 
 def test_the_stricter_limit_of_each_counts() -> None:
