@@ -37,6 +37,7 @@ def limit_uses(
     for name, limit, used in (
         ("Replicas moved", settings.max_replicas, candidate.moved_replicas),
         ("Leader changes", settings.max_leader_changes, candidate.leader_changes),
+        ("Replicas on a broker that gets some", settings.replicas_per_broker, _most_replicas(candidate)),
         ("Partitions in one batch", settings.partitions_per_batch or None, candidate.most_partitions_in_a_batch),
         ("Leader changes in one batch", settings.leader_changes_per_batch, candidate.most_leader_changes_in_a_batch),
     ):
@@ -57,6 +58,12 @@ def limit_uses(
         share_of_rate = None if throttle is None else _share(throttle, fastest)
         uses.append(LimitUse("Throttle of one broker", allowed, format_rate(throttle), share_of_rate))
     return tuple(uses)
+
+
+def _most_replicas(candidate: CandidateReport) -> int:
+    """On a broker that ends with more than it holds now: `replicas_per_broker` allows what others hold already."""
+    ends = (one.after.replicas for one in candidate.brokers if one.after.replicas > one.before.replicas)
+    return max(ends, default=0)
 
 
 def _share(used: float, limit: float) -> float | None:

@@ -83,6 +83,8 @@ def test_failed_checks_come_first() -> None:
 def test_each_limit_says_how_much_of_it_the_candidate_uses() -> None:
     limits = {use.name: use for use in report().limits}
     assert limits["Bytes copied"].share == pytest.approx(287.3 / 330, abs=0.001)
+    held = limits["Replicas on a broker that gets some"]
+    assert (held.allowed, held.used) == ("4,000", "240"), "of brokers 5 and 6; the others give some away"
     assert limits["Partitions in one batch"].used == "12"
     assert limits["Throttle of one broker"].allowed == "977 KiB/s to 95.4 MiB/s"
     controller = limits["Znodes that the controller rewrites for one batch"]
