@@ -26,12 +26,23 @@ LISTS = {number: (1, 2) if number % 2 else (2, 1) for number in range(8)}
 
 
 @pytest.fixture(scope="module", params=["3.9.2", "3.9.2-kraft"])
-def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+def started(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     version, _, kraft = request.param.partition("-")
     with LocalCluster(version, brokers=4, racks=2, kraft=bool(kraft)) as running:
-        running.create_topic("orders", LISTS)
-        running.produce("orders", dict.fromkeys(LISTS, 200_000))
         yield running
+
+
+@pytest.fixture(scope="module")
+def look_without_topics(started: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """What the command says before the cluster has its first topic."""
+    return run("check", *addresses(started), "--out", str(tmp_path_factory.mktemp("look")))
+
+
+@pytest.fixture(scope="module")
+def cluster(started: LocalCluster, look_without_topics: Result) -> LocalCluster:
+    started.create_topic("orders", LISTS)
+    started.produce("orders", dict.fromkeys(LISTS, 200_000))
+    return started
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +81,11 @@ def written(cluster: LocalCluster) -> Mapping[str, Any]:
     finally:
         client.stop()
         client.close()
+
+
+def test_of_a_cluster_without_topics_it_says_that_there_is_nothing_to_do(look_without_topics: Result) -> None:
+    assert look_without_topics.exit_code == 0, look_without_topics.output
+    assert look_without_topics.stdout.endswith("has no topics, so there is nothing to do.\n")
 
 
 def test_a_kafka_below_4_3_cannot_cordon_a_broker_and_is_not_asked_to(cluster: LocalCluster) -> None:

@@ -20,11 +20,14 @@ DRAIN: dict[str, Any] = {"job": "drain", "drain": [2], "throttle_bytes_per_secon
 def checked(folder: Path, *more: str) -> dict[str, Any]:
     """proposals.json of the command, with the settings that the run has."""
     asked = ["--job", "drain", "--set", "drain=[2]", "--throttle", str(RATE), *more]
-    places = ["--zookeeper", SimulatedCluster.zookeeper, "--bootstrap-servers", SimulatedCluster.bootstrap_servers]
-    done = CliRunner().invoke(command.main, ["check", *asked, *places, "--out", str(folder / "look"), "--json"])
+    done = CliRunner().invoke(command.main, ["check", *asked, *places(), "--out", str(folder / "look"), "--json"])
     assert done.exit_code in (0, command.ATTENTION), done.output
     told: dict[str, Any] = json.loads(done.stdout)
     return told
+
+
+def places() -> list[str]:
+    return ["--zookeeper", SimulatedCluster.zookeeper, "--bootstrap-servers", SimulatedCluster.bootstrap_servers]
 
 
 def digests(proposals: dict[str, Any]) -> dict[str, str]:
@@ -43,3 +46,14 @@ def test_the_same_policy_settings_and_throttle_give_the_plan_of_the_dag(
     assert digests(told) == digests(planned)
     assert told["settings"] == planned["settings"]
     assert digests(checked(tmp_path)) != digests(planned), "without the policy it is another plan"
+
+
+@pytest.mark.parametrize("with_policy", [False, True])
+def test_a_cluster_without_topics_gives_the_command_nothing_to_do_as_it_gives_the_dags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_policy: bool
+) -> None:
+    run = SimulatedRun(tmp_path, SimulatedCluster(monkeypatch, {}), monkeypatch)
+    policy = ["--policy", str(run.policy_file)] if with_policy else []
+    done = CliRunner().invoke(command.main, ["check", *places(), *policy, "--out", str(tmp_path / "look")])
+    assert done.exit_code == 0, done.output
+    assert done.stdout == "Cluster simulated-cluster-0001 has no topics, so there is nothing to do.\n"
