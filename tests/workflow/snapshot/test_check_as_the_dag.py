@@ -14,12 +14,11 @@ from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun
 
 STRICT = f"{POLICY}replicas_per_broker: 6\npartitions_per_batch: 2\nprefer: fewest_bytes\n"
-DRAIN: dict[str, Any] = {"job": "drain", "drain": [2], "throttle_bytes_per_second": RATE}
 
 
 def checked(folder: Path, *more: str) -> dict[str, Any]:
     """proposals.json of the command, with the settings that the run has."""
-    asked = ["--job", "drain", "--set", "drain=[2]", "--throttle", str(RATE), *more]
+    asked = ["--job", "drain", "--set", "drain=[2]", *more]
     done = CliRunner().invoke(command.main, ["check", *asked, *places(), "--out", str(folder / "look"), "--json"])
     assert done.exit_code in (0, command.ATTENTION), done.output
     told: dict[str, Any] = json.loads(done.stdout)
@@ -34,18 +33,22 @@ def digests(proposals: dict[str, Any]) -> dict[str, str]:
     return {one["name"]: one["digest"] for one in proposals["candidates"]}
 
 
+@pytest.mark.parametrize("rate", [RATE, None], ids=["throttle given", "the policy's highest"])
 def test_the_same_policy_settings_and_throttle_give_the_plan_of_the_dag(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: int | None
 ) -> None:
     cluster = SimulatedCluster(monkeypatch, TOPICS)
     run = SimulatedRun(tmp_path, cluster, monkeypatch)
     run.policy_file.write_text(STRICT)
-    planned = run.plan(**DRAIN)
-    told = checked(tmp_path, "--policy", str(run.policy_file))
+    planned = run.plan(job="drain", drain=[2], throttle_bytes_per_second=rate)
+    given = [] if rate is None else ["--throttle", str(rate)]
+    told = checked(tmp_path, "--policy", str(run.policy_file), *given)
     assert told["recommended"] == planned["recommended"] is not None
     assert digests(told) == digests(planned)
     assert told["settings"] == planned["settings"]
-    assert digests(checked(tmp_path)) != digests(planned), "without the policy it is another plan"
+    assert told["settings"]["replicas_per_broker"] == 6
+    without = checked(tmp_path, *given)
+    assert without["settings"]["policy_digest"] is None, "the policy of an earlier look is of that look"
 
 
 @pytest.mark.parametrize("with_policy", [False, True])
