@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,18 +16,19 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.estimate import ESTIMATE_FILE, Estimate
 from kafka_rebalance.documents.proposals.rates import RATES_FILE, Rates
 from kafka_rebalance.documents.rejection import REJECTION_FILE, LastAnswer
-from kafka_rebalance.documents.requests.key_sample import REQUEST, REQUEST_FILE, OffsetRange, SampleRequest
 from kafka_rebalance.errors import ApprovalError, ArtifactError
 from kafka_rebalance.model.digests import digest_of
-from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.rebalance.ask_for_approval import CandidateApproval
+from kafka_rebalance.steps.rebalance.render_report import render_report
 from kafka_rebalance.steps.run.approved_plan import read_approved
 from kafka_rebalance.steps.run.snapshot_audit import read_configs_of, write_audit
-from kafka_rebalance.steps.run_folder import create_run_folder
-from kafka_rebalance.steps.topics import sample_keys
+from kafka_rebalance.steps.run_folder import digests_of_files
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.run_step import step_inputs
+from kafka_rebalance.workflow.run_step import run_step, step_inputs
 from support.airflow.approval_requests import SKEWED, Asked, World
+from support.runs.rebalance_run import CONNECTION
+from support.runs.simulated_cluster import TOPICS, SimulatedCluster, batched_run
 
 FILES = CandidateApproval.shown
 CONFIGS = f"{json_files.SNAPSHOT_FOLDER}/{json_files.CONFIGS}"
@@ -117,6 +118,25 @@ def test_a_decision_of_an_earlier_version_goes_on(world: World) -> None:
     read_approved(step_inputs(world.dag_run), world.xcom["decision"] | {"decision_digest": digest})
 
 
+def test_a_report_that_is_rendered_anew_in_mid_plan_leaves_the_files_that_were_approved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile another run of the cluster has ended, from which a new plan would estimate its time."""
+    cluster = SimulatedCluster(monkeypatch, TOPICS)
+    run = batched_run(tmp_path, cluster, monkeypatch)
+    shown = {"shown_files": digests_of_files(run.folder, FILES)}
+    decision = json_files.read_json(run.folder, json_files.DECISION)
+    run.decision["decision_digest"] = json_files.write_json(run.folder, json_files.DECISION, {**decision, **shown})
+    run.hold()
+    assert run.request() == 1
+    now, ended = datetime.now(UTC), {"run_id": "another", "candidate": "light", "verified": True, "copied_bytes": 1}
+    ledger_rows.append(airflow_deployment(), "outcomes", CONNECTION, "another", now, [ended])
+    run_step(render_report, run.dag_run, str(run.folder))
+    cluster.controller.run()
+    run.reassign()
+    assert run.finish()["passed"]
+
+
 def test_configs_that_somebody_has_edited_before_the_question_are_not_audited(world: World) -> None:
     configs = json_files.read_json(world.folder / json_files.SNAPSHOT_FOLDER, json_files.CONFIGS)
     snapshot = json_files.read_json(world.folder, json_files.SNAPSHOT)
@@ -125,20 +145,3 @@ def test_configs_that_somebody_has_edited_before_the_question_are_not_audited(wo
     edit(world.folder / CONFIGS)
     with pytest.raises(ArtifactError, match=r"configs\.json is not as the snapshot wrote it"):
         write_audit(world.folder, None)
-
-
-def test_a_sample_that_somebody_has_edited_is_not_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    dag_run = SimpleNamespace(dag_id="kafka_topics", run_id="run", triggering_user_name="olive", run_type="manual")
-    folder, nonce = create_run_folder(airflow_deployment(), "prod", dag_run)
-    wanted = SampleRequest("orders", 1, (OffsetRange(0, 0, 10),), 0, (2,))
-    REQUEST_FILE.write(folder, wanted, source_digest="d")
-    written = {"connection_id": "prod", **sample_keys.digest_of_request(folder)}
-    json_files.write_json(folder, json_files.TOPIC, written)
-    connection = SimpleNamespace(kafka=SimpleNamespace(security={}, bootstrap_servers="b:9092"))
-    inputs: StepInputs = step_inputs(dag_run)
-    monkeypatch.setattr(type(inputs.deployment), "read_connection", lambda *_: connection, raising=False)
-    arguments = ["--sample", f"{folder}/{REQUEST}", "--out", str(folder), "--expect-nonce", nonce, "--expect-run", "x"]
-    submit: Any = SimpleNamespace(application_args=arguments, py_files=None)
-    edit(Path(str(folder)) / REQUEST)
-    with pytest.raises(ArtifactError, match=r"sample\.json is not as the task request wrote it"):
-        sample_keys.begin_sample(inputs, str(folder), submit)
