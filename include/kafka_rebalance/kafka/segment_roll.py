@@ -43,9 +43,7 @@ class NotReportedError(ReadError):
 
     def __init__(self, names: Sequence[str]) -> None:
         self.problem = f"The broker did not report {' or '.join(names)}, so what applies there is unknown"
-        super().__init__(
-            f"{self.problem}. Nothing was written. Check that the Kafka user may describe the broker's configs."
-        )
+        super().__init__(f"{self.problem}. Check that the Kafka user may describe the broker's configs.")
 
 
 _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000

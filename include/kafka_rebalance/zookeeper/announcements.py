@@ -89,7 +89,7 @@ def _read(client: KazooClient, names: list[str]) -> Iterator[Intent]:
             rows: Any = fields["copies"]
             copies = decode_copies(rows)
         except (KeyError, TypeError, ValueError) as bad:
-            raise CorruptZnodeError(f"{path} announces no copies ({bad}). Nothing was changed. Delete it.") from bad
+            raise CorruptZnodeError(f"{path} announces no copies ({bad}). Delete it.") from bad
         run, owner = (parse_text(path, name, fields.get(name)) for name in ("run", "owner"))
         at = datetime.fromtimestamp(znode[1].mtime / 1000, UTC)  # it is written once
         yield Intent(path.removeprefix(paths.ANNOUNCED_PREFIX), run, owner, 0, at, {}, copies, int(znode[1].czxid))

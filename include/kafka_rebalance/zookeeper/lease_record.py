@@ -168,4 +168,4 @@ def _join(head: _Head, parts: Sequence[bytes]) -> bytes:
 
 
 def _damaged(wrong: str) -> CorruptZnodeError:
-    return CorruptZnodeError(f"{paths.LEASE}: {wrong}. Nothing was changed.")
+    return CorruptZnodeError(f"{paths.LEASE}: {wrong}.")

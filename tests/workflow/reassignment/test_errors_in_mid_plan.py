@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -127,6 +128,25 @@ def test_whatever_file_of_the_run_is_damaged_or_gone(run: SimulatedRun, steps: S
                     assert SO_FAR in text or "it may have copies in flight" in text, text
             path.write_bytes(content)
     assert {"decision.json", "batches.json", "snapshot.json", "nonce.json"} <= told
+
+
+def test_whatever_znode_is_damaged_or_gone(run: SimulatedRun, steps: Steps) -> None:
+    """By hand, or by another tool."""
+    fake, named = run.cluster.fake, set[str]()
+    for path in [path for path, znode in fake.znodes.items() if znode.data and "changes" not in path]:
+        for damaged in (b"{}", None):
+            kept = copy.deepcopy(fake.znodes)
+            if damaged is None:
+                del fake.znodes[path]
+            else:
+                fake.znodes[path].data = damaged
+            for step in (step for name, step in steps.items() if name not in ("record", "release_throttle")):
+                if (text := error_of(step)) is not None:
+                    check(text)
+                    named |= {path} if text.startswith(f"{path}: ") else set()
+            fake.znodes.clear()
+            fake.znodes.update(kept)
+    assert {"/kafka_rebalance/run", "/admin/reassign_partitions", "/controller", "/cluster/id"} <= named
 
 
 def frozen(run: SimulatedRun, patch: pytest.MonkeyPatch) -> None:

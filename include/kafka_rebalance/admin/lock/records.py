@@ -169,6 +169,6 @@ def unpack(digest: str, parts: list[bytes]) -> bytes:
 
 def damaged(wrong: str) -> CorruptZnodeError:
     return CorruptZnodeError(
-        f"Topic {LOCK_TOPIC}: {wrong}. Nothing was changed. If no run of this cluster goes on, an approver starts "
+        f"Topic {LOCK_TOPIC}: {wrong}. If no run of this cluster goes on, an approver starts "
         f"kafka_throttle_janitor with break_lock '{LOCK_TOPIC}'. It begins the log anew."
     )

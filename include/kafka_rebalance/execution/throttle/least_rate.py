@@ -85,6 +85,6 @@ def check_rate(bytes_per_second: int, least: LeastRate, policy: Policy | None) -
         )
     if problem is not None:
         raise ThrottleRateError(
-            f"The run cannot use this rate: {problem}. Nothing was changed. Give a higher rate within the policy, move "
+            f"The run cannot use this rate: {problem}. Give a higher rate within the policy, move "
             "fewer partitions at once, or wait until producers write less."
         )

@@ -35,7 +35,7 @@ def change_rate(deployment: Deployment, folder: RunFolder, bytes_per_second: int
     run holds no throttle.
     """
     if type(bytes_per_second) is not int:
-        raise ThrottleRateError(f"The rate {bytes_per_second!r} is not a whole number of bytes/s. Nothing was changed.")
+        raise ThrottleRateError(f"The rate {bytes_per_second!r} is not a whole number of bytes/s.")
     connection_id, cluster_id = _check_rate(deployment, folder, bytes_per_second)
     change = RateChange(bytes_per_second, by, now_text())
     with open_cluster(deployment.read_connection(connection_id)) as cluster:

@@ -103,6 +103,6 @@ def test_what_a_new_leader_gives_out_after_its_batch_may_be_the_most() -> None:
 
 
 def test_a_refused_rate_says_that_nothing_was_changed() -> None:
-    with pytest.raises(ThrottleRateError, match=r"^The run cannot use this rate: .* Nothing was changed"):
+    with pytest.raises(ThrottleRateError, match=r"^The run cannot use this rate: .* Give a higher rate"):
         check_rate(1, LeastRate(2, "busy"), None)
     check_rate(2, LeastRate(2, "busy"), None)
