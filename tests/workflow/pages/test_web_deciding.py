@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from sqlalchemy import update
 
 from kafka_rebalance.documents.json_files import BATCHES, DECISION, PROPOSALS, write_json
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.report.log_dirs.log_dir_run import LogDirState
 from kafka_rebalance.report.run.drift import CandidateDrift, DriftReport
 from kafka_rebalance.report.run_state import Action, RunState
 from kafka_rebalance.steps.deployment import Deployment
@@ -24,6 +26,7 @@ from kafka_rebalance.steps.rebalance import plan_drift
 from kafka_rebalance.workflow.params.cancel_form import ACTIONS
 from kafka_rebalance.workflow.web import run_page as run_pages
 from support.airflow.airflow_home import RUNS
+from support.airflow.log_dir_stages import LogDirCase
 from support.airflow.web_run import Run, waiting
 from support.documents import report_samples as samples
 
@@ -186,12 +189,17 @@ def test_an_action_that_is_not_done_in_airflow_itself_is_one_of_the_cancel_dag()
     assert {action for state in RunState for action in state.actions} - in_airflow <= set(ACTIONS)
 
 
+@pytest.mark.parametrize(
+    "planned",
+    [lambda state: Run(state=state).ready(), lambda state: LogDirCase(LogDirState.PLANNED, state).run()],
+    ids=["rebalance", "log dirs"],
+)
 @pytest.mark.parametrize("state", ["failed", "running"])
 def test_an_answer_that_came_after_the_expiry_is_named(
-    get: Any, client: TestClient, login: dict[str, dict[str, str]], state: str
+    get: Any, client: TestClient, login: dict[str, dict[str, str]], planned: Callable[[str], Run], state: str
 ) -> None:
     """Airflow takes it without a word, and its page shows it as the answer."""
-    run = Run(state=state).ready()
+    run = planned(state)
     waiting(run, assigned=None)
     ended = update(TaskInstance).where(TaskInstance.run_id == run.run_id, TaskInstance.task_id == "approve")
     with create_session() as session:
