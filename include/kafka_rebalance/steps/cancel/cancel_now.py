@@ -116,7 +116,13 @@ def _take_back(
             fence = cluster.lock.read_fence()
             still_running(inputs.deployment, cluster, plan.run, plan.candidate_digest)
             batch = Batch(1, order, plan.digest)
-            cluster.request_moves(batch, plan.digest, view.brokers, view=view, fence=fence)
+            refused = cluster.request_moves(batch, plan.digest, view.brokers, view=view, fence=fence)
+            if refused:
+                shown = "; ".join(f"{tp} ({words})" for tp, words in sorted(refused.items())[:_SHOWN])
+                raise ExecutionError(
+                    f"Kafka refuses the original order of {len(refused)} lists: {shown}. No copy of the plan is in "
+                    f"flight. {len(cancelled)} were taken back. Clear this task when the reason is gone: it goes on."
+                )
             reordered |= {move.topic_partition for move in order}
         elif not flying and not [step for step in going if not _stays_disordered(step.move, view)]:
             return cancelled
