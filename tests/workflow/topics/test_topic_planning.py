@@ -58,12 +58,21 @@ def test_min_insync_replicas_is_held_against_the_shortest_list_of_the_topic(tmp_
     assert planned(tmp_path, [[1, 2, 3]] * 2, dict.fromkeys((1, 2, 3), "1"), config=[f"{KEY}=2"]) is not None
 
 
-def test_new_partitions_of_a_tiered_topic_cost_what_the_disks_keep(tmp_path: Path) -> None:
-    configs = {"retention.bytes": "9000", "local.retention.bytes": "500"}
+@pytest.mark.parametrize(
+    ("configs", "on_disk", "in_all"),
+    [
+        ({"retention.bytes": "9000", "local.retention.bytes": "500"}, 500, 9000),
+        ({"retention.ms": "9000", "local.retention.ms": "500"}, 500, 9000),  # 1,000 bytes a second for each partition
+    ],
+)
+def test_new_partitions_of_a_tiered_topic_cost_what_the_disks_keep(
+    tmp_path: Path, configs: dict[str, str], on_disk: int, in_all: int
+) -> None:
     (tmp_path / "snapshot").mkdir()
     least = dict.fromkeys((1, 2, 3), "1")
-    for tiered, replica_bytes in (("true", 500), ("false", 9000)):
-        found = planned(tmp_path, [[1]], least, configs={**configs, "remote.storage.enable": tiered}, partitions=2)
+    for tiered, replica_bytes in (("true", on_disk), ("false", in_all)):
+        set_so = {**configs, "remote.storage.enable": tiered}
+        found = planned(tmp_path, [[1]], least, configs=set_so, partitions=2, bytes_in_per_second=2000)
         assert found is not None
         assert found.replica_bytes == replica_bytes
 
