@@ -20,6 +20,7 @@ from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.replica_limits import held_replicas
 from kafka_rebalance.planning.search.frame import frame_of, placement_of
 from kafka_rebalance.planning.search.greedy import Effort, greedy
+from kafka_rebalance.planning.search.kept_leaders import with_kept_leaders
 from kafka_rebalance.planning.search.placement import budget_of
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
 
@@ -152,6 +153,22 @@ def test_moves_that_are_chosen_together_stop_at_the_limit_together() -> None:
     aims = frame.targets.sum(axis=0) * np.array([[0.1], [0.9]])
     greedy(placement, band(aims, 0.02), problem.evened, Effort(several=8), np.random.default_rng(0))
     assert held_replicas(placement.replicas, 2).tolist() == [55, 45]
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(None, [1, 2, 3]), (5, [1, 2, 3]), (4, [2, 4, 3])])
+def test_a_leader_that_left_comes_home_only_within_the_limit(limit: int | None, expected: list[int]) -> None:
+    """Broker 1 lacks bytes and broker 4 has too many, and broker 1 has got four small replicas meanwhile."""
+    racks = {1: "a", 4: "a", 2: "b", 3: "c"}
+    rows = [[1, 4, 3]] + [[4]] * 8 + [[2]] * 4
+    brokers = broker_rows(racks, racks, disk_capacity_bytes=dict.fromkeys(racks, 10**6))
+    partitions = partition_rows(rows, size_bytes=[4000] * 9 + [10] * 4)
+    problem = problem_of(brokers, partitions, job="repair_racks", replicas_per_broker=limit)
+    frame = frame_of(problem, goal_of(problem.settings, "balanced"), replication(problem.replicas))
+    column = {broker: place for place, broker in enumerate(problem.brokers.tolist())}
+    lists = problem.replicas.copy()
+    lists[0] = [column[broker] for broker in (2, 4, 3)]
+    lists[9:, 0] = column[1]
+    assert problem.brokers[with_kept_leaders(frame, lists)[0]].tolist() == expected
 
 
 def test_replicas_of_other_pools_count_on_a_broker() -> None:
