@@ -139,9 +139,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         command = [str(python_with(version)), "-m", "bench.early_answers", "--runs", str(given.runs), "--print-only"]
         tables[version] = dict(_row(line) for line in _lines_of(command) if line.startswith(("answer", "event")))
-    print("\n".join(_table(tables)))
+    table = _table(tables)
+    print("\n".join(table))
     if not given.print_only:
-        write_section(SECTION, _table(tables))
+        write_section(SECTION, table)
 
 
 def _lines_of(command: Sequence[str]) -> Iterator[str]:

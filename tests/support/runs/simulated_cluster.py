@@ -21,6 +21,7 @@ from kazoo.protocol.states import KeeperState
 from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir, Metered
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import make_folder
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.execution.check.broker_versions import ELECT_LEADERS
 from kafka_rebalance.model.configs import ConfigValue
@@ -377,6 +378,13 @@ def freeze(monkeypatch: pytest.MonkeyPatch, room: Any, name: str, others: Callab
 def lease_file(runs: Path) -> Path:
     """The file of the simulated cluster's lease below `runs_url`: the latest."""
     return max((runs / json_files.LEASES / "simulated-cluster-0001").glob("*.json"))
+
+
+def leads_here_too(connection_id: str, cluster: SimulatedCluster) -> None:
+    """The janitor has met this cluster behind another connection."""
+    seen = airflow_deployment().runs_root / json_files.JANITOR
+    make_folder(seen)
+    json_files.write_json(seen, f"{connection_id}.json", {"cluster_id": cluster.fake.json("/cluster/id")["id"]})
 
 
 def other_dag_run(run_id: str) -> SimpleNamespace:

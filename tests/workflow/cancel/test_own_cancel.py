@@ -8,10 +8,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.cancel_run import CancelRun, begin, cancellable_cluster
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, leads_here_too
 
 
 @pytest.fixture(params=["2.0", "2.8"])
@@ -120,9 +119,7 @@ def test_whoever_stops_copies_does_not_wait_for_another_connections_damaged_poli
     """It leads to the same cluster, so its limits count for whatever they limit, and they are unknown."""
     begin(run, cluster)
     run.policy_file.with_name("kafka_other.yaml").write_text("approvers: 7\n")
-    seen = {"cluster_id": cluster.fake.json("/cluster/id")["id"]}
-    (tmp_path / "runs" / json_files.JANITOR).mkdir()
-    json_files.write_json(airflow_deployment().runs_root / json_files.JANITOR, "kafka_other.json", seen)
+    leads_here_too("kafka_other", cluster)
     with pytest.raises(
         AirflowFailException, match=r"PolicyError: The connection kafka_other leads to the same cluster"
     ):

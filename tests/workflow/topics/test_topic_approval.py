@@ -18,7 +18,7 @@ from kafka_rebalance.steps.topics import forecast_keys
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import cluster_lock
-from support.runs.simulated_cluster import RACKS, TOPICS, SimulatedCluster
+from support.runs.simulated_cluster import RACKS, TOPICS, SimulatedCluster, leads_here_too
 from support.runs.topic_run import CONNECTION, TopicRun
 
 DAY = timedelta(days=1)  # after which an approval expires
@@ -157,9 +157,7 @@ def test_another_connections_policy_that_changes_after_the_request_stops_the_wri
     run: TopicRun, cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
     """Both lead to the same cluster, so the limits of each count, as they were when people were asked."""
-    (tmp_path / "runs" / json_files.JANITOR).mkdir(parents=True)
-    seen = {"cluster_id": cluster.fake.json("/cluster/id")["id"]}
-    json_files.write_json(airflow_deployment().runs_root / json_files.JANITOR, "kafka_other.json", seen)
+    leads_here_too("kafka_other", cluster)
     other = tmp_path / "policies" / "kafka_other.yaml"
     other.write_text("approvers: [ole]\npartitions_per_topic: 100\n")
     run.request(topic="orders", **CHANGES["expand"])

@@ -218,8 +218,10 @@ def check_may_begin(
     approved: ApprovedRequest[Any],
     *,
     window: Window = Window(),  # noqa: B008  immutable
-) -> None:
-    """For the moment before the first write. With a `window` the approval's age counts from its first opening.
+) -> Policy:
+    """The connection's policy, for the moment before the first write.
+
+    With a `window` the approval's age counts from its first opening.
 
     Raises ApprovalError if the approval has expired, RunFolderError if it is of an earlier attempt, StaleProposalError
     if the policy has changed.
@@ -231,6 +233,7 @@ def check_may_begin(
         begins_at = window.waits_until(datetime.fromisoformat(given["approved_at"]))
         expires = policy.approval_expires_after_seconds
         check_approval_fresh(given["approved_at"], expires, clock.utc_now(), not_before=begins_at)
+    return policy
 
 
 def bound_policy(deployment: Deployment, own: Policy, connection_id: str, cluster_id: str, brokers: int = 0) -> Policy:

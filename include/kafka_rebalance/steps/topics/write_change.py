@@ -98,8 +98,7 @@ def _check_may_begin(inputs: StepInputs, cluster: OpenCluster, approved: Approve
     """Does not refuse an old approval if its change is already written, so that a retry succeeds."""
     if _is_written(cluster, approved.plan):
         return
-    check_may_begin(inputs.deployment, approved)
-    policy = inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
+    policy = check_may_begin(inputs.deployment, approved)
     limits = bound_policy(inputs.deployment, policy, approved.connection_id, approved.plan.cluster_id)
     if limits.digest != approved.written.get("limits_digest", limits.digest):  # earlier versions wrote none
         raise StaleProposalError(
