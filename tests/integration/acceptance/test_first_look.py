@@ -25,7 +25,7 @@ from kafka_rebalance.steps.run import cluster_snapshot
 LISTS = {number: (1, 2) if number % 2 else (2, 1) for number in range(8)}
 
 
-@pytest.fixture(scope="module", params=["3.9.2", "3.9.2-kraft"])
+@pytest.fixture(scope="module", params=[pytest.param("3.9.2", marks=pytest.mark.long), "3.9.2-kraft"])
 def started(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     version, _, kraft = request.param.partition("-")
     with LocalCluster(version, brokers=4, racks=2, kraft=bool(kraft)) as running:

@@ -35,7 +35,7 @@ SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param((VERSIONS[-1], False), id=VERSIONS[-1]),
+        pytest.param((VERSIONS[-1], False), id=VERSIONS[-1], marks=pytest.mark.long),
         pytest.param((KRAFT_VERSIONS[-1], True), id=f"{KRAFT_VERSIONS[-1]}-kraft"),
     ],
 )

@@ -18,6 +18,7 @@ from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, Watcher, lo
 from support.kafka.permissions import CLUSTER, permission
 from support.kafka.secured_cluster import PASSWORD, USER, SecuredCluster, secured_cluster
 
+pytestmark = pytest.mark.long
 log = logging.getLogger(__name__)
 ROTATED = "hunter3-of-the-rebalancer"
 

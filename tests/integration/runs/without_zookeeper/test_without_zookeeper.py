@@ -23,7 +23,7 @@ from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from support.kafka.java.kafka_classes import KafkaClasses
 from support.kafka.java.reassign_tool import ReassignPartitions
-from support.kafka.on_versions import WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs.rebalance_run import CONNECTION, InProcessRun
 from support.runs.topic_run import TopicRun
 from support.waiting import wait
@@ -32,7 +32,7 @@ UNEVEN = {0: (1, 2), 1: (1, 2), 2: (2, 1), 3: (1, 2)}  # of brokers 1 to 4
 LINKS = RunLinks("https://airflow/run", "https://airflow/picture")
 
 
-@pytest.fixture(scope="module", params=WITHOUT_ZOOKEEPER)
+@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """The quorum has a node of its own, so the controller is no broker."""
     with LocalCluster(request.param, brokers=4, racks=2, kraft=True, controllers=1) as running:

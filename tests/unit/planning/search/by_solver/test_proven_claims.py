@@ -71,14 +71,14 @@ def test_an_optimum_of_pools_is_proven_as_a_whole_only_if_all_of_them_are_within
 @pytest.mark.parametrize("sizes", [False, True])
 def test_no_candidate_undercuts_a_proven_one_on_drawn_clusters(sizes: bool) -> None:
     drawn, claims = random.Random(26), 0
-    for _ in range(12):
+    for _ in range(8):
         brokers, factor = drawn.randint(4, 9), drawn.randint(2, 3)
         old = range(1, max(factor, brokers - drawn.randint(0, 2)) + 1)
         rows = partition_rows([drawn.sample(old, factor) for _ in range(drawn.randint(6, 30))])
         for row in rows:
             row["size_bytes"] = int(1000 * drawn.lognormvariate(0, 1)) if sizes else 1000
         claims += check_no_candidate_undercuts(problem_of(broker_rows(range(1, brokers + 1)), rows))
-    assert claims >= 6
+    assert claims >= 4
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=_SLOW)
