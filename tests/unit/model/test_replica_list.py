@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kafka_rebalance.model.replica_list import replica_list_problem
+from kafka_rebalance.model.replica_list import is_uneven_over, replica_list_problem
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,27 @@ def test_a_list_of_distinct_registered_brokers_has_no_problem(replicas: Sequence
 def test_brokers_are_not_compared_where_nobody_says_which_are_registered() -> None:
     assert replica_list_problem([7, 8]) is None
     assert replica_list_problem([7, 8], ()) == "broker 7, 8 is not registered"
+
+
+RACKS = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: None, 7: None}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "is_uneven"),
+    [
+        ([], False),
+        ([1, 4], False),
+        ([1, 2, 4, 6], False),  # one more than another rack
+        ([1, 2, 4], True),  # no replica on those without a rack, which count as one
+        ([1, 2, 3, 4, 5, 6, 7], False),  # three of a, but the others have no broker for one more
+        ([1, 2, 3, 4, 6], True),
+        ([9, 1, 4, 6], False),  # a broker that may not hold it counts in no rack
+    ],
+)
+def test_a_list_is_uneven_where_another_rack_has_two_less_and_a_broker(replicas: list[int], is_uneven: bool) -> None:
+    assert is_uneven_over(RACKS, replicas) is is_uneven
+
+
+def test_racks_that_hold_nothing_of_an_empty_list_are_even() -> None:
+    assert not is_uneven_over({}, [])
+    assert not is_uneven_over({1: "a"}, [])

@@ -11,6 +11,7 @@ from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
 from kafka_rebalance.execution.what_waits import waiting_for
 from kafka_rebalance.model.cluster_view import BY_ADMIN_API, Controller
+from kafka_rebalance.model.partition import PartitionState, PartitionView
 from support.kafka.small_clusters import CLUSTER_ID, partition, tp, view
 
 HEALTHY = {"t-0": partition([1, 2]), "t-1": partition([2, 3]), "u-0": partition([3, 1])}
@@ -183,3 +184,20 @@ def test_a_deletion_is_no_finding_if_it_waits_for_a_broker_that_may_be_down() ->
     refuse(readiness_findings(held_up, may_be_down={4}, topics={"s", "old"}))
     needs = readiness_findings(held_up, may_be_down={4}, topics={"s", "old"}, needed={tp("old-1")})
     assert [one.problem for one in needs] == ["topics are being deleted (old)"]
+
+
+def eligible(*brokers: int) -> PartitionView:
+    """Nobody leads it, its ISR is empty, and Kafka says who may lead it without a loss."""
+    return dataclasses.replace(partition([1, 2], [], -1), state=PartitionState(-1, 0, (), eligible=brokers))
+
+
+def test_where_the_isr_is_empty_the_brokers_that_may_lead_are_named() -> None:
+    (finding,) = readiness_findings(view(HEALTHY | {"t-0": eligible(2), "t-1": eligible(), "u-0": eligible(3, 1)}))
+    assert finding.subject == "3 partitions without a live leader"
+    assert finding.remedy.endswith("Where the ISR is empty, one of these may lead: t-0 [2], u-0 [3, 1]")
+
+
+def test_no_broker_is_named_where_kafka_names_none_or_the_isr_has_one() -> None:
+    in_sync = dataclasses.replace(partition([1, 2], [1], -1), state=PartitionState(-1, 0, (1,), eligible=(2,)))
+    (finding,) = readiness_findings(view(HEALTHY | {"t-0": eligible(), "t-1": in_sync}))
+    assert finding.remedy.endswith("nothing without a leader")

@@ -49,6 +49,10 @@ def test_a_next_leader_that_is_out_of_the_isr_now_is_found_with_what_to_do() -> 
     assert "t-0 (broker 3)" in found.problem
     assert "clear this task" in found.remedy
     assert not list(out_of_isr_now(moves[1:], view(now)))
+    now["t-1"] = partition([1, 2, 3], [1, 3], 1)
+    (both,) = out_of_isr_now(moves[1::-1], view(now))
+    assert both.subject == "2 partitions whose next leader is out of the ISR"
+    assert both.problem == "t-0 (broker 3), t-1 (broker 2)"
 
 
 def test_the_rule_for_every_small_list() -> None:
