@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from kafka_rebalance.clock import looks, now_text
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import VerificationError
-from kafka_rebalance.steps.clock import looks, now_text
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.verification.check_result import Check, Summary, document, summarise
 

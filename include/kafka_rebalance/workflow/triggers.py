@@ -13,9 +13,9 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from kafka_rebalance.clock import SteadyClock
 from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.model.connection import ClusterConnection, cluster_connection
-from kafka_rebalance.steps.clock import SteadyClock
 from kafka_rebalance.steps.log_dirs.follow_copies import CopiesFollower
 from kafka_rebalance.steps.reassignment.batch_seen import Watcher, look_once
 from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower

@@ -84,7 +84,7 @@ def test_a_run_pauses_without_a_throttle_when_its_window_closes_and_goes_on_in_t
     text = f"daily {now - HOUR:%H:%M}-{now + HOUR:%H:%M} UTC"
     opening, following, *_ = openings([read_recurring_window(text)], now)
     clock = {"now": now}
-    monkeypatch.setattr("kafka_rebalance.steps.clock.utc_now", lambda: clock["now"])
+    monkeypatch.setattr("kafka_rebalance.clock.utc_now", lambda: clock["now"])
     run = InProcessRun(tmp_path, cluster, monkeypatch)
     (tmp_path / "policies" / f"{CONNECTION}.yaml").write_text(f"{POLICY}windows: ['{text}']\n")
     entries = [{"topic": topic, "partition": number, "replicas": list(AFTER)} for number in range(4)]

@@ -31,7 +31,7 @@ class Custodians:
         self.monkeypatch.setattr(look_after_lease, "_silent_seconds", lambda *_: self.silent_seconds)
         self.seconds = 0.0
         clock = SimpleNamespace(time=time.time, monotonic=lambda: self.seconds, sleep=lambda _: self._wait())
-        self.monkeypatch.setattr("kafka_rebalance.steps.clock.time", clock)
+        self.monkeypatch.setattr("kafka_rebalance.clock.time", clock)
 
     @abstractmethod
     def _wait(self) -> None:

@@ -50,7 +50,7 @@ def cancellable_cluster(monkeypatch: pytest.MonkeyPatch, version: str) -> Simula
     made = SimulatedCluster(monkeypatch, TOPICS, version)
     let_cancel(made, monkeypatch)
     clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=lambda _: made.step())
-    monkeypatch.setattr("kafka_rebalance.steps.clock.time", clock)
+    monkeypatch.setattr("kafka_rebalance.clock.time", clock)
     monkeypatch.setattr("kafka_rebalance.steps.cancel.elect_controller.time", clock)
     for room in ("cancel_now", "elect_controller"):
         monkeypatch.setattr(f"kafka_rebalance.steps.cancel.{room}.SETTLE_SECONDS", 5)

@@ -21,7 +21,7 @@ class Clock:
     @classmethod
     def set_in(cls, monkeypatch: pytest.MonkeyPatch) -> Clock:
         made = cls()
-        monkeypatch.setattr("kafka_rebalance.steps.clock.utc_now", made)
+        monkeypatch.setattr("kafka_rebalance.clock.utc_now", made)
         return made
 
     def window_around(self, days: str = "daily") -> tuple[str, Opening, Opening]:

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import VerificationError
-from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.settled_checks import check_passed, settled, write_checks
 from kafka_rebalance.verification.check_result import Check, CheckName
 

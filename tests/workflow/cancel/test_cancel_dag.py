@@ -113,7 +113,7 @@ def test_cancelling_goes_from_the_approval_to_the_verification(
     clock = SimpleNamespace(
         time=time.time, monotonic=lambda: 0.0, sleep=lambda _: cluster.step() or _released(run, cluster)
     )
-    monkeypatch.setattr("kafka_rebalance.steps.clock.time", clock)
+    monkeypatch.setattr("kafka_rebalance.clock.time", clock)
     states = start(action="cancel_now")
     assert (states["approve"], states["cancel"], states["verify"], states["run"]) == ("success",) * 4
     assert others(states, "approve", "cancel", "verify") == {"skipped"}

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ConnectionSettingsError
 from kafka_rebalance.model.consumer_groups import TopicGroups
-from kafka_rebalance.steps import clock, run_folder
+from kafka_rebalance.steps import run_folder
 from kafka_rebalance.steps.topics import forecast_keys
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from kafka_rebalance.clock import looks
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
@@ -19,7 +20,6 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.cancel import target_run
 from kafka_rebalance.steps.cancel.actions import CONSENT
-from kafka_rebalance.steps.clock import looks
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run import stop_requests
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest, check_may_begin, decider, read_approved_request

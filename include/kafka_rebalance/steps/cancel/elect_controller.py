@@ -13,6 +13,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.clock import looks
 from kafka_rebalance.cluster.same_cluster import check_same_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, NothingToDoError
@@ -21,7 +22,6 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.steps.cancel.actions import CONSENT
-from kafka_rebalance.steps.clock import looks
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import check_may_begin, read_approved_request
 from kafka_rebalance.steps.run.checks_before_write import check_approved_cluster

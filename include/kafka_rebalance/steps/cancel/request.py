@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_rebalance.admin import replica_sizes
+from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
@@ -28,7 +29,6 @@ from kafka_rebalance.steps.cancel.actions import CANCEL_NOW, ELECT_CONTROLLER, R
 from kafka_rebalance.steps.cancel.elect_controller import show_stuck_request
 from kafka_rebalance.steps.cancel.log_dir_run import find_log_dir_run
 from kafka_rebalance.steps.cancel.set_throttle import AskedRate
-from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.clusters import REBALANCE_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
@@ -22,7 +23,6 @@ from kafka_rebalance.documents.storage import make_folder
 from kafka_rebalance.errors import ArtifactError, LockHeldError, ReadError, SettingsError, UnwatchedError
 from kafka_rebalance.execution.janitor.follower_silence import Sighting
 from kafka_rebalance.execution.janitor.unheld_findings import UnheldFinding
-from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.clusters import fleet
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs

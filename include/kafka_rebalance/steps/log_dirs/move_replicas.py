@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.admin.log_dirs.alter_log_dirs import alter_log_dirs
 from kafka_rebalance.admin.wire import Wire, open_wire
+from kafka_rebalance.clock import looks
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents.requests.log_dir_plan import LogDirMove, LogDirPlan
 from kafka_rebalance.errors import ExecutionError, RefusedError, StoppedError, ThrottleError
@@ -37,8 +39,6 @@ from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps import clock
-from kafka_rebalance.steps.clock import looks
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.log_dirs.approved_moves import read_approved_moves
 from kafka_rebalance.steps.log_dirs.copy_notes import rate_now, write_progress

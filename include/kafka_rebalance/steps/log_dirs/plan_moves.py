@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents.requests.log_dir_plan import (
     LOG_DIRS_FILE,
@@ -35,7 +36,6 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.planning.log_dir_moves import Dir, DirMoves, emptied_dir, even_dirs
 from kafka_rebalance.report.requests.log_dir_moves import plan_lines
-from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.clusters import LOG_DIRS_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs

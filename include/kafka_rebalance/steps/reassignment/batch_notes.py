@@ -11,13 +11,13 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+from kafka_rebalance.clock import now_text
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.reassignment.batch_seen import BatchState
 from kafka_rebalance.steps.reassignment.progress_notes import read_measured
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan

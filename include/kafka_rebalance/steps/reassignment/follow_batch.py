@@ -9,6 +9,7 @@ from dataclasses import replace
 from logging import Logger
 
 from kafka_rebalance.admin import replica_sizes
+from kafka_rebalance.clock import SteadyClock
 from kafka_rebalance.documents.reassignment.control import Control
 from kafka_rebalance.errors import ArtifactError, ReadError
 from kafka_rebalance.execution.eta import predicted_seconds
@@ -29,7 +30,6 @@ from kafka_rebalance.model.candidate import brokers_touched
 from kafka_rebalance.model.cluster_view import BatchView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import ReplicaBytes, TopicPartition
-from kafka_rebalance.steps.clock import SteadyClock
 from kafka_rebalance.steps.reassignment import progress_notes
 from kafka_rebalance.steps.reassignment.batch_file import Followed, read_followed, read_kafka_elects
 from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState, Watcher, look_with_new_connection

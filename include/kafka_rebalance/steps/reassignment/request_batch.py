@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import (
@@ -34,7 +35,6 @@ from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.reassignment import batch_notes
 from kafka_rebalance.steps.reassignment.batch_file import Followed, followed, followed_beside, write_followed

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
+from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.left_out import LeftOut
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
@@ -23,7 +24,7 @@ from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import COPIES_PER_BROKER, LEADERS_ALONE, LEAST_PARTITIONS_PER_BATCH, Settings
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.steps import clock, policy_file
+from kafka_rebalance.steps import policy_file
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.left_out_moves import read_left_out, without

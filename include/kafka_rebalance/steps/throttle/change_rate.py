@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import RateChange, ThrottleLease
@@ -13,7 +14,6 @@ from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleEr
 from kafka_rebalance.execution.throttle.in_force import rate_changes, with_rate
 from kafka_rebalance.execution.throttle.least_rate import LeastRate, check_rate
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run.approved_plan import bound_policy
 from kafka_rebalance.steps.run.left_out_moves import read_remaining

@@ -11,12 +11,12 @@ import json
 import logging
 from dataclasses import dataclass, replace
 
+from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ArtifactError, CorruptZnodeError, FormatVersionError, LockLostError, StorageError
 from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LeaseRecord, LockOwner, is_same_run
-from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.throttle import lease_files

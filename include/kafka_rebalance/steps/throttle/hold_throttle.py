@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import LockLostError, ReadError, StoppedError
@@ -23,7 +24,6 @@ from kafka_rebalance.execution.throttle.wanted import desired_throttle
 from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.lock_owner import Fence, LockOwner, is_same_run
-from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.clusters import JANITOR_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs

@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import LockLostError, ThrottleError
 from kafka_rebalance.execution.throttle.put_back import Release
 from kafka_rebalance.model.lock_owner import LockOwner
-from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import read_approved
 from kafka_rebalance.steps.run.late_tasks import check_rest_will_run

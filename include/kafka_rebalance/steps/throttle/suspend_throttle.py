@@ -11,6 +11,7 @@ import logging
 from collections.abc import Collection
 from dataclasses import replace
 
+from kafka_rebalance.clock import now_text
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError
 from kafka_rebalance.execution.throttle.batch_lists import batch_changes, listed_over, only_for
@@ -20,7 +21,6 @@ from kafka_rebalance.execution.throttle.recorded_before import recorded_anew
 from kafka_rebalance.execution.throttle.still_copying import copying_of
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.copies_within import read_copies_within, read_left_alone

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.documents.estimate import ESTIMATE_FILE
 from kafka_rebalance.execution.approval_rules import approval_ends
 from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.execution.eta import predicted_seconds, slowest_seconds
 from kafka_rebalance.execution.time_window import Window, pause_until
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.steps import clock
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, ApprovedRequest
 from kafka_rebalance.steps.throttle.lease_files import rate_in_force

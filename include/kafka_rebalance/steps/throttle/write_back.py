@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ClusterNotReadyError, ConfigChangedError, LockLostError, ThrottleError
@@ -16,7 +17,6 @@ from kafka_rebalance.execution.throttle.still_copying import absent_receivers, c
 from kafka_rebalance.kafka.throttles import CORDON, LOG_DIR_RATE, throttle_problem
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
-from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.copies_within import read_copies_within, read_left_alone

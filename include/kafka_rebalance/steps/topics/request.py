@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import KafkaRuleError, PolicyError
 from kafka_rebalance.execution.topics.topic_request import TopicRequest, needs_approval
 from kafka_rebalance.report.requests.topic_change import change_lines
 from kafka_rebalance.report.requests.topic_listing import describe_lines, list_lines
-from kafka_rebalance.steps.clock import now_text
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
 from kafka_rebalance.steps.run.approved_plan import bound_policy
 from kafka_rebalance.steps.run.requester import check_somebody_may_approve, read_requester

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_rebalance.steps import clock as steady_clock
+from kafka_rebalance import clock as steady_clock
 
 
 @pytest.mark.parametrize("days", [-1, 1])
