@@ -1,4 +1,7 @@
-"""The clock: a time to write down, looks with pauses, and a clock that measures."""
+"""The one clock: a time to decide by or to write down, looks with pauses, and a clock that measures.
+
+Call `clock.utc_now()` by its module, so that a test which sets it sets it for all.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,17 @@ from datetime import UTC, datetime
 
 
 def utc_now() -> datetime:
-    """What decides whether a window is open. Call it as `clock.utc_now()`, so that a test can give the time."""
-    return datetime.now(UTC)
+    return datetime.fromtimestamp(time.time(), UTC)
+
+
+def now_seconds() -> float:
+    """Seconds since 1970."""
+    return utc_now().timestamp()
 
 
 def now_text() -> str:
     """ISO 8601 in UTC, as in all files."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return utc_now().isoformat(timespec="seconds")
 
 
 def looks(seconds: float, pause: float) -> Iterator[None]:
@@ -32,7 +39,7 @@ class SteadyClock:
     """
 
     def __init__(self) -> None:
-        self._wall, self._steady = time.time(), time.monotonic()
+        self._wall, self._steady = now_seconds(), time.monotonic()
 
     def __call__(self) -> float:
         return self._wall + time.monotonic() - self._steady

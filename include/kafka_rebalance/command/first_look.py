@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.command.without_airflow import deployment_without_airflow
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE, Proposals
@@ -44,7 +44,7 @@ def look_at(
     cluster. Nothing is written to the cluster. Raises RebalanceError.
     """
     told: dict[str, Any] = {}
-    run = StartedRun(REBALANCE_DAG, f"look__{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}")
+    run = StartedRun(REBALANCE_DAG, f"look__{clock.utc_now():%Y-%m-%dT%H-%M-%S}")
     deployment = deployment_without_airflow(connection, out)
     policy_file = deployment.policies_folder / f"{connection.connection_id}.yaml"
     if policy is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 
 try:
@@ -20,6 +20,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from kafka_rebalance import clock
 from kafka_rebalance.documents.storage import FolderOfRuns, files_below, read_bytes
 from kafka_rebalance.errors import ReadError, RunFolderError, StorageError
 from kafka_rebalance.planning.command_line import folder_at, say
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--before", type=date.fromisoformat, help="only days before this one; by default before today, UTC"
     )
     options = parser.parse_args(arguments)
-    return run_job(lambda scratch: _compact(options.ledger, options.before or datetime.now(UTC).date(), scratch))
+    return run_job(lambda scratch: _compact(options.ledger, options.before or clock.utc_now().date(), scratch))
 
 
 def _compact(place: str, before: date, scratch: Path) -> None:

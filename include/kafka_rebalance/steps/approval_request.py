@@ -6,9 +6,10 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, ClassVar, NoReturn
 
+from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.decision import DECISION_FILE, Decision, Person
 from kafka_rebalance.errors import ApprovalError, ApprovalExpiredError
@@ -150,7 +151,7 @@ def ask(
             choice,
             digest,
             policy.digest,
-            approved_at=datetime.now(UTC),
+            approved_at=clock.utc_now(),
             note="",
             request_digest=digest_of(offer.asked),
         )
@@ -216,7 +217,7 @@ def _count(
         digest=offer.digests.get(choice),
         policy_digest=policy.digest,
         approved_by=Person(answer.user_id, answer.user_name),
-        approved_at=(answer.at or datetime.now(UTC)).astimezone(UTC),
+        approved_at=(answer.at or clock.utc_now()).astimezone(UTC),
         note=answer.note or "",
         request_digest=digest_of(offer.asked),
         shown_files=digests_of_files(folder, approval.shown),
@@ -291,7 +292,7 @@ def _note(inputs: StepInputs, offer: Offer, *, expired: bool = False, **answer: 
     """A row of the ledger, for every answer, also one that does not count, and for a request without an answer."""
     from kafka_rebalance.steps.ledger import ledger_rows  # heavy, and Airflow reads this file with the Dag
 
-    now, run = datetime.now(UTC), inputs.run
+    now, run = clock.utc_now(), inputs.run
     row = {"dag_id": run.dag_id, "run_id": run.run_id, "expired": expired, **answer}
     # The answer to a cleared request is another row. The same answer noted twice is one row.
     file = f"{run.dag_id}.{run.run_id}.{answer.get('at') or now}"

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import modified_at, names_in, remove, remove_folder
 from kafka_rebalance.errors import RebalanceError, RunFolderError
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 
 def remove_old(inputs: StepInputs) -> dict[str, list[str]]:
     """Returns the removed folders of each connection. Raises RunFolderError for those that could not be removed."""
-    deployment, now = inputs.deployment, datetime.now(UTC)
+    deployment, now = inputs.deployment, clock.utc_now()
     removed: dict[str, list[str]] = {}
     problems: list[str] = []
     for connection_id in policy_file.connections(deployment.policies_folder):

@@ -12,7 +12,6 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +19,7 @@ from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.sdk import BaseNotifier, conf
 from airflow.sdk.log import redact
 
+from kafka_rebalance import clock
 from kafka_rebalance.errors import SettingsError, UnwatchedError, VerificationError
 from kafka_rebalance.report.run_state import RunState
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration
@@ -152,7 +152,7 @@ def _waits(task: Any) -> str:
     people = ", ".join(person["name"] or person["id"] for person in task.assigned_users or ())
     until = ""
     if task.response_timeout is not None:
-        until = f" It expires at {datetime.now(UTC) + task.response_timeout:%Y-%m-%d %H:%M} UTC."
+        until = f" It expires at {clock.utc_now() + task.response_timeout:%Y-%m-%d %H:%M} UTC."
     asked = task.subject if task.subject.endswith(("?", ".")) else f"{task.subject}."
     return f"{asked} {people or 'Anybody who may answer'} may approve or reject it.{until}"
 

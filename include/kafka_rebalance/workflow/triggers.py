@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from kafka_rebalance import clock
 from kafka_rebalance.clock import SteadyClock
 from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.model.connection import ClusterConnection, cluster_connection
@@ -48,7 +49,7 @@ class _WatchingTrigger(BaseTrigger):
             self.log.warning("These arguments are of another version and are ignored: %s", ", ".join(sorted(unknown)))
         self.connection_id, self.run_folder = connection_id, run_folder
         self.poll_seconds, self.slowest_poll_seconds = poll_seconds, slowest_poll_seconds
-        self._now: Callable[[], float] = time.time
+        self._now: Callable[[], float] = clock.now_seconds
 
     def _watcher(self, connection: ClusterConnection) -> Watcher:
         raise NotImplementedError

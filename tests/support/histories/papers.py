@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,12 +39,10 @@ class Papers:
         """Once for a world: the time at which approvals are looked at."""
         world = self
 
-        class Later(datetime):
-            @classmethod
-            def now(cls, tz: Any = None) -> Any:
-                return datetime.fromtimestamp(datetime.now(tz).timestamp() + world.later_seconds, tz)
+        def later() -> datetime:
+            return datetime.now(UTC) + timedelta(seconds=world.later_seconds)
 
-        self.monkeypatch.setattr(checks_before_write, "datetime", Later)
+        self.monkeypatch.setattr(checks_before_write, "clock", SimpleNamespace(utc_now=later))
 
     def _do_approval_expires(self, number: int) -> bool:
         self.later_seconds = YEARS

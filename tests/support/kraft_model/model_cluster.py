@@ -38,7 +38,6 @@ TIMED = (
     "cluster.with_admin_api",
     "cluster.announced_requests",
 )
-DATED = ("steps.throttle.write_back",)
 
 
 class ModelCluster:
@@ -56,8 +55,6 @@ class ModelCluster:
         clock = SimpleNamespace(time=lambda: self.now().timestamp(), monotonic=lambda: world.seconds, sleep=world.sleep)
         for module in TIMED:
             monkeypatch.setattr(f"{package}.{module}.time", clock)
-        for module in DATED:
-            monkeypatch.setattr(f"{package}.{module}.datetime", _dated(self.now))
         monkeypatch.setattr(f"{admin}.api_versions.read_api_versions", self._spoken)
         for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
             monkeypatch.setattr(f"{admin}.offsets.{name}", _offsets(offset))
@@ -95,15 +92,6 @@ class ModelCluster:
 
 def _offsets(offset: int) -> Callable[..., Any]:
     return lambda _, partitions, of_the_rest=False: dict.fromkeys(partitions, offset)
-
-
-def _dated(now: Callable[[], datetime]) -> type[datetime]:
-    class Dated(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> Any:
-            return now().astimezone(tz)
-
-    return Dated
 
 
 def racks() -> dict[int, str | None]:

@@ -6,11 +6,12 @@ Airflow's scheduling decisions and its API are real, as in test_control_plane.py
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from airflow.utils.state import TaskInstanceState as State
 
+from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, VerificationError
 from kafka_rebalance.steps.approval_request import Approval
@@ -171,12 +172,7 @@ def test_a_run_recorded_twice_has_one_row_also_past_midnight(
     files = sorted(str(path) for path in rows_of(plane))
     assert len(files) == 1
 
-    class Tomorrow(datetime):
-        @classmethod
-        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
-            return datetime.now(tz) + timedelta(days=1)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("kafka_rebalance.steps.rebalance.record.datetime", Tomorrow)
+    monkeypatch.setattr(clock, "utc_now", lambda: datetime.now(UTC) + timedelta(days=1))
     run_step(record, plane.run.dag_run, plane.run.decision)
     assert sorted(str(path) for path in rows_of(plane)) == files
 

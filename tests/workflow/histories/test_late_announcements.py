@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from kafka_rebalance import clock
 from kafka_rebalance.execution.announced import LATE_SECONDS
-from kafka_rebalance.steps.throttle import write_back
 from support.histories.process import Process
 from support.kraft_model.model_world import VERSIONS, ModelWorld
 from support.runs.janitor_run import tend
@@ -141,12 +141,7 @@ def test_a_worker_whose_clock_is_ahead_ends_no_watch_too_early(
 ) -> None:
     """What may yet be set late is watched for a quarter of an hour by the cluster's clock."""
 
-    class Ahead(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> Any:
-            return world.cluster.now().astimezone(tz) + timedelta(minutes=20)
-
-    monkeypatch.setattr(write_back, "datetime", Ahead)
+    monkeypatch.setattr(clock, "utc_now", lambda: datetime.now(UTC) + timedelta(minutes=20))
     assert take(world, "hold")[0] == "ok"
     assert take(world, "release")[0] == "ok"
     until = late_until(world)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_rebalance import clock
 from kafka_rebalance.errors import ExecutionError, WriteError
 from kafka_rebalance.model.partition import TopicPartition
 from support.kafka.recordings.cancelled_moves import cancel_by_api
@@ -56,15 +56,7 @@ def stranger_leaves(cluster: SimulatedCluster, partition: int, replicas: Sequenc
 
 def expire(monkeypatch: pytest.MonkeyPatch, run: SimulatedRun) -> None:
     """The approval was given longer ago than the policy lets it count."""
-    read = time.time
-    from kafka_rebalance.steps.run import checks_before_write
-
-    class Later(checks_before_write.datetime):  # type: ignore[misc,name-defined]
-        @classmethod
-        def now(cls, tz: Any = None) -> Any:
-            return cls.fromtimestamp(read() + 3600, tz)
-
-    monkeypatch.setattr(checks_before_write, "datetime", Later)
+    monkeypatch.setattr(clock, "utc_now", lambda: datetime.now(UTC) + timedelta(hours=1))
 
 
 def test_a_stranger_that_reorders_an_approved_reorder_is_drift_and_not_our_batch(made: Made) -> None:

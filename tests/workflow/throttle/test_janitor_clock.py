@@ -20,7 +20,7 @@ from airflow.timetables.trigger import CronTriggerTimetable
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import UnwatchedError
-from kafka_rebalance.steps.janitor import look_after_cluster, look_after_lease
+from kafka_rebalance.steps.janitor import look_after_cluster
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.triggers import SLOWEST_POLL_SECONDS
@@ -42,10 +42,7 @@ class Clock:
         self.dies_at = float("inf")
         self.skew = timedelta(0)  # of the follower's clock
         monkeypatch.setattr(look_after_cluster, "time", SimpleNamespace(monotonic=self.seconds, sleep=self.sleep))
-        clock = SimpleNamespace(now=lambda _: self.now, fromisoformat=datetime.fromisoformat)
-        for room in (look_after_cluster, look_after_lease):
-            monkeypatch.setattr(room, "datetime", clock)
-        monkeypatch.setattr(look_after_cluster, "now_text", lambda: str(self.now))
+        monkeypatch.setattr("kafka_rebalance.clock.utc_now", lambda: self.now)
         monkeypatch.setattr(look_after_cluster, "WATCH_SECONDS", WATCH_SECONDS)
 
     def seconds(self) -> float:

@@ -11,9 +11,10 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
@@ -104,7 +105,7 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
         "lock": look.holder,
         "locked_since": _locked_since(before, look.holder),
         "throttle": None if lease is None else {key: getattr(lease, key) for key in ("taken_at", "bytes_per_second")},
-        "progress": run_progress(deployment, lease, before.get("progress"), datetime.now(UTC)),
+        "progress": run_progress(deployment, lease, before.get("progress"), clock.utc_now()),
         "followed": look.followed.to_mapping() if look.followed else None,
         "alerts": sorted(look.alerts.values()),
         "warnings": look.warnings,
@@ -153,7 +154,7 @@ def _locked_since(before: Mapping[str, Any], holder: str | None) -> str | None:
 def _is_due(at: object, seconds: float) -> bool:
     """Whether so many seconds have passed since `at`. True too if `at` is not a time, or lies in the future."""
     try:
-        passed = (datetime.now(UTC) - datetime.fromisoformat(str(at))).total_seconds()
+        passed = (clock.utc_now() - datetime.fromisoformat(str(at))).total_seconds()
     except (ValueError, TypeError):
         return True
     return not 0 <= passed < seconds

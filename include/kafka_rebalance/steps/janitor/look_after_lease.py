@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
@@ -286,7 +286,7 @@ def _tend_lock(kept: ClusterLease, asked: Asked, look: Look) -> str | None:
 def _silent_seconds(deployment: Deployment, lease: ThrottleLease, look: Look) -> float:
     """The time since the run took its throttle, requested a batch, or looked at one."""
     signs = (lease.taken_at, *_signs(deployment, lease))
-    look.followed = sighted(look.followed, signs, datetime.now(UTC), UNWATCHED_SECONDS)
+    look.followed = sighted(look.followed, signs, clock.utc_now(), UNWATCHED_SECONDS)
     return look.followed.silent_seconds
 
 

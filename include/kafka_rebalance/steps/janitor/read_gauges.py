@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.janitor.look_after_cluster import read_janitor_report
@@ -33,7 +34,7 @@ class Gauge:
 
 def read_gauges(deployment: Deployment, connection_id: str, now: datetime | None = None) -> tuple[Gauge, ...]:
     """Raises StorageError."""
-    now = now or datetime.now(UTC)
+    now = now or clock.utc_now()
     checks = ledger_rows.read(deployment, "balance", connection_id, CHECK_DAYS, now=now).rows
     values = {
         **_of_check(checks[0] if checks else {}, now),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_rebalance import clock
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE, files_that_count
 from kafka_rebalance.documents.storage import make_folder, names_in, read_bytes, write_whole
 from kafka_rebalance.errors import ArtifactError, NothingToDoError
@@ -89,7 +90,7 @@ def read_columns(
     deployment: Deployment, table: str, connection_id: str, days: float, *, now: datetime | None = None
 ) -> LedgerColumns:
     """As `read`, without a Python object for each row."""
-    oldest = (now or datetime.now(UTC)) - timedelta(days=days)
+    oldest = (now or clock.utc_now()) - timedelta(days=days)
     folder, schema = folder_of(deployment, table, connection_id), TABLES[table]
     found: list[pa.Table] = []
     unreadable: list[str] = []

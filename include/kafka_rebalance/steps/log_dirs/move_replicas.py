@@ -95,7 +95,7 @@ def move_replicas(
             refuse(offline_dirs(now.disks))
             states = states_of(plan.moves, now)
             check_as_approved(states)
-            write_progress(approved.folder, plan, now, time.time())
+            write_progress(approved.folder, plan, now, clock.now_seconds())
             if not (states[CopyState.WAITING] or states[CopyState.COPYING]):
                 for move in states[CopyState.GONE]:
                     log.warning("%s: the broker no longer has it, so nothing is copied", move.replica)

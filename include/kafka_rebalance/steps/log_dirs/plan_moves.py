@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from kafka_rebalance import clock
@@ -101,7 +100,7 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
         connection_id=connection_id,
         policy_digest=policy.digest,
         nonce=nonce,
-        observed_at=datetime.now(UTC),
+        observed_at=clock.utc_now(),
         dag_id=inputs.run.dag_id,
         run_id=inputs.run.run_id,
         requested_by=inputs.run.started_by,

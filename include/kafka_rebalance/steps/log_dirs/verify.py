@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.requests.log_dir_plan import LogDirMove, LogDirPlan
@@ -73,7 +74,7 @@ def _record(
         "ended_at": None if ended is None else datetime.fromisoformat(ended),
         "throttle_bytes_per_second": plan.throttle_bytes_per_second,
     }
-    now = datetime.now(UTC)
+    now = clock.utc_now()
     ledger_rows.append(inputs.deployment, "log_dirs", approved.connection_id, inputs.run.run_id, now, [row])
 
 

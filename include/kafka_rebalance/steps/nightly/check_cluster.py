@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
+from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.controller import controller_document
@@ -67,7 +68,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
         raise
     snapshot = folder / json_files.SNAPSHOT_FOLDER
     digest = write_snapshot(snapshot, taken.brokers, taken.partitions)
-    now = datetime.now(UTC)
+    now = clock.utc_now()
     has_rates = write_topic_rates(connection, {row["topic"] for row in taken.partitions}, snapshot, now)
     problem = _with_history(deployment, read_problem(snapshot, settings), folder, connection_id, taken, now)
     found = scores_of_the_rest(problem, taken)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
+from kafka_rebalance import clock
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import StoppedError
 from kafka_rebalance.model.candidate import Move
@@ -36,7 +36,7 @@ def may_elect(deployment: Deployment, plan: ApprovedPlan, fence: Callable[[], Fe
         by = read_control(plan.folder).stop_after_batch
         if by is not None:
             raise StoppedError(f"No further leader was elected, as {by} asked.")
-        closed = plan.window.closed_for(0.0, datetime.now(UTC))
+        closed = plan.window.closed_for(0.0, clock.utc_now())
         if closed is not None:
             raise StoppedError(f"No further leader was elected: {closed}.")
         return held

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
+from kafka_rebalance import clock
 from kafka_rebalance.admin.replica_sizes import read_dir_states
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
@@ -89,7 +90,7 @@ def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
     )
     return DriftReport(
         datetime.fromisoformat(snapshot["observed_at"]),
-        datetime.now(UTC),
+        clock.utc_now(),
         tuple(_summary(candidate, drifts(candidate.moves, view, then, shut=shut)) for candidate in candidates),
         tuple(map(str, in_the_way)),
         states_read,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import is_there, make_folder, write_whole
 from kafka_rebalance.errors import RebalanceError
@@ -36,8 +37,8 @@ def render_report(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     if not is_there(folder / json_files.BATCHES):  # else people have approved these, and the run goes on with them
         found_by_plan = run_rates.measured(folder)
         snapshot_audit.write_audit(folder, found_by_plan.written)
-        write_estimate.write_estimate(deployment, folder, connection_id, run_id, datetime.now(UTC))
-        last_rejection.write_rejection(deployment, folder, connection_id, run_id, datetime.now(UTC))
+        write_estimate.write_estimate(deployment, folder, connection_id, run_id, clock.utc_now())
+        last_rejection.write_rejection(deployment, folder, connection_id, run_id, clock.utc_now())
         offered = [c["name"] for c in proposals["candidates"] if c["status"] in OFFERED]
         connection, policy = deployment.read_connection(connection_id), deployment.read_policy(connection_id)
         run_rates.write_rates(folder, offered, connection, policy, found_by_plan)

@@ -6,10 +6,11 @@ import logging
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import kafka_rebalance
+from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.controller import controller_document
 from kafka_rebalance.documents.snapshot import Cordon, KeptAway, tiered_topics
@@ -102,7 +103,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
         window = read_window({"recurring": policy.windows})
     if is_way_back(inputs.run):  # a way back must be offered even if it ends less even, which is usual
         settings = replace(settings, less_even_plan=OFFER)
-    observed_at = datetime.now(UTC)
+    observed_at = clock.utc_now()
     snapshot = folder / json_files.SNAPSHOT_FOLDER
     left = _left(inputs, connection_id, settings, taken, observed_at)
     last = last_proposal(deployment, connection_id, folder, settings.job, taken.brokers, taken.partitions, observed_at)

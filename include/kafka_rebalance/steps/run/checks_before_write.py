@@ -6,8 +6,8 @@ import dataclasses
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from kafka_rebalance import clock
 from kafka_rebalance.admin import api_versions, replica_sizes
 from kafka_rebalance.admin import effective_configs as broker_configs
 from kafka_rebalance.cluster.protocols import OpenCluster
@@ -104,7 +104,7 @@ def check_before_write(
         check_approval_fresh(
             plan.decision["approved_at"],
             policy.approval_expires_after_seconds,
-            datetime.now(UTC),
+            clock.utc_now(),
             not_before=plan.begins_at,
         )
     own = {move.topic_partition for move in where.in_flight.moves} if where.in_flight is not None else set()
@@ -204,7 +204,7 @@ def check_clock_for_window(cluster: OpenCluster, window: Window) -> None:
     Raises ClusterNotReadyError if they differ.
     """
     if window != Window():
-        check_clock(datetime.now(UTC), cluster.lock.read_time_of_fence())
+        check_clock(clock.utc_now(), cluster.lock.read_time_of_fence())
 
 
 def _read_brokers(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import UTC, datetime
 
+from kafka_rebalance import clock
 from kafka_rebalance.admin import effective_configs, offsets, replica_sizes
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import ConnectionSettingsError
@@ -44,5 +44,5 @@ def check_connection(connection: ClusterConnection) -> str:
 def _read_metrics(connection: ClusterConnection, topics: Collection[str]) -> str:
     if connection.metrics is None:
         return ""
-    found = read_hourly_rates(connection.metrics, topics, datetime.now(UTC), days=1)
+    found = read_hourly_rates(connection.metrics, topics, clock.utc_now(), days=1)
     return f" The metrics server has the bytes in of {len(found.topics)} of {len(topics)} topics in the last day."

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
+from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.left_out import LEFT_OUT_FILE, LeftOut, LeftOutMoves
 from kafka_rebalance.documents.proposals.candidate_figures import Score
@@ -54,7 +54,7 @@ def leave_out(
     folder: RunFolder, approved: Candidate, so_far: Sequence[LeftOut], found: Sequence[MoveDrift], view: ClusterView
 ) -> tuple[LeftOut, ...]:
     """Notes that these are left out from now on, and the scores of what remains; returns all that are left out."""
-    now = datetime.now(UTC).replace(microsecond=0)
+    now = clock.utc_now().replace(microsecond=0)
     moves = {move.topic_partition: move for move in approved.moves}
     more = [
         LeftOut(

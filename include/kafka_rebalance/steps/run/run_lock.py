@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kafka_rebalance import clock
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.reassignment.batches import BATCHES_FILE, DONE
@@ -56,7 +57,7 @@ def lock_owner(deployment: Deployment, digest: str, started: RunName) -> LockOwn
         run=f"{started.dag_id}/{started.run_id}",
         digest=digest,
         owner=this_airflow(deployment),
-        acquired_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        acquired_at=clock.now_text(),
     )
 
 
@@ -94,7 +95,7 @@ def note_lock(deployment: Deployment, connection_id: str, owner: LockOwner) -> N
     """Notes that this run is about to take the cluster. Raises StorageError."""
     folder = deployment.runs_root / json_files.LOCKS
     make_folder(folder)
-    noted = {"connection_id": connection_id, "run": owner.run, "noted_at": datetime.now(UTC).isoformat()}
+    noted = {"connection_id": connection_id, "run": owner.run, "noted_at": clock.utc_now().isoformat()}
     json_files.write_json(folder, _note(connection_id, owner), noted)
 
 
@@ -117,7 +118,7 @@ def noted_connections(deployment: Deployment) -> list[str]:
 def forget_old_locks(deployment: Deployment, connection_id: str) -> None:
     """Removes the old notes of a cluster whose lock nobody holds. Raises StorageError."""
     for note in _notes(deployment):
-        age = datetime.now(UTC) - note.noted_at
+        age = clock.utc_now() - note.noted_at
         if note.connection_id == connection_id and abs(age.total_seconds()) > KEPT_SECONDS:
             remove(deployment.runs_root / json_files.LOCKS / note.name)
 

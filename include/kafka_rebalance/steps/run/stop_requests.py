@@ -6,8 +6,7 @@ has a file of its own: a person who asks to stop at the same moment overwrites a
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
+from kafka_rebalance import clock
 from kafka_rebalance.documents.reassignment.control import (
     CANCELLED_FILE,
     CONTROL_FILE,
@@ -46,4 +45,4 @@ def _write(folder: RunFolder, asked: Control, by: str) -> Control:
 
 
 def _request(by: str) -> StopRequest:
-    return StopRequest(by, datetime.now(UTC).replace(microsecond=0))
+    return StopRequest(by, clock.utc_now().replace(microsecond=0))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
@@ -71,7 +71,7 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     if planned.change.action != "create":
         written.update(forecast_keys.consumers(connection, planned.change.topic, planned.change.partitions_before))
     sampled = planned.change.adds_partitions and sample_keys.prepare_sample(
-        asked, planned.change, connection, folder, int(datetime.now(UTC).timestamp() * 1000)
+        asked, planned.change, connection, folder, int(clock.utc_now().timestamp() * 1000)
     )
     written.update(sample_keys.digest_of_request(folder) if sampled else {})
     json_files.write_json(folder, json_files.TOPIC, written)

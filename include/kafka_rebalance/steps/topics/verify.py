@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.execution.topics.house_rules import TopicChange
@@ -27,7 +27,7 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     with open_cluster(inputs.deployment.read_connection(approved.connection_id)) as cluster:
         checks = settled(lambda: _checks(cluster, approved.plan), SETTLE_SECONDS)
     summary = write_checks(approved.folder, checks, approved.plan.digest)
-    row, now = _row(approved, inputs.run, summary.passed), datetime.now(UTC)
+    row, now = _row(approved, inputs.run, summary.passed), clock.utc_now()
     ledger_rows.append(inputs.deployment, "topics", approved.connection_id, inputs.run.run_id, now, [row])
     check_passed(summary)
     return {"checks": len(checks), "warnings": len(summary.warnings)}

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import sha256
 from typing import TypeVar
 
 from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
+from kafka_rebalance import clock
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.report.fleet.cluster_facts import CheckRun, Lease, Link, OpenRequest, Run
 from kafka_rebalance.report.fleet.cluster_health import Overview, Places, rows_of
@@ -64,7 +65,7 @@ def requests_tag(session: Session, asking: Collection[str]) -> str:
 
 def read_overview(session: Session, asking: Collection[str], patience_seconds: float = PATIENCE_SECONDS) -> Overview:
     """The whole fleet, with the open requests of the Dags `asking`. Each part says what of it cannot be read."""
-    now = datetime.now(UTC)
+    now = clock.utc_now()
     problems: list[str] = []
     nobody: bool | frozenset[str] = False
     names: list[str] = _or_problem(lambda: fleet(run_records.read_variable(CLUSTERS)), problems, list[str]())

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from sqlalchemy.orm import Session
 
+from kafka_rebalance import clock
 from kafka_rebalance.report.log_dirs.log_dir_run import LogDirRun
 from kafka_rebalance.report.page import render_log_dirs
 from kafka_rebalance.report.run_state import ACTIVE_STATES, Action
@@ -39,4 +38,4 @@ def log_dirs_html(run: LogDirRun, dag_run: run_records.DagRun, connection_id: st
         Action.GO_ON: task_url(dag_id, run_id, "hold_rate"),
         **dict.fromkeys((Action.ROLL_BACK, Action.START_ANEW), dag_url(dag_id)),
     }
-    return render_log_dirs(run, connection_id, static_url=static_url(), pages=pages, now=datetime.now(UTC), holds=holds)
+    return render_log_dirs(run, connection_id, static_url=static_url(), pages=pages, now=clock.utc_now(), holds=holds)

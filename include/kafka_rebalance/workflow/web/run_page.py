@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime
 from hashlib import sha256
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 from sqlalchemy.orm import Session
 
+from kafka_rebalance import clock
 from kafka_rebalance.documents.folder_owner import read_folder_owner
 from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, read_json
 from kafka_rebalance.documents.storage import is_there
@@ -87,7 +87,7 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
         is_live=is_active and (state.changes_by_itself or state.waits_for_people),
         drift_url=f"{run_page_url(dag_id, run_id)}/drift" if is_active and state.may_be_written else None,
         pages=_pages(dag_id, run_id, is_asked=is_asked),
-        now=datetime.now(UTC),
+        now=clock.utc_now(),
         holds=(*held, *_said_too_late(session, dag_run, state is RunState.UNANSWERED)),
         superseded=superseded_by(session, dag_run, folder) if is_active and state.is_before_writes else "",
     )
