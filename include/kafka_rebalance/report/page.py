@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import Environment
 
 from kafka_rebalance.documents.json_files import REASSIGNMENTS
 from kafka_rebalance.model.candidate import Move
@@ -36,10 +33,6 @@ from kafka_rebalance.report.first_screen.headline import headline
 from kafka_rebalance.report.first_screen.looks import limits_sum, looks_of, moves_sum
 from kafka_rebalance.report.first_screen.next_steps import next_steps
 from kafka_rebalance.report.first_screen.risks import RISKS_SHOWN
-from kafka_rebalance.report.fleet.cluster_health import Overview
-from kafka_rebalance.report.log_dirs import log_dir_figures as of_log_dirs
-from kafka_rebalance.report.log_dirs.log_dir_run import LogDirRun
-from kafka_rebalance.report.log_dirs.windows_words import windows_words
 from kafka_rebalance.report.plots.broker_loads import Row, broker_plots, draw
 from kafka_rebalance.report.plots.brokers_at_a_glance import glance_plot
 from kafka_rebalance.report.plots.bytes_against_evenness import candidates_plot
@@ -60,19 +53,12 @@ from kafka_rebalance.report.run.why_recommended import (
     why_aside,
 )
 from kafka_rebalance.report.run_state import Action
+from kafka_rebalance.report.shell import ANSWER_SECONDS, REFRESH_SECONDS, environment, rendered
 
-STATIC = dict.fromkeys(("report.css", "fleet.css"), "text/css") | dict.fromkeys(
-    ("refresh.js", "links.js", "drift.js", "requests.js", "parts.js"), "text/javascript"
-)  # name: media type. The web app serves no other file
 GLANCE = "glance"  # the name of the picture on the first screen; the others have numbers
 TABLES = "tables"  # below the run's page: CSV files
-REQUESTS = "requests"  # below the clusters' page: a tag that changes when somebody asks for or gives an approval
 FINDINGS_SHOWN, TOPICS_SHOWN = 30, 5  # of the segment settings, and of the topics of one finding
 MOVES_LISTED = 50
-# Seconds after which an open page asks again: for a run that goes on, and for one that waits for an answer.
-REFRESH_SECONDS, ANSWER_SECONDS = 5, 15
-_HERE = Path(__file__).parent
-_UNITS = "(?:[KMGTP]iB|B|s|min|h|d|UTC)"
 
 BATCH_STATES = {  # of progress.json and of batches.json
     "requesting": "being requested",
@@ -223,42 +209,6 @@ def render_brokers(found: BrokersPage, connection_id: str, title: str, *, static
     return _part("candidate/brokers.html", connection_id, f"{title}: brokers", static_url, run_url, **more)
 
 
-def render_log_dirs(
-    run: LogDirRun,
-    connection_id: str,
-    *,
-    static_url: str,
-    pages: Mapping[Action, str],
-    now: datetime,
-    holds: Sequence[str],
-) -> str:
-    """The page of a run of `kafka_log_dirs`. `pages` and `holds` as of `render_page`."""
-    planned = run.planned
-    return _rendered(
-        "log_dirs/run.html",
-        static_url,
-        run=run,
-        state=run.state,
-        connection_id=connection_id,
-        title=f"Log dirs of {connection_id}",
-        is_live=run.is_active and (run.state.changes_by_itself or run.has_open_request),
-        press=of_log_dirs.buttons(run, pages),
-        holds=holds,
-        asked=of_log_dirs.asked_words(planned) if planned else "",
-        windows=windows_words(planned) if planned else "",
-        figures=of_log_dirs.log_dir_figures(planned) if planned else (),
-        caveats=of_log_dirs.caveats(planned) if planned else (),
-        dirs=of_log_dirs.fullest_first(planned.dirs) if planned else (),
-        peak_share=of_log_dirs.peak_share,
-        copy_states=of_log_dirs.COPY_STATES,
-        moves=of_log_dirs.largest_first(planned) if planned else (),
-        moves_listed=MOVES_LISTED,
-        silence=of_log_dirs.silence(run, now),
-        what_failed=what_failed(run.verification) if run.verification else (),
-        refresh_seconds=REFRESH_SECONDS if run.state.changes_by_itself else ANSWER_SECONDS,
-    )
-
-
 def _part(part: str, connection_id: str, heading: str, static_url: str, run_url: str, **content: object) -> str:
     title = f"{heading}, {connection_id}"
     more = {"part": part, "connection_id": connection_id, "heading": heading, "title": title}
@@ -270,20 +220,6 @@ def _places(run_url: str | None) -> dict[str, str | None]:
     if run_url is None:
         return {"run_url": None, "files_url": REASSIGNMENTS, "tables_url": "."}
     return {"run_url": run_url, "files_url": f"{run_url}/{REASSIGNMENTS}", "tables_url": f"{run_url}/{TABLES}"}
-
-
-def render_overview(overview: Overview, *, static_url: str, overview_url: str, requests_tag: str) -> str:
-    """The clusters' page. Its script asks below `overview_url` whether `requests_tag` has changed."""
-    return _rendered(
-        "fleet/overview.html",
-        static_url,
-        overview=overview,
-        title="Kafka balance",
-        overview_url=overview_url,
-        requests_url=f"{overview_url}/{REQUESTS}",
-        requests_tag=requests_tag,
-        refresh_seconds=ANSWER_SECONDS,
-    )
 
 
 def render_drift(
@@ -327,45 +263,13 @@ def plot_picture(candidate: CandidateReport, name: str) -> bytes | None:
     return None if plot is None else plot.svg().encode()
 
 
-def render_message(heading: str, text: str, *, static_url: str) -> str:
-    """A short page that says why there is no report."""
-    return _rendered("message.html", static_url, title=heading, text=text)
-
-
-def read_static(name: str) -> str:
-    """The text of a file in STATIC. KeyError for any other name."""
-    STATIC[name]
-    return (_HERE / "static" / name).read_text(encoding="utf-8")
-
-
-def _rendered(template: str, static_url: str | None, **content: object) -> str:
-    # Our own style sheet is the only text that is not escaped.
-    style = Markup(read_static("report.css")) if static_url is None else None
-    return _environment().get_template(template).render(static_url=static_url, style=style, **content)
-
-
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,  # a misspelt name is an error, not an empty cell
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    formats: tuple[Callable[..., str], ...] = (
-        units.format_bytes, units.format_rate, units.format_duration, units.format_count, units.format_share,
-        units.format_factor, units.format_time, units.format_age,
-    )  # fmt: skip
-    environment.filters.update({f.__name__.removeprefix("format_"): _unbroken(f) for f in formats})
-    environment.filters.update(
-        job=units.format_job,
-        ids=lambda replicas: ", ".join(map(str, replicas)),
-        kept=_kept,
-        whole=lambda value: value.replace(" ", "\N{NO-BREAK SPACE}").replace("–", "–\N{ZERO WIDTH SPACE}"),
+    """That of the shell, with the filters of this page."""
+    made = environment()
+    made.filters.update(
         way_back=way_back_words,
         loss_changes=broker_loss_changes,
-        figure=lambda figure: f"{figure.value}, {figure.word}",
         moves_sum=moves_sum,
         limits_sum=limits_sum,
         of_log_dir=amount,
@@ -374,21 +278,17 @@ def _environment() -> Environment:
         moves_file=moves_file,
         brokers_file=brokers_file,
     )
-    return environment
+    return made
 
 
-def _kept(sentence: str) -> str:
-    """The sentence with a no-break space between each number and its unit."""
-    return re.sub(rf"(?<=\d) (?={_UNITS}\b|%)", "\N{NO-BREAK SPACE}", sentence)
-
-
-def _unbroken(format_value: Callable[..., str]) -> Callable[..., str]:
-    return lambda *arguments: format_value(*arguments).replace(" ", "\N{NO-BREAK SPACE}")
+def _rendered(template: str, static_url: str | None, **content: object) -> str:
+    _environment()
+    return rendered(template, static_url, **content)
 
 
 def warm_up() -> None:
     """Compiles the templates and loads matplotlib. That takes seconds, for which the first reader should not wait."""
-    environment = _environment()
-    for name in environment.list_templates():
-        environment.get_template(name)
+    templates = _environment()
+    for name in templates.list_templates():
+        templates.get_template(name)
     draw((Row("1", 0, 1),), 1.0, True, None)

@@ -15,9 +15,10 @@ import pytest
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange, Load
-from kafka_rebalance.report.page import read_static, render_file, render_message, render_page
+from kafka_rebalance.report.page import render_file, render_page
 from kafka_rebalance.report.plots.broker_loads import BROKERS_SHOWN, broker_plots
 from kafka_rebalance.report.run.run_report import RunReport
+from kafka_rebalance.report.shell import read_static, render_message
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

@@ -19,7 +19,9 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kafka_rebalance.report.page import REQUESTS, STATIC, read_static, warm_up
+from kafka_rebalance.report.fleet.overview_page import REQUESTS
+from kafka_rebalance.report.page import warm_up
+from kafka_rebalance.report.shell import STATIC, read_static
 from kafka_rebalance.steps.clusters import CANCEL_DAG, LOG_DIRS_DAG, REBALANCE_DAG, TOPICS_DAG
 from kafka_rebalance.steps.read_in_time import Reads
 from kafka_rebalance.workflow.urls import MOUNT, PICTURE

@@ -18,7 +18,7 @@ from kafka_rebalance import clock
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.report.fleet.cluster_facts import CheckRun, Lease, Link, OpenRequest, Run
 from kafka_rebalance.report.fleet.cluster_health import Overview, Places, rows_of
-from kafka_rebalance.report.page import render_overview
+from kafka_rebalance.report.fleet.overview_page import render_overview
 from kafka_rebalance.report.run_state import ACTIVE_STATES, RunState
 from kafka_rebalance.steps import freeze
 from kafka_rebalance.steps.clusters import CHECK_DAG, CLUSTERS, JANITOR_DAG, REBALANCE_DAG, fleet

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from kafka_rebalance import clock
+from kafka_rebalance.report.log_dirs.log_dir_page import render_log_dirs
 from kafka_rebalance.report.log_dirs.log_dir_run import LogDirRun
-from kafka_rebalance.report.page import render_log_dirs
 from kafka_rebalance.report.run_state import ACTIVE_STATES, Action
 from kafka_rebalance.steps.log_dirs.read_run import read_log_dir_run
 from kafka_rebalance.steps.run_folder import RunFolder

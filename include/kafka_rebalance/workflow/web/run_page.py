@@ -17,8 +17,9 @@ from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, r
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import InputError, ReadError, RebalanceError, RunFolderError, SettingsError
 from kafka_rebalance.report.log_dirs.log_dir_run import LogDirState
-from kafka_rebalance.report.page import picture, render_drift, render_message, render_page
+from kafka_rebalance.report.page import picture, render_drift, render_page
 from kafka_rebalance.report.run_state import ACTIVE_STATES, Action, RunState
+from kafka_rebalance.report.shell import render_message
 from kafka_rebalance.report.units import format_time
 from kafka_rebalance.steps.clusters import LOG_DIRS_DAG
 from kafka_rebalance.steps.freeze import VARIABLE, check_frozen_exist, frozen_clusters
