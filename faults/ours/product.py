@@ -28,7 +28,6 @@ import psutil
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-import kafka_rebalance.steps.run.cluster_snapshot
 from faults.ours.clock import CLOCK_VARIABLE, shift_clock
 from faults.ours.environment import CONNECTION
 from kafka_rebalance.dags import kafka_log_dirs_dag, kafka_rebalance_dag
@@ -48,7 +47,7 @@ from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.steps.rebalance.record import record
 from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.steps.rebalance.verify import verify
-from kafka_rebalance.steps.run import snapshot_audit
+from kafka_rebalance.steps.run import cluster_snapshot, snapshot_audit
 from kafka_rebalance.steps.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow import triggers  # noqa: F401
 from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
@@ -175,7 +174,7 @@ def approve_plan(state: State) -> dict[str, Any]:
     """
     xcom: dict[str, Any] = {}
     # Other tests look for election storms. Here that look would cost two seconds in each case.
-    kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS = 0.1
+    cluster_snapshot.STORM_PAUSE_SECONDS = 0.1
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
     run_step(take_snapshot, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
     folder = Path(xcom["run_folder"])
@@ -196,7 +195,7 @@ def approve_plan(state: State) -> dict[str, Any]:
 def approve_log_dirs(state: State) -> dict[str, Any]:
     """Plans moves between log dirs and approves them; returns the decision."""
     xcom: dict[str, Any] = {}
-    kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS = 0.1
+    cluster_snapshot.STORM_PAUSE_SECONDS = 0.1
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
     run_step(plan_moves, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
     planned = json_files.read_json(Path(xcom["run_folder"]), json_files.LOG_DIRS)

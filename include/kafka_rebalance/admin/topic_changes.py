@@ -24,7 +24,6 @@ from kafka_rebalance.admin.cluster_view import read_view
 from kafka_rebalance.admin.set_configs import TOPIC, read_topic_configs
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire
 from kafka_rebalance.errors import KafkaRuleError, ReadError, StaleProposalError, WriteDeniedError, WriteError
-from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.kafka.topics import (
     KafkasOwn,
     check_added_replicas,
@@ -35,6 +34,7 @@ from kafka_rebalance.kafka.topics import (
 )
 from kafka_rebalance.model.cluster_writes import Kind, Outcome, note
 from kafka_rebalance.model.partition import PartitionView, TopicIdentity
+from kafka_rebalance.model.topic_change import TopicChange
 
 _TIMEOUT_MS = int(REQUEST_SECONDS * 1000)
 _SET, _DELETE = 0, 1  # AlterConfigOp.OpType

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from kafka_rebalance.execution.topics.house_rules import TopicChange
-from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
@@ -16,6 +14,7 @@ from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.lock_owner import Copies, Fence, Intent, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
+from kafka_rebalance.model.topic_change import Created, Deletion, TopicChange
 
 T = TypeVar("T")
 

@@ -39,17 +39,16 @@ from kafka_rebalance.errors import (
     WriteError,
 )
 from kafka_rebalance.execution.announced import LATE_SECONDS, SEND_SECONDS
-from kafka_rebalance.execution.topics.house_rules import TopicChange
-from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
+from kafka_rebalance.model.configs import entity_of
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import Finding, listed, some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
-from kafka_rebalance.verification.segments.unloadable_configs import entity_of
+from kafka_rebalance.model.topic_change import Created, Deletion, TopicChange
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,6 @@ from kafka_rebalance.cluster import announced_requests, same_cluster
 from kafka_rebalance.cluster.protocols import Stopped
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.execution.announced import LATE_SECONDS, SEND_SECONDS
-from kafka_rebalance.execution.topics.house_rules import TopicChange
-from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
 from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
@@ -25,6 +23,7 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.lock_owner import Copies, Fence, Intent, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
+from kafka_rebalance.model.topic_change import Created, Deletion, TopicChange
 from kafka_rebalance.zookeeper import (
     announcements,
     cluster_lock,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.steps.deployment import Deployment
 
 

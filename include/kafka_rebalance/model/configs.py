@@ -15,3 +15,11 @@ class ConfigValue(NamedTuple):
 
 BrokerConfigs: TypeAlias = Mapping[str, tuple[str | None, str]]  # key -> ConfigValue, or a plain pair
 ConfigsByBroker: TypeAlias = Mapping[int, BrokerConfigs]
+
+
+DEFAULT_BROKER = -1  # stands for /config/brokers/<default>
+
+
+def entity_of(broker: int) -> str:
+    """`brokers/1`, or `brokers/<default>`."""
+    return "brokers/<default>" if broker == DEFAULT_BROKER else f"brokers/{broker}"

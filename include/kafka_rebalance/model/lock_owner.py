@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from kafka_rebalance.model.partition import TopicPartition
@@ -105,3 +106,17 @@ class LeaseRecord:
 
     generation: str
     text: bytes
+
+
+class AirflowState(StrEnum):
+    """What Airflow says of a lease's run."""
+
+    RUNNING = "running"
+    PAUSED = "paused"  # the run goes on, but its Dag is paused: Airflow queues none of its tasks
+    OVER = "over"  # success or failed
+    GONE = "gone"  # deleted
+    UNKNOWN = "unknown"  # another Airflow's, or this one does not answer
+
+    @property
+    def is_ended(self) -> bool:
+        return self in {AirflowState.OVER, AirflowState.GONE}

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from kafka_rebalance.documents.storage import FolderOfRuns
 from kafka_rebalance.execution.approval_rules import check_policy_unchanged
-from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.steps import freeze, policy_file
 

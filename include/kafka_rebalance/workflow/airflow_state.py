@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.execution.janitor.lease_custody import AirflowState
+from kafka_rebalance.model.lock_owner import AirflowState
 
 log = logging.getLogger(__name__)
 

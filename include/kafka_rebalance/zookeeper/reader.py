@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.kafka.java_text import INT_MAX
 from kafka_rebalance.model.cluster_view import BatchView, BrokerRegistration, ClusterView
+from kafka_rebalance.model.configs import DEFAULT_BROKER
 from kafka_rebalance.model.partition import PartitionState, PartitionView, TopicAssignment, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.settled_controller import read_controller
@@ -21,8 +22,6 @@ from kafka_rebalance.zookeeper.znodes.registrations import decode_broker, decode
 from kafka_rebalance.zookeeper.znodes.topic_assignment import decode_partition_state, decode_topic
 
 K = TypeVar("K")
-
-DEFAULT_BROKER = -1  # stands for /config/brokers/<default>
 
 
 def read_cluster_view(

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import KafkaRuleError, StaleProposalError, WriteError
-from kafka_rebalance.execution.topics.topic_writes import Created, Deletion
 from kafka_rebalance.kafka.topic_configs import check_topic_configs
 from kafka_rebalance.kafka.topics import (
     BY_NAME,
@@ -31,6 +30,7 @@ from kafka_rebalance.kafka.topics import (
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
 from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity
+from kafka_rebalance.model.topic_change import Created, Deletion
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.config_writes import add_config
 from kafka_rebalance.zookeeper.settled_controller import check_not_migrating

@@ -16,13 +16,13 @@ from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTIONAL_ID
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
+from kafka_rebalance.model.topic_change import TopicChange
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.kafka.permissions import (
     AS_READER,

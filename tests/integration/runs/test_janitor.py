@@ -15,10 +15,10 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.admin.effective_configs import read_effective_configs
 from kafka_rebalance.errors import ReadError, ThrottleError, UnwatchedError
-from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.kafka.throttles import RATE_KEYS
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.steps.janitor import look_after_cluster, look_after_lease
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment

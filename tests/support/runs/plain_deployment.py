@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka_rebalance.errors import ConnectionSettingsError, ReadError
-from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.steps.deployment import Deployment
 
 

@@ -12,11 +12,11 @@ from kafka.protocol.admin import DeleteTopicsRequest
 from kafka_rebalance.admin import moves, topic_changes, wire
 from kafka_rebalance.admin.wire import Wire, check_read
 from kafka_rebalance.errors import KafkaRuleError, LockLostError, ReadError, WriteDeniedError, WriteError
-from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.kafka.topics import BY_NAME
 from kafka_rebalance.model.cluster_writes import ClusterWrite, Kind, Outcome, noted
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
+from kafka_rebalance.model.topic_change import TopicChange
 
 ORDERS = TopicIdentity(None, None, "4L6g3nShTAeMCtKaaX86sw")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafka_rebalance.errors import FrozenError, ReadError, RunFolderError, SettingsError
-from kafka_rebalance.execution.janitor.lease_custody import AirflowState
+from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.steps import run_folder
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StartedRun

@@ -11,8 +11,7 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import PolicyError, RunFolderError
-from kafka_rebalance.execution.janitor.lease_custody import AirflowState
-from kafka_rebalance.model.lock_owner import LockOwner
+from kafka_rebalance.model.lock_owner import AirflowState, LockOwner
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs

@@ -10,7 +10,7 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.execution.janitor.lease_custody import AirflowState
+from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.steps.clusters import LOG_DIRS_DAG, REBALANCE_DAG, TOPICS_DAG
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs

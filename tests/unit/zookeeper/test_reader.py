@@ -8,10 +8,10 @@ import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError, SessionExpiredError
 
 from kafka_rebalance.errors import ClusterNotReadyError, CorruptZnodeError, ReadError
+from kafka_rebalance.model.configs import DEFAULT_BROKER
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper import client as client_module
 from kafka_rebalance.zookeeper.reader import (
-    DEFAULT_BROKER,
     read_broker_configs,
     read_cluster_view,
     read_topic_configs,

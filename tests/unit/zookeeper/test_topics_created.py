@@ -12,8 +12,8 @@ from kafka_rebalance.errors import (
     KafkaRuleError,
     WriteError,
 )
-from kafka_rebalance.execution.topics.topic_writes import Created
 from kafka_rebalance.model.cluster_writes import Outcome
+from kafka_rebalance.model.topic_change import Created
 from support.zookeeper.fake_zookeeper import fake_cluster
 from support.zookeeper.topic_changes import CONFIG, TOPIC, create, mark, put
 

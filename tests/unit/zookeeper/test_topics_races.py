@@ -13,8 +13,8 @@ from kafka_rebalance.errors import (
     StaleProposalError,
     WriteError,
 )
-from kafka_rebalance.execution.topics.topic_writes import Created
 from kafka_rebalance.model.cluster_writes import Outcome
+from kafka_rebalance.model.topic_change import Created
 from kafka_rebalance.zookeeper.topic_writes import set_topic_configs
 from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS
 from support.zookeeper.fake_zookeeper import fake_cluster

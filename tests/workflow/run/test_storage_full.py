@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import StorageError
-from kafka_rebalance.execution.janitor.lease_custody import AirflowState
+from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.steps.janitor import look_after_cluster, look_after_lease
 from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.steps.rebalance.record import record

@@ -8,27 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import StrEnum
 
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
+from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.model.partition import TopicPartition
 
 UNWATCHED_SECONDS = 35.0  # a follower writes progress.json at each look, every 15 s at least
 IDLE_SECONDS = 900.0  # a run that Airflow does not know, or whose Dag is paused, may still be between two batches
-
-
-class AirflowState(StrEnum):
-    """What Airflow says of a lease's run."""
-
-    RUNNING = "running"
-    PAUSED = "paused"  # the run goes on, but its Dag is paused: Airflow queues none of its tasks
-    OVER = "over"  # success or failed
-    GONE = "gone"  # deleted
-    UNKNOWN = "unknown"  # another Airflow's, or this one does not answer
-
-    @property
-    def is_ended(self) -> bool:
-        return self in {AirflowState.OVER, AirflowState.GONE}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,92 +1,23 @@
-"""One change of one topic, as the run will write it. People approve it, and the digest is taken of it."""
+"""What the policy and Kafka forbid of a change of a topic."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Any
 
-from kafka_rebalance.errors import ArtifactError, StaleProposalError
+from kafka_rebalance.errors import StaleProposalError
 from kafka_rebalance.kafka.throttles import LIST_KEYS
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.kafka.who_may_receive import Shut, shut_in_words
-from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import listed
-from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.replica_list import is_uneven_over
 from kafka_rebalance.model.settings import brokers_for, pools_with
+from kafka_rebalance.model.topic_change import TopicChange
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
-
-
-@dataclass(frozen=True, slots=True)
-class TopicChange:
-    """A creation, an alteration or a deletion. Numbers of partitions are those of the whole topic."""
-
-    action: str
-    topic: str
-    cluster_id: str
-    kafka_version: str | None  # of the inter-broker protocol: decides what Kafka accepts. None: Kafka checks it itself
-    new_partitions: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # broker ids, preferred leader first
-    partitions_before: int = 0
-    replication_factor: int = 0
-    configs_before: Mapping[str, str] = field(default_factory=dict)
-    config_changes: Mapping[str, str | None] = field(default_factory=dict)  # None: remove
-    identity: TopicIdentity | None = None  # of the topic that is there; None: it is to be created
-
-    @property
-    def existing(self) -> TopicIdentity:
-        """Of the topic that is to be altered or deleted."""
-        assert self.identity is not None
-        return self.identity
-
-    @property
-    def partitions_after(self) -> int:
-        return 0 if self.action == "delete" else self.partitions_before + len(self.new_partitions)
-
-    @property
-    def brokers_used(self) -> frozenset[int]:
-        return frozenset(broker for held in self.new_partitions.values() for broker in held)
-
-    @property
-    def adds_partitions(self) -> bool:
-        return self.action == "alter" and bool(self.new_partitions)
-
-    @property
-    def configs_after(self) -> dict[str, str]:
-        merged = {**self.configs_before, **self.config_changes}
-        return {key: value for key, value in sorted(merged.items()) if value is not None}
-
-    @property
-    def changes_nothing(self) -> bool:
-        return self.action == "alter" and not self.new_partitions and not self.config_changes
-
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain JSON values, every key present."""
-        partitions = {str(partition): list(held) for partition, held in sorted(self.new_partitions.items())}
-        return {**dataclasses.asdict(self), "new_partitions": partitions}
-
-    @classmethod
-    def from_mapping(cls, given: Mapping[str, Any]) -> TopicChange:
-        """Raises ArtifactError."""
-        try:
-            partitions = {int(key): tuple(held) for key, held in given["new_partitions"].items()}
-            identity = None if given["identity"] is None else TopicIdentity(**given["identity"])
-            return cls(**{**given, "new_partitions": partitions, "identity": identity})
-        except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-            raise ArtifactError(
-                f"topic.json does not hold a change of a topic ({wrong}). Start a new Dag run."
-            ) from wrong
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 (hex) of what the run will write, and of the topic from which it starts."""
-        return digest_of(self.to_mapping())
 
 
 def house_problems(

@@ -23,13 +23,13 @@ from kafka_rebalance.errors import (
     WriteError,
 )
 from kafka_rebalance.execution.janitor.follower_silence import Sighting, sighted
-from kafka_rebalance.execution.janitor.lease_custody import UNWATCHED_SECONDS, AirflowState, custody
+from kafka_rebalance.execution.janitor.lease_custody import UNWATCHED_SECONDS, custody
 from kafka_rebalance.execution.throttle.in_force import set_now as throttle_now
 from kafka_rebalance.execution.throttle.lifted_by_others import lifted, lifted_text, wanted_for
 from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of, slowed_catch_up
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.finding import some
-from kafka_rebalance.model.lock_owner import LockOwner, is_same_airflow
+from kafka_rebalance.model.lock_owner import AirflowState, LockOwner, is_same_airflow
 from kafka_rebalance.steps.clusters import how_to_stop
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.janitor.sweep import Asked

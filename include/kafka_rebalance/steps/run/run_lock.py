@@ -19,8 +19,7 @@ from kafka_rebalance.documents.reassignment.batches import BATCHES_FILE, DONE
 from kafka_rebalance.documents.reassignment.progress import PROGRESS_FILE
 from kafka_rebalance.documents.storage import make_folder, names_in, remove
 from kafka_rebalance.errors import ArtifactError, LockHeldError, StorageError
-from kafka_rebalance.execution.janitor.lease_custody import AirflowState
-from kafka_rebalance.model.lock_owner import Fence, LockOwner, is_same_airflow, marked
+from kafka_rebalance.model.lock_owner import AirflowState, Fence, LockOwner, is_same_airflow, marked
 from kafka_rebalance.steps.clusters import how_to_stop
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import RunName, StartedRun

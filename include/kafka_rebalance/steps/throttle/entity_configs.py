@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
-from kafka_rebalance.verification.segments.unloadable_configs import entity_of
+from kafka_rebalance.model.configs import entity_of
 
 
 def read_configs(cluster: OpenCluster, entities: Collection[str]) -> dict[str, dict[str, str]]:

@@ -11,6 +11,7 @@ from kafka_rebalance.execution.throttle.batch_lists import only_for
 from kafka_rebalance.execution.throttle.in_force import check_in_force, set_now
 from kafka_rebalance.execution.throttle.wanted import Configs, desired_throttle
 from kafka_rebalance.model.candidate import brokers_touched
+from kafka_rebalance.model.configs import entity_of
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
@@ -19,7 +20,6 @@ from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.steps.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.steps.throttle.lease_files import rate_in_force, read_copy
 from kafka_rebalance.verification.check_result import Check
-from kafka_rebalance.verification.segments.unloadable_configs import entity_of
 from kafka_rebalance.verification.throttle_back import check_left, check_throttles, check_unrecorded
 
 

@@ -12,12 +12,12 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.requests.key_sample import SAMPLE_FILE
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.forecast.consumer_shares import forecast_groups
 from kafka_rebalance.forecast.moved_keys import forecast_keys
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.consumer_groups import CLASSIC, TopicGroups
 from kafka_rebalance.model.finding import SHOWN
+from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.report.requests.topic_change import forecast_lines
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run_folder import RunFolder, open_own_folder

@@ -8,12 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, SettingsError
-from kafka_rebalance.execution.topics.house_rules import (
-    MIN_INSYNC_REPLICAS,
-    TopicChange,
-    house_problems,
-    too_many_partitions,
-)
+from kafka_rebalance.execution.topics.house_rules import MIN_INSYNC_REPLICAS, house_problems, too_many_partitions
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.forecast.disk_use import BrokerCost, broker_costs, disk_problems, expected_replica_bytes
 from kafka_rebalance.kafka import topics as kafka_rules
@@ -24,6 +19,7 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import topic_identities
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings, brokers_for
+from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.planning.new_partitions import place_partitions
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.tables.read_problem import read_problem

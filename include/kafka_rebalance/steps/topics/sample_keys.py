@@ -9,11 +9,11 @@ from kafka_rebalance.admin.offsets import read_offset_ranges
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.requests.key_sample import REQUEST, REQUEST_FILE, SampleRequest
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.execution.topics.house_rules import TopicChange
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.forecast.moved_keys import counts_to_try
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.steps.inputs import SparkArguments, StepInputs
 from kafka_rebalance.steps.run_folder import RunFolder, check_submitted, open_own_folder
 

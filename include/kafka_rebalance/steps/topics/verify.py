@@ -9,7 +9,7 @@ from typing import Any
 from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.execution.topics.house_rules import TopicChange
+from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows
 from kafka_rebalance.steps.run.approved_plan import ApprovedRequest

@@ -12,12 +12,13 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import StaleProposalError
-from kafka_rebalance.execution.topics.house_rules import TopicChange, check_still
+from kafka_rebalance.execution.topics.house_rules import check_still
 from kafka_rebalance.kafka.who_may_receive import Shut
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
+from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.steps.run.approved_plan import (
     ApprovedRequest,

@@ -16,7 +16,6 @@ from kafka_rebalance.kafka.segment_roll import (
 from kafka_rebalance.kafka.versions import major_minor
 from kafka_rebalance.model.configs import ConfigsByBroker
 
-DEFAULT_BROKER = -1  # stands for /config/brokers/<default>
 PROTOCOL_VERSION = "inter.broker.protocol.version"
 _COUNT = frozenset((*BROKER_KEYS, *TOPIC_KEYS.values(), REMOTE_STORAGE))
 

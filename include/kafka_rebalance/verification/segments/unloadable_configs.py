@@ -21,7 +21,8 @@ from kafka_rebalance.kafka.java_text import LONG_MAX
 from kafka_rebalance.kafka.segment_roll import BROKER_KEYS, TOPIC_KEYS
 from kafka_rebalance.kafka.throttles import LIST_KEYS, RATE_KEYS
 from kafka_rebalance.kafka.topic_configs import check_topic_config, check_topic_config_names
-from kafka_rebalance.verification.segments.cluster_configs import DEFAULT_BROKER, ClusterConfigs
+from kafka_rebalance.model.configs import DEFAULT_BROKER, entity_of
+from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.segment_finding import Severity, segment_finding
 
 UNLOADABLE, IGNORED, THROTTLE_LEFT = "unloadable", "ignored", "throttle_left"
@@ -123,11 +124,6 @@ def throttles_left(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
         text = f"{key} is {_shown(value)}"
         found.append(segment_finding(THROTTLE_LEFT, "warning", (), named, text, source, remedy))
     return tuple(found)
-
-
-def entity_of(broker: int) -> str:
-    """`brokers/1`, or `brokers/<default>`."""
-    return "brokers/<default>" if broker == DEFAULT_BROKER else f"brokers/{broker}"
 
 
 def _shown(text: str) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
-from kafka_rebalance.execution.janitor.lease_custody import IDLE_SECONDS, UNWATCHED_SECONDS, AirflowState, custody
+from kafka_rebalance.execution.janitor.lease_custody import IDLE_SECONDS, UNWATCHED_SECONDS, custody
 from kafka_rebalance.execution.throttle.recorded_before import take_lease
+from kafka_rebalance.model.lock_owner import AirflowState
 from support.kafka.small_clusters import DIGEST, move, tp
 
 MOVES = [move("t-0", [1, 2], [2, 3]), move("t-1", [2, 1], [2, 3])]

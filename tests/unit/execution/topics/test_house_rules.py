@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import ArtifactError, StaleProposalError
-from kafka_rebalance.execution.topics.house_rules import TopicChange, check_still, house_problems
+from kafka_rebalance.execution.topics.house_rules import check_still, house_problems
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.topic_change import TopicChange
 
 RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
 CREATED = TopicChange(
