@@ -32,11 +32,11 @@ SERVERS = "model:9092"
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 # Modules that measure time, or wait.
 TIMED = (
-    "admin.wire",
-    "admin.quorum",
-    "admin.cluster_view",
-    "cluster.with_admin_api",
-    "cluster.announced_requests",
+    "kafka_rebalance.admin.wire",
+    "kafka_rebalance.admin.quorum",
+    "kafka_rebalance.admin.cluster_view",
+    "kafka_rebalance.cluster.with_admin_api",
+    "kafka_rebalance.cluster.announced_requests",
 )
 
 
@@ -48,18 +48,17 @@ class ModelCluster:
 
     def __init__(self, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world = world
-        package, admin = "kafka_rebalance", "kafka_rebalance.admin"
-        for opens in ("cluster.open_cluster", "admin.replica_sizes"):
-            monkeypatch.setattr(f"{package}.{opens}.open_wire", self._open_wire)
-        monkeypatch.setattr(f"{admin}.lock.log_lock.TransactionLog", self._open_log)
+        for opens in ("kafka_rebalance.cluster.open_cluster", "kafka_rebalance.admin.replica_sizes"):
+            monkeypatch.setattr(f"{opens}.open_wire", self._open_wire)
+        monkeypatch.setattr("kafka_rebalance.admin.lock.log_lock.TransactionLog", self._open_log)
         clock = SimpleNamespace(time=lambda: self.now().timestamp(), monotonic=lambda: world.seconds, sleep=world.sleep)
         for module in TIMED:
-            monkeypatch.setattr(f"{package}.{module}.time", clock)
-        monkeypatch.setattr(f"{admin}.api_versions.read_api_versions", self._spoken)
+            monkeypatch.setattr(f"{module}.time", clock)
+        monkeypatch.setattr("kafka_rebalance.admin.api_versions.read_api_versions", self._spoken)
         for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
-            monkeypatch.setattr(f"{admin}.offsets.{name}", _offsets(offset))
-        monkeypatch.setattr(f"{admin}.group_members.read_committed_offsets", lambda *_: {})
-        for module in (f"{admin}.effective_configs", f"{package}.steps.run.segment_configs_now"):
+            monkeypatch.setattr(f"kafka_rebalance.admin.offsets.{name}", _offsets(offset))
+        monkeypatch.setattr("kafka_rebalance.admin.group_members.read_committed_offsets", lambda *_: {})
+        for module in ("kafka_rebalance.admin.effective_configs", "kafka_rebalance.steps.run.segment_configs_now"):
             monkeypatch.setattr(f"{module}.read_effective_configs", self._effective)
         monkeypatch.setattr(rebalance_run, "LOOK_SECONDS", 0)
         monkeypatch.setattr(Plot, "source", "")  # to draw the pictures takes most of a page's time

@@ -38,10 +38,12 @@ BEFORE = {topic: {p: list(replicas) for p, replicas in lists.items()} for topic,
 def let_cancel(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller, and from 2.4 on the brokers, cancel as those of its version."""
     fail_over(cluster.fake, cluster.controller)
-    edge = "kafka_rebalance.admin.running_reassignments"
-    monkeypatch.setattr(f"{edge}.can_cancel", lambda _: cluster.controller.version != "2.0")
     monkeypatch.setattr(
-        f"{edge}.cancel_reassignments", lambda _, asked: cancel_by_api(cluster.fake, cluster.controller, asked)
+        "kafka_rebalance.admin.running_reassignments.can_cancel", lambda _: cluster.controller.version != "2.0"
+    )
+    monkeypatch.setattr(
+        "kafka_rebalance.admin.running_reassignments.cancel_reassignments",
+        lambda _, asked: cancel_by_api(cluster.fake, cluster.controller, asked),
     )
 
 
@@ -52,8 +54,8 @@ def cancellable_cluster(monkeypatch: pytest.MonkeyPatch, version: str) -> Simula
     clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=lambda _: made.step())
     monkeypatch.setattr("kafka_rebalance.clock.time", clock)
     monkeypatch.setattr("kafka_rebalance.steps.cancel.elect_controller.time", clock)
-    for room in ("cancel_now", "elect_controller"):
-        monkeypatch.setattr(f"kafka_rebalance.steps.cancel.{room}.SETTLE_SECONDS", 5)
+    monkeypatch.setattr("kafka_rebalance.steps.cancel.cancel_now.SETTLE_SECONDS", 5)
+    monkeypatch.setattr("kafka_rebalance.steps.cancel.elect_controller.SETTLE_SECONDS", 5)
     return made
 
 

@@ -75,25 +75,26 @@ class SimulatedCluster:
         self.silent: set[int] = set()  # brokers that are registered, and answer none of these calls
         self.requests: list[dict[TopicPartition, list[int]]] = []  # what each reassignment znode asked for
         self.elections: list[list[TopicPartition]] = []  # what each election znode asked for
-        admin = "kafka_rebalance.admin"
         monkeypatch.setattr("kafka_rebalance.zookeeper.client.Client", lambda **_: SimulatedClient(self.fake))
-        monkeypatch.setattr(f"{admin}.replica_sizes.read_log_dirs", self._log_dirs)
-        states = f"{admin}.replica_sizes.read_dir_states"
+        monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", self._log_dirs)
+        states = "kafka_rebalance.admin.replica_sizes.read_dir_states"
         monkeypatch.setattr(states, lambda kafka, brokers: self._log_dirs(kafka, brokers).log_dirs)
-        monkeypatch.setattr(f"{admin}.replica_sizes.read_replica_sizes", self._sizes)
+        monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_replica_sizes", self._sizes)
         monkeypatch.setattr(
-            f"{admin}.api_versions.read_api_versions",
+            "kafka_rebalance.admin.api_versions.read_api_versions",
             lambda _, asked: {broker: self.spoken(broker) for broker in asked},
         )
         for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
-            monkeypatch.setattr(f"{admin}.offsets.{name}", partial(self._offsets, offset))
-        monkeypatch.setattr(f"{admin}.group_members.read_committed_offsets", self._committed_offsets)
+            monkeypatch.setattr(f"kafka_rebalance.admin.offsets.{name}", partial(self._offsets, offset))
+        monkeypatch.setattr("kafka_rebalance.admin.group_members.read_committed_offsets", self._committed_offsets)
         self.internal: frozenset[str] | None = frozenset()  # what brokers call internal; None: they do not answer
-        monkeypatch.setattr(f"{admin}.cluster_view.read_internal_topics", self._internal)
-        monkeypatch.setattr(f"{admin}.cluster_id.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"])
+        monkeypatch.setattr("kafka_rebalance.admin.cluster_view.read_internal_topics", self._internal)
+        monkeypatch.setattr(
+            "kafka_rebalance.admin.cluster_id.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"]
+        )
         self.may_list_reassignments = True
-        monkeypatch.setattr(f"{admin}.running_reassignments.read_reassignments", self._reassignments)
-        for module in (f"{admin}.effective_configs", "kafka_rebalance.steps.run.segment_configs_now"):
+        monkeypatch.setattr("kafka_rebalance.admin.running_reassignments.read_reassignments", self._reassignments)
+        for module in ("kafka_rebalance.admin.effective_configs", "kafka_rebalance.steps.run.segment_configs_now"):
             monkeypatch.setattr(f"{module}.read_effective_configs", self._broker_configs)
         monkeypatch.setattr(rebalance_run, "LOOK_SECONDS", 0)
         monkeypatch.setattr(Plot, "source", "")  # to draw the pictures takes most of a page's time

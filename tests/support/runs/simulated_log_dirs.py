@@ -40,8 +40,8 @@ class SimulatedLogDirs:
         self._cluster = cluster
         monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", self.read)
         monkeypatch.setattr("kafka_rebalance.steps.log_dirs.move_replicas.alter_log_dirs", self.alter)
-        for step in ("move_replicas", "release_rate"):
-            monkeypatch.setattr(f"kafka_rebalance.steps.log_dirs.{step}.open_wire", _no_wire)
+        monkeypatch.setattr("kafka_rebalance.steps.log_dirs.move_replicas.open_wire", _no_wire)
+        monkeypatch.setattr("kafka_rebalance.steps.log_dirs.release_rate.open_wire", _no_wire)
         monkeypatch.setattr("kafka_rebalance.cluster.announced_requests.open_wire", _no_wire)
         monkeypatch.setattr("kafka_rebalance.cluster.announced_requests.alter_log_dirs", self.alter)
 

@@ -14,7 +14,11 @@ from kafka_rebalance.spark.executor_check import NEEDED, versions_in_words, what
 OWN = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": "26.0.1"}
 MINOR = ".".join(OWN["python"].split(".")[:2])
 # What tasks of the three jobs run on executors, which PySpark imports by name.
-ON_EXECUTORS = ("planning.candidates", "planning.tables.sample_aggregates", "spark.one_file_a_day")
+ON_EXECUTORS = (
+    "kafka_rebalance.planning.candidates",
+    "kafka_rebalance.planning.tables.sample_aggregates",
+    "kafka_rebalance.spark.one_file_a_day",
+)
 
 
 def test_an_executor_like_the_driver_lacks_nothing() -> None:
@@ -46,7 +50,7 @@ def test_the_log_gets_one_line() -> None:
 
 
 def test_executors_are_asked_for_all_that_our_functions_import_there() -> None:
-    imports = "\n".join(f"import kafka_rebalance.{name}" for name in ON_EXECUTORS)
+    imports = "\n".join(f"import {name}" for name in ON_EXECUTORS)
     code = (
         f"import sys\n{imports}\nprint(*{{name.split('.')[0] for name in sys.modules}} - {{*sys.stdlib_module_names}})"
     )

@@ -197,8 +197,8 @@ def open_part(browser: Chrome, part: WebElement) -> None:
 def test_moves_are_searched_sorted_and_paged_by_clicks(
     browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("candidate.search_query", "candidate.move_search"):
-        monkeypatch.setattr(f"kafka_rebalance.report.{module}.PAGE_ROWS", 10)
+    monkeypatch.setattr("kafka_rebalance.report.candidate.search_query.PAGE_ROWS", 10)
+    monkeypatch.setattr("kafka_rebalance.report.candidate.move_search.PAGE_ROWS", 10)
     look_as(browser, 1280)
     browser.get(f"{served}{run_at('waiting').url}")
     part = browser.find_element(By.CSS_SELECTOR, "details.more[data-load*='/moves?']")

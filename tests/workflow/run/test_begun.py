@@ -183,10 +183,10 @@ def test_a_cancel_leaves_alone_what_somebody_else_has_begun_as_approved(
         document["partitions"]["1"] = [2, 3, 1]
         document["adding_replicas"]["1"], document["removing_replicas"]["1"] = [2], [1]
         cluster.fake.put_json("/brokers/topics/orders", document)
-    edge = "kafka_rebalance.admin.running_reassignments"
-    monkeypatch.setattr(f"{edge}.can_cancel", lambda _: version != "2.0")
+    monkeypatch.setattr("kafka_rebalance.admin.running_reassignments.can_cancel", lambda _: version != "2.0")
     monkeypatch.setattr(
-        f"{edge}.cancel_reassignments", lambda _, tps: cancel_by_api(cluster.fake, cluster.controller, tps)
+        "kafka_rebalance.admin.running_reassignments.cancel_reassignments",
+        lambda _, tps: cancel_by_api(cluster.fake, cluster.controller, tps),
     )
     canceller = CancelRun(monkeypatch)
     canceller.request("cancel_now")
