@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from kafka_rebalance.documents import decision
+from kafka_rebalance.documents.decision import REJECT
 from kafka_rebalance.errors import ApprovalError, StaleProposalError
 from kafka_rebalance.execution.time_window import CLOCKS_MAY_DIFFER
 from kafka_rebalance.model.policy import Approver, Policy
 
-REJECT = decision.REJECT
 SHORT_DIGEST = 8
 # Airflow 3.3 shows up to four options as buttons, Reject among them. It shows more options as a list with a button
 # *Respond* below it (HITLResponseForm.tsx: options.length <= 4).
