@@ -36,7 +36,7 @@ from kafka_rebalance.workflow.run_step import run_step
 
 ROOT = Path(__file__).parents[1]
 SECTION = "bench-nightly"
-STEP = "kafka_rebalance.steps.nightly.check_cluster.check"
+STEP = "kafka_rebalance.nightly.check_cluster.check"
 CLUSTERS, BROKERS, TOPICS, PARTITIONS = 12, 3, 20, 25
 DELAY_SECONDS = 0.25  # of each way through the slow network
 BOUND_SECONDS = 15 * 60

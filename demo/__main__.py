@@ -26,11 +26,11 @@ from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, set_variable, trigger, wait_for_dag
 from demo.settings import APPROVER, CONNECTION, DATA_BYTES, POLICIES, REQUESTER, THROTTLE, TOLERANCE
 from demo.tables import broker_table, check_lines, move_lines
-from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION, KRAFT_VERSIONS, VERSIONS
 from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
+from kafka_rebalance.run.approval_rules import REJECT
 
 WAIT_FOR_A_PERSON_SECONDS = 3600
 CHECK_SECONDS = 180

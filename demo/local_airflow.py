@@ -41,10 +41,10 @@ def dag_policy(dag):
 
 if "scheduler" in sys.argv:
     import confluent_kafka.admin, kafka.admin, kazoo.client, numpy, pyarrow.parquet
-    from kafka_rebalance.steps.reassignment import request_batch
-    from kafka_rebalance.steps.rebalance import render_report
-    from kafka_rebalance.steps.run import cluster_snapshot, snapshot_audit
-    from kafka_rebalance.steps.throttle import hold_throttle, release_throttle
+    from kafka_rebalance.rebalance import render_report, request_batch
+    from kafka_rebalance.run import cluster_snapshot
+    from kafka_rebalance.segments import snapshot_audit
+    from kafka_rebalance.throttle import hold_throttle, release_throttle
     from kafka_rebalance.workflow import triggers
 """
 

@@ -24,7 +24,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.steps.reassignment import request_batch
+from kafka_rebalance.rebalance import request_batch
 from kafka_rebalance.workflow.operators.reassign import ReassignOperator
 
 KNOWN_SECONDS = 120

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_rebalance.execution.eta import busiest_bytes
-from kafka_rebalance.execution.rolling import Limits, RestOfPlan, in_order
 from kafka_rebalance.model.candidate import Move, brokers_touched
+from kafka_rebalance.moves.eta import busiest_bytes
+from kafka_rebalance.moves.rolling import Limits, RestOfPlan, in_order
 
 COALESCED = 20  # parts of a pause between two looks, of which each counts as one moment
 

@@ -23,9 +23,9 @@ from kafka_rebalance.command.without_airflow import deployment_without_airflow
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps.inputs import StartedRun, StepInputs
-from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
-from kafka_rebalance.steps.run import cluster_snapshot
+from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.run import cluster_snapshot
+from kafka_rebalance.run.inputs import StartedRun, StepInputs
 
 LOG_DIR, DISK_BYTES, CONFIGS = "/kafka/data", 8_000_000_000_000, 250
 RECORD_BYTES = 1_000

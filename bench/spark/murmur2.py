@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kafka_rebalance.forecast.moved_keys import counts_to_try
 from kafka_rebalance.kafka.partitioner import murmur2
 from kafka_rebalance.local_cluster.machine.java import java_home
 from kafka_rebalance.spark.murmur2 import hash_keys
+from kafka_rebalance.topics.moved_keys import counts_to_try
 
 PARTITIONS, AFTER = 12, 24
 ARROW_BATCH = 10_000  # rows, Spark's default

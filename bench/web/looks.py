@@ -150,7 +150,7 @@ def timed(call: Callable[[], object]) -> float:
 def measure(home: Path) -> list[str]:
     airflow = LocalAirflow(home, connections={}, processes=("api-server",))
     os.environ.update({key: value for key, value in airflow.env.items() if key.startswith("AIRFLOW")})
-    from kafka_rebalance.steps.rebalance import render_report  # Airflow reads its configuration at its first import
+    from kafka_rebalance.rebalance import render_report  # Airflow reads its configuration at its first import
 
     run = LargeRun(airflow.runs)
     run.write()

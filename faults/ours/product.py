@@ -32,23 +32,25 @@ from faults.ours.clock import CLOCK_VARIABLE, shift_clock
 from faults.ours.environment import CONNECTION
 from kafka_rebalance.dags import kafka_log_dirs_dag, kafka_rebalance_dag
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.log_dirs import hold_rate
+from kafka_rebalance.log_dirs import verify as log_dirs_verify
+from kafka_rebalance.log_dirs.plan_moves import plan_moves
+from kafka_rebalance.log_dirs.release_rate import release_rate
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.steps.janitor import look_after_cluster
-from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.log_dirs import hold_rate
-from kafka_rebalance.steps.log_dirs import verify as log_dirs_verify
-from kafka_rebalance.steps.log_dirs.plan_moves import plan_moves
-from kafka_rebalance.steps.log_dirs.release_rate import release_rate
-from kafka_rebalance.steps.reassignment import request_batch  # noqa: F401
-from kafka_rebalance.steps.rebalance import render_report
-from kafka_rebalance.steps.rebalance.ask_for_approval import offered_digests, stopped_candidates
-from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.steps.rebalance.record import record
-from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
-from kafka_rebalance.steps.rebalance.verify import verify
-from kafka_rebalance.steps.run import cluster_snapshot, snapshot_audit
-from kafka_rebalance.steps.throttle.release_throttle import release_throttle
+from kafka_rebalance.rebalance import (
+    render_report,
+    request_batch,  # noqa: F401
+)
+from kafka_rebalance.rebalance.ask_for_approval import offered_digests, stopped_candidates
+from kafka_rebalance.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.rebalance.record import record
+from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.run import cluster_snapshot, ledger_rows
+from kafka_rebalance.segments import snapshot_audit
+from kafka_rebalance.throttle.janitor import look_after_cluster
+from kafka_rebalance.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow import triggers  # noqa: F401
 from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
 from kafka_rebalance.workflow.operators.move_log_dirs import MoveLogDirsOperator
@@ -120,7 +122,7 @@ def _kill_later(seconds: float, writes: int, to: str = "a cluster") -> None:
     """
     from kazoo.client import KazooClient, TransactionRequest
 
-    from kafka_rebalance.admin.lock.transaction_log import TransactionLog
+    from kafka_rebalance.admin.transaction_log import TransactionLog
     from kafka_rebalance.admin.wire import Wire
 
     left = [writes]

@@ -15,7 +15,7 @@ from airflow.models.crypto import get_fernet
 from airflow.models.trigger import Trigger
 
 import kafka_rebalance
-from kafka_rebalance.steps.nightly import check_cluster
+from kafka_rebalance.nightly import check_cluster
 from kafka_rebalance.workflow.run_step import run_step
 from support.golden.chain import RecordedCluster, RecordedRun
 from support.golden.clock import stop_clocks

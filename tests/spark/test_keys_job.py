@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
 
 from kafka_rebalance.documents.json_files import write_json
-from kafka_rebalance.documents.requests.key_sample import (
+from kafka_rebalance.documents.key_sample import (
     REQUEST,
     REQUEST_FILE,
     SAMPLE,

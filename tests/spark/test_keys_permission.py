@@ -13,7 +13,7 @@ from confluent_kafka.admin import AclOperation
 from confluent_kafka.admin import ResourceType as AclResource
 
 from kafka_rebalance.documents.json_files import write_json
-from kafka_rebalance.documents.requests.key_sample import REQUEST, REQUEST_FILE, SAMPLE_FILE, OffsetRange, SampleRequest
+from kafka_rebalance.documents.key_sample import REQUEST, REQUEST_FILE, SAMPLE_FILE, OffsetRange, SampleRequest
 from kafka_rebalance.local_cluster.jars.class_path import spark_source_jars
 from kafka_rebalance.spark import keys_job
 from kafka_rebalance.spark.job_driver import NONCE

@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql.classic.dataframe import DataFrame
 
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run.run_folder import create_run_folder
 from kafka_rebalance.spark import ledger_job
 from kafka_rebalance.spark.ledger import read_ledger
-from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.run_folder import create_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.plans.small_snapshots import broker_rows
 

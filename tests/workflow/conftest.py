@@ -88,9 +88,9 @@ def login(client: TestClient) -> dict[str, dict[str, str]]:
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Parquet tables are somebody else's test; here their rows come from the samples, with a hostile topic."""
-    from kafka_rebalance.report.candidate.move_search import MoveTable
-    from kafka_rebalance.report.candidate.page_tables import CandidateTables
-    from kafka_rebalance.steps.rebalance import plan_tables, read_report
+    from kafka_rebalance.pages.move_search import MoveTable
+    from kafka_rebalance.pages.page_tables import CandidateTables
+    from kafka_rebalance.rebalance import plan_tables, read_report
     from support.documents.built_report import summary_of
     from support.plans.move_tables import move_table
 

@@ -8,7 +8,7 @@ from typing import Any
 from kafka.errors import KafkaError
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from kafka_rebalance.admin.access.clients import open_kafka_python
+from kafka_rebalance.admin.clients import open_kafka_python
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.admin.access.first_contact import describe_cluster
+from kafka_rebalance.admin.first_contact import describe_cluster
 from kafka_rebalance.model.connection import KafkaConnection
 
 

@@ -21,7 +21,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest
 
-from kafka_rebalance.admin.access.clients import ANOTHER_SECONDS, REQUEST_SECONDS
+from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS
 from kafka_rebalance.admin.quorum import Quorum, find_quorum, read_fresh
 from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read, open_wire
 from kafka_rebalance.errors import ReadError

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, ConfigSource
 
-from kafka_rebalance.admin.access.clients import REQUEST_SECONDS, open_admin, reason_of, unread
+from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_admin, reason_of, unread
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection

@@ -10,10 +10,10 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from kafka_rebalance.admin.groups import listed_groups
-from kafka_rebalance.admin.groups.committed_offsets import Offsets, read_offsets
-from kafka_rebalance.admin.groups.described_groups import Described, describe, unread
-from kafka_rebalance.admin.groups.listed_groups import ListedGroup, list_groups
+from kafka_rebalance.admin import listed_groups
+from kafka_rebalance.admin.committed_offsets import Offsets, read_offsets
+from kafka_rebalance.admin.described_groups import Described, describe, unread
+from kafka_rebalance.admin.listed_groups import ListedGroup, list_groups
 from kafka_rebalance.admin.wire import Wire, open_wire
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection

@@ -15,11 +15,11 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeader
 from kafka_rebalance.admin.cluster_view import read_moves
 from kafka_rebalance.admin.wire import Wire, refused_at_all
 from kafka_rebalance.errors import WriteError
-from kafka_rebalance.execution.who_moves import WhoMoves, how_it_ends, nobody_known
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.replica_list import replica_list_problem
+from kafka_rebalance.moves.who_moves import WhoMoves, how_it_ends, nobody_known
 
 MOST_AT_ONCE = 500  # partitions in a request; the controller answers within two seconds
 _TIMEOUT_MS = 30_000

@@ -13,9 +13,9 @@ from confluent_kafka.admin import OffsetSpec
 from kafka.errors import IncompatibleBrokerVersion, for_code
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from kafka_rebalance.admin.access.clients import ANOTHER_SECONDS, REQUEST_SECONDS, open_admin, reason_of, unread
+from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS, open_admin, reason_of, unread
 from kafka_rebalance.admin.wire import open_wire
-from kafka_rebalance.documents.requests.key_sample import OffsetRange, newest_rows
+from kafka_rebalance.documents.key_sample import OffsetRange, newest_rows
 from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeLogDirsRequest
 
-from kafka_rebalance.admin.access.clients import ANOTHER_SECONDS, REQUEST_SECONDS
+from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS
 from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read, open_wire
 from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.model.connection import KafkaConnection

@@ -14,7 +14,7 @@ from kafka.errors import (
     NoReassignmentInProgressError,
 )
 
-from kafka_rebalance.admin.access.clients import open_kafka_python, unreachable
+from kafka_rebalance.admin.clients import open_kafka_python, unreachable
 from kafka_rebalance.errors import ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection

@@ -19,7 +19,7 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
 )
 
-from kafka_rebalance.admin.access.clients import REQUEST_SECONDS
+from kafka_rebalance.admin.clients import REQUEST_SECONDS
 from kafka_rebalance.admin.cluster_view import read_view
 from kafka_rebalance.admin.set_configs import TOPIC, read_topic_configs
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire

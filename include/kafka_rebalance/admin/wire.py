@@ -24,7 +24,7 @@ from kafka.errors import (
 )
 from kafka.protocol.metadata import MetadataRequest
 
-from kafka_rebalance.admin.access.clients import (
+from kafka_rebalance.admin.clients import (
     ANOTHER_SECONDS,
     REFUSED,
     REQUEST_SECONDS,
@@ -32,8 +32,8 @@ from kafka_rebalance.admin.access.clients import (
     open_kafka_python,
     unreachable,
 )
-from kafka_rebalance.admin.access.first_contact import check_certificates, refused
-from kafka_rebalance.admin.access.patient_sends import NotSentError, ThrottledError, TooLateError
+from kafka_rebalance.admin.first_contact import check_certificates, refused
+from kafka_rebalance.admin.patient_sends import NotSentError, ThrottledError, TooLateError
 from kafka_rebalance.errors import (
     AuthenticationError,
     LockLostError,

@@ -13,15 +13,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from kafka_rebalance.admin import moves, replica_sizes
-from kafka_rebalance.admin.log_dirs.alter_log_dirs import alter_log_dirs
+from kafka_rebalance.admin.alter_log_dirs import alter_log_dirs
 from kafka_rebalance.admin.wire import Wire, open_wire
 from kafka_rebalance.cluster.protocols import ClusterLock
 from kafka_rebalance.errors import LockLostError, WriteError
-from kafka_rebalance.execution.announced import came, is_closed, may_still_come
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence, Intent, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.moves.announced import came, is_closed, may_still_come
 
 log = logging.getLogger(__name__)
 

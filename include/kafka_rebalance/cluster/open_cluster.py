@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kafka_rebalance.admin.lock.log_lock import LogLock
+from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.cluster.with_admin_api import AdminApiCluster

@@ -24,7 +24,7 @@ from kafka_rebalance.admin import (
     topic_changes,
 )
 from kafka_rebalance.admin.cluster_view import read_live, read_moves, read_topic_names
-from kafka_rebalance.admin.lock.log_lock import LogLock
+from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.admin.quorum import check_quorum_stable
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.admin.wire import Wire
@@ -38,7 +38,6 @@ from kafka_rebalance.errors import (
     WriteDeniedError,
     WriteError,
 )
-from kafka_rebalance.execution.announced import LATE_SECONDS, SEND_SECONDS
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
@@ -49,6 +48,7 @@ from kafka_rebalance.model.finding import Finding, listed, some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.model.topic_change import Created, Deletion, TopicChange
+from kafka_rebalance.moves.announced import LATE_SECONDS, SEND_SECONDS
 
 log = logging.getLogger(__name__)
 

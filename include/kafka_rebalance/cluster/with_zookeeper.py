@@ -14,7 +14,6 @@ from kafka_rebalance.admin import cluster_view, replica_sizes, running_reassignm
 from kafka_rebalance.cluster import announced_requests, same_cluster
 from kafka_rebalance.cluster.protocols import Stopped
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.execution.announced import LATE_SECONDS, SEND_SECONDS
 from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
 from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
@@ -24,6 +23,7 @@ from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.lock_owner import Copies, Fence, Intent, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.model.topic_change import Created, Deletion, TopicChange
+from kafka_rebalance.moves.announced import LATE_SECONDS, SEND_SECONDS
 from kafka_rebalance.zookeeper import (
     announcements,
     cluster_lock,

@@ -10,16 +10,16 @@ from typing import Any
 from kafka_rebalance import clock
 from kafka_rebalance.command.without_airflow import deployment_without_airflow
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE, Proposals
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Proposals
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.planning import planner
-from kafka_rebalance.report.run.run_report import RunReport
-from kafka_rebalance.steps.clusters import REBALANCE_DAG
-from kafka_rebalance.steps.inputs import StartedRun, StepInputs
-from kafka_rebalance.steps.rebalance.read_report import read_report
-from kafka_rebalance.steps.rebalance.render_report import render_report
-from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.rebalance.read_report import read_report
+from kafka_rebalance.rebalance.render_report import render_report
+from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.run.clusters import REBALANCE_DAG
+from kafka_rebalance.run.inputs import StartedRun, StepInputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ def check(
 ) -> None:
     asked = {"job": job, **_rate(throttle, policy), **dict(_setting(text) for text in settings)}
     look = _look(_connection(**cluster), out, asked, policy)
-    from kafka_rebalance.report.first_look import check_lines, lines_of_terms
+    from kafka_rebalance.pages.first_look import check_lines, lines_of_terms
 
     _tell(look, (*check_lines(look.report), "", *lines_of_terms(look.proposals.settings)), as_json=as_json)
     sys.exit(ATTENTION if look.proposals.recommended else 0)
@@ -149,7 +149,7 @@ def explain(file: Path, throttle: int | None, policy: Path | None, as_json: bool
     if not plan.strip():
         raise click.UsageError(f"{file} is empty.")
     look = _look(_connection(**cluster), out, {"plan": plan, **_rate(throttle, policy)}, policy)
-    from kafka_rebalance.report.first_look import explain_lines, lines_of_terms
+    from kafka_rebalance.pages.first_look import explain_lines, lines_of_terms
 
     lines = (*explain_lines(look.report, GIVEN), "", *lines_of_terms(look.proposals.settings))
     _tell(look, lines, as_json=as_json)

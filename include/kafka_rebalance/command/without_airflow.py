@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import AirflowState
-from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.run.deployment import Deployment
 
 
 class NoAirflow:

@@ -16,7 +16,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import Asset, Variable, dag, task, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
-from kafka_rebalance.steps.clusters import CLUSTERS, fleet
+from kafka_rebalance.run.clusters import CLUSTERS, fleet
 from kafka_rebalance.workflow.check_schedule import read_check_schedule
 from kafka_rebalance.workflow.notices import FAILED, Notice
 from kafka_rebalance.workflow.run_step import fails_without_retry, run_step
@@ -47,7 +47,7 @@ def balance_check() -> None:
         outlets=[BALANCE], execution_timeout=CHECK_TIMEOUT, map_index_template="{{ task.op_kwargs['connection_id'] }}"
     )
     def check(connection_id: str, dag_run: Any = None, outlet_events: Any = None) -> dict[str, Any]:
-        verdict: dict[str, Any] = run_step("kafka_rebalance.steps.nightly.check_cluster.check", dag_run, connection_id)
+        verdict: dict[str, Any] = run_step("kafka_rebalance.nightly.check_cluster.check", dag_run, connection_id)
         outlet_events[BALANCE].extra = verdict
         return verdict
 

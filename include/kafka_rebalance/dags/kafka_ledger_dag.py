@@ -24,7 +24,7 @@ LEDGER = "{{ ti.xcom_pull(task_ids='locate', key='ledger') }}"
 
 
 def check_arguments(context: Any) -> None:
-    run_step("kafka_rebalance.steps.ledger.ledger_rows.check_located", context["dag_run"], context["task"])
+    run_step("kafka_rebalance.run.ledger_rows.check_located", context["dag_run"], context["task"])
 
 
 @dag(
@@ -40,12 +40,12 @@ def check_arguments(context: Any) -> None:
 def ledger() -> None:
     @task
     def locate(dag_run: Any = None, ti: Any = None) -> None:
-        run_step("kafka_rebalance.steps.spark_installed.check_one_version", dag_run)
-        run_step("kafka_rebalance.steps.ledger.ledger_rows.locate", dag_run, ti=ti)
+        run_step("kafka_rebalance.rebalance.spark_installed.check_one_version", dag_run)
+        run_step("kafka_rebalance.run.ledger_rows.locate", dag_run, ti=ti)
 
     @task
     def remove_old(dag_run: Any = None) -> dict[str, list[str]]:
-        return run_step("kafka_rebalance.steps.remove_old.remove_old", dag_run)
+        return run_step("kafka_rebalance.nightly.remove_old.remove_old", dag_run)
 
     located = locate()
     compacted = JobSubmitOperator(

@@ -11,16 +11,16 @@ from typing import Any
 
 from airflow.sdk import XComArg, dag, task
 
-from kafka_rebalance.steps.clusters import RUNS_THAT_MAY_WAIT
+from kafka_rebalance.dags.log_dirs_form import LOG_DIRS_PARAMS
+from kafka_rebalance.run.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
 from kafka_rebalance.workflow.operators.move_log_dirs import MoveLogDirsOperator
-from kafka_rebalance.workflow.params.log_dirs_form import LOG_DIRS_PARAMS
 from kafka_rebalance.workflow.run_step import run_step
 
-HOLD = "kafka_rebalance.steps.log_dirs.hold_rate.hold_rate"
-APPROVAL = "kafka_rebalance.steps.log_dirs.ask_for_approval.LogDirApproval"
+HOLD = "kafka_rebalance.log_dirs.hold_rate.hold_rate"
+APPROVAL = "kafka_rebalance.log_dirs.ask_for_approval.LogDirApproval"
 
 
 @dag(
@@ -37,7 +37,7 @@ APPROVAL = "kafka_rebalance.steps.log_dirs.ask_for_approval.LogDirApproval"
 def log_dirs() -> None:
     @task(retries=2)
     def plan(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.log_dirs.plan_moves.plan_moves", dag_run, params, ti=ti)
+        return run_step("kafka_rebalance.log_dirs.plan_moves.plan_moves", dag_run, params, ti=ti)
 
     # As release_throttle of kafka_rebalance: a broker may be away for long. The janitor keeps the lease.
     @task(
@@ -47,11 +47,11 @@ def log_dirs() -> None:
         max_retry_delay=timedelta(minutes=5),
     )
     def release_rate(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.log_dirs.release_rate.release_rate", dag_run, decision)
+        return run_step("kafka_rebalance.log_dirs.release_rate.release_rate", dag_run, decision)
 
     @task(retries=3)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        return run_step("kafka_rebalance.steps.log_dirs.verify.verify", dag_run, decision)
+        return run_step("kafka_rebalance.log_dirs.verify.verify", dag_run, decision)
 
     planned = plan()
     run_folder = XComArg(planned.operator, key="run_folder")

@@ -13,13 +13,13 @@ from typing import Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import XComArg, dag, task
 
-from kafka_rebalance.steps.clusters import RUNS_THAT_MAY_WAIT
+from kafka_rebalance.dags.cancel_form import CANCEL_PARAMS
+from kafka_rebalance.run.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
-from kafka_rebalance.workflow.params.cancel_form import CANCEL_PARAMS
 from kafka_rebalance.workflow.run_step import run_step
 
-APPROVAL = "kafka_rebalance.steps.cancel.ask_for_approval.CancelApproval"
+APPROVAL = "kafka_rebalance.cancel.ask_for_approval.CancelApproval"
 
 
 @dag(
@@ -36,7 +36,7 @@ APPROVAL = "kafka_rebalance.steps.cancel.ask_for_approval.CancelApproval"
 def rebalance_cancel() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.cancel.request.request", dag_run, params, ti=ti)
+        return run_step("kafka_rebalance.cancel.request.request", dag_run, params, ti=ti)
 
     @task.branch(retries=2)
     def route(asked: dict[str, Any]) -> str:
@@ -45,27 +45,27 @@ def rebalance_cancel() -> None:
 
     @task(retries=2)
     def stop(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.cancel.stop_run.stop_run", dag_run, run_folder)
+        return run_step("kafka_rebalance.cancel.stop_run.stop_run", dag_run, run_folder)
 
     @task(retries=2)
     def set_throttle(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.cancel.set_throttle.set_throttle", dag_run, run_folder)
+        return run_step("kafka_rebalance.cancel.set_throttle.set_throttle", dag_run, run_folder)
 
     @task(retries=2)
     def raise_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.cancel.set_throttle.raise_throttle", dag_run, decision)
+        return run_step("kafka_rebalance.cancel.set_throttle.raise_throttle", dag_run, decision)
 
     @task(retries=5, retry_exponential_backoff=2, max_retry_delay=timedelta(minutes=5))
     def cancel(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.cancel.cancel_now.cancel_now", dag_run, decision)
+        return run_step("kafka_rebalance.cancel.cancel_now.cancel_now", dag_run, decision)
 
     @task(retries=3)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        return run_step("kafka_rebalance.steps.cancel.verify.verify", dag_run, decision)
+        return run_step("kafka_rebalance.cancel.verify.verify", dag_run, decision)
 
     @task(retries=3)
     def elect_controller(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.cancel.elect_controller.elect_controller", dag_run, decision)
+        return run_step("kafka_rebalance.cancel.elect_controller.elect_controller", dag_run, decision)
 
     asked = request()
     run_folder = XComArg(asked.operator, key="run_folder")

@@ -1,6 +1,6 @@
 """`kafka_rebalance`: snapshot a cluster, plan, wait for a person, move exactly what was approved, verify.
 
-Each task calls one step (`kafka_rebalance.steps.rebalance`). Tasks import heavy modules only when they run, so the Dag
+Each task calls one step (`kafka_rebalance.rebalance`). Tasks import heavy modules only when they run, so the Dag
 processor stays quick.
 """
 
@@ -13,16 +13,16 @@ from typing import Any
 from airflow.sdk import XComArg, dag, task
 
 import kafka_rebalance
-from kafka_rebalance.steps.clusters import RUNS_THAT_MAY_WAIT
+from kafka_rebalance.dags.rebalance_form import REBALANCE_PARAMS
+from kafka_rebalance.run.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, FINISHED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
 from kafka_rebalance.workflow.operators.reassign import ReassignOperator
 from kafka_rebalance.workflow.operators.submit_job import JobSubmitOperator
-from kafka_rebalance.workflow.params.rebalance_form import REBALANCE_PARAMS
 from kafka_rebalance.workflow.run_step import run_step
 
-APPROVAL = "kafka_rebalance.steps.rebalance.ask_for_approval.CandidateApproval"
+APPROVAL = "kafka_rebalance.rebalance.ask_for_approval.CandidateApproval"
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "job.py"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='snapshot', key='run_folder') }}"
 NONCE = "{{ ti.xcom_pull(task_ids='snapshot', key='nonce') }}"
@@ -34,7 +34,7 @@ AFTER_APPROVAL = "all_done_min_one_success"
 
 
 def check_arguments(context: Any) -> None:
-    check = "kafka_rebalance.steps.rebalance.check_spark_arguments.check_spark_arguments"
+    check = "kafka_rebalance.rebalance.check_spark_arguments.check_spark_arguments"
     run_step(check, context["dag_run"], context["task"])
 
 
@@ -52,12 +52,12 @@ def check_arguments(context: Any) -> None:
 def rebalance() -> None:
     @task(retries=2)
     def snapshot(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        run_step("kafka_rebalance.steps.spark_installed.check_one_version", dag_run)
-        return run_step("kafka_rebalance.steps.rebalance.take_snapshot.take_snapshot", dag_run, params, ti=ti)
+        run_step("kafka_rebalance.rebalance.spark_installed.check_one_version", dag_run)
+        return run_step("kafka_rebalance.rebalance.take_snapshot.take_snapshot", dag_run, params, ti=ti)
 
     @task(retries=2)
     def render_report(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.rebalance.render_report.render_report", dag_run, run_folder)
+        return run_step("kafka_rebalance.rebalance.render_report.render_report", dag_run, run_folder)
 
     # The retries take over two hours: ZooKeeper may be away, and copies in flight may end. The janitor keeps the lease.
     @task(
@@ -67,23 +67,23 @@ def rebalance() -> None:
         max_retry_delay=timedelta(minutes=5),
     )
     def release_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.throttle.release_throttle.release_throttle", dag_run, decision)
+        return run_step("kafka_rebalance.throttle.release_throttle.release_throttle", dag_run, decision)
 
     @task(retries=2)
     def elect_leaders(decision: dict[str, Any], dag_run: Any = None) -> list[str]:
-        return run_step("kafka_rebalance.steps.rebalance.elect_leaders.elect_leaders", dag_run, decision)
+        return run_step("kafka_rebalance.rebalance.elect_leaders.elect_leaders", dag_run, decision)
 
     @task(retries=3, trigger_rule=AFTER_APPROVAL)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        return run_step("kafka_rebalance.steps.rebalance.verify.verify", dag_run, decision)
+        return run_step("kafka_rebalance.rebalance.verify.verify", dag_run, decision)
 
     @task(retries=3)
     def check_verified(dag_run: Any = None) -> None:
-        run_step("kafka_rebalance.steps.rebalance.verify.check_verified", dag_run)
+        run_step("kafka_rebalance.rebalance.verify.check_verified", dag_run)
 
     @task(retries=2, trigger_rule=AFTER_APPROVAL, on_success_callback=Notice(FINISHED))
     def record(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.rebalance.record.record", dag_run, decision)
+        return run_step("kafka_rebalance.rebalance.record.record", dag_run, decision)
 
     taken = snapshot()
     run_folder = XComArg(taken.operator, key="run_folder")

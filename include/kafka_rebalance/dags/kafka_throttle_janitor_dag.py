@@ -15,10 +15,10 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Variable, dag, task
 
-from kafka_rebalance.steps.clusters import CLUSTERS, fleet
+from kafka_rebalance.run.clusters import CLUSTERS, fleet
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.form_fields import optional, several
 from kafka_rebalance.workflow.notices import UNWATCHED, Notice
-from kafka_rebalance.workflow.params.form_fields import optional, several
 from kafka_rebalance.workflow.run_step import fails_without_retry, run_step
 
 
@@ -51,7 +51,7 @@ from kafka_rebalance.workflow.run_step import fails_without_retry, run_step
 def throttle_janitor() -> None:
     @task
     def clusters(params: Any = None) -> list[str]:
-        from kafka_rebalance.steps.janitor import look_after_cluster
+        from kafka_rebalance.throttle.janitor import look_after_cluster
 
         stored = Variable.get(CLUSTERS, default=None)
         return look_after_cluster.clusters(airflow_deployment(), stored, params["kafka_conn_id"])
@@ -70,7 +70,7 @@ def throttle_janitor() -> None:
 
         try:
             return run_step(
-                "kafka_rebalance.steps.janitor.look_after_cluster.look_after_cluster", dag_run, connection_id, params
+                "kafka_rebalance.throttle.janitor.look_after_cluster.look_after_cluster", dag_run, connection_id, params
             )
         finally:  # an alert fails the task, and is what metrics are for
             send_gauges(connection_id)

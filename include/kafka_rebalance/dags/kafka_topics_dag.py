@@ -13,15 +13,15 @@ from typing import Any
 from airflow.sdk import XComArg, dag, task
 
 import kafka_rebalance
-from kafka_rebalance.steps.clusters import RUNS_THAT_MAY_WAIT
+from kafka_rebalance.dags.topics_form import TOPICS_PARAMS
+from kafka_rebalance.run.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.operators.submit_keys import KeysSubmitOperator
-from kafka_rebalance.workflow.params.topics_form import TOPICS_PARAMS
 from kafka_rebalance.workflow.run_step import run_step
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "keys_job.py"
-APPROVAL = "kafka_rebalance.steps.topics.ask_for_approval.TopicApproval"
+APPROVAL = "kafka_rebalance.topics.ask_for_approval.TopicApproval"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='request', key='run_folder') }}"
 NONCE = "{{ ti.xcom_pull(task_ids='request', key='nonce') }}"
 RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not from an XCom: people can edit XComs
@@ -41,7 +41,7 @@ RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not from an XCom: people ca
 def topics() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.topics.request.request", dag_run, params, ti=ti)
+        return run_step("kafka_rebalance.topics.request.request", dag_run, params, ti=ti)
 
     @task.branch(retries=2)
     def route(asked: dict[str, Any]) -> str | None:
@@ -50,15 +50,15 @@ def topics() -> None:
 
     @task(retries=2, trigger_rule="none_failed_min_one_success")  # with or without a sample of keys
     def forecast(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.topics.forecast_keys.forecast", dag_run, run_folder)
+        return run_step("kafka_rebalance.topics.forecast_keys.forecast", dag_run, run_folder)
 
     @task(retries=2)
     def write(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.steps.topics.write_change.write_change", dag_run, decision)
+        return run_step("kafka_rebalance.topics.write_change.write_change", dag_run, decision)
 
     @task(retries=2)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        return run_step("kafka_rebalance.steps.topics.verify.verify", dag_run, decision)
+        return run_step("kafka_rebalance.topics.verify.verify", dag_run, decision)
 
     asked = request()
     run_folder = XComArg(asked.operator, key="run_folder")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafka_rebalance.documents.json_files import omitted
-from kafka_rebalance.documents.proposals.proposals import FirstFull, FullestDisk
+from kafka_rebalance.documents.proposals import FirstFull, FullestDisk
 
 
 @dataclass(frozen=True, slots=True)

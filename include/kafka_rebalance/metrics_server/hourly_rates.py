@@ -8,7 +8,7 @@ from datetime import datetime
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.proposals import RatesLeftOut
+from kafka_rebalance.documents.proposals import RatesLeftOut
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.metrics_server.range_query import Series, query_range
 from kafka_rebalance.model.connection import MetricsServer

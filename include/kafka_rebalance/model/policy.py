@@ -11,6 +11,7 @@ from typing import Any, Self
 from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import listed
+from kafka_rebalance.model.recurring_window import read_recurring_window
 from kafka_rebalance.model.settings import (
     COPIES_PER_BROKER,
     FEWEST_BYTES,
@@ -34,7 +35,6 @@ from kafka_rebalance.model.settings import (
     plain_values,
     read_values,
 )
-from kafka_rebalance.model.windows.recurring_window import read_recurring_window
 
 TIB = 1024**4
 YEAR_SECONDS = 366 * 86_400

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.candidate_figures import LessEven
-from kafka_rebalance.documents.proposals.move_reason import MoveReason, ReasonKind
+from kafka_rebalance.documents.candidate_figures import LessEven
+from kafka_rebalance.documents.move_reason import MoveReason, ReasonKind
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.reassign_tool_files import check_executable, generate, parse_plan
 from kafka_rebalance.kafka.who_may_receive import shut_in_words

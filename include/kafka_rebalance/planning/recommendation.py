@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafka_rebalance.documents.proposals.recommendation import Beside, Furthest, Recommendation, Why
+from kafka_rebalance.documents.recommendation import Beside, Furthest, Recommendation, Why
 from kafka_rebalance.model.candidate import OFFERED, Status
 from kafka_rebalance.model.settings import (
     BALANCED,

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from kafka_rebalance.documents.candidate_figures import Scores
 from kafka_rebalance.documents.json_files import plain
-from kafka_rebalance.documents.proposals.candidate_figures import Scores
-from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE, Proposals, ProposedCandidate
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Proposals, ProposedCandidate
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kafka_rebalance.documents.requests.key_sample import KAFKA_CONFIG
+from kafka_rebalance.documents.key_sample import KAFKA_CONFIG
 from kafka_rebalance.errors import ConnectionSettingsError
 from kafka_rebalance.model.finding import listed
 

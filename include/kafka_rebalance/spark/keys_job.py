@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from kafka_rebalance.documents.json_files import JsonFile
-from kafka_rebalance.documents.requests.key_sample import (
+from kafka_rebalance.documents.key_sample import (
     KAFKA_CONFIG,
     SAMPLE_FILE,
     HeavyKey,

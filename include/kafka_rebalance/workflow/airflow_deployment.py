@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from airflow.sdk import ObjectStoragePath, conf
 
 from kafka_rebalance.documents.storage import FolderOfRuns
-from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.run.deployment import Deployment
 from kafka_rebalance.workflow import airflow_state, hooks
 
 SECTION = "kafka_rebalance"

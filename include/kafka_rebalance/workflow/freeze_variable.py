@@ -8,7 +8,7 @@ from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
 from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
 
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.steps.freeze import VARIABLE
+from kafka_rebalance.run.freeze import VARIABLE
 
 
 def read_frozen_text() -> str | None:

@@ -6,7 +6,7 @@ import logging
 
 from airflow.sdk.observability import stats
 
-from kafka_rebalance.steps.janitor.read_gauges import read_gauges
+from kafka_rebalance.throttle.janitor.read_gauges import read_gauges
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 
 log = logging.getLogger(__name__)

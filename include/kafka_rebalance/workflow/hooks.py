@@ -28,7 +28,7 @@ class KafkaClusterHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Airflow's button *Test*: whether a plan can be made, and which right is missing for what."""
-        from kafka_rebalance.steps.run.connection_check import check_connection
+        from kafka_rebalance.run.connection_check import check_connection
 
         try:
             return True, check_connection(self.get_conn())

@@ -21,9 +21,9 @@ from airflow.sdk.log import redact
 
 from kafka_rebalance import clock
 from kafka_rebalance.errors import SettingsError, UnwatchedError, VerificationError
-from kafka_rebalance.report.run_state import RunState
-from kafka_rebalance.report.units import format_bytes, format_count, format_duration
-from kafka_rebalance.steps.clusters import REBALANCE_DAG
+from kafka_rebalance.pages.run_state import RunState
+from kafka_rebalance.pages.units import format_bytes, format_count, format_duration
+from kafka_rebalance.run.clusters import REBALANCE_DAG
 from kafka_rebalance.workflow.urls import answer_url, run_url, with_host
 
 log = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ from kafka_rebalance.errors import (
     AuthenticationError,
     NothingToDoError,
 )
-from kafka_rebalance.steps.inputs import StartedRun, StepInputs, check_params
-from kafka_rebalance.steps.retried_errors import final_text, is_final, telling_cluster_writes
-from kafka_rebalance.steps.run.run_lock import run_so_far_in_words
+from kafka_rebalance.run.inputs import StartedRun, StepInputs, check_params
+from kafka_rebalance.run.retried_errors import final_text, is_final, telling_cluster_writes
+from kafka_rebalance.run.run_lock import run_so_far_in_words
 from kafka_rebalance.workflow import hooks
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 

@@ -15,13 +15,13 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from kafka_rebalance import clock
 from kafka_rebalance.clock import SteadyClock
-from kafka_rebalance.execution.check.batch_wait import Wait
+from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
 from kafka_rebalance.model.connection import ClusterConnection, cluster_connection
-from kafka_rebalance.steps.log_dirs.follow_copies import CopiesFollower
-from kafka_rebalance.steps.reassignment.batch_seen import Watcher, look_once
-from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
-from kafka_rebalance.steps.reassignment.wait_for_batch import Waiter
-from kafka_rebalance.steps.run_folder import open_run_folder
+from kafka_rebalance.rebalance.follow_batch import BatchFollower
+from kafka_rebalance.rebalance.wait_for_batch import Waiter
+from kafka_rebalance.run.batch_seen import Watcher, look_once
+from kafka_rebalance.run.checks.batch_wait import Wait
+from kafka_rebalance.run.run_folder import open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import KafkaClusterHook
 

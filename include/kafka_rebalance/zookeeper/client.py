@@ -23,9 +23,9 @@ from kazoo.security import ACL
 
 from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.model.connection import ZooKeeperConnection
-from kafka_rebalance.zookeeper.session.first_connection import ConnectingHandler, start_client
-from kafka_rebalance.zookeeper.session.multi_read import Znode, multi_read
-from kafka_rebalance.zookeeper.session.quick_handler import QuickHandler
+from kafka_rebalance.zookeeper.first_connection import ConnectingHandler, start_client
+from kafka_rebalance.zookeeper.multi_read import Znode, multi_read
+from kafka_rebalance.zookeeper.quick_handler import QuickHandler
 
 # After these, the outcome of a request is unknown; kazoo reconnects by itself.
 LOST = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import WriteError
-from kafka_rebalance.execution.cancel.cancel_fates import check_consent
-from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, entry_states
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.moves.cancel_fates import check_consent
+from kafka_rebalance.moves.stuck_request import ElectionPlan, EntryState, entry_states
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.reader import read_cluster_view

@@ -12,18 +12,11 @@ from collections.abc import Collection, Sequence
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import WriteError
-from kafka_rebalance.execution.cancel.cancel_fates import (
-    CancelPlan,
-    CancelWay,
-    Fate,
-    check_consent,
-    has_fate,
-    plan_cancel,
-)
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.replica_list import replica_list_problem
+from kafka_rebalance.moves.cancel_fates import CancelPlan, CancelWay, Fate, check_consent, has_fate, plan_cancel
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.znode_writes import acl_like, commit, repeat

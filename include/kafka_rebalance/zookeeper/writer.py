@@ -14,7 +14,6 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from kazoo.security import ACL
 
 from kafka_rebalance.errors import ApprovalError, ReadError, WriteError
-from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import AnyView
@@ -22,6 +21,7 @@ from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.replica_list import replica_list_problem
+from kafka_rebalance.moves.move_stage import Stage, stage_in
 from kafka_rebalance.zookeeper.client import LOST, exists, read_znodes, sync
 from kafka_rebalance.zookeeper.reader import read_batch_view
 from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS, acl_like, add_checks, commit

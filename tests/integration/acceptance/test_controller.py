@@ -14,13 +14,13 @@ from kazoo.exceptions import NodeExistsError
 
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.errors import ClusterNotReadyError
-from kafka_rebalance.execution.check.cluster_ready import readiness_findings
 from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition, topic_identities
-from kafka_rebalance.steps.reassignment.elect_preferred import elect_preferred, led_by_first
+from kafka_rebalance.rebalance.elect_preferred import elect_preferred, led_by_first
+from kafka_rebalance.run.checks.cluster_ready import readiness_findings
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from kazoo.client import KazooClient
 
-from kafka_rebalance.admin.access import first_contact
+from kafka_rebalance.admin import first_contact
 from kafka_rebalance.admin.cluster_view import read_view
 from kafka_rebalance.admin.config_changes import read_cannot_cordon
 from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs
@@ -20,7 +20,7 @@ from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.command.main import main
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.steps.run import cluster_snapshot
+from kafka_rebalance.run import cluster_snapshot
 
 LISTS = {number: (1, 2) if number % 2 else (2, 1) for number in range(8)}
 

@@ -12,13 +12,13 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kafka_rebalance.admin.replica_sizes import read_replica_sizes
-from kafka_rebalance.execution.follow.move_progress import Phase, is_complete, partition_progress
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.moves.move_progress import Phase, is_complete, partition_progress
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import create_reassignment

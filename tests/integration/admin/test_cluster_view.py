@@ -15,7 +15,7 @@ from confluent_kafka.admin import ResourceType as AclResource
 from kafka import TopicPartition as KafkaTopicPartition
 
 from kafka_rebalance.admin import cluster_view, quorum
-from kafka_rebalance.admin.access.clients import open_kafka_python
+from kafka_rebalance.admin.clients import open_kafka_python
 from kafka_rebalance.admin.cluster_view import read_view
 from kafka_rebalance.admin.offsets import read_local_starts
 from kafka_rebalance.admin.quorum import Quorum
@@ -27,8 +27,8 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.steps.run import cluster_snapshot
-from kafka_rebalance.steps.run.cluster_snapshot import read_snapshot
+from kafka_rebalance.run import cluster_snapshot
+from kafka_rebalance.run.cluster_snapshot import read_snapshot
 from kafka_rebalance.zookeeper import reader
 from kafka_rebalance.zookeeper.client import open_client
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER

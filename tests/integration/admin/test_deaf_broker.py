@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_rebalance.admin.lock.log_lock import LogLock
+from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.local_cluster import LocalCluster

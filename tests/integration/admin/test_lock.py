@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 from kafka import KafkaAdminClient
 
-from kafka_rebalance.admin.lock import transaction_log
-from kafka_rebalance.admin.lock.log_lock import LogLock
+from kafka_rebalance.admin import transaction_log
+from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, LockLostError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC

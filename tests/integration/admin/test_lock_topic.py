@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
-from kafka_rebalance.admin.access.client_settings import librdkafka_settings
-from kafka_rebalance.admin.lock import topic as lock_topic
-from kafka_rebalance.admin.lock.log_lock import LogLock
+from kafka_rebalance.admin import topic as lock_topic
+from kafka_rebalance.admin.client_settings import librdkafka_settings
+from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.errors import ClusterNotReadyError, CorruptZnodeError, LockHeldError, LockLostError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -160,7 +160,7 @@ def test_no_client_of_ours_makes_a_topic_by_asking_for_it(cluster: LocalCluster)
 def test_a_lock_topic_that_is_deleted_under_a_worker_is_not_made_again_by_its_producer(
     cluster: LocalCluster, opened: Callable[[], LogLock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_rebalance.admin.lock.transaction_log._TRANSACTION_MS", 3_000)
+    monkeypatch.setattr("kafka_rebalance.admin.transaction_log._TRANSACTION_MS", 3_000)
     lock = opened()
     lock.acquire(ONE)
     delete(cluster, LOCK_TOPIC)

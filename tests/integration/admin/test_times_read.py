@@ -16,8 +16,8 @@ from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection,
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.tables.history_table import EXISTING_SCHEMA, SAMPLES_SCHEMA
 from kafka_rebalance.planning.tables.sample_aggregates import aggregated
-from kafka_rebalance.steps.ledger.metric_rows import metric_rows
-from kafka_rebalance.steps.run import cluster_snapshot
+from kafka_rebalance.run import cluster_snapshot
+from kafka_rebalance.run.metric_rows import metric_rows
 from support.kafka.on_versions import BOTH_KINDS, NEWEST_WITHOUT_ZOOKEEPER
 from support.waiting import wait
 

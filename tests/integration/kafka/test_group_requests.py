@@ -27,7 +27,7 @@ def jar() -> zipfile.ZipFile:
 
 @pytest.mark.parametrize("name", [f"{name}{kind}" for name in NAMES for kind in ("Request", "Response")])
 def test_our_descriptions_are_kafkas_for_the_version_that_we_send(jar: zipfile.ZipFile, name: str) -> None:
-    ours = json.loads(files("kafka_rebalance.admin.groups.messages").joinpath(f"{name}.json").read_text())
+    ours = json.loads(files("kafka_rebalance.admin.messages").joinpath(f"{name}.json").read_text())
     text = jar.read(f"common/message/{name}.json").decode()
     kafkas = json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
     sent = int(ours["validVersions"])

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.machine.ports import free_port
-from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION, POLICY
 
@@ -58,7 +58,7 @@ def snapshot(
 ) -> Iterator[Callable[..., str]]:
     """Calls the snapshot task, which must refuse, and gives the error's text; the cluster must be as it was."""
     before = tree(zookeeper)
-    monkeypatch.setattr("kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("kafka_rebalance.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0.1)
 
     def attempt(
         *,
@@ -153,7 +153,7 @@ def test_a_zookeeper_that_is_away(snapshot: Callable[..., str], monkeypatch: pyt
 
 
 def test_brokers_that_are_away(snapshot: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_rebalance.admin.access.first_contact.FIRST_SECONDS", 1.0)
+    monkeypatch.setattr("kafka_rebalance.admin.first_contact.FIRST_SECONDS", 1.0)
     text = snapshot(extra={"bootstrap_servers": f"127.0.0.1:{free_port()}"})
     assert "cannot be read (" in text
     assert "Connection refused" in text

@@ -19,8 +19,8 @@ from kafka_rebalance.kafka.throttles import RATE_KEYS
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.lock_owner import AirflowState
-from kafka_rebalance.steps.janitor import look_after_cluster, look_after_lease
-from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.throttle.change_rate import change_rate
+from kafka_rebalance.throttle.janitor import look_after_cluster, look_after_lease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper.reader import read_cluster_view

@@ -12,11 +12,11 @@ import pytest
 from kafka_rebalance.admin.replica_sizes import BrokerDisks, read_log_dirs
 from kafka_rebalance.cluster import announced_requests
 from kafka_rebalance.cluster.open_cluster import open_cluster
-from kafka_rebalance.execution import announced
 from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
 from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.log_dirs import move_replicas
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.steps.log_dirs import move_replicas
+from kafka_rebalance.moves import announced
 from kafka_rebalance.workflow.hooks import read_connection
 from support.runs.janitor_run import Airflow, tend
 from support.runs.log_dir_run import CONNECTION, LogDirRun

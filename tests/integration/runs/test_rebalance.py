@@ -20,7 +20,7 @@ from kafka_rebalance.kafka.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LE
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
-from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view

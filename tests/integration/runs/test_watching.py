@@ -14,8 +14,8 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.steps.rebalance.verify import verify
-from kafka_rebalance.steps.run import stop_requests
+from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.run import stop_requests
 from kafka_rebalance.workflow import triggers
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger

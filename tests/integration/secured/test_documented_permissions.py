@@ -18,8 +18,8 @@ from confluent_kafka.admin import ResourceType as AclResource
 from kazoo.client import KazooClient
 from kazoo.security import ACL, make_acl
 
+from kafka_rebalance.admin.alter_log_dirs import alter_log_dirs
 from kafka_rebalance.admin.group_members import read_groups
-from kafka_rebalance.admin.log_dirs.alter_log_dirs import alter_log_dirs
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.admin.running_reassignments import cancel_reassignments
 from kafka_rebalance.admin.wire import open_wire

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_rebalance.admin.access import first_contact
+from kafka_rebalance.admin import first_contact
 from kafka_rebalance.admin.cluster_id import read_cluster_id
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.errors import AuthenticationError, ReadError
 from kafka_rebalance.local_cluster.security.certificates import Authority
 from kafka_rebalance.model.connection import ClusterConnection, cluster_connection
-from kafka_rebalance.steps.retried_errors import is_final
+from kafka_rebalance.run.retried_errors import is_final
+from kafka_rebalance.zookeeper import first_connection
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.session import first_connection
 from support.kafka.secured_cluster import CERTIFICATE, PASSWORD, SecuredCluster, secured_cluster, with_extra
 from support.runs.rebalance_run import InProcessRun
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from kafka_rebalance.admin.access import first_contact
+from kafka_rebalance.admin import first_contact
 from kafka_rebalance.errors import AuthenticationError
 from kafka_rebalance.model.connection import ClusterConnection, cluster_connection
-from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, Watcher, look_once, look_with_new_connection
+from kafka_rebalance.run.batch_seen import BatchSeen, Watcher, look_once, look_with_new_connection
 from support.kafka.permissions import CLUSTER, permission
 from support.kafka.secured_cluster import PASSWORD, USER, SecuredCluster, secured_cluster
 

@@ -32,7 +32,7 @@ from sqlalchemy import select, update
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import UnwatchedError
-from kafka_rebalance.steps.rebalance import render_report
+from kafka_rebalance.rebalance import render_report
 from support.airflow.control_workers import Workers, park
 from support.runs.janitor_run import Airflow, tend
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, give_folder_to

@@ -17,19 +17,12 @@ from airflow.utils.state import TaskInstanceState as State
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.execution.approval_rules import labels
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.steps.rebalance import (
-    check_spark_arguments,
-    elect_leaders,
-    record,
-    render_report,
-    take_snapshot,
-    verify,
-)
-from kafka_rebalance.steps.rebalance.ask_for_approval import CandidateApproval
-from kafka_rebalance.steps.throttle.hold_throttle import hold_throttle
-from kafka_rebalance.steps.throttle.release_throttle import release_throttle
+from kafka_rebalance.rebalance import check_spark_arguments, elect_leaders, record, render_report, take_snapshot, verify
+from kafka_rebalance.rebalance.ask_for_approval import CandidateApproval
+from kafka_rebalance.run.approval_rules import labels
+from kafka_rebalance.throttle.hold_throttle import hold_throttle
+from kafka_rebalance.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step

@@ -8,15 +8,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.decision import REJECT
 from kafka_rebalance.documents.folder_owner import FolderOwner
-from kafka_rebalance.documents.reassignment.progress import Progress
-from kafka_rebalance.documents.requests.log_dir_plan import DirForecast, LogDirMove, LogDirPlan
-from kafka_rebalance.execution.log_dirs.copy_states import CopyState
-from kafka_rebalance.report.log_dirs.log_dir_run import LogDirState
-from kafka_rebalance.steps.clusters import LOG_DIRS_DAG
-from kafka_rebalance.verification.check_result import document
-from kafka_rebalance.verification.log_dirs_in_place import check_log_dirs
+from kafka_rebalance.documents.log_dir_plan import DirForecast, LogDirMove, LogDirPlan
+from kafka_rebalance.documents.progress import Progress
+from kafka_rebalance.log_dirs.copy_states import CopyState
+from kafka_rebalance.log_dirs.log_dir_run import LogDirState
+from kafka_rebalance.log_dirs.log_dirs_in_place import check_log_dirs
+from kafka_rebalance.run.check_result import document
+from kafka_rebalance.run.clusters import LOG_DIRS_DAG
+from kafka_rebalance.run.decision import REJECT
 from support.airflow.web_run import NONCE_VALUE, Run, waiting
 from support.documents import report_samples as samples
 from support.documents.log_dir_sample import WRITTEN as SAMPLE

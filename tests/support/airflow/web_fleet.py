@@ -18,8 +18,8 @@ from sqlalchemy import insert
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner
 from kafka_rebalance.documents.json_files import NONCE, write_json
-from kafka_rebalance.steps.clusters import VERDICT
-from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.airflow.airflow_home import RUNS
 from support.airflow.web_run import Run, janitor_report, waiting

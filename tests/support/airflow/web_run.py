@@ -15,8 +15,8 @@ from airflow.utils.session import create_session
 from sqlalchemy import insert
 
 from kafka_rebalance.documents.json_files import JANITOR, PROPOSALS, SNAPSHOT, write_json
-from kafka_rebalance.steps.clusters import LOG_DIRS_DAG
-from kafka_rebalance.steps.run_folder import NONCE
+from kafka_rebalance.run.clusters import LOG_DIRS_DAG
+from kafka_rebalance.run.run_folder import NONCE
 from support.airflow.airflow_home import RUNS
 from support.documents import report_samples as samples
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES, CandidateTables, MovesSummary
-from kafka_rebalance.report.run import from_documents
-from kafka_rebalance.report.run.run_report import RunReport
+from kafka_rebalance.pages import from_documents
+from kafka_rebalance.pages.page_tables import LARGEST_MOVES, CandidateTables, MovesSummary
+from kafka_rebalance.pages.run_report import RunReport
 
 Rows = Iterable[Mapping[str, object]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kafka_rebalance.documents.requests.log_dir_plan import DirForecast, LogDirMove, LogDirPlan, PlannedLogDirs
+from kafka_rebalance.documents.log_dir_plan import DirForecast, LogDirMove, LogDirPlan, PlannedLogDirs
 
 PLAN = LogDirPlan("id", "balance", (LogDirMove("t", 0, 1, "/a", "/b", 5),), 1000, 3, 0.1)
 WRITTEN = PlannedLogDirs(

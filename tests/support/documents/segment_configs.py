@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kafka_rebalance.documents.cluster_configs import ClusterConfigs
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
-from kafka_rebalance.verification.segments.open_files import Placed
+from kafka_rebalance.segments.open_files import Placed
 
 STATIC, DYNAMIC, DYNAMIC_DEFAULT, DEFAULT = (
     "STATIC_BROKER_CONFIG",

@@ -27,9 +27,9 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.rebalance import render_report
-from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.rebalance import render_report
+from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.run import ledger_rows
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step

@@ -12,7 +12,7 @@ import pytest
 from kafka_rebalance.model.consumer_groups import ConsumerGroup, GroupMember, TopicGroups
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps.nightly import check_cluster
+from kafka_rebalance.nightly import check_cluster
 from kafka_rebalance.workflow.run_step import run_step
 from support.golden.chain import Bundles, RecordedCluster, RecordedRun, files_below, request_text, znodes_text
 from support.golden.clock import stop_clocks
@@ -89,7 +89,7 @@ def left_by_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bundles:
 
 def _topics(folder: Path, cluster: RecordedCluster, monkeypatch: pytest.MonkeyPatch) -> TopicRun:
     """Returns the run that expands."""
-    monkeypatch.setattr("kafka_rebalance.steps.topics.forecast_keys.read_groups", lambda *_: TopicGroups(READERS))
+    monkeypatch.setattr("kafka_rebalance.topics.forecast_keys.read_groups", lambda *_: TopicGroups(READERS))
 
     def run(name: str) -> TopicRun:
         made = TopicRun(folder, cluster, monkeypatch)  # type: ignore[arg-type]

@@ -18,6 +18,10 @@ import pytest
 
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.pages.figure import Plot
+from kafka_rebalance.pages.from_documents import build_report
+from kafka_rebalance.pages.page import render_file
+from kafka_rebalance.pages.page_tables import CandidateTables
 from kafka_rebalance.planning.planner import run as plan
 from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, write_history
 from kafka_rebalance.planning.tables.result_tables import (
@@ -27,10 +31,6 @@ from kafka_rebalance.planning.tables.result_tables import (
     read_loads,
 )
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.report.candidate.page_tables import CandidateTables
-from kafka_rebalance.report.page import render_file
-from kafka_rebalance.report.plots.figure import Plot
-from kafka_rebalance.report.run.from_documents import build_report
 from support.documents.built_report import summary_of
 from support.golden.figures import figures_of_page
 from support.golden.records import OWN_TABLES, document_text, given, lines_of, recorded

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from kafka_rebalance.errors import UnwatchedError
-from kafka_rebalance.steps.janitor import look_after_lease
+from kafka_rebalance.throttle.janitor import look_after_lease
 from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow, tend
 from support.runs.simulated_cluster import SimulatedRun

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_rebalance.execution.check.batch_wait import Wait
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.steps.reassignment import request_batch
-from kafka_rebalance.steps.run import checks_before_write
-from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.rebalance import request_batch
+from kafka_rebalance.run import checks_before_write
+from kafka_rebalance.run.approved_plan import ApprovedPlan
+from kafka_rebalance.run.checks.batch_wait import Wait
 from support.histories.process import Process
 from support.runs.rebalance_run import POLICY
 

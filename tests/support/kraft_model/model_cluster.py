@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.admin.lock.log_lock import LogLock
+from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.cluster.with_admin_api import AdminApiCluster
-from kafka_rebalance.execution.check.broker_versions import ELECT_LEADERS
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.report.plots.figure import Plot
+from kafka_rebalance.pages.figure import Plot
+from kafka_rebalance.run.checks.broker_versions import ELECT_LEADERS
 from support.documents.segment_configs import KAFKAS_DEFAULTS
 from support.kraft_model.model_log import ModelLog
 from support.kraft_model.model_wire import model_wire
@@ -50,7 +50,7 @@ class ModelCluster:
         self.world = world
         for opens in ("kafka_rebalance.cluster.open_cluster", "kafka_rebalance.admin.replica_sizes"):
             monkeypatch.setattr(f"{opens}.open_wire", self._open_wire)
-        monkeypatch.setattr("kafka_rebalance.admin.lock.log_lock.TransactionLog", self._open_log)
+        monkeypatch.setattr("kafka_rebalance.admin.log_lock.TransactionLog", self._open_log)
         clock = SimpleNamespace(time=lambda: self.now().timestamp(), monotonic=lambda: world.seconds, sleep=world.sleep)
         for module in TIMED:
             monkeypatch.setattr(f"{module}.time", clock)
@@ -58,7 +58,7 @@ class ModelCluster:
         for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
             monkeypatch.setattr(f"kafka_rebalance.admin.offsets.{name}", _offsets(offset))
         monkeypatch.setattr("kafka_rebalance.admin.group_members.read_committed_offsets", lambda *_: {})
-        for module in ("kafka_rebalance.admin.effective_configs", "kafka_rebalance.steps.run.segment_configs_now"):
+        for module in ("kafka_rebalance.admin.effective_configs", "kafka_rebalance.segments.segment_configs_now"):
             monkeypatch.setattr(f"{module}.read_effective_configs", self._effective)
         monkeypatch.setattr(rebalance_run, "LOOK_SECONDS", 0)
         monkeypatch.setattr(Plot, "source", "")  # to draw the pictures takes most of a page's time

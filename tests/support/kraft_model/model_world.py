@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.admin.lock.transaction_log import Write
+from kafka_rebalance.admin.transaction_log import Write
 from support.histories.process import Process
 from support.histories.tasks import TOPICS
 from support.kraft_model.broker_answers import config_changes

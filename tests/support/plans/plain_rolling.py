@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kafka_rebalance.execution.rolling import Limits
 from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.moves.rolling import Limits
 
 
 def fitting(

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
+from kafka_rebalance.cancel import elect_controller as controller_election
+from kafka_rebalance.cancel import request as cancel_request
+from kafka_rebalance.cancel.actions import CONSENT
+from kafka_rebalance.cancel.cancel_now import cancel_now
+from kafka_rebalance.cancel.set_throttle import raise_throttle, set_throttle
+from kafka_rebalance.cancel.stop_run import stop_run
+from kafka_rebalance.cancel.verify import verify
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps.cancel import elect_controller as controller_election
-from kafka_rebalance.steps.cancel import request as cancel_request
-from kafka_rebalance.steps.cancel.actions import CONSENT
-from kafka_rebalance.steps.cancel.cancel_now import cancel_now
-from kafka_rebalance.steps.cancel.set_throttle import raise_throttle, set_throttle
-from kafka_rebalance.steps.cancel.stop_run import stop_run
-from kafka_rebalance.steps.cancel.verify import verify
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper.znodes.controller_requests import encode_reassignment
@@ -31,7 +31,7 @@ from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun
 from support.zookeeper.fake_zookeeper import REASSIGN
 
-APPROVAL = "kafka_rebalance.steps.cancel.ask_for_approval.CancelApproval"
+APPROVAL = "kafka_rebalance.cancel.ask_for_approval.CancelApproval"
 BEFORE = {topic: {p: list(replicas) for p, replicas in lists.items()} for topic, lists in TOPICS.items()}
 
 
@@ -53,9 +53,9 @@ def cancellable_cluster(monkeypatch: pytest.MonkeyPatch, version: str) -> Simula
     let_cancel(made, monkeypatch)
     clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=lambda _: made.step())
     monkeypatch.setattr("kafka_rebalance.clock.time", clock)
-    monkeypatch.setattr("kafka_rebalance.steps.cancel.elect_controller.time", clock)
-    monkeypatch.setattr("kafka_rebalance.steps.cancel.cancel_now.SETTLE_SECONDS", 5)
-    monkeypatch.setattr("kafka_rebalance.steps.cancel.elect_controller.SETTLE_SECONDS", 5)
+    monkeypatch.setattr("kafka_rebalance.cancel.elect_controller.time", clock)
+    monkeypatch.setattr("kafka_rebalance.cancel.cancel_now.SETTLE_SECONDS", 5)
+    monkeypatch.setattr("kafka_rebalance.cancel.elect_controller.SETTLE_SECONDS", 5)
     return made
 
 

@@ -13,8 +13,8 @@ from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.steps.janitor import look_after_cluster, look_after_lease
-from kafka_rebalance.steps.throttle import lease_files
+from kafka_rebalance.throttle import lease_files
+from kafka_rebalance.throttle.janitor import look_after_cluster, look_after_lease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION, open_lease

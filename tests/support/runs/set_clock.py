@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_rebalance.model.windows.recurring_window import Opening, openings, read_recurring_window
+from kafka_rebalance.model.recurring_window import Opening, openings, read_recurring_window
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=seconds) for seconds in (1, 60, 3600, 86_400))
 

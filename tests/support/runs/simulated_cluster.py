@@ -23,12 +23,12 @@ from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import make_folder
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.execution.check.broker_versions import ELECT_LEADERS
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.pages.figure import Plot
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.report.plots.figure import Plot
-from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.run.checks.broker_versions import ELECT_LEADERS
+from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper.znodes.paths import RUN_LOCK_PARENT
@@ -94,7 +94,7 @@ class SimulatedCluster:
         )
         self.may_list_reassignments = True
         monkeypatch.setattr("kafka_rebalance.admin.running_reassignments.read_reassignments", self._reassignments)
-        for module in ("kafka_rebalance.admin.effective_configs", "kafka_rebalance.steps.run.segment_configs_now"):
+        for module in ("kafka_rebalance.admin.effective_configs", "kafka_rebalance.segments.segment_configs_now"):
             monkeypatch.setattr(f"{module}.read_effective_configs", self._broker_configs)
         monkeypatch.setattr(rebalance_run, "LOOK_SECONDS", 0)
         monkeypatch.setattr(Plot, "source", "")  # to draw the pictures takes most of a page's time
@@ -269,7 +269,7 @@ class SimulatedRun(InProcessRun):
         self, folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, run_id: str = "one"
     ) -> None:
         super().__init__(folder, cluster, monkeypatch, run_id)  # type: ignore[arg-type]
-        monkeypatch.setattr("kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0)
+        monkeypatch.setattr("kafka_rebalance.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0)
         self.cluster = cluster
         self.policy_file = folder / "policies" / f"{rebalance_run.CONNECTION}.yaml"
 

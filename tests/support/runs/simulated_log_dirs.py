@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.admin.replica_sizes import BrokerDisks, FutureReplica, LogDir
-from kafka_rebalance.documents.requests.log_dir_plan import Replica
+from kafka_rebalance.documents.log_dir_plan import Replica
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
 from support.runs.log_dir_run import LogDirRun
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster
 
@@ -39,9 +39,9 @@ class SimulatedLogDirs:
         self.asked: list[tuple[int, dict[TopicPartition, str]]] = []
         self._cluster = cluster
         monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", self.read)
-        monkeypatch.setattr("kafka_rebalance.steps.log_dirs.move_replicas.alter_log_dirs", self.alter)
-        monkeypatch.setattr("kafka_rebalance.steps.log_dirs.move_replicas.open_wire", _no_wire)
-        monkeypatch.setattr("kafka_rebalance.steps.log_dirs.release_rate.open_wire", _no_wire)
+        monkeypatch.setattr("kafka_rebalance.log_dirs.move_replicas.alter_log_dirs", self.alter)
+        monkeypatch.setattr("kafka_rebalance.log_dirs.move_replicas.open_wire", _no_wire)
+        monkeypatch.setattr("kafka_rebalance.log_dirs.release_rate.open_wire", _no_wire)
         monkeypatch.setattr("kafka_rebalance.cluster.announced_requests.open_wire", _no_wire)
         monkeypatch.setattr("kafka_rebalance.cluster.announced_requests.alter_log_dirs", self.alter)
 

@@ -16,14 +16,14 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.steps.topics import forecast_keys, verify, write_change
-from kafka_rebalance.steps.topics import request as topic_request
+from kafka_rebalance.topics import forecast_keys, verify, write_change
+from kafka_rebalance.topics import request as topic_request
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.asked_run import AskedRun
 from support.runs.rebalance_run import set_up_airflow
 
-APPROVAL = "kafka_rebalance.steps.topics.ask_for_approval.TopicApproval"
+APPROVAL = "kafka_rebalance.topics.ask_for_approval.TopicApproval"
 CONNECTION = "kafka_topics_run"
 POLICY = "approvers: [uma]\n"
 _NUMBERS = itertools.count(1)

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_rebalance.admin.access import first_contact
-from kafka_rebalance.admin.access.first_contact import check_enters
+from kafka_rebalance.admin import first_contact
 from kafka_rebalance.admin.cluster_id import read_cluster_id
+from kafka_rebalance.admin.first_contact import check_enters
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from support.kafka.starting_broker import CLUSTER_ID, starting_broker

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from kafka.errors import IncompatibleBrokerVersion
 
-from kafka_rebalance.admin import group_members
-from kafka_rebalance.admin.access import first_contact
-from kafka_rebalance.admin.groups import listed_groups
+from kafka_rebalance.admin import first_contact, group_members, listed_groups
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.consumer_groups import GroupMember, TopicGroups

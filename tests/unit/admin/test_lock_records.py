@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.admin.lock import records
-from kafka_rebalance.admin.lock.records import HERE, Lease, State
+from kafka_rebalance.admin import records
+from kafka_rebalance.admin.records import HERE, Lease, State
 from kafka_rebalance.errors import CorruptZnodeError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.model.lock_owner import LockOwner

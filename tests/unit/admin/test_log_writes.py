@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_rebalance.admin.lock import transaction_log
-from kafka_rebalance.admin.lock.log_lock import LogLock
-from kafka_rebalance.admin.lock.log_reader import Record
-from kafka_rebalance.admin.lock.records import State, decode, encode
-from kafka_rebalance.admin.lock.transaction_log import TransactionLog, Write
+from kafka_rebalance.admin import transaction_log
+from kafka_rebalance.admin.log_lock import LogLock
+from kafka_rebalance.admin.log_reader import Record
+from kafka_rebalance.admin.records import State, decode, encode
+from kafka_rebalance.admin.transaction_log import TransactionLog, Write
 from kafka_rebalance.errors import LockLostError, WriteError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.lock_owner import LockOwner

@@ -11,7 +11,7 @@ from kafka_rebalance.admin.missing_rights import with_all_missing
 from kafka_rebalance.errors import ReadError, WriteDeniedError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.model.cluster_writes import Kind, note
-from kafka_rebalance.steps.retried_errors import telling_cluster_writes
+from kafka_rebalance.run.retried_errors import telling_cluster_writes
 
 DENIED = WriteDeniedError("Kafka refused the move: the Kafka user needs Alter on the cluster.")
 ALTER, ALTER_CONFIGS, READ, WRITE = 7, 11, 3, 4

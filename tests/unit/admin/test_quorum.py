@@ -11,7 +11,7 @@ from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from kafka_rebalance.admin import quorum
-from kafka_rebalance.admin.access.clients import ANOTHER_SECONDS
+from kafka_rebalance.admin.clients import ANOTHER_SECONDS
 from kafka_rebalance.admin.quorum import fresh_broker, read_fresh, wait_for_own_configs
 from kafka_rebalance.admin.wire import Fresh
 from kafka_rebalance.errors import ReadError

@@ -10,11 +10,11 @@ from bench.strength.mutants import MODULES, PAGE, ROOT, equivalent_in, results_i
 from bench.strength.mutants import table as mutant_table
 
 TOLD = """
-    kafka_rebalance.execution.move_stage.x_stage_of__mutmut_1: killed
-    kafka_rebalance.execution.move_stage.x_stage_of__mutmut_12: survived
-    kafka_rebalance.execution.check.batch_wait.xǁWaitǁto_arguments__mutmut_3: no tests
-    kafka_rebalance.execution.throttle.wanted.x_each_entry__mutmut_5: survived
-    kafka_rebalance.execution.throttle.wanted.x_each_entry__mutmut_6: timeout
+    kafka_rebalance.moves.move_stage.x_stage_of__mutmut_1: killed
+    kafka_rebalance.moves.move_stage.x_stage_of__mutmut_12: survived
+    kafka_rebalance.run.checks.batch_wait.xǁWaitǁto_arguments__mutmut_3: no tests
+    kafka_rebalance.throttle.wanted.x_each_entry__mutmut_5: survived
+    kafka_rebalance.throttle.wanted.x_each_entry__mutmut_6: timeout
 """
 RESULTS = {
     "execution.move_stage.stage_of 1": "killed",

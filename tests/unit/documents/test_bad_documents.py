@@ -10,9 +10,6 @@ from typing import Any, NamedTuple, Self
 import pytest
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
-from kafka_rebalance.execution.throttle.in_force import confirm, set_changes
-from kafka_rebalance.execution.throttle.put_back import release
 from kafka_rebalance.kafka.reassign_tool_files import (
     canonical_plan,
     format_reassignment,
@@ -24,6 +21,9 @@ from kafka_rebalance.kafka.throttles import throttle_problem
 from kafka_rebalance.model.digests import canonical_json, digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.throttle.in_force import confirm, set_changes
+from kafka_rebalance.throttle.put_back import release
+from kafka_rebalance.throttle.throttle_lease import ThrottleLease
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.znodes import controller_requests, entity_configs, registrations, topic_assignment
 from kafka_rebalance.zookeeper.znodes.json_fields import is_topic_name

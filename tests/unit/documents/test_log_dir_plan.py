@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.documents.requests.log_dir_plan import LOG_DIRS_FILE
+from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE
 from kafka_rebalance.errors import ArtifactError
 from support.documents.log_dir_sample import WRITTEN
 

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.documents.decision import DECISION_FILE
-from kafka_rebalance.documents.estimate import ESTIMATE_FILE
+from kafka_rebalance.documents.batches import BATCHES_FILE
+from kafka_rebalance.documents.control import CANCELLED_FILE, CONTROL_FILE
 from kafka_rebalance.documents.json_files import JsonFile
-from kafka_rebalance.documents.left_out import LEFT_OUT_FILE
-from kafka_rebalance.documents.proposals.page_tables import PAGE_FILE
-from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE
-from kafka_rebalance.documents.proposals.rates import RATES_FILE
-from kafka_rebalance.documents.reassignment.batches import BATCHES_FILE
-from kafka_rebalance.documents.reassignment.control import CANCELLED_FILE, CONTROL_FILE
-from kafka_rebalance.documents.reassignment.progress import PROGRESS_FILE
+from kafka_rebalance.documents.page_tables import PAGE_FILE
+from kafka_rebalance.documents.progress import PROGRESS_FILE
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.documents.rejection import REJECTION_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
-from kafka_rebalance.documents.verification import VERIFICATION_FILE
 from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.run.decision import DECISION_FILE
+from kafka_rebalance.run.estimate import ESTIMATE_FILE
+from kafka_rebalance.run.left_out import LEFT_OUT_FILE
+from kafka_rebalance.run.verification import VERIFICATION_FILE
+from kafka_rebalance.throttle.rates import RATES_FILE
 from support.documents.as_in_a_file import in_json
 from support.golden.records import FOLDER, recorded
 

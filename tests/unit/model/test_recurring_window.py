@@ -10,13 +10,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from kafka_rebalance.model.windows.recurring_window import (
-    HORIZON,
-    Opening,
-    RecurringWindow,
-    openings,
-    read_recurring_window,
-)
+from kafka_rebalance.model.recurring_window import HORIZON, Opening, RecurringWindow, openings, read_recurring_window
 
 NIGHTS = "Mon-Fri 22:00-06:00 Europe/Berlin"
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

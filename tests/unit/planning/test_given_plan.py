@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_rebalance.documents.proposals.recommendation import Why
+from kafka_rebalance.documents.recommendation import Why
 from kafka_rebalance.errors import KafkaRuleError, PlanningError, SettingsError
 from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.kafka.reassign_tool_files import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.documents.proposals.recommendation import Why
+from kafka_rebalance.documents.recommendation import Why
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate

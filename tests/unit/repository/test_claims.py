@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
+from kafka_rebalance.cancel.actions import ACTIONS
 from kafka_rebalance.local_cluster.jars.locked_jars import ROOTS
 from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 from kafka_rebalance.model.connection import EXTRAS
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import CANDIDATES, JOBS, Settings
-from kafka_rebalance.steps.cancel.actions import ACTIONS
-from kafka_rebalance.steps.clusters import CLUSTERS
+from kafka_rebalance.run.clusters import CLUSTERS
 
 ROOT = Path(__file__).resolve().parents[3]
 PRODUCT = ROOT / "include" / "kafka_rebalance"

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 from kafka_rebalance import errors
-from kafka_rebalance.steps.retried_errors import _COME_AT_ANY_TIME, _NO_FAILURE
+from kafka_rebalance.run.retried_errors import _COME_AT_ANY_TIME, _NO_FAILURE
 
 PACKAGE = Path(errors.__file__).parent
 CLAIMS = ("othing was written", "othing was read or written", "try has changed nothing")

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from kafka_rebalance.model.metrics import Metric
-from kafka_rebalance.steps.janitor import read_gauges
+from kafka_rebalance.throttle.janitor import read_gauges
 
 DOCS = Path(__file__).parents[3] / "docs"
 NOW = datetime(2026, 5, 3, tzinfo=UTC)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kafka_rebalance import errors
 from kafka_rebalance.errors import NothingToDoError, RebalanceError
-from kafka_rebalance.steps.retried_errors import is_final
+from kafka_rebalance.run.retried_errors import is_final
 
 PAGE = (Path(__file__).parents[3] / "docs/runbook.md").read_text(encoding="utf-8")
 PARTS = ("It means", "Not changed", "Do")

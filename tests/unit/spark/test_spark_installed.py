@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import SparkError
-from kafka_rebalance.steps import spark_installed
-from kafka_rebalance.steps.spark_installed import check_one_version
+from kafka_rebalance.rebalance import spark_installed
+from kafka_rebalance.rebalance.spark_installed import check_one_version
 
 INPUTS: Any = None
 

@@ -10,9 +10,9 @@ import pytest
 from kazoo.exceptions import ConnectionLoss
 
 from kafka_rebalance.errors import ApprovalError, ArtifactError, WriteError
-from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, entry_states
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.moves.stuck_request import ElectionPlan, EntryState, entry_states
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.controller_deletion import delete_controller, plan_election
 from kafka_rebalance.zookeeper.reader import read_cluster_view

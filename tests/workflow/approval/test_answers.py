@@ -12,7 +12,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.steps.run.approved_plan import read_approved
+from kafka_rebalance.run.approved_plan import read_approved
 from kafka_rebalance.workflow.run_step import step_inputs
 from support.airflow.approval_requests import SKEWED, Asked, World
 

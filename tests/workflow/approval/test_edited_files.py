@@ -13,17 +13,17 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.estimate import ESTIMATE_FILE, Estimate
-from kafka_rebalance.documents.proposals.rates import RATES_FILE, Rates
 from kafka_rebalance.documents.rejection import REJECTION_FILE, LastAnswer
 from kafka_rebalance.errors import ApprovalError, ArtifactError
 from kafka_rebalance.model.digests import digest_of
-from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.rebalance.ask_for_approval import CandidateApproval
-from kafka_rebalance.steps.rebalance.render_report import render_report
-from kafka_rebalance.steps.run.approved_plan import read_approved
-from kafka_rebalance.steps.run.snapshot_audit import read_configs_of, write_audit
-from kafka_rebalance.steps.run_folder import digests_of_files
+from kafka_rebalance.rebalance.ask_for_approval import CandidateApproval
+from kafka_rebalance.rebalance.render_report import render_report
+from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run.approved_plan import read_approved
+from kafka_rebalance.run.estimate import ESTIMATE_FILE, Estimate
+from kafka_rebalance.run.run_folder import digests_of_files
+from kafka_rebalance.segments.snapshot_audit import read_configs_of, write_audit
+from kafka_rebalance.throttle.rates import RATES_FILE, Rates
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step, step_inputs
 from support.airflow.approval_requests import SKEWED, Asked, World

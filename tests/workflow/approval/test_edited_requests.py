@@ -13,10 +13,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.requests.key_sample import REQUEST, OffsetRange
+from kafka_rebalance.documents.key_sample import REQUEST, OffsetRange
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.consumer_groups import TopicGroups
-from kafka_rebalance.steps.topics import sample_keys
+from kafka_rebalance.topics import sample_keys
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import step_inputs
 from support.runs.asked_run import AskedRun
@@ -54,7 +54,7 @@ def cancel(folder: Path, patch: pytest.MonkeyPatch) -> Waiting:
 def move_log_dirs(folder: Path, patch: pytest.MonkeyPatch) -> Waiting:
     cluster = SimulatedCluster(patch, TOPICS)
     SimulatedLogDirs(patch, cluster)
-    patch.setattr("kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0)
+    patch.setattr("kafka_rebalance.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0)
     run = LogDirRun(folder, cluster, patch)  # type: ignore[arg-type]
     run.plan(**DRAIN)
     return Waiting(run, run.ask())
@@ -63,7 +63,7 @@ def move_log_dirs(folder: Path, patch: pytest.MonkeyPatch) -> Waiting:
 def topic_run(folder: Path, patch: pytest.MonkeyPatch) -> TopicRun:
     cluster = SimulatedCluster(patch, TOPICS)
     cluster.broker_settings = {broker: {"delete.topic.enable": "true"} for broker in RACKS}
-    patch.setattr("kafka_rebalance.steps.topics.forecast_keys.read_groups", lambda *_: TopicGroups(()))
+    patch.setattr("kafka_rebalance.topics.forecast_keys.read_groups", lambda *_: TopicGroups(()))
     return TopicRun(folder, cluster, patch)  # type: ignore[arg-type]
 
 

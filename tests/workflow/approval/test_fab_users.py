@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from kafka_rebalance.errors import ApprovalError
-from kafka_rebalance.execution.approval_rules import Answer, Requester, check_answer, check_approvers
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.run.approval_rules import Answer, Requester, check_answer, check_approvers
 
 DIGESTS = {"balanced": "9f3a1c2e" + "0" * 56}
 # FAB's models must not mix with those of this process's Airflow, so they are asked in one of their own.

@@ -9,9 +9,9 @@ import pytest
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_rebalance.steps.inputs import StartedRun
-from kafka_rebalance.steps.run.requester import hand_on
-from kafka_rebalance.steps.run_folder import create_run_folder
+from kafka_rebalance.run.inputs import StartedRun
+from kafka_rebalance.run.requester import hand_on
+from kafka_rebalance.run.run_folder import create_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.airflow.approval_requests import SKEWED, Asked, World
 

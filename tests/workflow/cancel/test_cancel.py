@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
+from kafka_rebalance.cancel import cancel_now
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, RebalanceError, WriteError
-from kafka_rebalance.steps.cancel import cancel_now
-from kafka_rebalance.steps.reassignment import request_batch
-from kafka_rebalance.steps.run.stop_requests import read_control
+from kafka_rebalance.rebalance import request_batch
+from kafka_rebalance.run.stop_requests import read_control
 from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze
@@ -309,7 +309,7 @@ def test_a_throttle_that_is_still_held_fails_the_verification_and_says_whose_it_
     begin(run, cluster)
     canceller.approved()
     canceller.cancel()
-    monkeypatch.setattr("kafka_rebalance.steps.cancel.verify.RELEASE_SECONDS", 0)
+    monkeypatch.setattr("kafka_rebalance.cancel.verify.RELEASE_SECONDS", 0)
     with pytest.raises(AirflowFailException, match=r"lock of kafka_rebalance/one.*release_throttle"):
         canceller.verify()
     release(run, cluster)

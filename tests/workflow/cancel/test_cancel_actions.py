@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from kafka_rebalance.cancel import cancel_now
+from kafka_rebalance.cancel import request as cancel_request
+from kafka_rebalance.cancel.roll_back import RollBack
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.execution.cancel.roll_back import RollBack
 from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps.cancel import cancel_now
-from kafka_rebalance.steps.cancel import request as cancel_request
-from kafka_rebalance.steps.reassignment import batch_notes
-from kafka_rebalance.steps.run.stop_requests import read_control
+from kafka_rebalance.rebalance import batch_notes
+from kafka_rebalance.run.stop_requests import read_control
 from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze, given_run
 from support.zookeeper.fake_zookeeper import put_topic

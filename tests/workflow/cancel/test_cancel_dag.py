@@ -14,10 +14,10 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG
 
+from kafka_rebalance.dags.cancel_form import CANCEL_PARAMS
 from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps.throttle import lease_files
-from kafka_rebalance.workflow.params.cancel_form import CANCEL_PARAMS
+from kafka_rebalance.throttle import lease_files
 from support.airflow.parsed_dags import read_dags
 from support.runs.cancel_run import BEFORE, begin, cancellable_cluster, lists, lost_request
 from support.runs.rebalance_run import CONNECTION, POLICY

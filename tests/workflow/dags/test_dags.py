@@ -14,10 +14,10 @@ from airflow.sdk import DAG
 from airflow.sdk.definitions.taskgroup import MappedTaskGroup
 from airflow.sdk.exceptions import ParamValidationError
 
+from kafka_rebalance.cancel.request import APPROVE_RATE, NEXT
+from kafka_rebalance.dags.rebalance_form import REBALANCE_PARAMS
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.steps.cancel.request import APPROVE_RATE, NEXT
-from kafka_rebalance.steps.rebalance.take_snapshot import PARAMS_OUTSIDE_SETTINGS
-from kafka_rebalance.workflow.params.rebalance_form import REBALANCE_PARAMS
+from kafka_rebalance.rebalance.take_snapshot import PARAMS_OUTSIDE_SETTINGS
 from kafka_rebalance.workflow.run_step import by_path
 from support.airflow.airflow_home import REPOSITORY
 from support.airflow.parsed_dags import read_dags

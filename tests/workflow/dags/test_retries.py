@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.errors import NothingToDoError, ReadError, StorageError, VerificationError
-from kafka_rebalance.steps.inputs import StartedRun, StepInputs
+from kafka_rebalance.run.inputs import StartedRun, StepInputs
 from kafka_rebalance.workflow.run_step import run_step
 
 DAG_RUN = SimpleNamespace(

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.execution.run_position import Position
-from kafka_rebalance.steps import deployment
-from kafka_rebalance.steps.reassignment import request_batch
-from kafka_rebalance.steps.run import approved_plan, checks_before_write
-from kafka_rebalance.steps.run_folder import open_run_folder
-from kafka_rebalance.steps.throttle import hold_throttle
+from kafka_rebalance.moves.run_position import Position
+from kafka_rebalance.rebalance import request_batch
+from kafka_rebalance.run import approved_plan, checks_before_write, deployment
+from kafka_rebalance.run.run_folder import open_run_folder
+from kafka_rebalance.throttle import hold_throttle
 from support.histories.process import Process
 from support.histories.world import World
 

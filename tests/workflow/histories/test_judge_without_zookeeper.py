@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.admin import config_changes, moves
-from kafka_rebalance.admin.lock.log_lock import LogLock
+from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.cluster.with_admin_api import AdminApiCluster
 from kafka_rebalance.kafka.throttles import FOLLOWER_REPLICAS
-from kafka_rebalance.steps import deployment
-from kafka_rebalance.steps.janitor import look_after_lease
-from kafka_rebalance.steps.reassignment import request_batch
-from kafka_rebalance.steps.rebalance import verify
-from kafka_rebalance.steps.run import approved_plan
-from kafka_rebalance.steps.run_folder import open_run_folder
-from kafka_rebalance.steps.throttle import hold_throttle, write_back
+from kafka_rebalance.rebalance import request_batch, verify
+from kafka_rebalance.run import approved_plan, deployment
+from kafka_rebalance.run.run_folder import open_run_folder
+from kafka_rebalance.throttle import hold_throttle, write_back
+from kafka_rebalance.throttle.janitor import look_after_lease
 from support.histories.process import Process
 from support.kraft_model.model_controller import APPEND, DELETE
 from support.kraft_model.model_world import VERSIONS, ModelWorld

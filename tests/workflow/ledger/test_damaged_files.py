@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.run import ledger_rows
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, batched_run

@@ -17,12 +17,12 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE, compacted_name
 from kafka_rebalance.errors import NothingToDoError, StorageError
-from kafka_rebalance.execution.eta import with_controller
-from kafka_rebalance.steps.inputs import StartedRun, StepInputs
-from kafka_rebalance.steps.ledger import ledger_rows, write_estimate
-from kafka_rebalance.steps.rebalance.record import record
-from kafka_rebalance.steps.remove_old import remove_old
-from kafka_rebalance.steps.run.running_rebalance import find_moved
+from kafka_rebalance.moves.eta import with_controller
+from kafka_rebalance.nightly.remove_old import remove_old
+from kafka_rebalance.rebalance.record import record
+from kafka_rebalance.run import ledger_rows, write_estimate
+from kafka_rebalance.run.inputs import StartedRun, StepInputs
+from kafka_rebalance.run.running_rebalance import find_moved
 from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.nightly import check_cluster
+from kafka_rebalance.nightly import check_cluster
+from kafka_rebalance.run import ledger_rows
 from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step

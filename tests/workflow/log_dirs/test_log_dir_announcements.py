@@ -13,8 +13,8 @@ import pytest
 from kafka_rebalance.cluster import announced_requests
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import LockLostError, ReadError
-from kafka_rebalance.execution import announced
-from kafka_rebalance.steps.log_dirs import move_replicas
+from kafka_rebalance.log_dirs import move_replicas
+from kafka_rebalance.moves import announced
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper import announcements
 from support.runs.janitor_run import Airflow, tend

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from kafka_rebalance.steps.cancel.set_throttle import raise_throttle
+from kafka_rebalance.cancel.set_throttle import raise_throttle
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.cancel_run import CancelRun
 from support.runs.log_dir_run import CONNECTION, LogDirRun

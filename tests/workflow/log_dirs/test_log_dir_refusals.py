@@ -12,7 +12,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.requests.log_dir_plan import LOG_DIRS_FILE
+from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE
 from kafka_rebalance.errors import (
     ClusterNotReadyError,
     ExecutionError,
@@ -20,10 +20,10 @@ from kafka_rebalance.errors import (
     ThrottleError,
     WriteError,
 )
+from kafka_rebalance.log_dirs import hold_rate
 from kafka_rebalance.model.lock_owner import LockOwner
-from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.log_dirs import hold_rate
-from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs.log_dir_run import CONNECTION, POLICY, LogDirRun

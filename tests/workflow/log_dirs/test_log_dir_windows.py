@@ -14,11 +14,11 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, LockHeldError
-from kafka_rebalance.execution.check.batch_wait import Wait
-from kafka_rebalance.model.windows.recurring_window import Opening
-from kafka_rebalance.steps.log_dirs.follow_copies import CopiesFollower
-from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
-from kafka_rebalance.steps.run.run_lock import lock_owner, take_lock
+from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
+from kafka_rebalance.model.recurring_window import Opening
+from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.run.checks.batch_wait import Wait
+from kafka_rebalance.run.run_lock import lock_owner, take_lock
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
@@ -32,7 +32,7 @@ from support.runs.simulated_log_dirs import DRAIN, SimulatedLogDirs, log_dir_rat
 
 RATE = SIZE_BYTES
 LOCK = "/kafka_rebalance/run"
-HOLD = "kafka_rebalance.steps.log_dirs.hold_rate.hold_rate"
+HOLD = "kafka_rebalance.log_dirs.hold_rate.hold_rate"
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 from airflow.sdk import DAG
 
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
+from kafka_rebalance.dags.log_dirs_form import LOG_DIRS_PARAMS
 from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.log_dirs import move_replicas
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.steps.log_dirs import move_replicas
-from kafka_rebalance.workflow.params.log_dirs_form import LOG_DIRS_PARAMS
 from support.airflow.answered_dag import Run, defaults_of, read_dag, runs_of
 from support.runs.rebalance_run import set_up_airflow
 

@@ -17,13 +17,13 @@ from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.nightly import check_cluster, how_uneven, why_not_propose
 from kafka_rebalance.planning.can_be_more_even import Reachable
 from kafka_rebalance.planning.evenness.hot_spots import HotSpot
 from kafka_rebalance.planning.evenness.scores import Score
-from kafka_rebalance.steps import clusters
-from kafka_rebalance.steps.ledger import ledger_rows as ledger
-from kafka_rebalance.steps.nightly import check_cluster, how_uneven, why_not_propose
-from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.run import clusters
+from kafka_rebalance.run import ledger_rows as ledger
 from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step

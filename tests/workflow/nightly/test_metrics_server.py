@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.steps.nightly import check_cluster
+from kafka_rebalance.nightly import check_cluster
 from kafka_rebalance.workflow.hooks import KafkaClusterHook
 from kafka_rebalance.workflow.run_step import run_step
 from support.metrics.http_server import answering, body, series

@@ -13,12 +13,11 @@ import pytest
 from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.report.fleet.nightly_check import read_check
-from kafka_rebalance.steps.clusters import VERDICT
-from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.nightly import check_cluster
-from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
-from kafka_rebalance.steps.run import cluster_snapshot
+from kafka_rebalance.nightly import check_cluster
+from kafka_rebalance.pages.nightly_check import read_check
+from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.run import cluster_snapshot, ledger_rows
+from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.steps.nightly import why_not_propose
+from kafka_rebalance.nightly import why_not_propose
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 

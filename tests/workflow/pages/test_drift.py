@@ -16,8 +16,8 @@ from airflow.utils.session import create_session
 
 from kafka_rebalance.documents.json_files import DECISION, PROPOSALS
 from kafka_rebalance.errors import ConnectionSettingsError
-from kafka_rebalance.report.run.drift import CandidateDrift, DriftReport
-from kafka_rebalance.steps.rebalance import plan_drift
+from kafka_rebalance.pages.drift import CandidateDrift, DriftReport
+from kafka_rebalance.rebalance import plan_drift
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run

@@ -12,8 +12,8 @@ from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from kafka_rebalance.report import page
-from kafka_rebalance.report.fleet.cluster_health import Health
+from kafka_rebalance.pages import page
+from kafka_rebalance.pages.cluster_health import Health
 from support.airflow.airflow_home import RUNS
 from support.airflow.browser import (
     console_errors,

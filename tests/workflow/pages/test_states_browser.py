@@ -8,9 +8,9 @@ import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
-from kafka_rebalance.report.candidate.page_tables import CandidateTables
-from kafka_rebalance.report.run_state import Action, RunState, Tone
-from kafka_rebalance.steps.rebalance import read_report
+from kafka_rebalance.pages.page_tables import CandidateTables
+from kafka_rebalance.pages.run_state import Action, RunState, Tone
+from kafka_rebalance.rebalance import read_report
 from support.airflow.browser import console_errors, keep_picture, look_as, overflow
 from support.airflow.web_stages import run_at
 from support.airflow.web_states import CASES, Case

@@ -24,7 +24,7 @@ from kafka_rebalance.documents.json_files import (
     VERIFICATION,
     write_json,
 )
-from kafka_rebalance.report.run_state import RunState
+from kafka_rebalance.pages.run_state import RunState
 from kafka_rebalance.workflow.web import app, run_records
 from support.airflow.airflow_home import RUNS
 from support.airflow.web_run import NONCE_VALUE, SECRET, Run, waiting

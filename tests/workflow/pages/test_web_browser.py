@@ -12,8 +12,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.report import page
-from kafka_rebalance.steps.rebalance import plan_drift
+from kafka_rebalance.pages import page
+from kafka_rebalance.rebalance import plan_drift
 from support.airflow.browser import (
     DEADLINE_SECONDS,
     console_errors,
@@ -197,8 +197,8 @@ def open_part(browser: Chrome, part: WebElement) -> None:
 def test_moves_are_searched_sorted_and_paged_by_clicks(
     browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_rebalance.report.candidate.search_query.PAGE_ROWS", 10)
-    monkeypatch.setattr("kafka_rebalance.report.candidate.move_search.PAGE_ROWS", 10)
+    monkeypatch.setattr("kafka_rebalance.pages.search_query.PAGE_ROWS", 10)
+    monkeypatch.setattr("kafka_rebalance.pages.move_search.PAGE_ROWS", 10)
     look_as(browser, 1280)
     browser.get(f"{served}{run_at('waiting').url}")
     part = browser.find_element(By.CSS_SELECTOR, "details.more[data-load*='/moves?']")

@@ -15,15 +15,15 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from sqlalchemy import update
 
+from kafka_rebalance.dags.cancel_form import ACTIONS
 from kafka_rebalance.documents.json_files import BATCHES, DECISION, PROPOSALS, write_json
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.report.log_dirs.log_dir_run import LogDirState
-from kafka_rebalance.report.run.drift import CandidateDrift, DriftReport
-from kafka_rebalance.report.run_state import Action, RunState
-from kafka_rebalance.steps.deployment import Deployment
-from kafka_rebalance.steps.read_in_time import Reads
-from kafka_rebalance.steps.rebalance import plan_drift
-from kafka_rebalance.workflow.params.cancel_form import ACTIONS
+from kafka_rebalance.log_dirs.log_dir_run import LogDirState
+from kafka_rebalance.pages.drift import CandidateDrift, DriftReport
+from kafka_rebalance.pages.run_state import Action, RunState
+from kafka_rebalance.rebalance import plan_drift
+from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.run.read_in_time import Reads
 from kafka_rebalance.workflow.web import run_page as run_pages
 from support.airflow.airflow_home import RUNS
 from support.airflow.log_dir_stages import LogDirCase

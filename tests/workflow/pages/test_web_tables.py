@@ -13,7 +13,7 @@ import pytest
 
 from kafka_rebalance.documents.json_files import PROPOSALS
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.steps.rebalance import plan_tables
+from kafka_rebalance.rebalance import plan_tables
 from support.airflow.web_run import SECRET, Run
 from support.documents import report_samples as samples
 

@@ -12,9 +12,9 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError, StorageError
-from kafka_rebalance.execution.rolling import Beside, Limits
-from kafka_rebalance.steps.reassignment.batch_file import followed, followed_beside, read_followed, write_followed
-from kafka_rebalance.steps.run import left_out_moves
+from kafka_rebalance.moves.rolling import Beside, Limits
+from kafka_rebalance.rebalance.batch_file import followed, followed_beside, read_followed, write_followed
+from kafka_rebalance.run import left_out_moves
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
 

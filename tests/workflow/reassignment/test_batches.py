@@ -13,14 +13,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.verification import VERIFICATION_FILE
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.report.run_state import RunState
-from kafka_rebalance.steps.read_fleet import read_run_state
-from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
-from kafka_rebalance.steps.rebalance.verify import verify
-from kafka_rebalance.steps.run import stop_requests
+from kafka_rebalance.pages.read_fleet import read_run_state
+from kafka_rebalance.pages.run_state import RunState
+from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.run import stop_requests
+from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.run.verification import VERIFICATION_FILE
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger

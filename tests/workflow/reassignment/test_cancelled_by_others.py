@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
-from kafka_rebalance.steps.run import stop_requests
+from kafka_rebalance.rebalance.follow_batch import BatchFollower
+from kafka_rebalance.run import stop_requests
 from kafka_rebalance.workflow.hooks import read_connection
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batches, given_run

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.errors import AuthenticationError
-from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.workflow.run_step import run_step
 
 RUN = SimpleNamespace(dag_id="kafka_rebalance", run_id="one", triggering_user_name="olive", run_type="manual")

@@ -8,8 +8,8 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError
-from kafka_rebalance.execution.follow.controller_findings import UNHEARD_SECONDS
-from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
+from kafka_rebalance.rebalance.controller_findings import UNHEARD_SECONDS
+from kafka_rebalance.rebalance.follow_batch import BatchFollower
 from kafka_rebalance.workflow.hooks import read_connection
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run

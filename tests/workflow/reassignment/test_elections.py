@@ -13,9 +13,9 @@ from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import WriteError
 from kafka_rebalance.model.lock_owner import LockOwner
-from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.steps.rebalance.verify import verify
-from kafka_rebalance.steps.run import stop_requests
+from kafka_rebalance.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.run import stop_requests
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs import rebalance_run

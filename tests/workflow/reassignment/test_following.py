@@ -14,13 +14,13 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError, ReadError, ThrottleError
-from kafka_rebalance.execution.eta import predicted_seconds
-from kafka_rebalance.steps.reassignment import progress_notes
-from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
-from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
-from kafka_rebalance.steps.rebalance.record import record
-from kafka_rebalance.steps.rebalance.verify import verify
-from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.moves.eta import predicted_seconds
+from kafka_rebalance.rebalance import progress_notes
+from kafka_rebalance.rebalance.follow_batch import BatchFollower
+from kafka_rebalance.rebalance.record import record
+from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step

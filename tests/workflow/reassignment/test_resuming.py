@@ -11,10 +11,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.errors import ExecutionError, NotInSyncError, RebalanceError, ThrottleError, WriteError
-from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen
-from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
-from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.steps.rebalance.verify import verify
+from kafka_rebalance.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.rebalance.follow_batch import BatchFollower
+from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.run.batch_seen import BatchSeen
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import writer

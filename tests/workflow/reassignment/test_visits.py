@@ -11,8 +11,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps.reassignment import request_batch
-from kafka_rebalance.steps.run import stop_requests
+from kafka_rebalance.rebalance import request_batch
+from kafka_rebalance.run import stop_requests
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from support.runs import rebalance_run
 from support.runs.simulated_cluster import RACKS, RATE, TOPICS, SimulatedCluster, SimulatedRun
@@ -28,7 +28,7 @@ class Clock:
         self.slept: list[float] = []
         self.meanwhile = meanwhile
         stands_for = SimpleNamespace(time=time.time, monotonic=lambda: sum(self.slept), sleep=self.sleep)
-        monkeypatch.setattr("kafka_rebalance.steps.reassignment.follow_batch.time", stands_for)
+        monkeypatch.setattr("kafka_rebalance.rebalance.follow_batch.time", stands_for)
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -8,8 +8,8 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.steps.run import stop_requests
-from kafka_rebalance.steps.run.stop_requests import Control, ask_cancel, ask_stop, read_control
+from kafka_rebalance.run import stop_requests
+from kafka_rebalance.run.stop_requests import Control, ask_cancel, ask_stop, read_control
 from support.runs.simulated_cluster import freeze
 
 

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.steps.rebalance.read_report import read_report
+from kafka_rebalance.rebalance.read_report import read_report
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import (
     RACKS,
@@ -91,7 +91,7 @@ def test_partitions_that_were_added_and_a_broker_that_was_restarted_stop_nothing
 ) -> None:
     put_topic(cluster.fake, "orders", {**TOPICS["orders"], 3: (1, 3)}, version=cluster.controller.version)
     restart(cluster, 3)
-    caplog.set_level(logging.INFO, "kafka_rebalance.steps.run.checks_before_write")
+    caplog.set_level(logging.INFO, "kafka_rebalance.run.checks_before_write")
     run.hold()
     assert run.reassign() == 2
     assert run.finish()["passed"] is True

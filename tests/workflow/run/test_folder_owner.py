@@ -12,24 +12,23 @@ import pytest
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_rebalance.cancel.cancel_now import cancel_now
+from kafka_rebalance.cancel.set_throttle import set_throttle
+from kafka_rebalance.cancel.stop_run import stop_run
+from kafka_rebalance.cancel.verify import verify as verify_cancel
 from kafka_rebalance.dags import kafka_rebalance_dag
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner, read_folder_owner
 from kafka_rebalance.errors import RunFolderError
+from kafka_rebalance.rebalance.check_spark_arguments import check_spark_arguments
+from kafka_rebalance.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.rebalance.record import record
+from kafka_rebalance.rebalance.render_report import render_report
+from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.run import ledger_rows, run_folder
+from kafka_rebalance.run.inputs import StartedRun, StepInputs
+from kafka_rebalance.run.requester import hand_on
 from kafka_rebalance.spark import job_driver
-from kafka_rebalance.steps import run_folder
-from kafka_rebalance.steps.cancel.cancel_now import cancel_now
-from kafka_rebalance.steps.cancel.set_throttle import set_throttle
-from kafka_rebalance.steps.cancel.stop_run import stop_run
-from kafka_rebalance.steps.cancel.verify import verify as verify_cancel
-from kafka_rebalance.steps.inputs import StartedRun, StepInputs
-from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.rebalance.check_spark_arguments import check_spark_arguments
-from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.steps.rebalance.record import record
-from kafka_rebalance.steps.rebalance.render_report import render_report
-from kafka_rebalance.steps.rebalance.verify import verify
-from kafka_rebalance.steps.run.requester import hand_on
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step, started_run

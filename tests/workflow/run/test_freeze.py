@@ -15,9 +15,9 @@ from airflow.sdk.execution_time.comms import ErrorResponse, VariableResult
 from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
 
 from kafka_rebalance.errors import FrozenError, ReadError, SettingsError
-from kafka_rebalance.steps import freeze
-from kafka_rebalance.steps.freeze import frozen_clusters
-from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.run import freeze
+from kafka_rebalance.run.freeze import frozen_clusters
 from kafka_rebalance.workflow import freeze_variable
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import KafkaClusterHook

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.steps.policy_file import read_policy
+from kafka_rebalance.run.policy_file import read_policy
 from support.documents.bad_documents import spoiled_yaml
 from support.documents.valid_documents import SEED, Refused, use
 

@@ -11,7 +11,7 @@ from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem
 
 from kafka_rebalance.errors import PolicyError, RunFolderError
-from kafka_rebalance.steps import run_folder
+from kafka_rebalance.run import run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 
 

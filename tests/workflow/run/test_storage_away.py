@@ -17,11 +17,9 @@ from kafka_rebalance.errors import StorageError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_disk_peaks
-from kafka_rebalance.steps import run_folder
-from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.run import checks_before_write, running_rebalance
-from kafka_rebalance.steps.throttle import lease_files, run_rates
-from kafka_rebalance.steps.topics import forecast_keys
+from kafka_rebalance.run import checks_before_write, ledger_rows, run_folder, running_rebalance
+from kafka_rebalance.throttle import lease_files, run_rates
+from kafka_rebalance.topics import forecast_keys
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 
 

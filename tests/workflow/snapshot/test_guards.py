@@ -10,7 +10,7 @@ import pytest
 from kafka_rebalance.errors import ClusterNotReadyError, CorruptZnodeError, RebalanceError
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.steps.run import cluster_snapshot
+from kafka_rebalance.run import cluster_snapshot
 from support.zookeeper.fake_zookeeper import FakeZooKeeper, fake_cluster
 
 CONNECTION = ClusterConnection("prod", ZooKeeperConnection("fake:2181"), KafkaConnection("nobody:9092"))

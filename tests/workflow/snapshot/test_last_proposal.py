@@ -11,16 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, LastProposal
 from kafka_rebalance.model.candidate import candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_rows
 from kafka_rebalance.planning.tables.result_tables import move_of, read_candidate
 from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS, PROPOSED, SNAPSHOT_SCHEMAS
-from kafka_rebalance.report.requests.rebalance import approval_body
-from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.rebalance.read_report import read_report
+from kafka_rebalance.rebalance.read_report import read_report
+from kafka_rebalance.rebalance.rebalance import approval_body
+from kafka_rebalance.run import ledger_rows
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun

@@ -15,11 +15,11 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_rows
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS, SNAPSHOT_SCHEMAS
-from kafka_rebalance.steps.inputs import StartedRun
-from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.rebalance.read_report import read_report
-from kafka_rebalance.steps.run.requester import hand_on
-from kafka_rebalance.steps.run_folder import create_run_folder
+from kafka_rebalance.rebalance.read_report import read_report
+from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run.inputs import StartedRun
+from kafka_rebalance.run.requester import hand_on
+from kafka_rebalance.run.run_folder import create_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, given_run

@@ -9,8 +9,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.errors import ClusterNotReadyError
+from kafka_rebalance.nightly import check_cluster
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.steps.nightly import check_cluster
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun

@@ -16,8 +16,8 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
 from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.steps.rebalance import pasted_plan, take_snapshot
-from kafka_rebalance.steps.rebalance.ask_for_approval import offered_digests
+from kafka_rebalance.rebalance import pasted_plan, take_snapshot
+from kafka_rebalance.rebalance.ask_for_approval import offered_digests
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION, POLICY

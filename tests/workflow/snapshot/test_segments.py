@@ -10,8 +10,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps.run import snapshot_audit
-from kafka_rebalance.steps.run.cluster_snapshot import append_bytes
+from kafka_rebalance.run.cluster_snapshot import append_bytes
+from kafka_rebalance.segments import snapshot_audit
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
 THROTTLED = "follower.replication.throttled.replicas"

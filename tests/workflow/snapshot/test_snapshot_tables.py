@@ -13,8 +13,8 @@ from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.steps.ledger.metric_rows import metric_rows
-from kafka_rebalance.steps.run import cluster_snapshot
+from kafka_rebalance.run import cluster_snapshot
+from kafka_rebalance.run.metric_rows import metric_rows
 from support.runs.simulated_cluster import DEFAULTS, SimulatedCluster
 
 CONNECTION = ClusterConnection("kafka_eu", ZooKeeperConnection("simulated:2181"), KafkaConnection("simulated:9092"))

@@ -18,8 +18,8 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables.history_table import existing_partitions
 from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
-from kafka_rebalance.steps.ledger.metric_rows import metric_rows
-from kafka_rebalance.steps.run import cluster_snapshot
+from kafka_rebalance.run import cluster_snapshot
+from kafka_rebalance.run.metric_rows import metric_rows
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun
 
 CONNECTION = ClusterConnection("kafka_eu", ZooKeeperConnection("simulated:2181"), KafkaConnection("simulated:9092"))

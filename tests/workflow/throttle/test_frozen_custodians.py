@@ -16,11 +16,11 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError, WriteError
-from kafka_rebalance.steps.janitor import look_after_lease, sweep
-from kafka_rebalance.steps.run.run_lock import lock_owner
-from kafka_rebalance.steps.throttle import change_rate as rate_change
-from kafka_rebalance.steps.throttle import lease_files, release_throttle, write_back
-from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.run.run_lock import lock_owner
+from kafka_rebalance.throttle import change_rate as rate_change
+from kafka_rebalance.throttle import lease_files, release_throttle, write_back
+from kafka_rebalance.throttle.change_rate import change_rate
+from kafka_rebalance.throttle.janitor import look_after_lease, sweep
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import cluster_lock, config_writes
 from support.runs.janitor_run import Airflow, tend

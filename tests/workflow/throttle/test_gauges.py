@@ -18,9 +18,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from kafka_rebalance.dags.kafka_throttle_janitor_dag import DAG as JANITOR
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import StorageError, UnwatchedError
-from kafka_rebalance.steps.janitor.look_after_cluster import read_janitor_report
-from kafka_rebalance.steps.janitor.read_gauges import read_gauges
-from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.throttle.janitor.look_after_cluster import read_janitor_report
+from kafka_rebalance.throttle.janitor.read_gauges import read_gauges
 from kafka_rebalance.workflow import gauges as workflow_gauges
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.documents import report_samples as samples

@@ -13,11 +13,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.dags.kafka_throttle_janitor_dag import DAG as JANITOR
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
 from kafka_rebalance.model.lock_owner import LockOwner
-from kafka_rebalance.steps.janitor import look_after_cluster, sweep
-from kafka_rebalance.steps.run.approved_plan import read_approved
-from kafka_rebalance.steps.run.run_lock import lock_owner
-from kafka_rebalance.steps.throttle import write_back
-from kafka_rebalance.steps.throttle.throttle_in_force import check_throttle_in_force
+from kafka_rebalance.run.approved_plan import read_approved
+from kafka_rebalance.run.run_lock import lock_owner
+from kafka_rebalance.throttle import write_back
+from kafka_rebalance.throttle.janitor import look_after_cluster, sweep
+from kafka_rebalance.throttle.throttle_in_force import check_throttle_in_force
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import step_inputs
 from kafka_rebalance.zookeeper import cluster_lock

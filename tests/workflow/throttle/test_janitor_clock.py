@@ -20,8 +20,8 @@ from airflow.timetables.trigger import CronTriggerTimetable
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import UnwatchedError
-from kafka_rebalance.steps.janitor import look_after_cluster
-from kafka_rebalance.steps.throttle import lease_files
+from kafka_rebalance.throttle import lease_files
+from kafka_rebalance.throttle.janitor import look_after_cluster
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.triggers import SLOWEST_POLL_SECONDS
 from support.airflow.parsed_dags import read_dags

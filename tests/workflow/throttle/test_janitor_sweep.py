@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.admin.replica_sizes import BrokerDisks
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.steps.janitor import look_after_cluster, sweep
+from kafka_rebalance.throttle.janitor import look_after_cluster, sweep
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import CONNECTION

@@ -19,11 +19,11 @@ from kazoo.exceptions import ConnectionLoss
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, LockLostError, StorageError, ThrottleError, WriteError
 from kafka_rebalance.model.digests import canonical_json
-from kafka_rebalance.steps.run.left_out_moves import read_left_out
-from kafka_rebalance.steps.run.stop_requests import read_control
-from kafka_rebalance.steps.run_folder import installation
-from kafka_rebalance.steps.throttle import hold_throttle, lease_files, write_back
-from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.run.left_out_moves import read_left_out
+from kafka_rebalance.run.run_folder import installation
+from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.throttle import hold_throttle, lease_files, write_back
+from kafka_rebalance.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import config_writes
 from support.runs.rebalance_run import open_lease

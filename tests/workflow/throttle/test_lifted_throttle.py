@@ -10,9 +10,9 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
-from kafka_rebalance.execution.throttle.lifted_by_others import LOOK_SECONDS
-from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
-from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.rebalance.follow_batch import BatchFollower
+from kafka_rebalance.throttle.change_rate import change_rate
+from kafka_rebalance.throttle.lifted_by_others import LOOK_SECONDS
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from support.runs.janitor_run import Airflow, tend

@@ -10,9 +10,9 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import UnwatchedError
-from kafka_rebalance.steps.reassignment.progress_notes import write_waiting
-from kafka_rebalance.steps.throttle import suspend_throttle
-from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.rebalance.progress_notes import write_waiting
+from kafka_rebalance.throttle import suspend_throttle
+from kafka_rebalance.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import POLICY
@@ -34,7 +34,7 @@ def test_a_pause_of_more_than_an_hour_alerts_and_a_shorter_one_does_not(
     run = approved_run(tmp_path, SimulatedCluster(monkeypatch, FEWER_TOPICS), monkeypatch)
     Airflow.answering(monkeypatch)
     monkeypatch.setattr(
-        "kafka_rebalance.steps.throttle.cluster_lease.now_text",
+        "kafka_rebalance.throttle.cluster_lease.now_text",
         lambda: time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() + clock_ahead)),
     )
     run.hold()

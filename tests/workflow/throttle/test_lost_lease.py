@@ -12,8 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
-from kafka_rebalance.steps.run.approved_plan import read_approved
-from kafka_rebalance.steps.throttle import throttle_in_force
+from kafka_rebalance.run.approved_plan import read_approved
+from kafka_rebalance.throttle import throttle_in_force
 from kafka_rebalance.workflow.run_step import step_inputs
 from kafka_rebalance.zookeeper import cluster_lock, lease_record
 from support.runs.janitor_run import Airflow, tend

@@ -11,7 +11,7 @@ from kazoo.exceptions import NoAuthError
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ThrottleError
-from kafka_rebalance.steps.throttle import hold_throttle
+from kafka_rebalance.throttle import hold_throttle
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run

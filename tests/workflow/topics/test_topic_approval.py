@@ -14,8 +14,8 @@ from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ConnectionSettingsError
 from kafka_rebalance.model.consumer_groups import TopicGroups
-from kafka_rebalance.steps import run_folder
-from kafka_rebalance.steps.topics import forecast_keys
+from kafka_rebalance.run import run_folder
+from kafka_rebalance.topics import forecast_keys
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import cluster_lock
@@ -35,7 +35,7 @@ MARKER = "/admin/delete_topics/orders"
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     made = SimulatedCluster(monkeypatch, TOPICS)
     made.broker_settings = {broker: {"delete.topic.enable": "true"} for broker in RACKS}
-    monkeypatch.setattr("kafka_rebalance.steps.topics.forecast_keys.read_groups", lambda *_: TopicGroups(()))
+    monkeypatch.setattr("kafka_rebalance.topics.forecast_keys.read_groups", lambda *_: TopicGroups(()))
     return made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_rebalance.steps.topics import plan_change
+from kafka_rebalance.topics import plan_change
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster
 from support.runs.topic_run import TopicRun
 

@@ -16,8 +16,8 @@ from airflow.serialization.decoders import smart_decode_trigger_kwargs
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, UnwatchedError
-from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.ledger.ledger_columns import TABLES
+from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run.ledger_columns import TABLES
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.golden.chain import RecordedCluster, RecordedRun
 from support.golden.planning import without_pictures

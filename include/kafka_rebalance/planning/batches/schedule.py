@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.candidate_figures import Timetable
+from kafka_rebalance.documents.candidate_figures import Timetable
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.batches.batch_order import (

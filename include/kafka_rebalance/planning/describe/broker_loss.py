@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.candidate_figures import AfterLoss, BrokerLoss, DiskAfterLoss, NetworkAfterLoss
+from kafka_rebalance.documents.candidate_figures import AfterLoss, BrokerLoss, DiskAfterLoss, NetworkAfterLoss
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem, lagging
 from kafka_rebalance.planning.problem.loads import known_of_all, leader_loads, replica_loads, sent_bytes, shares, totals
 from kafka_rebalance.planning.rules.disk_limits import used_bytes

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.candidate_figures import FurtherRuns, LessEven, MoveGroup, Range, Score
-from kafka_rebalance.documents.proposals.move_reason import MoveReason, encode_reasons
+from kafka_rebalance.documents.candidate_figures import FurtherRuns, LessEven, MoveGroup, Range, Score
+from kafka_rebalance.documents.move_reason import MoveReason, encode_reasons
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH
 from kafka_rebalance.model.candidate import Candidate, Move, Status, candidate_digest

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.candidate_figures import CutPlan
+from kafka_rebalance.documents.candidate_figures import CutPlan
 from kafka_rebalance.planning.bounds.bands import Bands
 from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem, added, widened

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.log_dir_peaks import LogDirPeak, LogDirPeaks
+from kafka_rebalance.documents.peaks_of_log_dirs import LogDirPeak, LogDirPeaks
 from kafka_rebalance.kafka.log_dir_choice import arrivals
 from kafka_rebalance.planning.problem.arrays import Ints, Problem, added
 

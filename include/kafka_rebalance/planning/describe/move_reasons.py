@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.candidate_figures import MoveGroup
-from kafka_rebalance.documents.proposals.move_reason import MoveReason, ReasonKind, multiple_in_words
+from kafka_rebalance.documents.candidate_figures import MoveGroup
+from kafka_rebalance.documents.move_reason import MoveReason, ReasonKind, multiple_in_words
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.settings import LEADERS_ALONE
 from kafka_rebalance.planning.evenness.scores import ratios

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.candidate_figures import LeftWaiting, Reason, StaysBehind
+from kafka_rebalance.documents.candidate_figures import LeftWaiting, Reason, StaysBehind
 from kafka_rebalance.model.finding import SHOWN
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import BALANCED, LEADERS_ALONE, LIGHT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.documents.proposals.candidate_figures import SinceLast
+from kafka_rebalance.documents.candidate_figures import SinceLast
 from kafka_rebalance.planning.describe.planned_elections import Ending
 from kafka_rebalance.planning.problem.arrays import Ints, changed_lists
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.candidate_figures import WayBack
+from kafka_rebalance.documents.candidate_figures import WayBack
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Ints, Problem, added
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.candidate_figures import Course, Loss, WorstCase
+from kafka_rebalance.documents.candidate_figures import Course, Loss, WorstCase
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, replication, widened
 
 TOPICS_NAMED = 3

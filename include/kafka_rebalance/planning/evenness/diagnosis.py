@@ -7,15 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kafka_rebalance.documents.disks import FullestLogDir
-from kafka_rebalance.documents.proposals.proposals import (
-    BrokerShare,
-    Diagnosis,
-    FirstFull,
-    FullestDisk,
-    Leaving,
-    Off,
-    Strays,
-)
+from kafka_rebalance.documents.proposals import BrokerShare, Diagnosis, FirstFull, FullestDisk, Leaving, Off, Strays
 from kafka_rebalance.planning.evenness.further_brokers import further_brokers, further_brokers_of_pools
 from kafka_rebalance.planning.evenness.scores import ratios
 from kafka_rebalance.planning.problem.arrays import Floats, Problem

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.proposals import FurtherBrokers
+from kafka_rebalance.documents.proposals import FurtherBrokers
 from kafka_rebalance.planning.problem.arrays import Floats, Problem, replication
 from kafka_rebalance.planning.problem.pools import foreign, parts_of, strays
 from kafka_rebalance.planning.rules.disk_limits import sized_disks, used_bytes

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.candidate_figures import Score
+from kafka_rebalance.documents.candidate_figures import Score
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Problem, widened
 from kafka_rebalance.planning.problem.loads import METRICS, all_loads, known_metrics, loads_now, shares, totals

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_rebalance.documents.proposals.proposals import HistoryUsed
+from kafka_rebalance.documents.proposals import HistoryUsed
 from kafka_rebalance.kafka.who_may_receive import Shut
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings

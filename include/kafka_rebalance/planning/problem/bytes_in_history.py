@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.proposals import HistoryUsed, RatesFrom, ReadByGroups, WorstHour
+from kafka_rebalance.documents.proposals import HistoryUsed, RatesFrom, ReadByGroups, WorstHour
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 from kafka_rebalance.planning.problem.topic_rates import TopicRates, account_of, served
 

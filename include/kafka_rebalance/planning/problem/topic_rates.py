@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.proposals import MetricsServerUsed, RatesLeftOut
+from kafka_rebalance.documents.proposals import MetricsServerUsed, RatesLeftOut
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 
 PERCENTILE = 0.95

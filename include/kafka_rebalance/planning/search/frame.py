@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.move_reason import MoveReason
+from kafka_rebalance.documents.move_reason import MoveReason
 from kafka_rebalance.planning.bounds.bands import Bands, filled_bands
 from kafka_rebalance.planning.bounds.targets import reachable_targets, within_limits
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, widened

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_rebalance.documents.json_files import PROPOSALS
-from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.documents.storage import Folder, read_if_there
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.candidate import Candidate, Move, candidate_digest

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_rebalance.documents.json_files import decode
-from kafka_rebalance.documents.proposals.proposals import RatesLeftOut
+from kafka_rebalance.documents.proposals import RatesLeftOut
 from kafka_rebalance.documents.storage import Folder, read_if_there, write_whole
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.digests import digest_of_bytes

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Param, ParamsDict, SkipMixin  # type: ignore[attr-defined]  # its stub lacks ParamsDict
 
-from kafka_rebalance.execution.approval_rules import REJECT, Answer, Question
-from kafka_rebalance.steps import approval_request
-from kafka_rebalance.steps.approval_request import EndsHere, Form, RunLinks
+from kafka_rebalance.run import approval_request
+from kafka_rebalance.run.approval_request import EndsHere, Form, RunLinks
+from kafka_rebalance.run.approval_rules import REJECT, Answer, Question
 from kafka_rebalance.workflow import urls
 from kafka_rebalance.workflow.notices import WAITS, Notice
 from kafka_rebalance.workflow.run_step import by_path, run_step

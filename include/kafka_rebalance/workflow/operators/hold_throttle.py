@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-HOLD_THROTTLE = "kafka_rebalance.steps.throttle.hold_throttle.hold_throttle"
+HOLD_THROTTLE = "kafka_rebalance.throttle.hold_throttle.hold_throttle"
 
 
 class HoldThrottleOperator(BaseOperator):
@@ -39,7 +39,7 @@ class HoldThrottleOperator(BaseOperator):
         return self._hold(context)
 
     def _hold(self, context: Context) -> dict[str, Any]:
-        from kafka_rebalance.execution.check.batch_wait import Wait
+        from kafka_rebalance.run.checks.batch_wait import Wait
         from kafka_rebalance.workflow.triggers import PauseTrigger
 
         held = by_path(self.hold)(step_inputs(context["dag_run"]), self.decision)

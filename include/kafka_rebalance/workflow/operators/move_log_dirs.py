@@ -10,15 +10,15 @@ from kafka_rebalance.workflow.run_step import step_inputs
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen
+    from kafka_rebalance.run.batch_seen import BatchSeen
 
 
 class MoveLogDirsOperator(MovesOperator):
     """The worker stays after each request, so that small replicas follow each other without a wait."""
 
     def _advance(self, context: Context, seen: BatchSeen | None) -> None:
-        from kafka_rebalance.execution.check.batch_wait import Wait
-        from kafka_rebalance.steps.log_dirs.move_replicas import move_replicas
+        from kafka_rebalance.log_dirs.move_replicas import move_replicas
+        from kafka_rebalance.run.checks.batch_wait import Wait
         from kafka_rebalance.workflow.triggers import CopiesTrigger, PauseTrigger
 
         step = move_replicas(step_inputs(context["dag_run"]), self.decision, seen, self.stay_seconds)

@@ -13,7 +13,7 @@ from kafka_rebalance.workflow.run_step import fails_without_retry
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen
+    from kafka_rebalance.run.batch_seen import BatchSeen
 
 
 class MovesOperator(BaseOperator):
@@ -39,7 +39,7 @@ class MovesOperator(BaseOperator):
     @fails_without_retry
     def resume(self, context: Context, event: Mapping[str, Any]) -> None:
         """Moves are over, the trigger gave them up, or the next ones no longer have to wait."""
-        from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen
+        from kafka_rebalance.run.batch_seen import BatchSeen
 
         self._advance(context, BatchSeen.from_event(event))
 

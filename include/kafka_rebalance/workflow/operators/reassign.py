@@ -10,7 +10,7 @@ from kafka_rebalance.workflow.run_step import step_inputs
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen
+    from kafka_rebalance.run.batch_seen import BatchSeen
 
 
 class ReassignOperator(MovesOperator):
@@ -24,8 +24,8 @@ class ReassignOperator(MovesOperator):
         self.slowest_poll_seconds = slowest_poll_seconds
 
     def _advance(self, context: Context, seen: BatchSeen | None) -> None:
-        from kafka_rebalance.execution.check.batch_wait import Wait
-        from kafka_rebalance.steps.reassignment.request_batch import Pace, reassign
+        from kafka_rebalance.rebalance.request_batch import Pace, reassign
+        from kafka_rebalance.run.checks.batch_wait import Wait
         from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 
         pace = Pace(self.poll_seconds, self.slowest_poll_seconds, self.stall_seconds, self.stay_seconds)

@@ -21,8 +21,8 @@ from airflow.sdk.exceptions import AirflowException
 
 from kafka_rebalance.documents.job_environment import ERROR_FILE, STORAGE_OPTIONS, left_error
 from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.run.deployment import Deployment
 from kafka_rebalance.spark import package_zip
-from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import fails_without_retry
 

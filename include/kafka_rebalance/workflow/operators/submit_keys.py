@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import conf
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from kafka_rebalance.documents.requests.key_sample import KAFKA_CONFIG
+from kafka_rebalance.documents.key_sample import KAFKA_CONFIG
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.steps.retried_errors import final_text
+from kafka_rebalance.run.retried_errors import final_text
 from kafka_rebalance.workflow.operators.submit_job import JobSubmitOperator
 from kafka_rebalance.workflow.run_step import run_step
 
@@ -33,7 +33,7 @@ class KeysSubmitOperator(JobSubmitOperator):
         self.run_folder = run_folder
 
     def execute(self, context: Context) -> Any:
-        from kafka_rebalance.steps.topics import sample_keys
+        from kafka_rebalance.topics import sample_keys
 
         folder, settings = run_step(sample_keys.begin_sample, context["dag_run"], self.run_folder, self)
         # On YARN and Kubernetes the operator would put its own env_vars on the command line.

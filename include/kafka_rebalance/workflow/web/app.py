@@ -19,11 +19,11 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kafka_rebalance.report.fleet.overview_page import REQUESTS
-from kafka_rebalance.report.page import warm_up
-from kafka_rebalance.report.shell import STATIC, read_static
-from kafka_rebalance.steps.clusters import CANCEL_DAG, LOG_DIRS_DAG, REBALANCE_DAG, TOPICS_DAG
-from kafka_rebalance.steps.read_in_time import Reads
+from kafka_rebalance.pages.overview_page import REQUESTS
+from kafka_rebalance.pages.page import warm_up
+from kafka_rebalance.pages.shell import STATIC, read_static
+from kafka_rebalance.run.clusters import CANCEL_DAG, LOG_DIRS_DAG, REBALANCE_DAG, TOPICS_DAG
+from kafka_rebalance.run.read_in_time import Reads
 from kafka_rebalance.workflow.urls import MOUNT, PICTURE
 from kafka_rebalance.workflow.web import candidate_pages, run_page
 from kafka_rebalance.workflow.web.clusters_page import overview_page, requests_tag
@@ -106,7 +106,7 @@ def create_app() -> FastAPI:
 
 def _warm_up() -> None:
     """Loads what the first reader of a page would wait for: this takes seconds on a busy machine."""
-    importlib.import_module("kafka_rebalance.report.candidate.move_search")
+    importlib.import_module("kafka_rebalance.pages.move_search")
     warm_up()
 
 

@@ -12,15 +12,15 @@ from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from sqlalchemy.orm import Session
 
 from kafka_rebalance.documents.json_files import PROPOSALS, SNAPSHOT, read_json, read_json_if_there
-from kafka_rebalance.report.candidate.broker_loads import BROKER_SORTS, brokers_page
-from kafka_rebalance.report.candidate.candidate_report import CandidateReport
-from kafka_rebalance.report.candidate.csv_files import brokers_csv, brokers_file, moves_file
-from kafka_rebalance.report.candidate.search_query import SORTS, Query
-from kafka_rebalance.report.page import plot_picture, render_brokers, render_candidate, render_moves
-from kafka_rebalance.report.run.run_report import RunReport
-from kafka_rebalance.steps.rebalance import plan_tables
-from kafka_rebalance.steps.rebalance.read_report import read_report
-from kafka_rebalance.steps.run_folder import RunFolder
+from kafka_rebalance.pages.broker_loads import BROKER_SORTS, brokers_page
+from kafka_rebalance.pages.candidate_report import CandidateReport
+from kafka_rebalance.pages.csv_files import brokers_csv, brokers_file, moves_file
+from kafka_rebalance.pages.page import plot_picture, render_brokers, render_candidate, render_moves
+from kafka_rebalance.pages.run_report import RunReport
+from kafka_rebalance.pages.search_query import SORTS, Query
+from kafka_rebalance.rebalance import plan_tables
+from kafka_rebalance.rebalance.read_report import read_report
+from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.workflow.urls import run_page_url, static_url
 from kafka_rebalance.workflow.web.run_page import NotServed, answered, download, open_folder
 

@@ -16,15 +16,15 @@ from sqlalchemy.orm import Session
 
 from kafka_rebalance import clock
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.report.fleet.cluster_facts import CheckRun, Lease, Link, OpenRequest, Run
-from kafka_rebalance.report.fleet.cluster_health import Overview, Places, rows_of
-from kafka_rebalance.report.fleet.overview_page import render_overview
-from kafka_rebalance.report.run_state import ACTIVE_STATES, RunState
-from kafka_rebalance.steps import freeze
-from kafka_rebalance.steps.clusters import CHECK_DAG, CLUSTERS, JANITOR_DAG, REBALANCE_DAG, fleet
-from kafka_rebalance.steps.read_fleet import ClusterToRead, RunToRead, read_clusters, read_leases
-from kafka_rebalance.steps.run_folder import file_name
-from kafka_rebalance.steps.throttle.lease_files import StoredLease
+from kafka_rebalance.pages.cluster_facts import CheckRun, Lease, Link, OpenRequest, Run
+from kafka_rebalance.pages.cluster_health import Overview, Places, rows_of
+from kafka_rebalance.pages.overview_page import render_overview
+from kafka_rebalance.pages.read_fleet import ClusterToRead, RunToRead, read_clusters, read_leases
+from kafka_rebalance.pages.run_state import ACTIVE_STATES, RunState
+from kafka_rebalance.run import freeze
+from kafka_rebalance.run.clusters import CHECK_DAG, CLUSTERS, JANITOR_DAG, REBALANCE_DAG, fleet
+from kafka_rebalance.run.run_folder import file_name
+from kafka_rebalance.throttle.lease_files import StoredLease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.urls import (
     answer_url,

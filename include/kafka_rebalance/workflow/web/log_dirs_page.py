@@ -5,11 +5,11 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from kafka_rebalance import clock
-from kafka_rebalance.report.log_dirs.log_dir_page import render_log_dirs
-from kafka_rebalance.report.log_dirs.log_dir_run import LogDirRun
-from kafka_rebalance.report.run_state import ACTIVE_STATES, Action
-from kafka_rebalance.steps.log_dirs.read_run import read_log_dir_run
-from kafka_rebalance.steps.run_folder import RunFolder
+from kafka_rebalance.log_dirs.log_dir_page import render_log_dirs
+from kafka_rebalance.log_dirs.log_dir_run import LogDirRun
+from kafka_rebalance.log_dirs.read_run import read_log_dir_run
+from kafka_rebalance.pages.run_state import ACTIVE_STATES, Action
+from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.workflow.urls import answer_url, dag_url, run_url, static_url, task_url
 from kafka_rebalance.workflow.web import run_records
 

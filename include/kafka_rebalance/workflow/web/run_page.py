@@ -16,18 +16,18 @@ from kafka_rebalance.documents.folder_owner import read_folder_owner
 from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, read_json
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import InputError, ReadError, RebalanceError, RunFolderError, SettingsError
-from kafka_rebalance.report.log_dirs.log_dir_run import LogDirState
-from kafka_rebalance.report.page import picture, render_drift, render_page
-from kafka_rebalance.report.run_state import ACTIVE_STATES, Action, RunState
-from kafka_rebalance.report.shell import render_message
-from kafka_rebalance.report.units import format_time
-from kafka_rebalance.steps.clusters import LOG_DIRS_DAG
-from kafka_rebalance.steps.freeze import VARIABLE, check_frozen_exist, frozen_clusters
-from kafka_rebalance.steps.read_fleet import read_run_state
-from kafka_rebalance.steps.rebalance.plan_drift import PATIENCE_SECONDS, drift_now
-from kafka_rebalance.steps.rebalance.plan_tables import begin_to_read
-from kafka_rebalance.steps.rebalance.read_report import read_reassignment, read_report
-from kafka_rebalance.steps.run_folder import RunFolder, check_shared, file_name, find_run_folder, open_run_folder
+from kafka_rebalance.log_dirs.log_dir_run import LogDirState
+from kafka_rebalance.pages.page import picture, render_drift, render_page
+from kafka_rebalance.pages.read_fleet import read_run_state
+from kafka_rebalance.pages.run_state import ACTIVE_STATES, Action, RunState
+from kafka_rebalance.pages.shell import render_message
+from kafka_rebalance.pages.units import format_time
+from kafka_rebalance.rebalance.plan_drift import PATIENCE_SECONDS, drift_now
+from kafka_rebalance.rebalance.plan_tables import begin_to_read
+from kafka_rebalance.rebalance.read_report import read_reassignment, read_report
+from kafka_rebalance.run.clusters import LOG_DIRS_DAG
+from kafka_rebalance.run.freeze import VARIABLE, check_frozen_exist, frozen_clusters
+from kafka_rebalance.run.run_folder import RunFolder, check_shared, file_name, find_run_folder, open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.urls import answer_url, dag_url, run_page_url, run_url, static_url, task_url
 from kafka_rebalance.workflow.web import log_dirs_page, run_records

@@ -13,10 +13,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
 from kafka_rebalance.admin.replica_sizes import read_replica_sizes
+from kafka_rebalance.cancel import elect_controller
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
-from kafka_rebalance.steps.cancel import elect_controller
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable

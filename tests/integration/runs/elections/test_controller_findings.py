@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import pytest
 from kazoo.client import KazooClient
 
-from kafka_rebalance.execution.follow.batch_finding import BatchFinding, FindingKind
-from kafka_rebalance.execution.follow.controller_findings import UNHEARD_SECONDS, ZOMBIE_SECONDS, Watch, detect
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.rebalance.batch_finding import BatchFinding, FindingKind
+from kafka_rebalance.rebalance.controller_findings import UNHEARD_SECONDS, ZOMBIE_SECONDS, Watch, detect
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_batch_view
 from kafka_rebalance.zookeeper.znodes import paths

@@ -17,8 +17,8 @@ from kazoo.client import KazooClient
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.kraft_migration import KraftMigration
-from kafka_rebalance.steps.ledger import ledger_rows
-from kafka_rebalance.steps.nightly.check_cluster import check
+from kafka_rebalance.nightly.check_cluster import check
+from kafka_rebalance.run import ledger_rows
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import step_inputs
 from support.runs.plain_deployment import ToldRuns

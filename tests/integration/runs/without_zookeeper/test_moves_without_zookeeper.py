@@ -12,9 +12,9 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, ThrottleError, UnwatchedError
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.steps.janitor import look_after_cluster
-from kafka_rebalance.steps.run.stop_requests import read_control
-from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.throttle.change_rate import change_rate
+from kafka_rebalance.throttle.janitor import look_after_cluster
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER, ON_BOTH_WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster

@@ -13,7 +13,7 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.steps.janitor import look_after_cluster
+from kafka_rebalance.throttle.janitor import look_after_cluster
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster
 from support.runs.janitor_run import Airflow, tend

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.cluster import with_admin_api
-from kafka_rebalance.execution import announced
 from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.moves import announced
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster
 from support.runs.cancel_run import CancelRun

@@ -8,11 +8,11 @@ import pytest
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import ClusterNotReadyError, StaleProposalError, WriteError
-from kafka_rebalance.execution.check.cluster_ready import readiness_findings, refuse
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.run.checks.cluster_ready import readiness_findings, refuse
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster
 from support.waiting import wait

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_rebalance.documents.proposals.candidate_figures import AfterLoss, BrokerLoss
+from kafka_rebalance.documents.candidate_figures import AfterLoss, BrokerLoss
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.broker_loss import broker_loss, next_leaders
 from kafka_rebalance.planning.describe.planned_elections import ending

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_rebalance.documents.proposals.candidate_figures import CutPlan
+from kafka_rebalance.documents.candidate_figures import CutPlan
 from kafka_rebalance.planning.bounds.bands import band
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_rebalance.documents.proposals.move_reason import MoveReason, ReasonKind
+from kafka_rebalance.documents.move_reason import MoveReason, ReasonKind
 from kafka_rebalance.planning.describe.move_reasons import Reasons
 from kafka_rebalance.planning.problem.arrays import Floats, Ints
 from kafka_rebalance.planning.problem.loads import LEADERS, METRICS, known_metrics

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_rebalance.documents.proposals.candidate_figures import Course, WorstCase
+from kafka_rebalance.documents.candidate_figures import Course, WorstCase
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.batches.timetable import held_up
 from kafka_rebalance.planning.batches.transfers import Transfers

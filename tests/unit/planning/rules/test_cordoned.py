@@ -11,9 +11,9 @@ from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.kafka.who_may_receive import Shut
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.new_partitions import place_partitions
 from kafka_rebalance.planning.planner import offered
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end
+from kafka_rebalance.topics.new_partitions import place_partitions
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
 
 LISTS = partition_rows([[1, 2], [2, 3], [3, 1], [2, 1]] * 3)

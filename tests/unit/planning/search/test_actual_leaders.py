@@ -11,11 +11,9 @@ import pytest
 
 from kafka_rebalance.documents.json_files import PROPOSALS, read_json
 from kafka_rebalance.errors import SettingsError
-from kafka_rebalance.execution.eta import busiest_bytes
-from kafka_rebalance.execution.follow.broker_traffic import planned
-from kafka_rebalance.execution.throttle.least_rate import least_rate
 from kafka_rebalance.model.candidate import candidate_digest
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.moves.eta import busiest_bytes
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.evenness.diagnosis import outlook
 from kafka_rebalance.planning.planner import run
@@ -24,6 +22,8 @@ from kafka_rebalance.planning.recommendation import recommend
 from kafka_rebalance.planning.tables.move_columns import changes_leader, moves_digest, moves_in, read_moves
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.rebalance.broker_traffic import planned
+from kafka_rebalance.throttle.least_rate import least_rate
 from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of, problem_of
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_rebalance.documents.proposals.proposals import RatesLeftOut
+from kafka_rebalance.documents.proposals import RatesLeftOut
 from kafka_rebalance.errors import ArtifactError, SettingsError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare, run

@@ -1,1 +1,0 @@
-"""How this connection gets into a cluster."""

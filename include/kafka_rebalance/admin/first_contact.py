@@ -1,0 +1,199 @@
+"""Whether brokers let this connection in, and if not, why: in seconds, and in the words of client and broker.
+
+Both clients try again until a request's time is over, and then tell that the time is over.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, DescribeClusterResult
+
+from kafka_rebalance.admin.client_settings import librdkafka_settings, tls_context
+from kafka_rebalance.errors import AuthenticationError, ConnectionSettingsError, ReadError
+from kafka_rebalance.model.connection import KafkaConnection, certificate_problem
+
+FIRST_SECONDS = 10.0
+# A client whose first broker names no controller, or one that has just gone, asks for it again after five minutes only
+# (librdkafka's topic.metadata.refresh.interval.ms; less than ten seconds it does not take). So another client asks.
+_ANOTHER_SECONDS = 2.0
+_REQUEST_SECONDS = 30.0  # beyond FIRST_SECONDS: librdkafka may end the process if an answer comes late (its issue 4605)
+_HANDSHAKE_SECONDS = 1.0
+_SAYS_NOTHING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
+_quiet = logging.getLogger("kafka_rebalance.librdkafka")
+_quiet.setLevel(logging.CRITICAL + 1)
+_entered: set[int] = set()
+# After a refusal these very settings are not tried again for so long, then for twice as long: brokers count failed
+# logins, and a directory behind them locks the account.
+_REST_SECONDS, _LONGEST_REST_SECONDS = 30.0, 600.0
+_refusals: dict[int, _Refusal] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """`until`, of `time.monotonic`: nobody tries before. `seconds`: how long this rest is."""
+
+    text: str
+    until: float
+    seconds: float
+
+
+def refused(kafka: KafkaConnection, said: str) -> AuthenticationError:
+    """The error for a login that brokers refuse. For a while, nobody in this process tries these settings again."""
+    key = _key(kafka)
+    _entered.discard(key)
+    before, now = _refusals.get(key), time.monotonic()
+    seconds = _REST_SECONDS if before is None else before.seconds
+    if before is not None and now >= before.until:
+        seconds = min(2 * before.seconds, _LONGEST_REST_SECONDS)
+    text = (
+        f"Kafka {kafka.bootstrap_servers} does not let this connection in ({kafka.without_secrets(said)}). "
+        "Correct user, password and mechanism (sasl.*) of the Airflow connection."
+    )
+    if before is None or now >= before.until:
+        _refusals[key] = _Refusal(text, now + seconds, seconds)
+    return AuthenticationError(text)
+
+
+def _key(kafka: KafkaConnection) -> int:
+    return hash((kafka.bootstrap_servers, *sorted(kafka.security.items())))
+
+
+def check_enters(kafka: KafkaConnection, *, again: bool = False) -> None:
+    """Once in a process for each connection, or `again`. Raises ConnectionSettingsError.
+
+    Raises AuthenticationError if user, password or a certificate is refused, and ReadError if no broker answers.
+    """
+    key = _key(kafka)
+    before = _refusals.get(key)
+    if before is not None and time.monotonic() < before.until:
+        raise AuthenticationError(before.text)
+    if key in _entered and not again:
+        return
+    _entered.discard(key)
+    describe_cluster(kafka)
+    _refusals.pop(key, None)
+    _entered.add(key)
+
+
+def describe_cluster(kafka: KafkaConnection) -> DescribeClusterResult:
+    """The brokers' own description, asked for until one of them gives it. Raises the errors of `check_enters`."""
+    said: dict[int, str] = {}
+
+    def note(error: KafkaError) -> None:
+        said[error.code()] = error.str()
+
+    asked: list[tuple[AdminClient, Future[DescribeClusterResult]]] = []
+    another = time.monotonic()
+    give_up = another + FIRST_SECONDS
+    tls: _Handshake | None = None if kafka.has_tls else _Handshake()
+    while time.monotonic() < give_up:
+        if time.monotonic() >= another:
+            another += _ANOTHER_SECONDS
+            admin = new_admin(kafka, error_cb=note)
+            asked.append((admin, admin.describe_cluster(request_timeout=_REQUEST_SECONDS)))
+        for number, (admin, answer) in enumerate(asked):
+            admin.poll(0.05 / len(asked))
+            if not answer.done():
+                continue
+            failed = answer.exception()
+            if failed is None:
+                return answer.result()
+            # A broker that has just started may not name itself yet. The client drops it then, with what it asked it.
+            note(failed.args[0])
+            asked[number] = (admin, admin.describe_cluster(request_timeout=_REQUEST_SECONDS))
+        if KafkaError._ALL_BROKERS_DOWN in said:
+            if KafkaError._AUTHENTICATION in said:
+                break
+            tls = tls or _shake_hands(kafka, kafka.bootstrap_servers.split(","))
+            if tls.certificate is not None:
+                break
+    _raise(kafka, said, tls or _Handshake())
+
+
+def new_admin(kafka: KafkaConnection, **more: object) -> AdminClient:
+    """confluent-kafka's admin client, which connects at its first request. Raises ConnectionSettingsError."""
+    try:
+        return AdminClient({**librdkafka_settings(kafka), **more}, logger=_quiet)
+    except (KafkaException, TypeError, ValueError) as bad:
+        # librdkafka's text may quote the value of a setting.
+        names = ", ".join(sorted(kafka.security))
+        raise ConnectionSettingsError(
+            f"Kafka {kafka.bootstrap_servers}: librdkafka refuses a setting among {names} ({type(bad).__name__}). "
+            "Nothing was read. Correct the security settings of the Airflow connection."
+        ) from None
+
+
+def check_certificates(kafka: KafkaConnection, server: str | None = None) -> None:
+    """For a connection that fails where there was one before: a certificate may have changed, or be over.
+
+    Raises AuthenticationError if this server, or a bootstrap server, and this host do not accept each other's. A server
+    that does not answer says nothing of it.
+    """
+    if not kafka.has_tls:
+        return
+    tls = _shake_hands(kafka, kafka.bootstrap_servers.split(",") if server is None else [server])
+    if tls.certificate is not None:
+        _entered.discard(_key(kafka))
+        raise _wrong_certificate(kafka, tls.certificate)
+
+
+def _wrong_certificate(kafka: KafkaConnection, why: str) -> AuthenticationError:
+    return AuthenticationError(
+        f"Kafka {kafka.bootstrap_servers}: the TLS handshake fails ({why}). "
+        "Correct the certificates (ssl.*) and the host names of the Airflow connection."
+    )
+
+
+def _raise(kafka: KafkaConnection, said: dict[int, str], tls: _Handshake) -> NoReturn:
+    if tls.certificate is not None:
+        raise _wrong_certificate(kafka, tls.certificate)
+    why = said.get(KafkaError._AUTHENTICATION)
+    if why is not None:
+        raise refused(kafka, why)
+    reasons = [kafka.without_secrets(text) for code, text in said.items() if code not in _SAYS_NOTHING]
+    if not reasons and KafkaError._ALL_BROKERS_DOWN in said:
+        reasons = ["every broker closes the connection: its listener may have another security.protocol"]
+    if tls.without is not None:  # librdkafka tells it or only the end of the connection, as it happens
+        reasons = [f"{tls.without} ends the TLS handshake: its listener may be one without TLS"]
+    raise ReadError(
+        f"Kafka {kafka.bootstrap_servers} cannot be read ({reasons[0] if reasons else 'no answer'}). "
+        "Check that this host can reach the brokers, and check security.protocol of the Airflow connection."
+    )
+
+
+class _Handshake(NamedTuple):
+    certificate: str | None = None  # what one side says of the other's certificate
+    without: str | None = None  # a server that ends the connection where TLS begins
+
+
+def _shake_hands(kafka: KafkaConnection, servers: Sequence[str]) -> _Handshake:
+    """What is wrong with TLS here. librdkafka does not tell a wrong host name from a wrong CA."""
+    context = tls_context(kafka.security)
+    without = None
+    for server in servers:
+        host, _, port = server.strip().rpartition(":")
+        host = host.strip("[]")
+        try:
+            plain = socket.create_connection((host, int(port)), _HANDSHAKE_SECONDS)
+        except (OSError, ValueError):
+            continue
+        try:
+            with plain, context.wrap_socket(plain, server_hostname=host) as secured:
+                secured.recv(1)  # a broker tells of a client's certificate after the handshake (TLS 1.3)
+        except (OSError, ValueError) as failed:
+            problem = certificate_problem(failed)
+            if problem is not None:
+                return _Handshake(f"{host}: {problem}")
+            # A plain listener of Kafka takes the first bytes for the size of a request, and closes the connection.
+            if isinstance(failed, (ssl.SSLEOFError, ConnectionResetError)):
+                without = server.strip()
+    return _Handshake(without=without)

@@ -1,0 +1,143 @@
+"""`cancel`: takes back the approved moves in flight until none is left."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_rebalance.cancel import target_run
+from kafka_rebalance.cancel.actions import CONSENT
+from kafka_rebalance.clock import looks
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import ExecutionError
+from kafka_rebalance.model.candidate import Batch, Move
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.moves import cancel_fates
+from kafka_rebalance.moves.cancel_fates import CancelPlan, CancelWay, Fate
+from kafka_rebalance.moves.move_stage import Stage, stage_in
+from kafka_rebalance.run import stop_requests
+from kafka_rebalance.run.approved_plan import ApprovedRequest, check_may_begin, decider, read_approved_request
+from kafka_rebalance.run.asked_batches import asked_for
+from kafka_rebalance.run.checks_before_write import read_view_of
+from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run.late_tasks import check_rest_will_run
+from kafka_rebalance.run.run_folder import open_run_folder
+from kafka_rebalance.run.running_rebalance import still_running
+from kafka_rebalance.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.throttle.cordon_leaving import put_back_cordon
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.request_replacement import ask_for_original_lists
+
+log = logging.getLogger(__name__)
+
+SETTLE_SECONDS = 120.0  # until the lists are back; a healthy controller takes less than one
+LOOK_SECONDS = 0.5
+_SHOWN = 20
+
+
+def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
+    """Checks lock, policy and cluster again, then cancels. A retry cancels nothing twice.
+
+    It writes control.json first. So `reassign` requests nothing more, and the follower of the batch knows why its
+    partitions go back.
+    """
+    approved = read_approved_cancel(inputs, decision)
+    plan = approved.plan
+    inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
+    connection = inputs.deployment.read_connection(approved.connection_id)
+    target = open_run_folder(inputs.deployment, approved.written["target_folder"])
+    with open_cluster(connection) as cluster:
+        if said := target_run.ended(inputs, cluster, plan.run, plan.candidate_digest):
+            return said
+        cluster.check_same_cluster(_view(cluster, plan))
+        if stop_requests.read_control(target).cancelled is None:  # else a retry: the first try began in time
+            check_may_begin(inputs.deployment, approved)
+        stop_requests.ask_cancel(target, decider(approved.decision) or "somebody")
+        # Only now: a worker that has read the old control.json can no longer request a batch.
+        late = cluster.stop_requests().taken_back
+        holder = cluster.lock.read()
+        if holder is not None:  # Kafka refuses lists that name a broker which the run has cordoned
+            put_back_cordon(ClusterLease(inputs.deployment, cluster, plan.cluster_id), holder)
+        cancelled = late | _take_back(inputs, cluster, connection, approved)
+    for tp in sorted(cancelled):
+        log.info("%s was taken back", tp)
+    check_rest_will_run(inputs, f"{len(cancelled)} partitions were taken back.", ("verify",))
+    return {"run": plan.run, "cancelled": len(cancelled)}
+
+
+def read_approved_cancel(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedRequest[CancelPlan]:
+    """The approved plan. Raises ApprovalError if cancel.json holds another one, ArtifactError."""
+    return read_approved_request(
+        inputs,
+        decision,
+        json_files.CANCEL,
+        lambda written: CancelPlan.from_mapping(written["plan"]),
+        lambda plan: f"The cancelling of {plan.run}",
+    )
+
+
+def _take_back(
+    inputs: StepInputs, cluster: OpenCluster, connection: ClusterConnection, approved: ApprovedRequest[CancelPlan]
+) -> set[TopicPartition]:
+    """Cancels until nothing is in flight, and restores the order of lists. Raises ExecutionError after a time limit."""
+    plan, cancelled, reordered = approved.plan, set[TopicPartition](), set[TopicPartition]()
+    target = open_run_folder(inputs.deployment, approved.written["target_folder"])
+    for _ in looks(SETTLE_SECONDS, LOOK_SECONDS):
+        view = _view(cluster, plan)
+        asked = asked_for(target, plan.moves, cluster)
+        steps = cancel_fates.plan_cancel(plan.moves, view, plan.way, asked=asked)
+        blocked = cancel_fates.has_fate(steps, Fate.BLOCKED)
+        flying = cancel_fates.has_fate(steps, Fate.BACK)
+        going = cancel_fates.has_fate(steps, Fate.ENDING, Fate.RETURNING)
+        if blocked and not (flying and plan.way is CancelWay.API):
+            raise ExecutionError(
+                f"{len(blocked)} partitions cannot be taken back: "
+                f"{'; '.join(f'{step.move.topic_partition} {step.note}' for step in blocked[:10])}. {len(cancelled)} "
+                "others were taken back. The run requests no further batch. Clear this task when the reason is gone."
+            )
+        waits = plan.way is CancelWay.ZNODE and cancel_fates.has_fate(steps, Fate.ENDING)
+        if flying and not waits:
+            if plan.way is CancelWay.API:
+                partitions = {step.move.topic_partition for step in flying}
+                cancelled |= set(cluster.cancel_moves(partitions))
+            else:
+                with open_client(connection.zookeeper) as client:
+                    back = ask_for_original_lists(client, plan, approved.decision[CONSENT], asked)
+                log.info("Requested the original lists of %d partitions. Another broker becomes controller.", len(back))
+                cancelled |= {move.topic_partition for move in back}
+        order = cancel_fates.out_of_order(plan.moves, view) if not flying and view.reassignments is None else ()
+        if order and not {move.topic_partition for move in order} <= reordered:
+            # This copies nothing: each list keeps its brokers. The fence keeps it from writing beside another run.
+            fence = cluster.lock.read_fence()
+            still_running(inputs.deployment, cluster, plan.run, plan.candidate_digest)
+            batch = Batch(1, order, plan.digest)
+            refused = cluster.request_moves(batch, plan.digest, view.brokers, view=view, fence=fence)
+            if refused:
+                shown = "; ".join(f"{tp} ({words})" for tp, words in sorted(refused.items())[:_SHOWN])
+                raise ExecutionError(
+                    f"Kafka refuses the original order of {len(refused)} lists: {shown}. No copy of the plan is in "
+                    f"flight. {len(cancelled)} were taken back. Clear this task when the reason is gone: it goes on."
+                )
+            reordered |= {move.topic_partition for move in order}
+        elif not flying and not [step for step in going if not _stays_disordered(step.move, view)]:
+            return cancelled
+    left = ", ".join(str(step.move.topic_partition) for step in (*flying, *going)[:_SHOWN])
+    raise ExecutionError(
+        f"After {SETTLE_SECONDS:.0f} s these partitions are not back: {left}. {len(cancelled)} were asked to go back. "
+        "The run requests no further batch. Read the controller's log, then clear this task: it goes on."
+    )
+
+
+def _view(cluster: OpenCluster, plan: CancelPlan) -> ClusterView:
+    return read_view_of(cluster, {move.topic_partition.topic for move in plan.moves}, plan.cluster_id)
+
+
+def _stays_disordered(move: Move, view: ClusterView) -> bool:
+    """Whether the move is back, but its order cannot be restored because one of its brokers is not registered."""
+    back = stage_in(move, view) is Stage.TAKEN_BACK and view.reassignments is None
+    return back and not set(move.before) <= set(view.brokers)

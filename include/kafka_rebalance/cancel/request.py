@@ -1,0 +1,329 @@
+"""`request` of `kafka_rebalance_cancel`: reads the runs and writes cancel.json. The cluster stays as it is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafka_rebalance.admin import replica_sizes
+from kafka_rebalance.cancel import cancel_words, election_words
+from kafka_rebalance.cancel.actions import CANCEL_NOW, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
+from kafka_rebalance.cancel.elect_controller import show_stuck_request
+from kafka_rebalance.cancel.log_dir_run import find_log_dir_run
+from kafka_rebalance.cancel.roll_back import plan_roll_back
+from kafka_rebalance.cancel.set_throttle import AskedRate
+from kafka_rebalance.clock import now_text
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.log_dir_plan import LogDirPlan
+from kafka_rebalance.documents.storage import write_whole
+from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError, PolicyError, ReadError, SettingsError
+from kafka_rebalance.model.candidate import Move, brokers_touched
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.partition import ReplicaBytes
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.moves import cancel_fates
+from kafka_rebalance.moves.cancel_fates import CancelPlan, CancelWay, Fate, plan_cancel
+from kafka_rebalance.moves.run_position import position
+from kafka_rebalance.run.approved_plan import ApprovedPlan, ApprovedRequest, bound_policy
+from kafka_rebalance.run.asked_batches import asked_for
+from kafka_rebalance.run.clusters import REBALANCE_DAG
+from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run.requester import check_somebody_may_approve, hand_on, read_requester, with_own_request
+from kafka_rebalance.run.run_folder import create_run_folder
+from kafka_rebalance.run.running_rebalance import Running, find_moved, find_running
+
+log = logging.getLogger(__name__)
+
+# The next task: the task of the action, or the task that asks for its approval.
+APPROVE_RATE = "approve_rate"
+NEXT = {
+    STOP: "stop",
+    CANCEL_NOW: "approve",
+    ROLL_BACK: "roll_back",
+    SET_THROTTLE: "set_throttle",
+    ELECT_CONTROLLER: "approve_election",
+}
+ROLL_BACK_FILE = "roll_back.json"  # in the JSON of kafka-reassign-partitions
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the request is about. `target` is the run that holds the cluster, or that `roll_back` undoes."""
+
+    cluster: OpenCluster
+    params: Mapping[str, Any]
+    connection: ClusterConnection
+    policy: Policy | None
+    view: ClusterView
+    target: ApprovedPlan
+    run: str
+
+
+def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Finds the run and writes down what the action would do to it.
+
+    Skips all later tasks and says so if no rebalance runs (for roll_back: if none has moved anything).
+    """
+    connection_id, action = params["kafka_conn_id"], params["action"]
+    policy = inputs.deployment.read_policy(connection_id)
+    connection = inputs.deployment.read_connection(connection_id)
+    _check_somebody_may_approve(inputs, action, policy)
+    if action == ELECT_CONTROLLER:
+        _need_policy(policy, connection_id)
+        found = show_stuck_request(connection)
+    else:
+        with open_cluster(connection) as cluster:
+            found = _show_run(inputs.deployment, params, connection, policy, cluster)
+    folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
+    inputs.tell("run_folder", str(folder))
+    inputs.tell("nonce", nonce)
+    if action == ROLL_BACK:
+        write_whole(folder / ROLL_BACK_FILE, f"{found['conf']['plan']}\n".encode())
+        inputs.tell("conf", hand_on(folder, found["conf"], inputs.run))
+    document = {
+        "action": action,
+        "connection_id": connection_id,
+        "policy_digest": policy.digest if policy else None,
+        "requested_by": inputs.run.started_by,
+        "reason": params.get("reason") or "",
+        "observed_at": now_text(),
+        "nonce": nonce,
+        **found,
+    }
+    json_files.write_json(folder, json_files.CANCEL, document)
+    said = election_words.lines(document) if action == ELECT_CONTROLLER else cancel_words.lines(document)
+    for line in said:
+        log.info("%s", line)
+    if document.get("needs_approval"):  # a rate above the approved one
+        check_somebody_may_approve(_need_policy(policy, connection_id), read_requester(inputs.deployment, inputs.run))
+    following = APPROVE_RATE if document.get("needs_approval") else NEXT[action]
+    return {"next": following, "run": document["run"], "said": list(said[:10])}
+
+
+def _check_somebody_may_approve(inputs: StepInputs, action: str, policy: Policy | None) -> None:
+    """Before anything is read. Raises ApprovalError. The run that `roll_back` starts looks for itself."""
+    if policy is None or action not in (CANCEL_NOW, ELECT_CONTROLLER):
+        return
+    requester = read_requester(inputs.deployment, inputs.run)
+    if action == CANCEL_NOW:
+        policy = with_own_request(policy, requester, inputs.run)
+    check_somebody_may_approve(policy, requester)
+
+
+def _show_run(
+    deployment: Deployment,
+    params: Mapping[str, Any],
+    connection: ClusterConnection,
+    policy: Policy | None,
+    cluster: OpenCluster,
+) -> dict[str, Any]:
+    """What cancel.json says of the run to stop, cancel, throttle or roll back."""
+    connection_id, action = params["kafka_conn_id"], params["action"]
+    cluster_id = cluster.read_view([]).cluster_id
+    if policy is not None and action == SET_THROTTLE:  # whoever stops copies does not wait for another's policy
+        policy = bound_policy(deployment, policy, connection_id, cluster_id)
+    between_dirs = find_log_dir_run(deployment, cluster, connection_id)
+    if between_dirs is not None and action != ROLL_BACK:
+        return _show_log_dir_run(params, policy, between_dirs, cluster_id)
+    running = find_running(deployment, cluster, connection_id)
+    if action == ROLL_BACK:
+        target, run = _moved(deployment, running, connection_id, cluster_id, params.get("run_id") or None)
+    elif running is not None:
+        target, run = running.plan, running.holder.run
+    else:
+        raise _skip(
+            f"No rebalance runs on cluster {cluster_id} ({connection_id}): nobody holds its lock. Nothing was "
+            "changed. If a run waits for approval, reject it. If it has ended, use roll_back."
+        )
+    _check_its_cluster(cluster_id, target.snapshot["cluster_id"])
+    asked = _Asked(cluster, params, connection, policy, cluster.read_view(target.topics), target, run)
+    return {
+        "cluster_id": cluster_id,
+        "run": run,
+        "target_folder": str(target.folder),
+        "candidate_digest": target.candidate.digest,
+        **_WORK[action](asked),
+    }
+
+
+def _show_log_dir_run(
+    params: Mapping[str, Any],
+    policy: Policy | None,
+    running: Running[ApprovedRequest[LogDirPlan]],
+    cluster_id: str,
+) -> dict[str, Any]:
+    """The same of a run of kafka_log_dirs, which takes another rate alone."""
+    run, plan = running.holder.run, running.plan.plan
+    if params["action"] != SET_THROTTLE:
+        raise _skip(
+            f"Run {run} holds cluster {cluster_id}. It moves replicas between log dirs, and {params['action']} is for "
+            "rebalances. Nothing was changed. To stop that run, mark its task move as failed. Its copies are then "
+            "cancelled, and what is in place stays."
+        )
+    _check_its_cluster(cluster_id, plan.cluster_id)
+    return {
+        "cluster_id": cluster_id,
+        "run": run,
+        "target_folder": str(running.plan.folder),
+        "candidate_digest": plan.digest,
+        "between_log_dirs": True,
+        **_another_rate(
+            params, _need_policy(policy, running.plan.connection_id), AskedRate(run, plan.digest, cluster_id, 0), plan
+        ),
+    }
+
+
+def _check_its_cluster(cluster_id: str, of_run: str) -> None:
+    if of_run != cluster_id:
+        raise ClusterNotReadyError(
+            f"The connection now leads to cluster {cluster_id}, but the run was on {of_run}. "
+            "Nothing was changed. Correct the connection."
+        )
+
+
+def _moved(
+    deployment: Deployment,
+    running: Running[ApprovedPlan] | None,
+    connection_id: str,
+    cluster_id: str,
+    run_id: str | None,
+) -> tuple[ApprovedPlan, str]:
+    """The run to roll back."""
+    if running is not None:
+        raise ClusterNotReadyError(
+            f"Run {running.holder.run} holds cluster {cluster_id}. Nothing was changed. Stop or cancel it. Roll back "
+            "when it has given the cluster back."
+        )
+    moved = find_moved(deployment, connection_id, run_id)
+    if moved is None:
+        which = f"Run {run_id} has moved nothing" if run_id else "No run has moved anything"
+        raise _skip(f"{which} on {connection_id}, so there is nothing to roll back. Nothing was changed.")
+    return moved, f"{REBALANCE_DAG}/{moved.snapshot['run_id']}"
+
+
+def _stop(asked: _Asked) -> dict[str, Any]:
+    batches = asked.target.candidate.batches
+    noted = asked_for(asked.target.folder, asked.target.candidate.moves, asked.cluster)
+    where = position(batches, asked.view, noted, limits=asked.target.limits)
+    return {
+        "remaining": cancel_fates.remaining(batches, where),
+        "cannot_restore": list(cancel_fates.STOP_CANNOT_RESTORE),
+    }
+
+
+def _cancel_now(asked: _Asked) -> dict[str, Any]:
+    _need_policy(asked.policy, asked.connection.connection_id)
+    asked.cluster.check_same_cluster(asked.view)
+    moves = asked.target.candidate.moves
+    way = CancelWay.API if asked.cluster.can_cancel() else CancelWay.ZNODE
+    held = _sizes(asked, moves)
+    noted = asked_for(asked.target.folder, moves, asked.cluster)
+    steps = plan_cancel(moves, asked.view, way, held, asked=noted)
+    open_moves = tuple(step.move for step in steps if step.fate not in (Fate.DONE, Fate.CHANGED))
+    plan = CancelPlan(asked.run, asked.view.cluster_id, asked.target.candidate.digest, way, open_moves)
+    return {
+        "plan": plan.to_mapping(),
+        "digest": plan.digest,
+        "consent": plan.consent,
+        "sizes_known": held is not None,
+        "steps": [_step_document(step, asked.view) for step in steps],
+        "cannot_restore": list(cancel_fates.CANCEL_CANNOT_RESTORE),
+    }
+
+
+def _step_document(step: cancel_fates.CancelStep, view: ClusterView) -> dict[str, Any]:
+    partition = view.partitions.get(step.move.topic_partition)
+    return {
+        "partition": str(step.move.topic_partition),
+        "fate": str(step.fate),
+        "now": list(partition.replicas) if partition else [],
+        "in_sync": list(partition.isr) if partition else [],
+        "original": list(step.move.before),
+        "approved": list(step.move.after),
+        "bytes_thrown_away": step.bytes_thrown_away,
+        "note": step.note,
+    }
+
+
+def _set_throttle(asked: _Asked) -> dict[str, Any]:
+    target = asked.target
+    unrated = AskedRate(asked.run, target.candidate.digest, asked.view.cluster_id, 0)
+    return _another_rate(asked.params, _need_policy(asked.policy, target.connection_id), unrated, target)
+
+
+def _another_rate(
+    params: Mapping[str, Any], policy: Policy, unrated: AskedRate, plan: ApprovedPlan | LogDirPlan
+) -> dict[str, Any]:
+    rate = params.get("throttle_bytes_per_second")
+    if rate is None:
+        raise SettingsError("set_throttle needs throttle_bytes_per_second. Nothing was changed. Give the rate.")
+    rate = int(rate)  # for a JSON schema 3000000.0 is an integer too
+    problem = policy.throttle_problem(rate)
+    if problem is not None:
+        raise PolicyError(f"The rate cannot be set: {problem}. Nothing was changed. Ask for a rate within the limits.")
+    approved = plan.throttle_bytes_per_second
+    return {
+        "bytes_per_second": rate,
+        "approved_bytes_per_second": approved,
+        "needs_approval": rate > approved,
+        "digest": replace(unrated, bytes_per_second=rate).digest,
+    }
+
+
+def _roll_back(asked: _Asked) -> dict[str, Any]:
+    moves = asked.target.candidate.moves
+    back = plan_roll_back(moves, asked.view, asked.target.tables.baseline.topics, _sizes(asked, moves))
+    if not back.moves:
+        why = f" {'; '.join(back.left_out[:5])}." if back.left_out else ""
+        raise _skip(
+            f"{asked.run}: {back.unchanged} of {len(moves)} partitions have the lists recorded before the run, so "
+            f"there is nothing to roll back. Nothing was changed.{why}"
+        )
+    kafkas_own = asked.cluster.read_kafkas_own(asked.view)
+    return {
+        "partitions": len(back.moves),
+        "bytes": back.bytes_to_copy,
+        "unchanged": back.unchanged,
+        "left_out": list(back.left_out),
+        "cannot_restore": [*cancel_fates.ROLL_BACK_CANNOT_RESTORE, *back.left_out],
+        "conf": {
+            "kafka_conn_id": asked.params["kafka_conn_id"],
+            "plan": back.plan,
+            "candidates": [],  # the run judges and offers only the way back
+            "internal_topics": any(kafkas_own.holds_back(move.topic_partition.topic) for move in back.moves),
+            "reason": f"Way back from {asked.run}" + (f": {r}" if (r := asked.params.get("reason")) else ""),
+        },
+    }
+
+
+def _sizes(asked: _Asked, moves: tuple[Move, ...]) -> ReplicaBytes | None:
+    """The replicas' bytes on the brokers that are up; None if they cannot be read, and cancel.json says so."""
+    wanted = sorted(set(asked.view.brokers) & brokers_touched(moves))
+    try:
+        return replica_sizes.read_log_dirs(asked.connection.kafka, wanted).replicas
+    except ReadError as unread:
+        log.warning("The bytes that a cancel throws away are unknown: %s", unread)
+        return None
+
+
+def _need_policy(policy: Policy | None, connection_id: str) -> Policy:
+    if policy is None:
+        raise PolicyError(
+            f"There is no policy file for the connection {connection_id!r}, so nobody may approve. "
+            "Nothing was changed. Put the file back."
+        )
+    return policy
+
+
+def _skip(why: str) -> NothingToDoError:
+    log.warning("%s", why)
+    return NothingToDoError(why)
+
+
+_WORK = {STOP: _stop, CANCEL_NOW: _cancel_now, SET_THROTTLE: _set_throttle, ROLL_BACK: _roll_back}

@@ -1,0 +1,55 @@
+"""The run that `kafka_rebalance_cancel` stops, cancels or throttles."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_rebalance.cancel.log_dir_run import approved_log_dirs
+from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import ExecutionError
+from kafka_rebalance.run.approved_plan import ApprovedPlan
+from kafka_rebalance.run.inputs import StartedRun, StepInputs
+from kafka_rebalance.run.run_folder import RunFolder, open_own_folder, open_run_folder
+from kafka_rebalance.run.running_rebalance import approved_in, still_running
+
+log = logging.getLogger(__name__)
+
+
+def read_request(inputs: StepInputs, run_folder: str) -> tuple[dict[str, Any], RunFolder]:
+    """cancel.json, and the folder of the target run."""
+    written = json_files.read_json(open_own_folder(inputs.deployment, run_folder, inputs.run), json_files.CANCEL)
+    return written, open_run_folder(inputs.deployment, written["target_folder"])
+
+
+def plan_of(target: RunFolder, written: Mapping[str, Any]) -> ApprovedPlan:
+    """The approved plan of the target run."""
+    plan = approved_in(target, written["candidate_digest"])
+    if plan is None:
+        raise ExecutionError(
+            f"{target} no longer holds the approved plan of {written['run']}. Nothing was changed. Start a new run "
+            "of kafka_rebalance_cancel."
+        )
+    return plan
+
+
+def approved_rate(target: RunFolder, written: Mapping[str, Any]) -> int:
+    """In bytes per second: of a rebalance, or of a run between log dirs."""
+    between_dirs = approved_log_dirs(target, written["candidate_digest"])
+    plan = plan_of(target, written) if between_dirs is None else between_dirs.plan
+    return plan.throttle_bytes_per_second
+
+
+def ended(inputs: StepInputs, cluster: OpenCluster, run: str, digest: str) -> dict[str, Any] | None:
+    """The task's result if that run has ended meanwhile; None if it goes on. Raises LockHeldError."""
+    if still_running(inputs.deployment, cluster, run, digest):
+        return None
+    log.warning("%s has ended meanwhile, so there is nothing to do. Nothing was changed.", run)
+    return {"run": run, "ended": True}
+
+
+def who(started: StartedRun) -> str:
+    """The name under which the run's page shows who asks."""
+    return started.started_by or f"{started.dag_id}/{started.run_id}"

@@ -1,0 +1,1 @@
+"""The Dag kafka_log_dirs: replicas between the log dirs of each broker."""

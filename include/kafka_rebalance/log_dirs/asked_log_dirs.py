@@ -1,0 +1,121 @@
+"""What a run of `kafka_log_dirs` is asked to do, and the limits of the cluster's policy on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_rebalance.documents.log_dir_plan import LogDirPlan
+from kafka_rebalance.errors import PolicyError, SettingsError
+from kafka_rebalance.kafka.topics import KafkasOwn
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import Settings, flag, integer, matches, number_reader, one_of
+
+BALANCE, DRAIN, WAY_BACK = JOBS = ("balance", "drain", "way_back")
+TOLERANCE, COPIES_PER_BROKER = 0.10, 3
+_UNREAD = "Nothing was read or written. Correct it."
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a text")
+    return value
+
+
+# What Airflow's form takes for these is wider: 3.0 is an integer for it, and its API does not look into texts.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "job": one_of(JOBS),
+    "broker": integer(0, 2**31 - 1),
+    "log_dir": _text,
+    "of_run": _text,
+    "tolerance": number_reader("from 0 to 1", lambda share: 0 <= share <= 1),
+    "throttle_bytes_per_second": integer(1),
+    "copies_per_broker": integer(1),
+    "internal_topics": flag,
+    "outside_windows": flag,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AskedLogDirs:
+    """One job. `broker`: the one to work on; None: all of them. `of_run`: the run to take back."""
+
+    job: str
+    broker: int | None = None
+    log_dir: str | None = None  # the one to empty: an absolute path on the broker
+    of_run: str | None = None
+    tolerance: float = TOLERANCE
+    throttle_bytes_per_second: int | None = None  # None: the policy's highest
+    copies_per_broker: int = COPIES_PER_BROKER
+    internal_topics: bool = False
+    outside_windows: bool = False
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> AskedLogDirs:
+        """Raises SettingsError if the job lacks something, or has something that only another job uses."""
+        given = {key: value for key, value in params.items() if value not in (None, "")}
+        for name, reads in _READERS.items():
+            try:
+                if name in given:
+                    reads(given[name])
+            except ValueError as wrong:
+                raise SettingsError(f"{name} {wrong}, and is {str(given[name])[:100]!a}. {_UNREAD}") from wrong
+        if "job" not in given:
+            raise SettingsError(f"job is empty. {_UNREAD}")
+        asked = cls(**{name: given[name] for name in cls.__slots__ if name in given})
+        needed = {BALANCE: (), DRAIN: ("broker", "log_dir"), WAY_BACK: ("of_run",)}[asked.job]
+        missing = [name for name in needed if name not in given]
+        unused = [
+            name
+            for name in ("broker", "log_dir", "of_run")
+            if name in given and name not in needed and (asked.job, name) != (BALANCE, "broker")
+        ]
+        for names, why in ((missing, "needs"), (unused, "does not use")):
+            if names:
+                raise SettingsError(f"Job {asked.job} {why} {', '.join(names)}. Nothing was read or written.")
+        return asked
+
+    def limits(self, policy: Policy) -> tuple[int, int]:
+        """(throttle, copies on one broker at once) within the policy. Raises PolicyError."""
+        rate = self.throttle_bytes_per_second or policy.max_throttle_bytes_per_second
+        problems = [problem] if (problem := policy.throttle_problem(rate)) else []
+        if self.internal_topics and not policy.internal_topics:
+            problems.append("the policy does not allow internal topics")
+        if self.broker in policy.brokers_out:
+            problems.append(f"brokers_out of the policy keeps out broker {self.broker}")
+        if problems:
+            raise PolicyError(f"The request goes beyond the policy: {'; '.join(problems)}. {_REMEDY}")
+        return rate, min(self.copies_per_broker, policy.copies_limit)
+
+    def windows(self, policy: Policy) -> tuple[str, ...]:
+        """Those of the policy that the run takes; a way back takes none, because what goes wrong must not wait."""
+        return () if self.outside_windows or self.job == WAY_BACK else policy.windows or ()
+
+    def keeps(self, topic: str, policy: Policy, kafkas_own: KafkasOwn) -> bool:
+        """Whether replicas of this topic stay where they are."""
+        internal = kafkas_own.holds_back(topic) and not self.internal_topics
+        return internal or matches(topic, policy.topics_out)
+
+
+DISK_HEADROOM = Settings().disk_headroom
+_REMEDY = "Correct the policy or the request, and start again."
+
+
+def check_within_policy(plan: LogDirPlan, policy: Policy, cluster_bytes: int, kafkas_own: KafkasOwn) -> None:
+    """Raises PolicyError if the plan goes beyond the policy. `cluster_bytes` is what all replicas hold together."""
+    problems = [problem] if (problem := policy.throttle_problem(plan.throttle_bytes_per_second)) else []
+    limit = policy.bytes_limit(cluster_bytes)
+    if plan.size_bytes > limit:
+        problems.append(f"{plan.size_bytes} bytes to copy are more than {limit} (max_bytes, max_bytes_share)")
+    if plan.copies_per_broker > policy.copies_limit:
+        problems.append(f"copies_per_broker is {plan.copies_per_broker}, at most {policy.copies_limit} are allowed")
+    if out := sorted(plan.brokers & set(policy.brokers_out)):
+        problems.append(f"brokers_out of the policy keeps out broker {', '.join(map(str, out))}")
+    topics = {move.topic for move in plan.moves}
+    held = {topic for topic in topics if matches(topic, policy.topics_out)}
+    held |= set() if policy.internal_topics else {topic for topic in topics if kafkas_own.holds_back(topic)}
+    if held:
+        problems.append(f"topics_out or internal_topics keeps out {', '.join(sorted(held)[:5])}")
+    if problems:
+        raise PolicyError(f"The plan goes beyond the policy: {'; '.join(problems)}. {_REMEDY}")

@@ -1,0 +1,71 @@
+"""What the brokers tell of their log dirs, as plan, follower and verification use it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import TypeVar
+
+from kafka_rebalance.admin import replica_sizes
+from kafka_rebalance.documents.log_dir_plan import Replica
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.kafka.who_may_receive import open_log_dirs
+from kafka_rebalance.log_dirs.copy_states import DirsNow, DiskOfDir
+from kafka_rebalance.log_dirs.log_dir_moves import Dir
+from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.partition import TopicPartition
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def read_disks(kafka: KafkaConnection, brokers: Collection[int]) -> replica_sizes.BrokerDisks:
+    """Of all these brokers. Raises ReadError naming one that does not answer."""
+    return replica_sizes.read_log_dirs(kafka, sorted(brokers))
+
+
+def read_disks_of_the_rest(kafka: KafkaConnection, brokers: Collection[int]) -> replica_sizes.BrokerDisks:
+    """Of those of these brokers that answer."""
+    try:
+        return replica_sizes.read_log_dirs(kafka, sorted(brokers), of_the_rest=True)
+    except ReadError as silent:
+        log.warning("%s Nothing is moved there, so its bytes count as none", silent)
+        return replica_sizes.BrokerDisks({}, {})
+
+
+def dirs_now(disks: replica_sizes.BrokerDisks) -> DirsNow:
+    return DirsNow(
+        disks={
+            broker: {one.path: DiskOfDir(one.total_bytes, one.usable_bytes, one.online, one.cordoned) for one in dirs}
+            for broker, dirs in disks.log_dirs.items()
+        },
+        paths=_by_replica(disks.paths),
+        sizes=_by_replica(disks.replicas),
+        future={replica: (one.path, one.size_bytes) for replica, one in _by_replica(disks.future).items()},
+    )
+
+
+def _by_replica(found: Mapping[TopicPartition, Mapping[int, T]]) -> dict[Replica, T]:
+    return {Replica(*tp, broker): value for tp, by_broker in found.items() for broker, value in by_broker.items()}
+
+
+def dirs_of(disks: replica_sizes.BrokerDisks) -> dict[int, list[Dir]]:
+    """The log dirs of each broker, with their replicas, for the planner."""
+    held: dict[tuple[int, str], dict[Replica, int]] = {}
+    for tp, by_broker in disks.paths.items():
+        for broker, path in by_broker.items():
+            held.setdefault((broker, path), {})[Replica(*tp, broker)] = disks.replicas[tp][broker]
+    return {
+        broker: [
+            Dir(
+                one.path,
+                held.get((broker, one.path), {}),
+                one.total_bytes,
+                one.usable_bytes,
+                may_receive=bool(open_log_dirs([one])),
+            )
+            for one in sorted(dirs, key=lambda one: one.path)
+        ]
+        for broker, dirs in disks.log_dirs.items()
+    }

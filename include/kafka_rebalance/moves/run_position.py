@@ -1,0 +1,184 @@
+"""Where a run stands, by its notes of what it asked for together with what ZooKeeper shows, never by one alone.
+
+If ZooKeeper shows a move that the run never asked for, somebody else did it, even if it is the approved move.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from kafka_rebalance.errors import ExecutionError
+from kafka_rebalance.model.candidate import Batch, Move
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.moves.move_stage import Stage, headed_elsewhere, headed_for, stage_in
+from kafka_rebalance.moves.rolling import Beside, Limits, RestOfPlan, in_order
+from kafka_rebalance.moves.stuck_request import request_of_what_is_gone
+from kafka_rebalance.moves.who_moves import WhoMoves, how_it_ends, nobody_known
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    done: tuple[int, ...]  # batches that are in place, whoever brought them there
+    # What the controller works on for us; follow it. With a request znode that is a batch. Without one it is everything
+    # that was asked for and is not in place, under the number of the first batch that has moves in flight.
+    in_flight: Batch | None
+    # To request now, without moves that are done; None when all is done, and while nothing fits beside what is in
+    # flight. With a request znode nothing ever does.
+    next: Batch | None
+    # Of a batch of ours that has begun: still at their old replicas, nothing in motion. The controller dropped them.
+    refused: tuple[TopicPartition, ...] = ()
+    foreign: tuple[str, ...] = ()  # what somebody else is doing; write nothing while it is not empty
+    begun: frozenset[int] = frozenset()  # batches that this run has asked for and of which the cluster shows a trace
+    beside: Beside | None = None  # without a request znode: what the follower watches of the moves after `next`
+    in_place: frozenset[TopicPartition] = frozenset()  # and what is in place, also of batches that are not done
+    asked: tuple[Move, ...] = ()  # and what was asked for and is not in place, whether it is in flight or not
+
+    @property
+    def finished(self) -> bool:
+        return self.in_flight is None and self.next is None and not self.foreign
+
+
+def position(
+    batches: Sequence[Batch],
+    view: ClusterView,
+    asked: Collection[TopicPartition],
+    elected: Collection[int] = (),
+    *,
+    limits: Limits,
+) -> Position:
+    """The position in these batches, in the order of their numbers.
+
+    `asked`: partitions for whose move the run has asked, or was about to ask, by its notes. A batch is done when each
+    of its partitions has its approved list and nothing is in motion; progress and verification say whether all are
+    still in sync. A batch is in flight when the run asked for it and one of its moves runs. A batch of elections is
+    done when its preferred leaders lead, or when it is among `elected`: the run elects each batch once. `limits` are
+    of what may be in flight at once without a request znode.
+    """
+    batches = sorted(batches, key=lambda batch: batch.number)
+    stages = {move.topic_partition: stage_in(move, view) for batch in batches for move in batch.moves}
+    foreign = _foreign(asked, {move.topic_partition: move for batch in batches for move in batch.moves}, view)
+    done: list[int] = []
+    running: list[Batch] = []
+    begun: set[int] = set()
+    following: Batch | None = None
+    refused: tuple[TopicPartition, ...] = ()
+    for batch in batches:
+        ours = [move for move in batch.moves if move.topic_partition in asked]
+        left = tuple(move for move in batch.moves if stages[move.topic_partition] is not Stage.DONE)
+        if any(stages[move.topic_partition].has_left_a_trace for move in ours):
+            begun.add(batch.number)
+        if not left or (batch.elects and batch.number in elected):
+            done.append(batch.number)
+        elif any(_runs(stages[move.topic_partition]) for move in ours):
+            running.append(batch)
+        elif following is None:
+            following = dataclasses.replace(batch, moves=left)
+            refused = _dropped(ours, stages) if batch.number in begun else ()
+    found = Position(tuple(done), None, following, refused, tuple(foreign), frozenset(begun))
+    if not view.traits.has_request_znode:
+        return _rolling(found, batches, stages, asked, limits)
+    if len(running) > 1:
+        numbers = ", ".join(str(batch.number) for batch in running)
+        foreign.append(f"batches {numbers} are in motion at once, which this run never asks for")
+    if running:
+        following, refused = None, _dropped(running[0].moves, stages)
+    in_flight = running[0] if running else None
+    return dataclasses.replace(found, in_flight=in_flight, next=following, refused=refused, foreign=tuple(foreign))
+
+
+def _rolling(
+    found: Position,
+    batches: Sequence[Batch],
+    stages: Mapping[TopicPartition, Stage],
+    asked: Collection[TopicPartition],
+    limits: Limits,
+) -> Position:
+    """The same where moves are requested beside those in flight. Elections wait until nothing is in flight."""
+    unfinished = [batch for batch in batches if batch.number not in found.done]
+    ours = [m for batch in unfinished if not batch.elects for m in batch.moves if m.topic_partition in asked]
+    refused = _dropped([move for move in ours if move.batch in found.begun], stages)
+    flying = [move for move in ours if _runs(stages[move.topic_partition])]
+    all_moves = [move for batch in batches for move in batch.moves]
+    ended = [move for move in all_moves if stages[move.topic_partition] is Stage.DONE]
+    found = dataclasses.replace(
+        found,
+        refused=refused,
+        in_place=frozenset(move.topic_partition for move in ended),
+        asked=tuple(move for move in ours if stages[move.topic_partition] is not Stage.DONE),
+    )
+    if not flying and (not unfinished or unfinished[0].elects):
+        return found
+    to_come = {
+        move.topic_partition
+        for batch in takewhile(lambda batch: not batch.elects, unfinished)
+        for move in batch.moves
+        if stages[move.topic_partition] is not Stage.DONE
+    }
+    if flying:
+        to_come = {tp for tp in to_come - set(asked) if stages[tp] is Stage.UNTOUCHED}
+    waiting = [move for move in in_order(all_moves) if move.topic_partition in to_come]
+    rest = RestOfPlan(waiting, flying, limits, ended)
+    fits = rest.fitting()
+    # Once something was refused, what is in flight comes to its end first.
+    if flying and (refused or not rest.is_due(fits, rest.busiest_ends())):
+        fits = ()
+    rest.started(fits)
+    digest = batches[0].candidate_digest
+    return dataclasses.replace(
+        found,
+        in_flight=Batch(min(move.batch for move in flying), found.asked, digest) if flying else None,
+        next=Batch(min(move.batch for move in fits), fits, digest) if fits else None,
+        beside=rest.beside(),
+    )
+
+
+def check_position(where: Position, view: ClusterView, who_moves: WhoMoves = nobody_known) -> None:
+    """Raises ExecutionError if somebody else is moving partitions: a run writes nothing beside another reassignment.
+
+    `who_moves` names other runs.
+    """
+    if where.foreign and (stays := request_of_what_is_gone(view)) is not None:
+        raise ExecutionError(f"{stays}. Clear this task when the request is gone.")
+    if where.foreign:
+        shown = "; ".join(where.foreign[:10])
+        more = f"; and {len(where.foreign) - 10} more" if len(where.foreign) > 10 else ""
+        raise ExecutionError(
+            f"Another reassignment is under way: {shown}{more}. "
+            f"{how_it_ends(view.moving, who_moves)}. Then clear this task: it goes on where it stands if the approved "
+            "partitions are unchanged."
+        )
+
+
+def _runs(stage: Stage) -> bool:
+    return stage.is_in_flight or stage is Stage.UNLISTED
+
+
+def _dropped(moves: Sequence[Move], stages: Mapping[TopicPartition, Stage]) -> tuple[TopicPartition, ...]:
+    """Partitions that nobody works on and that have not moved."""
+    return tuple(tp for move in moves if not stages[tp := move.topic_partition].has_left_a_trace)
+
+
+def _foreign(ours: Collection[TopicPartition], approved: Mapping[TopicPartition, Move], view: ClusterView) -> list[str]:
+    """What is in motion that this run did not ask for."""
+    asked = view.reassignments or {}
+    found = []
+    if view.reassignments is not None and not view.reassignments:
+        found.append("/admin/reassign_partitions is there and empty, so the controller takes up no further request")
+    marked = (tp for tp, partition in view.partitions.items() if partition.in_motion and tp not in asked)
+    for tp in (*sorted(asked), *sorted(marked)):
+        partition, move = view.partitions.get(tp), approved.get(tp)
+        towards = asked.get(tp, ()) if partition is None else headed_for(partition, asked.get(tp))
+        if move is not None and partition is not None:
+            towards = headed_elsewhere(move, partition, asked.get(tp)) or towards
+        to = f"{tp} to {list(towards or ())}"
+        if move is None:
+            found.append(f"{to}, which this run was not approved to move")
+        elif towards != move.after:
+            found.append(f"{to}, approved is {list(move.after)}")
+        elif tp not in ours:
+            found.append(f"{to}, as approved, but this run has not asked for it")
+    return found

@@ -1,0 +1,180 @@
+"""The nightly check of one cluster: is it past its limit, and is a rebalance proposed? Never writes to the cluster."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from kafka_rebalance import clock
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.controller import controller_document
+from kafka_rebalance.documents.disks import Disks
+from kafka_rebalance.documents.segments import ClusterSegments
+from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.nightly.how_uneven import disks_of_the_rest, scores_of_the_rest, unread_words, verdict
+from kafka_rebalance.nightly.which_job import Wanted, which_job
+from kafka_rebalance.nightly.why_not_propose import CheckedCluster, proposal_of, why_not, within
+from kafka_rebalance.planning.describe.shortfall import outside_pools
+from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.rules.rack_rule import broken_now
+from kafka_rebalance.planning.tables import history_table
+from kafka_rebalance.planning.tables.read_problem import read_problem
+from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.topic_rates import read_topic_rates
+from kafka_rebalance.planning.tables.worst_hour import in_worst_hour
+from kafka_rebalance.run import ledger_rows, requester
+from kafka_rebalance.run.cluster_snapshot import Snapshot, read_snapshot
+from kafka_rebalance.run.clusters import VERDICT
+from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run.metric_rows import metric_rows
+from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
+from kafka_rebalance.run.write_topic_rates import write_topic_rates
+from kafka_rebalance.segments.settings_audit import with_first_findings
+from kafka_rebalance.segments.snapshot_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
+
+log = logging.getLogger(__name__)
+
+FINDINGS_LOGGED = 20
+AWAY_DAYS = 28.0  # earlier checks so old still tell since when a broker has been away
+
+
+def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
+    """Snapshot, scores, audit and verdict. Leaves snapshot and verdict.json in the run's folder, and ledger rows."""
+    deployment, run_id = inputs.deployment, inputs.run.run_id
+    policy = deployment.read_policy(connection_id)
+    # A snapshot refuses what the policy names and the cluster does not have. A check measures the rest.
+    places, settings = (policy.with_rules(Settings()), policy.measured_by(Settings())) if policy else (Settings(),) * 2
+    folder, _ = create_run_folder(deployment, connection_id, inputs.run)
+    connection = deployment.read_connection(connection_id)
+    try:
+        taken = read_snapshot(connection, places, of_the_rest=True, to_execute=policy is not None)
+    except ClusterNotReadyError:
+        _skip_while_held(connection)
+        raise
+    snapshot = folder / json_files.SNAPSHOT_FOLDER
+    digest = write_snapshot(snapshot, taken.brokers, taken.partitions)
+    now = clock.utc_now()
+    has_rates = write_topic_rates(connection, {row["topic"] for row in taken.partitions}, snapshot, now)
+    problem = _with_history(deployment, read_problem(snapshot, settings), folder, connection_id, taken, now)
+    found = scores_of_the_rest(problem, taken)
+    broken = broken_now(problem)
+    audit = audit_snapshot(taken)
+    outside = outside_pools(problem, problem.replicas)
+    measured = verdict(found, broken, policy, outside)
+    checks = _nights_in_a_row(ledger_rows.read(deployment, "balance", connection_id, AWAY_DAYS, now=now))
+    wanted = which_job(problem, measured["limit"], policy, taken, checks, now)
+    if (broken or outside) and wanted.params.get("job") == "elect":
+        wanted = Wanted({})  # an election moves no replica
+    measured["past_limit"] |= wanted.called_for
+    measured["text"] = "; ".join(filter(None, [measured["text"], wanted.text, *unread_words(taken, has_rates)]))
+    measured["brokers_away"] = list(taken.away.brokers)
+    measured["brokers_unread"] = list(taken.unread.log_dirs)
+    measured["is_whole"] = taken.away.is_empty and taken.unread.is_empty
+    disks = disks_of_the_rest(problem, taken)
+    holder, rights = taken.configs["lock_holder"], taken.missing_rights
+    checked = CheckedCluster(deployment, connection_id, problem, policy, holder, now, rights)
+    result = {
+        "connection_id": connection_id,
+        "cluster_id": taken.view.cluster_id,
+        **measured,
+        **_proposal(checked, measured, wanted),
+        "has_policy": policy is not None,
+        "has_rights": not rights,
+        "segment_errors": audit.errors,
+        "segment_warnings": audit.warnings,
+    }
+    if result["propose"]:
+        conf = {"kafka_conn_id": connection_id, "reason": result["text"], **within(measured["limit"]), **wanted.params}
+        result["conf"] = requester.hand_on(folder, conf, inputs.run)
+        result["proposal"] = proposal_of(run_id, connection_id)
+    controller = controller_document(taken.view, taken.controller)
+    segments = with_first_findings(audit, FINDINGS_KEPT)
+    written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat(), "disks": disks}
+    json_files.write_json(folder, VERDICT, written, source_digest=digest)
+    rows = {
+        "metrics": metric_rows(taken),
+        "balance": [_balance_row(result, disks, run_id)],
+        "audits": audit_rows(audit),
+    }
+    for table, added in rows.items():
+        # A rebalance may have the same run id, and its samples are in this table too.
+        file = f"{inputs.run.dag_id}.{run_id}" if table == "metrics" else run_id
+        ledger_rows.append(deployment, table, connection_id, file, now, added)
+    log.info("%s: %s", connection_id, result["text"])
+    _log_audit(connection_id, audit)
+    return result
+
+
+def _with_history(
+    deployment: Deployment, problem: Problem, folder: RunFolder, connection_id: str, taken: Snapshot, now: datetime
+) -> Problem:
+    """Adds bytes in from metrics server, ledger and this night's samples. If these are too few, they stay unknown."""
+    snapshot = folder / json_files.SNAPSHOT_FOLDER
+    known = ledger_rows.read_columns(deployment, "metrics", connection_id, DAYS, now=now)
+    tonight = [{"observed_at": now, **row} for row in metric_rows(taken)]
+    samples = pa.concat_tables([known.table, pa.Table.from_pylist(tonight, schema=history_table.SAMPLES_SCHEMA)])
+    existing = history_table.existing_partitions(problem, snapshot).drop_columns("lifetime_ms")
+    existing = existing.append_column("lifetime_ms", pa.nulls(len(existing), pa.int64()))  # it looks at rates alone
+    rows = in_worst_hour(aggregated(samples, existing), read_topic_rates(snapshot))
+    content = history_table.write_history(folder, rows, known.files + 1, known.unreadable)
+    return history_table.planned_with(problem, snapshot, content, history_table.HISTORY)
+
+
+def _nights_in_a_row(found: ledger_rows.Found) -> list[dict[str, Any]]:
+    """The earlier checks, newest first. They end at the first day with an unreadable file, whose result is unknown."""
+    unreadable = max((name.partition("/")[0] for name in found.unreadable), default="")
+    return [row for row in found.rows if f"day={row['observed_at']:%Y-%m-%d}" > unreadable]
+
+
+def _skip_while_held(connection: ClusterConnection) -> None:
+    """Skips the check if a run holds the cluster: a cluster that moves is no failure of the check."""
+    with open_cluster(connection) as reader:
+        holder = reader.lock.read()
+    if holder is not None:
+        raise NothingToDoError(
+            f"{connection.connection_id} is not checked: {holder.name} holds it, and its moves would spoil the figures."
+        )
+
+
+def _proposal(checked: CheckedCluster, measured: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
+    """`propose`: whether the check starts a rebalance. `text` says why, or why not if the cluster is past its limit."""
+    if not measured["past_limit"] or checked.policy is None:
+        return {"propose": False, "not_proposed": None}
+    reason, said = wanted.refused or None, ""
+    if reason is None:
+        reason, said = why_not(checked, checked.policy, measured, wanted.params)
+    if reason:
+        said = f"no rebalance is proposed: {reason}"
+    text = f"{measured['text']}; {said}" if said else measured["text"]
+    return {"propose": reason is None, "not_proposed": reason, "text": text}
+
+
+def _balance_row(result: Mapping[str, Any], disks: Disks, run_id: str) -> dict[str, Any]:
+    """The verdict's figures. The skew of an unknown resource is null."""
+    fullest, first = disks.fullest, disks.first_full
+    same = ("imbalance", "resource", "rack_violations", "limit", "past_limit", "brokers_away", "brokers_unread")
+    return {
+        "run_id": run_id,
+        **{key: result[key] for key in same},
+        **{f"skew_{resource}": skew for resource, skew in result["skew"].items()},
+        "fullest_disk_broker": fullest and fullest.broker,
+        "fullest_disk_share": fullest and fullest.used_share,
+        "first_full_broker": first and first.broker,
+        "first_full_days": first and first.days,
+    }
+
+
+def _log_audit(connection_id: str, audit: ClusterSegments) -> None:
+    log.info("%s: segment settings: %d errors, %d warnings", connection_id, audit.errors, audit.warnings)
+    for finding in audit.findings[:FINDINGS_LOGGED]:
+        level = logging.ERROR if finding.severity == "error" else logging.WARNING
+        log.log(level, "%s: %s: %s", connection_id, finding.rule, finding)

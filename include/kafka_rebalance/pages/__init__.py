@@ -1,0 +1,1 @@
+"""The pages of runs and of clusters: figures become words, tables and plots."""

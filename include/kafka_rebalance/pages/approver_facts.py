@@ -1,0 +1,285 @@
+"""The facts for an approver, in words, for the page and the approval request: why, the verdict, the risk, the cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kafka_rebalance.documents.candidate_figures import Reason, StaysBehind
+from kafka_rebalance.documents.snapshot import (
+    AutomaticElections,
+    Cordon,
+    KeptAway,
+    LastProposal,
+    TieredTopic,
+    TieredTopics,
+)
+from kafka_rebalance.model.metrics import noun_of
+from kafka_rebalance.pages.candidate_report import CandidateReport, above_least_words
+from kafka_rebalance.pages.diagnosis import otherwise_words, why_words
+from kafka_rebalance.pages.fullest_log_dirs import fullest_words
+from kafka_rebalance.pages.recurring_windows import policy_window_words
+from kafka_rebalance.pages.risk import broker_loss_words, worst_case_words
+from kafka_rebalance.pages.run_report import RunReport
+from kafka_rebalance.pages.units import (
+    Named,
+    about,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_factor,
+    format_rate,
+    format_share,
+    format_time,
+)
+from kafka_rebalance.pages.words_of_time_window import window_words
+from kafka_rebalance.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
+from kafka_rebalance.throttle.rates import CandidateRates
+
+KAFKA_ELECTS = "Kafka's own elections"
+WINDOW = "Window"
+TIERED = "Tiered topics"
+STAYS_BEHIND = "Stays on brokers to be emptied"
+
+_TIERED_NAMED = 3
+_NAMED, _BUSY_NAMED = 5, 8  # brokers of unknown disk size, and brokers whose network is full: at most
+
+_WHY_STAYS = {
+    Reason.NOT_SELECTED: "topics_in and topics_out of the run, or of the policy, keep these topics out",
+    Reason.INTERNAL: "these topics are Kafka's own, and internal_topics is not ticked",
+    Reason.PINNED: "pinned_topics keeps these replicas where they are",
+    Reason.ONLY_REORDERED: "this candidate only re-orders lists",
+    Reason.NOT_MOVED: "this candidate does not move them",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """Sentences, and facts as (name, text). Each is empty if nothing is known."""
+
+    why: tuple[str, ...] = ()
+    otherwise: tuple[str, ...] = ()
+    verdict: tuple[tuple[str, str], ...] = ()
+    worst: tuple[str, ...] = ()
+    cost: tuple[tuple[str, str], ...] = ()
+
+
+def brief(report: RunReport, named: Named = str) -> Brief:
+    """About the candidate in focus. `named` quotes the names of racks and topics."""
+    focus, outlook = report.focus, report.outlook
+    worst, loss = (None, None) if focus is None else (focus.worst_case, focus.broker_loss)
+    lost = broker_loss_words(loss) if loss is not None else ""
+    return Brief(
+        why_words(outlook, report.settings.job) if outlook is not None else (),
+        otherwise_words(outlook, report.settings.job, worst, named) if outlook is not None else (),
+        _verdict(report, focus, named) if focus is not None else (),
+        (*(worst_case_words(worst, named) if worst is not None else ()), *filter(None, [lost])),
+        _cost(report, focus) if focus is not None else (),
+    )
+
+
+def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[tuple[str, str], ...]:
+    moves = format_count(focus.partitions, "move", "moves")
+    batches = format_count(focus.batches, "batch", "batches")
+    least = above_least_words(focus)
+    facts = [("Copies", f"{format_bytes(focus.moved_bytes)} in {moves}, {batches}{least and f'; {least}'}")]
+    facts.append(("Preferred leaders", f"{format_count(focus.leader_changes)} change"))
+    stays = stays_words(focus.stays_behind or (), named)
+    facts += [(STAYS_BEHIND, stays)] if stays else []
+    elections = report.automatic_elections
+    if elections is not None and elections.brokers:
+        facts.append((KAFKA_ELECTS, _kafka_elects(elections)))
+    if report.kept_away is not None:
+        facts.append(("Stays away", kept_away_words(report.kept_away)))
+    if report.other_policies:
+        facts.append(("Other policies", other_policies_words(report.other_policies)))
+    if report.tiered is not None:
+        facts.append((TIERED, tiered_words(report.tiered, named)))
+    if report.cordon is not None:
+        facts.append(("Cordon", cordon_words(report.cordon, named)))
+    since = since_last_words(report.last_proposal, focus, named)
+    facts += [("Last plan", since)] if since else []
+    if focus.planned_seconds is not None:
+        finishes = report.finishes_in(focus)
+        facts.append(("Takes", finishes or f"{about(focus.planned_seconds)} by the plan"))
+        # From the first batch on, the page compares their progress with the window instead.
+        window = "" if report.execution.batches else _window(report, focus)
+        facts += [(WINDOW, window)] if window else []
+    if focus.peak_disk_fraction is not None:
+        facts.append(("Fullest disk meanwhile", f"{format_share(focus.peak_disk_fraction)}{_of_unknown_size(focus)}"))
+    log_dir = fullest_words(focus.log_dirs, named)
+    facts += [("Fullest log dir meanwhile", log_dir)] if log_dir else []
+    if focus.gain is not None:
+        metric, before, after = focus.gain
+        change = f"{format_factor(before)} → {format_factor(after)}"
+        facts.append(("Gain", f"{noun_of(metric)} of the highest broker {change} of its share"))
+    return tuple(facts)
+
+
+def other_policies_words(connections: Sequence[str]) -> str:
+    return f"This cluster is also {', '.join(connections)}, with another policy. The stricter limit of each counts"
+
+
+def cordon_words(cordon: Cordon, named: Named) -> str:
+    """`named`: as for other values that come from the cluster."""
+    said = []
+    if cordon.brokers:
+        said.append(
+            f"{_brokers(map(str, cordon.brokers))} cordoned while the run lasts, so Kafka puts no new replica there"
+        )
+    if unknown := [broker for broker, words in cordon.cannot.items() if not words]:
+        said.append(f"this Kafka cannot cordon broker {', '.join(unknown)}, so topics made meanwhile may be put there")
+    for broker, words in cordon.cannot.items():
+        if words:
+            said.append(f"Kafka does not let broker {broker} be cordoned: {named(words)}")
+    return ". ".join(f"{one[0].upper()}{one[1:]}" for one in said)
+
+
+def _brokers(names: Iterable[str]) -> str:
+    several = list(names)
+    return f"brokers {', '.join(several)} are" if len(several) > 1 else f"broker {several[0]} is"
+
+
+def kept_away_words(kept_away: KeptAway) -> str:
+    replicas = format_count(kept_away.replicas, "replica does", "replicas do")
+    return f"{replicas} not go back to where plans of the last {kept_away.days} days took them from"
+
+
+def tiered_words(tiered: TieredTopics, named: Named) -> str:
+    """How much of the topics with most bytes on disk is in remote storage alone, and what that means for a move."""
+    parts = [_tiers_of(topic, named) for topic in tiered.largest[:_TIERED_NAMED]]
+    if (more := tiered.topics - len(parts)) > 0:
+        parts.append(f"{format_count(more, 'more topic', 'more topics')}")
+    if tiered.unknown:
+        of = f"{tiered.unknown} of {format_count(tiered.topics, 'topic', 'topics')}"
+        why = next((topic.untold for topic in tiered.largest if topic.untold is not None), None)
+        parts.append(f"of {of} the remote part is unknown{f' ({why})' if why else ''}, so their bytes in are estimated")
+    return f"{'; '.join(parts)}. A move copies no more than the {'part' if tiered.topics == 1 else 'parts'} on disk"
+
+
+def _tiers_of(topic: TieredTopic, named: Named) -> str:
+    on_disk = f"{named(topic.topic)}: {format_bytes(topic.local_bytes)} on disk a replica of each partition"
+    local, remote = topic.local_records, topic.remote_records
+    if local is None or remote is None:
+        return f"{on_disk}, an unknown part in remote storage"
+    if not remote:
+        return f"{on_disk}, nothing in remote storage alone"
+    # Kafka tells offsets, and no bytes of what is remote.
+    size = f", about {format_bytes(topic.local_bytes * remote / local)}" if local else ""
+    return f"{on_disk}, {format_share(remote / (local + remote))} of its records in remote storage alone{size}"
+
+
+def since_last_words(last: LastProposal | None, focus: CandidateReport, named: Named) -> str:
+    """How the plan differs from the last one; empty if there was none with this candidate."""
+    if last is not None and last.unread is not None:
+        whose = "whether there was a plan before" if last.run_id is None else f"the plan of run {named(last.run_id)}"
+        return f"{whose} cannot be read, so this one was searched without it"
+    found = focus.since_last
+    if last is None or found is None:
+        return ""
+    moves = format_count(found.same + found.changed + found.new, "move is", "moves are")
+    further = ((found.changed, "changed"), (found.new, "new"), (found.dropped, "dropped"))
+    differs = "".join(f", {format_count(count)} {how}" for count, how in further if count)
+    return f"since the plan of {format_time(last.observed_at)}, {format_count(found.same)} of {moves} the same{differs}"
+
+
+def _kafka_elects(elections: AutomaticElections) -> str:
+    seconds = elections.check_seconds
+    every = "" if seconds is None else f", which it checks every {format_duration(seconds)}"
+    return (
+        f"the controller also elects preferred leaders by itself between batches{every} "
+        "(auto.leader.rebalance.enable). It may elect leaders of topics outside this plan. "
+        "leader_changes_per_batch does not limit it"
+    )
+
+
+def _of_unknown_size(focus: CandidateReport) -> str:
+    """Which brokers are not part of the figure."""
+    unknown = [one.broker for one in focus.brokers if one.after.replicas and not one.disk_capacity_bytes]
+    if not unknown:
+        return ""
+    named = ", ".join(map(str, unknown[:_NAMED])) + (f" and {len(unknown) - _NAMED} more" if unknown[_NAMED:] else "")
+    return f" of the disks whose size is known; it is not known for broker {named}"
+
+
+def _window(report: RunReport, focus: CandidateReport) -> str:
+    return "; ".join(filter(None, (window_words(report, focus), policy_window_words(report, focus))))
+
+
+def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], ...]:
+    throttle, cost = report.throttle_of(focus), report.costs.get(focus.name)
+    if not focus.moved_bytes:
+        return ()
+    facts = []
+    if throttle is not None:
+        facts.append(("Throttle of one broker", f"{format_rate(throttle)} in and {format_rate(throttle)} out"))
+    if cost is not None:
+        least = format_rate(cost.least_bytes_per_second)
+        known = cost.least_bytes_per_second > 1  # else no traffic was measured
+        smallest = f"{least} ({cost.reason})" if known else f"not known: {cost.reason}"
+        facts.append(("Smallest at which every copy can end", smallest))
+        facts.append(("Networks", network_words(cost, throttle)))
+    if focus.peak_disk_fraction is not None:
+        facts.append(("Disks", _disks(report, focus)))
+    return tuple(facts)
+
+
+def _disks(report: RunReport, focus: CandidateReport) -> str:
+    """What the fullest disk has left at its peak, and which disks exceed `disk_headroom`."""
+    known = [(disk, disk.fullest, disk.capacity_bytes) for disk in focus.fullest_disks if disk.capacity_bytes]
+    if not known:
+        return f"the fullest is at {format_share(focus.peak_disk_fraction)}"
+    disk, (peak, batch), capacity = known[0]
+    when = f"in batch {batch}" if batch else "before the first batch"
+    left = format_bytes(max(0, capacity - peak))
+    said = f"broker {disk.broker} is fullest, {format_share(peak / capacity)} {when}: {left} left"
+    allowed = 1 - report.settings.disk_headroom
+    full = ", ".join(str(disk.broker) for disk, (peak, _), capacity in known if peak > allowed * capacity)
+    return f"{said}; beyond {format_share(allowed)}: broker {full}" if full else said
+
+
+def network_words(cost: CandidateRates, throttle: float | None) -> str:
+    """The busiest network at that throttle, and the networks at their limit."""
+    network = cost.network
+    if network is None:
+        return "not known, because no traffic has been measured yet"
+    if not network.tightest:
+        return "not known, because the Airflow connection has no network capacities (broker_capacities)"
+    some = ""
+    if network.known < network.brokers:
+        some = f" (known of {network.known} of {format_count(network.brokers, 'broker', 'brokers')})"
+    tightest = network.tightest[0]
+    used, whole = tightest.used_bytes_per_second, tightest.network_bytes_per_second
+    carries = f"{format_rate(used)} of {format_rate(whole)} {tightest.way} now"
+    if throttle is None:
+        return f"broker {tightest.broker} has least left: {carries}{some}"
+    meanwhile = (used + throttle) / whole
+    said = f"broker {tightest.broker} has least left: {carries}, up to {format_share(meanwhile)} with the copies{some}"
+    full = [use for use in network.tightest if free_bytes_per_second(use) < throttle]
+    if not full:
+        who = "every one of these" if some else "every broker"
+        return f"{said}; {who} stays within {format_share(NIC_SHARE)}"
+    names = ", ".join(str(use.broker) for use in full[:_BUSY_NAMED])
+    more = len(full) - _BUSY_NAMED
+    are_more = len(full) == len(network.tightest) < network.known
+    beyond = f" and {more}{' or more' if are_more else ''} others" if more > 0 else ""
+    return f"{said}; beyond {format_share(NIC_SHARE)}: broker {names}{beyond}"
+
+
+def stays_words(found: tuple[StaysBehind, ...], named: Named) -> str:
+    """A sentence for each broker and reason, and the effect on the verification; empty if nothing stays."""
+    if not found:
+        return ""
+    said = [f"{_stays_one(one, named)}." for one in found]
+    return " ".join([*said, "The verification fails while such a broker holds anything of topics_in."])
+
+
+def _stays_one(one: StaysBehind, named: Named) -> str:
+    topics = ", ".join(named(topic) for topic in one.topics)
+    more = one.topic_count - len(one.topics)
+    others = f" and {format_count(more)} more" if more else ""
+    replicas = format_count(one.replicas, "replica", "replicas")
+    return (
+        f"Broker {one.broker} keeps {replicas} ({format_bytes(one.size_bytes)}) of "
+        f"{'topic' if one.topic_count == 1 else 'topics'} {topics}{others}: {_WHY_STAYS[one.reason]}"
+    )

@@ -1,0 +1,226 @@
+"""What folders, ledger and leases tell of every cluster of the fleet, each cluster in a thread of its own.
+
+A folder that is slow or cannot be read is a problem of its own cluster, and hides no other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.json_files import decode
+from kafka_rebalance.errors import ArtifactError, RebalanceError, StorageError
+from kafka_rebalance.pages.cluster_facts import Cluster, Janitor, Moving, Run, Unread
+from kafka_rebalance.pages.from_documents import build_report
+from kafka_rebalance.pages.nightly_check import NightlyCheck, read_check
+from kafka_rebalance.pages.run_state import RunState, run_facts, run_state
+from kafka_rebalance.pages.time_left import live_words
+from kafka_rebalance.pages.trend import NIGHTS, WORST, trends
+from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run.clusters import CHECK_DAG, VERDICT
+from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.run.inputs import RunName
+from kafka_rebalance.run.read_in_time import Reading, Reads
+from kafka_rebalance.run.run_folder import (
+    RunFolder,
+    file_name,
+    find_run_folder,
+    folder_of_run,
+    newest_attempt,
+    open_run_folder,
+)
+from kafka_rebalance.throttle import lease_files
+from kafka_rebalance.throttle.lease_files import StoredLease
+
+log = logging.getLogger(__name__)
+
+SKEW = "skew_"  # columns of the ledger's table `balance`
+_MOVES = (RunState.EXECUTING, RunState.CATCHING_UP)
+_HOW_FAR = ("proposals", "decision", "throttle", "batches", "progress", "verification", "estimate", "rates")
+
+
+@dataclass(frozen=True, slots=True)
+class RunToRead:
+    """A run by Airflow, and its name, from which the folder follows that tells its state. `pushed` is its XCom."""
+
+    run: Run
+    name: RunName
+    pushed: str | None
+    has_open_request: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterToRead:
+    """`checks` are the newest nightly runs, the newest first."""
+
+    connection_id: str
+    checks: tuple[str, ...]
+    runs: tuple[RunToRead, ...]
+
+
+_clusters: Reads[Cluster] = Reads()
+_leases: Reads[tuple[StoredLease, ...]] = Reads()
+
+
+def read_leases(deployment: Deployment, seconds: float, problems: list[str]) -> tuple[StoredLease, ...] | None:
+    """All throttle leases; None if they cannot be read in these seconds. Adds to `problems` what was not read."""
+    reading = _leases.ask("leases", lambda: lease_files.stored(deployment))
+    if why := _why_unread(deployment, reading, seconds):
+        problems.append(f"The throttle leases cannot be read: {why}")
+        return None
+    stored = reading.result()
+    problems += [f"The throttle lease {one.name} cannot be read: {one.problem}" for one in stored if one.lease is None]
+    return stored
+
+
+def read_clusters(
+    deployment: Deployment, clusters: Iterable[ClusterToRead], now: datetime, seconds: float
+) -> tuple[Cluster, ...]:
+    """What the folders of each cluster tell, after at most these seconds in all; else its problem.
+
+    A read that an earlier page began and that has not ended yet is neither begun again nor waited for.
+    """
+    begun = [
+        (one, _clusters.ask(one.connection_id, lambda one=one: _read_cluster(deployment, one, now)))  # type: ignore[misc]
+        for one in clusters
+    ]
+    return tuple(
+        Cluster(one.connection_id, now, problems=(Unread("Its folder cannot be read", why),))
+        if (why := _why_unread(deployment, reading, seconds))
+        else reading.result()
+        for one, reading in begun
+    )
+
+
+def _why_unread(deployment: Deployment, reading: Reading[Any], seconds: float) -> str:
+    """Empty if it was read."""
+    if not reading.ended_within(seconds):
+        return (
+            f"Its folder below {deployment.runs_root} did not answer in time, so nothing of it is known. Check the "
+            "storage that [kafka_rebalance] runs_url names, and reload the page."
+        )
+    failed = reading.exception()
+    if failed is None:
+        return ""
+    log.warning("The overview could not read a cluster", exc_info=failed)
+    return f"{type(failed).__name__}: {failed}"
+
+
+def _read_cluster(deployment: Deployment, cluster: ClusterToRead, now: datetime) -> Cluster:
+    name, problems, gaps = cluster.connection_id, list[Unread](), list[str]()
+    found = trends(_observed(deployment, name, now, gaps), now)
+    return Cluster(
+        name,
+        now,
+        check=_newest_check(deployment, cluster, problems),
+        skew=next((trend for trend in found if trend.resource == WORST), None),
+        trends=tuple(trend for trend in found if trend.resource != WORST),
+        runs=tuple(_run(deployment, name, run, now) for run in cluster.runs),
+        janitor=_janitor(deployment, name, problems),
+        problems=tuple(problems),
+        gaps=tuple(gaps),
+    )
+
+
+def _newest_check(deployment: Deployment, cluster: ClusterToRead, problems: list[Unread]) -> NightlyCheck | None:
+    for check in cluster.checks:
+        try:
+            folder = newest_attempt(folder_of_run(deployment, cluster.connection_id, check), CHECK_DAG)
+            if folder is not None and (verdict := json_files.read_json_if_there(folder, VERDICT)) is not None:
+                return read_check(verdict)
+        except (ArtifactError, OSError) as unreadable:
+            error = f"The check of {check} cannot be read: {unreadable}"
+            problems.append(Unread("Its newest check cannot be read", error))
+    return None
+
+
+def _observed(
+    deployment: Deployment, connection_id: str, now: datetime, gaps: list[str]
+) -> list[tuple[datetime, str, float, float]]:
+    """(time, resource or WORST, skew, limit) of the ledger's table `balance`, for known values."""
+    try:
+        found = ledger_rows.read(deployment, "balance", connection_id, NIGHTS, now=now)
+    except StorageError as unreadable:
+        gaps.append(str(unreadable))
+        return []
+    if found.unreadable:
+        files = ", ".join(found.unreadable[:3])
+        gaps.append(f"{len(found.unreadable)} files of the ledger cannot be read, so checks are missing: {files}")
+    return [
+        (row["observed_at"], column.removeprefix(SKEW), row[column], row["limit"])
+        for row in found.rows
+        for column in row
+        if (column == WORST or column.startswith(SKEW)) and row[column] is not None and row["limit"] is not None
+    ]
+
+
+def _run(deployment: Deployment, connection_id: str, of: RunToRead, now: datetime) -> Run:
+    found = of.run
+    try:
+        folder = find_run_folder(deployment, of.name, connection_id)
+        if folder is None and of.pushed is not None:  # opening it says why it is not there
+            folder = open_run_folder(deployment, of.pushed)
+        state = read_run_state(folder, is_active=found.is_active, has_open_request=of.has_open_request)
+        found = replace(found, state=state)
+        if folder is not None and found.is_active and state in _MOVES:
+            found = replace(found, moving=_moving(folder, now))
+    except (RebalanceError, OSError) as unreadable:
+        return replace(found, problem=f"its folder cannot be read: {unreadable}")
+    return found
+
+
+def _moving(folder: RunFolder, now: datetime) -> Moving | None:
+    """As on the run's page; None before the follower has noted anything."""
+    found = {name: json_files.read_json_if_there(folder, f"{name}.json") for name in _HOW_FAR}
+    report = build_report(json_files.read_json(folder, json_files.SNAPSHOT), **found)
+    seen, words = report.execution.progress, live_words(report, now)
+    if seen is None:
+        return None
+    return Moving(
+        seen.updated_at,
+        report.execution.partitions_done,
+        seen.partitions_total,
+        report.execution.bytes_copied,
+        seen.bytes_total,
+        rest=words.rest,
+        is_followed=not words.silence,
+        findings=seen.anomalies,
+        waits_for=seen.waiting_for or (),
+    )
+
+
+def read_run_state(folder: RunFolder | None, *, is_active: bool, has_open_request: bool) -> RunState:
+    """As on the run's page; the plan's files, which may be long, are read only if they count."""
+
+    def found(name: str, counts: bool = True) -> dict[str, Any] | None:
+        return None if folder is None or not counts else json_files.read_json_if_there(folder, name)
+
+    decision, verification = found(json_files.DECISION), found(json_files.VERIFICATION)
+    by_plan = decision is None and verification is None and not has_open_request
+    facts = run_facts(
+        snapshot=found(json_files.SNAPSHOT, by_plan),
+        proposals=found(json_files.PROPOSALS, by_plan),
+        segments=found(json_files.SEGMENTS, by_plan),
+        decision=decision,
+        batches=found(json_files.BATCHES),
+        verification=verification,
+        is_active=is_active,
+        has_open_request=has_open_request,
+    )
+    return run_state(facts)
+
+
+def _janitor(deployment: Deployment, connection_id: str, problems: list[Unread]) -> Janitor | None:
+    try:
+        found = json_files.read_json_if_there(
+            deployment.runs_root / json_files.JANITOR, f"{file_name(connection_id)}.json"
+        )
+        return decode(Janitor, found, "the janitor's report") if found else None
+    except (ArtifactError, OSError) as unreadable:
+        what = "The janitor's report cannot be read"
+        problems.append(Unread(what, f"{what}: {unreadable}"))
+        return None

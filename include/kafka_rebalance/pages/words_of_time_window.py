@@ -1,0 +1,176 @@
+"""Whether an approved run ends within its window, and which batches do not start otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kafka_rebalance.documents.progress import Progress
+from kafka_rebalance.moves.eta import EtaRange, eta_range, with_controller
+from kafka_rebalance.moves.time_window import Window
+from kafka_rebalance.pages.candidate_report import CandidateReport
+from kafka_rebalance.pages.recurring_windows import slowest, windows_now
+from kafka_rebalance.pages.run_report import RunReport
+from kafka_rebalance.pages.units import format_count, format_time
+
+
+def ends_in_time(report: RunReport, candidate: CandidateReport) -> bool | None:
+    """Whether the plan ends by `finish_by`; None: only at the quick estimate, or nobody knows how long it takes."""
+    window, found = report.window, report.takes(candidate)
+    if window.finish_by is None or found is None:
+        return None
+    left = (window.finish_by - max(report.observed_at, window.not_before or report.observed_at)).total_seconds()
+    return True if _slowest(report, candidate) <= left else None if found.low <= left else False
+
+
+def _slowest(report: RunReport, candidate: CandidateReport) -> float:
+    """The slow end of the plan's time: what the run holds a batch back by, of all batches together."""
+    return sum(slowest(report, (candidate.planned_seconds or 0.0,)))
+
+
+def window_words(report: RunReport, candidate: CandidateReport) -> str:
+    """Whether the plan fits the window that was asked for; empty without one."""
+    window, observed_at, said = report.window, report.observed_at, []
+    if window.not_before is not None:
+        said.append(f"starts at {format_time(window.not_before)} at the earliest, with lock and throttle")
+        if window.not_before > observed_at:
+            said.append("an earlier approval expires as if it was given then")
+    if window.finish_by is not None:
+        end, in_time = window.finish_by, ends_in_time(report, candidate)
+        if in_time:
+            slow = timedelta(seconds=_slowest(report, candidate))
+            said.append(
+                f"if started by {format_time(end - slow)}, it ends by {format_time(end)} even at the slow estimate"
+            )
+        else:
+            how = "may not end" if in_time is None else "cannot end"
+            said.append(f"{how} by {format_time(end)}: batches that would end later do not start")
+    return "; ".join(said)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowWords:
+    """`tone` is the CSS class of a paragraph: quiet, ask or problem."""
+
+    text: str
+    tone: str = "quiet"
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """The rest from `at` on: seconds in all, and as predicted for the batch under way and for each later batch.
+
+    `later` is None if nothing was requested yet, or if an older version made the run.
+    """
+
+    at: datetime
+    low: float
+    high: float
+    this: float = 0.0
+    later: tuple[float, ...] | None = None
+
+
+def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -> WindowWords | None:
+    """None if the run has no window, or requests nothing more.
+
+    `rest` is the time from the last look on, while batches move. `now` is None in the file, which nobody updates.
+    """
+    window, execution = report.window, report.execution
+    if (
+        not (report.state.is_approved_only or report.state.is_unverified)
+        or execution.stop is not None
+        or window == Window()
+    ):
+        return None
+    left = _left(report, rest, now)
+    if window.recurring:
+        return _recurring_now(report, left, now)
+    said = []
+    if window.not_before is not None and (left is None or left.at <= window.not_before):
+        said.append(f"from {format_time(window.not_before)}")
+    tone = "quiet"
+    if window.finish_by is not None:
+        until = f"until {format_time(window.finish_by)}"
+        words, tone = _held_against(report, window.finish_by, left) if left is not None else ("", tone)
+        said.append(f"{until}: {words}" if words else until)
+    return WindowWords(f"Window {' '.join(said)}.", tone) if said else None
+
+
+def _recurring_now(report: RunReport, left: _Left | None, now: datetime | None) -> WindowWords:
+    """The batch under way runs to its end, so only the later ones are held against the windows."""
+    at = now or report.observed_at
+    tone = "quiet" if report.execution.pause is None else "ask"
+    if left is None:
+        return WindowWords(windows_now(report, (), at)[0], tone)
+    at = max(at, left.at) + timedelta(seconds=sum(slowest(report, (left.this,))))
+    by_plan = report.focus.batch_seconds if report.focus is not None else ()
+    text, is_whole = windows_now(report, by_plan if left.later is None else left.later, at)
+    return WindowWords(text, tone if is_whole else "problem")
+
+
+def _held_against(report: RunReport, finish_by: datetime, left: _Left) -> tuple[str, str]:
+    """(words, tone)"""
+    first, last = (left.at + timedelta(seconds=seconds) for seconds in (left.low, left.high))
+    few, many = (_not_begun(report, left, seconds) for seconds in (left.low, left.high))
+    if last <= finish_by and not many:
+        return f"the run will end in time, by {format_time(last)} at the latest", "quiet"
+    is_sure = first > finish_by or bool(few)
+    how = "cannot end in time" if is_sure else "may not end in time"
+    return f"the run {how}. {_fate(few, many, left.later)}", "problem" if is_sure else "ask"
+
+
+def _not_begun(report: RunReport, left: _Left, seconds: float) -> int:
+    """How many later batches do not start if the rest takes `seconds`."""
+    if not left.later:
+        return 0
+    pace = seconds / (left.this + sum(left.later))
+    lasts = [one * pace for one in left.later]
+    return report.window.not_begun(slowest(report, left.later), left.at + timedelta(seconds=left.this * pace), lasts)
+
+
+def _fate(few: int, many: int, later: Sequence[float] | None) -> str:
+    if later is None:
+        return "Batches that would end later do not start"
+    if not many:
+        return "The window stops no batch: the batch under way runs to its end"
+    left = "The last batch" if len(later) == 1 else f"None of the {format_count(len(later))} later batches"
+    if few == len(later):
+        will = "will not start" if len(later) == 1 else "will start"
+        return f"{left} {will}, and their partitions stay where they are"
+    if len(later) == 1:
+        return f"{left} may not start"
+    number = f"{format_count(few)} to {format_count(many)}" if few else f"up to {format_count(many)}"
+    number = format_count(many) if few == many else number
+    return f"Of the {format_count(len(later))} later batches, {number} will not start"
+
+
+def _left(report: RunReport, rest: EtaRange | None, now: datetime | None) -> _Left | None:
+    """None if nobody knows how long the plan takes."""
+    progress, throttle, focus = report.execution.progress, report.execution.throttle, report.focus
+    window, decision = report.window, report.decision
+    if focus is None:
+        return None
+    rate = throttle.bytes_per_second if throttle is not None else report.throttle_of(focus)
+    if rest is not None and progress is not None:
+        batch = progress.this_batch
+        this = _seconds(int((progress.busiest_bytes or 0) * (batch.share_left if batch is not None else 0.0)), rate)
+        return _Left(progress.updated_at, rest.low, rest.high, this, _later(progress, rate))
+    by_plan = report.seconds_left(focus, rate)
+    if by_plan is None:
+        return None
+    found = eta_range(by_plan, report.estimate.ratios if report.estimate else ())
+    approved_at = decision.approved_at if decision else None
+    seen = (now, progress.updated_at if progress else None, approved_at, window.not_before)
+    at = max((one for one in seen if one is not None), default=report.observed_at)
+    return _Left(at, found.low, found.high, 0.0, _later(progress, rate) if progress is not None else None)
+
+
+def _later(progress: Progress, rate: float | None) -> tuple[float, ...] | None:
+    if progress.later_busiest_bytes is None:
+        return None
+    return tuple(_seconds(busiest, rate) for busiest in progress.later_busiest_bytes)
+
+
+def _seconds(busiest: int, rate: float | None) -> float:
+    return with_controller(busiest / rate if rate else 0.0, 1)

@@ -1,0 +1,382 @@
+"""Requests the approved moves: batch after batch, or without a request znode beside those in flight.
+
+Each time it reads where the run stands, from ZooKeeper and from the notes of its requests.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from kafka_rebalance import clock
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.errors import (
+    ExecutionError,
+    FormatVersionError,
+    LockHeldError,
+    LockLostError,
+    RebalanceError,
+    RefusedError,
+    StoppedError,
+)
+from kafka_rebalance.model.candidate import Batch, Move
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.moves.eta import predicted_seconds
+from kafka_rebalance.moves.rolling import Beside
+from kafka_rebalance.moves.run_position import Position, check_position, position
+from kafka_rebalance.moves.stuck_request import another_controller, request_of_what_is_gone
+from kafka_rebalance.rebalance import batch_notes
+from kafka_rebalance.rebalance.batch_file import Followed, followed, followed_beside, write_followed
+from kafka_rebalance.rebalance.cancelled_run import take_back_cancelled
+from kafka_rebalance.rebalance.elect_preferred import elect_preferred, led_by_first, may_elect, most_at_once
+from kafka_rebalance.rebalance.follow_batch import BatchFollower, follow_for
+from kafka_rebalance.rebalance.refused_moves import NOT_AGAIN, check_not_refused, note_refused, parts_of, raise_refused
+from kafka_rebalance.run.approved_plan import ApprovedPlan, read_approved
+from kafka_rebalance.run.asked_batches import asked_for, gone_through
+from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.run.checks.batch_wait import Wait
+from kafka_rebalance.run.checks_before_write import check_before_write, check_clock_for_window, pause_now
+from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run.late_tasks import check_rest_will_run
+from kafka_rebalance.run.left_out_moves import read_left_out
+from kafka_rebalance.run.run_lock import lock_owner
+from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.throttle.lease_files import rate_in_force
+from kafka_rebalance.throttle.suspend_throttle import set_for_batch, suspend
+from kafka_rebalance.throttle.throttle_in_force import check_throttle_in_force, gone_topics
+from kafka_rebalance.throttle.wait_for_window import longest_seconds, wait_for_window
+
+log = logging.getLogger(__name__)
+
+# A leader removes a lagging replica from the ISR after replica.lag.time.max.ms, 10 s or 30 s. So the states of
+# partitions that nobody moves are never newer than that.
+STATES_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    plan: ApprovedPlan
+    batch: Batch
+    in_place: frozenset[TopicPartition] | None = None  # without a request znode: what has ended, of all batches
+    beside: Beside | None = None  # with it the follower looks for room for more
+
+    @property
+    def followed(self) -> Followed:
+        if self.in_place is None:
+            return followed(self.plan.candidate, self.batch.number)
+        return followed_beside(self.plan.candidate, self.batch, self.in_place, self.beside)
+
+    def to_arguments(self) -> dict[str, Any]:
+        return {
+            "connection_id": self.plan.connection_id,
+            "run_folder": str(self.plan.folder),
+            "candidate": self.plan.candidate.name,
+            "batch": self.batch.number,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds."""
+
+    quickest: float  # between looks, while a batch is young or near its end
+    slowest: float  # between looks, in the middle of a long copy
+    stall: float  # without any movement, until the batch is given up
+    stay: float  # that a worker itself follows a batch
+
+
+def reassign(
+    inputs: StepInputs, decision: Mapping[str, Any], seen: BatchSeen | None, pace: Pace
+) -> Follow | Wait | None:
+    """What comes next: a batch to follow, or something to wait for; None: all batches are in place.
+
+    If a batch should end within `pace.stay`, the worker itself follows it: the way to the triggerer and back takes
+    Airflow several seconds, in which nothing moves. `seen`: as in `Visit.advance`.
+    """
+    plan = read_approved(inputs, decision)
+    connection = inputs.deployment.read_connection(plan.connection_id)
+    with open_cluster(connection) as cluster:
+        visit = Visit(inputs, cluster, connection, plan)
+        step = visit.advance(seen)
+        reread = partial(inputs.deployment.read_connection, plan.connection_id)
+        while isinstance(step, Follow) and (seen := _stay(connection, step, pace, reread)) is not None:
+            step = visit.advance(seen)
+    if isinstance(step, Follow):
+        write_followed(step.plan.folder, step.plan.candidate.digest, step.followed, is_in_plan=step.in_place is None)
+    elif step is None:
+        log.info("All %d batches are in place", len(plan.candidate.batches))
+        check_rest_will_run(inputs, "All batches are in place.", ("release_throttle",))
+    else:
+        log.info("The next batch waits: %s", step.words)
+    return step
+
+
+def _stay(
+    connection: ClusterConnection, step: Follow, pace: Pace, reread: Callable[[], ClusterConnection]
+) -> BatchSeen | None:
+    """What the worker saw of the batch; None: a trigger is to follow it."""
+    plan, number = step.plan, step.batch.number
+    if predicted_seconds(step.batch.moves, rate_in_force(plan.folder)) > pace.stay:
+        return None
+    follower = BatchFollower(connection, plan.folder, step.followed, number, pace.stall)
+    return follow_for(follower, pace.stay, pace.quickest, pace.slowest, log, reread)
+
+
+class Visit:
+    """What stays from batch to batch: the approved plan, the cluster, and the last states of the partitions."""
+
+    def __init__(
+        self, inputs: StepInputs, cluster: OpenCluster, connection: ClusterConnection, plan: ApprovedPlan
+    ) -> None:
+        self.cluster, self.connection, self.plan = cluster, connection, plan
+        self.deployment, self.run = inputs.deployment, inputs.run
+        self.kept = ClusterLease(inputs.deployment, cluster, plan.snapshot["cluster_id"])
+        self._all_states: tuple[float, ClusterView] | None = None  # time of the read, and what it gave
+        self._last = 0  # batch that was requested or found in flight
+
+    def advance(self, seen: BatchSeen | None = None) -> Follow | Wait | None:
+        """The next step; this requests the next batch. `seen`: what the last follower saw, maybe long ago.
+
+        It reads ZooKeeper first, so two calls, even of two workers at once, never request a batch twice. Raises
+        ExecutionError if the batch in flight is stuck, RefusedError if the controller dropped it, StoppedError if
+        people or their time limit allow no further batch.
+        """
+        plan = replace(self.plan, left_out=read_left_out(self.plan.folder, self.plan.approved))
+        self._take_back_late(plan)
+        view, where = self._look(plan)
+        if (said := take_back_cancelled(self.cluster, plan, view, where)) is not None:
+            raise _stopped(plan, where, said)
+        if seen is not None:
+            _heed(plan, view, where, seen)
+        owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
+        check_position(where, view, partial(self.cluster.read_movers, besides=owner))
+        if where.in_flight is not None:
+            with suppress(FormatVersionError):  # the batch is followed to its end; the next request raises
+                batch_notes.note_done(plan, where.done)
+            if not view.traits.has_request_znode:
+                return self._beside(plan, view, where, where.in_flight)
+            log.info("Batch %d is under way; following it", where.in_flight.number)
+            self._last = where.in_flight.number
+            return Follow(plan, where.in_flight)
+        self._last = 0
+        batch_notes.note_done(plan, where.done)
+        self._elect(plan, view, where)
+        return None if where.next is None else self._request(plan, view, where, where.next)
+
+    def _beside(self, plan: ApprovedPlan, view: ClusterView, where: Position, in_flight: Batch) -> Follow:
+        """Follows what is in flight, once it has requested what fits beside it.
+
+        If that may not be requested now, everything in flight comes to its end first. Then the run waits, or fails.
+        """
+        if where.next is None:
+            return Follow(plan, in_flight, where.in_place, where.beside)
+        try:
+            self._elect(plan, view, where)
+            step = self._request(plan, view, where, where.next)
+        except (LockHeldError, LockLostError):
+            raise
+        except RebalanceError as why:
+            log.warning("No further move is requested before those in flight have ended: %s", why)
+            step = None
+        if isinstance(step, Follow):
+            return step
+        return Follow(plan, in_flight, where.in_place)
+
+    def _take_back_late(self, plan: ApprovedPlan) -> None:
+        asked = asked_for(plan.folder, plan.candidate.moves, self.cluster)
+        own = {move.topic_partition: move.after for move in plan.candidate.moves if move.topic_partition in asked}
+        owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
+        self.cluster.take_back_late_requests(owner, own)
+
+    def _look(self, plan: ApprovedPlan) -> tuple[ClusterView, Position]:
+        """The cluster now, and where the run stands.
+
+        Lists, requests, brokers, and the states of the last and the next batch are always read. The other states are
+        read again after `STATES_SECONDS`, or if a broker has come or gone.
+        """
+        batches, now = plan.candidate.batches, time.monotonic()
+        if self._last and self._all_states is not None and now - self._all_states[0] < STATES_SECONDS:
+            fresh = {tp for b in batches if 0 <= b.number - self._last <= 1 for tp in _partitions(b)}
+            seen = self._all_states[1].partitions
+            known = {tp: one.state for tp, one in seen.items() if tp not in fresh}
+            view = self.cluster.read_view(plan.topics, known=known)
+            where = _position(plan, view, self.cluster)
+            if view.brokers == self._all_states[1].brokers and _partitions(where.in_flight or where.next) <= fresh:
+                self._all_states = self._all_states[0], view
+                return view, where
+        view = self.cluster.read_view(plan.topics)
+        self._all_states = now, view
+        return view, _position(plan, view, self.cluster)
+
+    def _elect(self, plan: ApprovedPlan, view: ClusterView, where: Position) -> None:
+        """Elects preferred leaders of what this run has moved, before it moves anything else.
+
+        A run that pauses has done so, and writes nothing before its window opens.
+        """
+        if plan.window.waits_until(clock.utc_now()) is not None and batch_notes.is_paused(plan):
+            return
+        ours = where.begun & set(where.done)
+        moves = [move for move in plan.candidate.moves if move.batch in ours and not move.is_election]
+        done = [move for move in moves if not led_by_first(view, move)]
+        if done:
+            self._elect_these(plan, where, done)
+
+    def _elect_these(self, plan: ApprovedPlan, where: Position, moves: Sequence[Move]) -> tuple[TopicPartition, ...]:
+        owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
+        allowed = may_elect(self.deployment, plan, lambda: self.cluster.lock.raise_held(owner))
+        try:
+            return elect_preferred(self.cluster, moves, most=most_at_once(plan), allowed=allowed)
+        except StoppedError as stopped:
+            raise _stopped(plan, where, str(stopped)) from stopped
+
+    def _pause(self, plan: ApprovedPlan, where: Position, batch: Batch, at_once: Sequence[Move]) -> Wait | None:
+        """What to wait for if these moves would not end in this window; None: they may begin.
+
+        While the run waits it keeps the lock, and its throttle is put back once nothing of it is in flight.
+        """
+        try:
+            wait = wait_for_window(self.deployment, plan, at_once, is_paused=batch_notes.is_paused(plan))
+        except StoppedError as never:
+            raise _stopped(plan, where, f"Batch {batch.number} was not requested: {never}.") from never
+        if wait is None or where.in_flight is not None:
+            return wait
+        if where.begun:
+            batch_notes.note_pause(plan, wait.not_before)
+        lease = self.kept.read_open_in(plan.folder)
+        if lease is not None and lease.handed_over_at is None and not suspend(self.kept, lease):
+            log.warning("Part of the throttle is still set. The janitor puts it back")
+        return wait
+
+    def _request(self, plan: ApprovedPlan, view: ClusterView, where: Position, batch: Batch) -> Follow | Wait | None:
+        cluster = self.cluster
+        _check_not_stopped(plan, where, batch)
+        if not batch.elects:  # an election changes no list, so it cannot look refused
+            check_not_refused(plan, batch, view)
+        at_once = (*(where.in_flight.moves if where.in_flight is not None else ()), *batch.moves)
+        now = clock.utc_now()
+        wait = self._pause(plan, where, batch, at_once) or _wait(plan, view, where, now)
+        if wait is not None:
+            return wait
+        closed = plan.window.closed_for(longest_seconds(plan, at_once), now)
+        if closed is not None:
+            raise _stopped(plan, where, f"Batch {batch.number} was not requested: {closed}.")
+        plan = check_before_write(self.deployment, cluster, self.connection, plan, view, where, requesting=batch)
+        where = _position(plan, view, cluster)
+        batch_notes.note_done(plan, where.done)
+        if where.next is None:
+            return None  # all other moves were left out
+        if not set(where.next.moves) <= set(batch.moves):  # some was left out, and what takes its place is not checked
+            return self._request(plan, view, where, where.next)
+        batch = where.next
+        # First the fence, then what people ask, then the throttle. Whoever cancels or puts the throttle back after this
+        # stops the request. Whoever has begun before is stopped by the fence.
+        owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
+        fence = set_for_batch(self.kept, plan.folder, owner, _partitions(batch), gone_topics(plan))
+        check_clock_for_window(cluster, plan.window)
+        _check_not_stopped(plan, where, batch)
+        check_throttle_in_force(self.kept, plan, _partitions(batch))
+        if batch.elects:
+            batch_notes.note_going_on(plan)
+            batch_notes.note_requesting(plan, batch.moves, fence)
+            left = self._elect_these(plan, where, batch.moves)
+            batch_notes.note_batch(plan, batch, BatchState.DONE, not_elected=[str(tp) for tp in left])
+            return self.advance()
+        log.info(
+            "Batch %d of %d: requesting %d partitions, %d bytes to copy",
+            batch.number,
+            len(plan.candidate.batches),
+            len(batch.moves),
+            sum(move.bytes_to_copy for move in batch.moves),
+        )
+        batch_notes.note_going_on(plan)
+        batch_notes.note_requesting(plan, batch.moves, fence)
+        refused = cluster.request_moves(batch, plan.candidate.digest, view.brokers, view=view, fence=fence)
+        batch_notes.note_requested(plan, batch.moves, refused)
+        if len(refused) == len(batch.moves) and where.in_flight is None:  # else what Kafka has taken is followed first
+            raise_refused(plan, batch, view)
+        if view.traits.has_request_znode:
+            self._last = batch.number
+            return Follow(plan, batch)
+        if where.in_flight is not None:
+            number = min(where.in_flight.number, batch.number)
+            batch = replace(batch, number=number, moves=(*where.in_flight.moves, *batch.moves))
+        return Follow(plan, batch, where.in_place, where.beside)
+
+
+def _position(plan: ApprovedPlan, view: ClusterView, cluster: OpenCluster) -> Position:
+    asked = asked_for(plan.folder, plan.candidate.moves, cluster)
+    return position(plan.candidate.batches, view, asked, gone_through(plan.folder), limits=plan.limits)
+
+
+def _partitions(batch: Batch | None) -> set[TopicPartition]:
+    return {move.topic_partition for move in batch.moves} if batch is not None else set()
+
+
+def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, seen: BatchSeen) -> None:
+    """Raises what was seen, if ZooKeeper still shows it. What was seen of an earlier batch no longer counts."""
+    at, state, message = where.in_flight or where.next, seen.state, seen.message
+    if state in (BatchState.READY, BatchState.DONE, BatchState.ROOM, BatchState.UNREADABLE):
+        return  # the cluster has just been read, and tells what is done
+    # A follower reports a stall while the batch runs, and everything else when nothing of it runs any more.
+    if not view.traits.has_request_znode:  # what was asked for at once is of several batches
+        at = Batch(seen.batch or 0, where.asked, plan.candidate.digest) if where.asked else None
+    if at is None or at.number != seen.batch or (where.in_flight is None) == (state == BatchState.STALLED):
+        log.warning("Batch %s was seen as %s, which it is no longer; going on from the cluster", seen.batch, state)
+        return
+    parts = parts_of(at)
+    if state == BatchState.REFUSED:
+        if (said := batch_notes.refusal_words(plan, parts)) and said not in message:
+            message = f"{message} Kafka's own words: {said}."
+        for part in parts:
+            note_refused(plan, part, view, message)
+        stays = request_of_what_is_gone(view) is not None
+        remedy = f" If the request stays, nothing else can be moved. {another_controller(view.controller)}."
+        raise RefusedError(message + remedy * stays)
+    for part in parts:
+        batch_notes.note_batch(plan, part, state, **({"why": message} if state == BatchState.TAKEN_BACK else {}))
+    if state == BatchState.TAKEN_BACK:
+        raise RefusedError(f"{message} {NOT_AGAIN}")
+    if state == BatchState.CANCELLED:
+        raise _stopped(plan, where, message)
+    raise ExecutionError(message)
+
+
+def _check_not_stopped(plan: ApprovedPlan, where: Position, batch: Batch) -> None:
+    control = read_control(plan.folder)
+    if control.cancelled is not None and batch_notes.read_batch_note(plan, batch.number):
+        batch_notes.note_batch(plan, batch, BatchState.CANCELLED)
+    if control.stop_after_batch is not None:
+        raise _stopped(plan, where, f"No further batch was requested, as {control.stop_after_batch} asked.")
+
+
+def _stopped(plan: ApprovedPlan, where: Position, why: str) -> StoppedError:
+    batch_notes.note_stop(plan, why)
+    done = sum(len(b.moves) for b in plan.candidate.batches if b.number in where.done)
+    left = len(plan.candidate.moves) - done
+    return StoppedError(
+        f"{why} {len(where.done)} of {len(plan.candidate.batches)} batches ({done} partitions) are in place, {left} "
+        "partitions are not; verification.json names them. The throttle is put back. To go on under the same "
+        "approval, remove what stopped the run (if people asked, control.json and cancelled.json in the run's "
+        "folder), then clear hold_throttle with what follows it."
+    )
+
+
+def _wait(plan: ApprovedPlan, view: ClusterView, where: Position, now: datetime) -> Wait | None:
+    window = plan.window
+    not_before = window.waits_until(now)
+    if not_before is not None:
+        return Wait(plan.connection_id, str(plan.folder), not_before=not_before, until=window.finish_by)
+    if window.closed_for(0.0, now) is not None:
+        return None
+    pause = pause_now(plan, view, where)
+    return Wait(plan.connection_id, str(plan.folder), pause, until=window.closes_at(now)) if pause else None

@@ -1,0 +1,288 @@
+"""What was approved, read from the run's folder and compared with XCom, the digests and today's policy."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from kafka_rebalance import clock
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
+from kafka_rebalance.documents.storage import Folder
+from kafka_rebalance.errors import ApprovalError, ArtifactError, PolicyError
+from kafka_rebalance.model.candidate import Candidate
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import COPIES_PER_BROKER, LEADERS_ALONE, LEAST_PARTITIONS_PER_BATCH, Settings
+from kafka_rebalance.moves.rolling import Limits
+from kafka_rebalance.moves.time_window import Window, read_window
+from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.run import policy_file
+from kafka_rebalance.run.approval_rules import REJECT, check_approval_fresh
+from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run.left_out import LeftOut
+from kafka_rebalance.run.left_out_moves import read_left_out, without
+from kafka_rebalance.run.run_folder import (
+    RunFolder,
+    check_newest_attempt,
+    check_still_shown,
+    file_name,
+    open_own_folder,
+)
+from kafka_rebalance.run.snapshot_tables import SnapshotTables, other_than_approved
+
+log = logging.getLogger(__name__)
+
+
+def decider(decision: Mapping[str, Any] | None) -> str | None:
+    """Who decided, by name because an id may be a number; None if nobody did."""
+    who = (decision or {}).get("approved_by") or {}
+    return who.get("name") or who.get("id")
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedPlan:
+    """The one candidate that may run, with its snapshot and its decision."""
+
+    folder: RunFolder
+    snapshot: Mapping[str, Any]
+    decision: Mapping[str, Any]
+    approved: Candidate
+    left_out: tuple[LeftOut, ...]
+    tables: SnapshotTables
+
+    @property
+    def candidate(self) -> Candidate:
+        """What is executed: the approved candidate without the moves that the run left out."""
+        return without(self.approved, self.left_out)
+
+    @property
+    def connection_id(self) -> str:
+        return str(self.snapshot["connection_id"])
+
+    @property
+    def window(self) -> Window:
+        return read_window(self.snapshot.get("window") or {})
+
+    @property
+    def begins_at(self) -> datetime | None:
+        """When its window opened first after the approval; None if it was open at that time."""
+        return self.window.waits_until(datetime.fromisoformat(self.decision["approved_at"]))
+
+    @property
+    def topics(self) -> frozenset[str]:
+        return frozenset(move.topic_partition.topic for move in self.approved.moves)
+
+    @property
+    def leaving(self) -> frozenset[int]:
+        """Brokers that the plan empties. They may be down."""
+        settings = self.snapshot["settings"]
+        return frozenset(settings["drain"]) | {int(old) for old in settings["replace"]}
+
+    @property
+    def disk_headroom(self) -> float:
+        return float(self.snapshot["settings"].get("disk_headroom", Settings().disk_headroom))
+
+    @property
+    def to_be_empty(self) -> frozenset[int]:
+        """Brokers that hold nothing in the end; none for a job that changes leaders alone."""
+        return frozenset() if self.snapshot["settings"]["job"] in LEADERS_ALONE else self.leaving
+
+    @property
+    def cordoned(self) -> frozenset[int]:
+        """Brokers that the run cordons while it empties them: Kafka refuses each list that names one of them."""
+        named = {broker for move in self.approved.moves if not move.is_election for broker in move.after}
+        return frozenset((self.snapshot.get("cordon") or {}).get("brokers", ())) - named
+
+    @property
+    def limits(self) -> Limits:
+        """Of what may be in flight at once."""
+        asked, default = self.snapshot["settings"], Settings()
+        return Limits(
+            asked.get("copies_per_broker") or COPIES_PER_BROKER,
+            asked.get("partitions_per_batch", LEAST_PARTITIONS_PER_BATCH),
+            asked.get("leader_changes_per_batch", default.leader_changes_per_batch),
+        )
+
+    @property
+    def throttle_bytes_per_second(self) -> int:
+        return int(self.decision["throttle_bytes_per_second"])
+
+
+def read_approved(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedPlan:
+    """The approved plan of this run. Raises ApprovalError or ArtifactError if anything differs from the approval."""
+    return read_plan(*_read_decision(inputs, decision))
+
+
+def read_plan(folder: RunFolder, decision: Mapping[str, Any]) -> ApprovedPlan:
+    """The plan that this decision.json approves. Nothing is computed again.
+
+    Raises ApprovalError unless the moves still give the approved digest, ArtifactError for values that none of our
+    versions writes.
+    """
+    snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
+    check_request(folder / json_files.SNAPSHOT, snapshot, decision.get("request_digest"))
+    SNAPSHOT_FILE.decode(snapshot)
+    if snapshot["settings"] != json_files.read_json(folder, json_files.PROPOSALS)["settings"]:
+        raise other_than_approved(folder / json_files.SNAPSHOT)  # the approved digest has the settings too
+    shown = decision.get("shown_files")
+    check_still_shown(folder, shown or (), shown)
+    candidate = read_candidate(folder, decision["choice"])
+    _check_digest(f"Candidate {candidate.name}", candidate.digest, decision)
+    topics = {move.topic_partition.topic for move in candidate.moves}
+    tables = SnapshotTables(folder, topics, decision.get("snapshot_digest"))
+    return ApprovedPlan(folder, snapshot, decision, candidate, read_left_out(folder, candidate), tables)
+
+
+def _read_decision(inputs: StepInputs, decision: Mapping[str, Any]) -> tuple[RunFolder, Mapping[str, Any]]:
+    """The run's folder and its decision.json; `decision` is what `approve` pushed to XCom.
+
+    Raises ApprovalError unless both approve the same, RunFolderError if the folder is another run's.
+    """
+    folder = open_own_folder(inputs.deployment, decision["run_folder"], inputs.run, decision["nonce"])
+    written = json_files.read_json(folder, json_files.DECISION)
+    same = digest_of(written) == decision.get("decision_digest") and all(
+        written.get(key) == decision.get(key) for key in ("choice", "digest")
+    )
+    if not same or written["choice"] in (None, REJECT):
+        raise ApprovalError(
+            f"{folder / json_files.DECISION} is not the decision that was given in Airflow "
+            f"({decision.get('choice')!r}, digest {str(decision.get('digest'))[:8]}). "
+            "Start a new Dag run."
+        )
+    return folder, written
+
+
+def check_request(file: Folder, written: Mapping[str, Any], approved: str | None) -> None:
+    """Raises ApprovalError unless the document of the run's first task is as it was at the approval.
+
+    It names the cluster, the connection, the window and the limits. None: an earlier version did not note its digest.
+    """
+    if approved is not None and digest_of(written) != approved:
+        raise other_than_approved(file)
+
+
+def _check_digest(what: str, digest: str, decision: Mapping[str, Any]) -> None:
+    if digest != decision["digest"]:
+        raise ApprovalError(
+            f"{what} has digest {digest[:8]}, but digest {decision['digest'][:8]} was approved. Start a new Dag run."
+        )
+
+
+class _HasDigest(Protocol):
+    @property
+    def digest(self) -> str: ...
+
+
+T = TypeVar("T", bound=_HasDigest)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedRequest(Generic[T]):
+    """What kafka_rebalance_cancel or kafka_topics was approved to do."""
+
+    folder: RunFolder
+    written: Mapping[str, Any]  # the document of the run's first task
+    decision: Mapping[str, Any]
+    plan: T
+
+    @property
+    def connection_id(self) -> str:
+        return str(self.written["connection_id"])
+
+
+def read_approved_request(
+    inputs: StepInputs,
+    decision: Mapping[str, Any],
+    file: str,
+    decode: Callable[[Mapping[str, Any]], T],
+    name: Callable[[T], str],
+) -> ApprovedRequest[T]:
+    """The approved plan of that file. Raises ApprovalError if the file has another plan, ArtifactError."""
+    folder, given = _read_decision(inputs, decision)
+    written = json_files.read_json(folder, file)
+    # These documents are what the decision comes from, so earlier versions have noted the digest too.
+    check_request(folder / file, written, given.get("request_digest", given.get("source_digest")))
+    plan = decode(written)
+    _check_digest(name(plan), plan.digest, given)
+    return ApprovedRequest(folder, written, given, plan)
+
+
+def check_may_begin(
+    deployment: Deployment,
+    approved: ApprovedRequest[Any],
+    *,
+    window: Window = Window(),  # noqa: B008  immutable
+) -> Policy:
+    """The connection's policy, for the moment before the first write.
+
+    With a `window` the approval's age counts from its first opening.
+
+    Raises ApprovalError if the approval has expired, RunFolderError if it is of an earlier attempt, StaleProposalError
+    if the policy has changed.
+    """
+    given = approved.decision
+    policy = deployment.check_policy_unchanged(approved.connection_id, given["policy_digest"])
+    check_newest_attempt(approved.folder)
+    if given["approved_by"] is not None:
+        begins_at = window.waits_until(datetime.fromisoformat(given["approved_at"]))
+        expires = policy.approval_expires_after_seconds
+        check_approval_fresh(given["approved_at"], expires, clock.utc_now(), not_before=begins_at)
+    return policy
+
+
+def bound_policy(deployment: Deployment, own: Policy, connection_id: str, cluster_id: str, brokers: int = 0) -> Policy:
+    """The policy of this connection, with the limits of all others that lead to the same cluster.
+
+    Another connection leads there if it expects its id, names one of its bootstrap servers, or if the janitor has met
+    the cluster behind it. Planning, approval and the checks before a write use this. Its digest is no policy's: compare
+    that of `own`.
+    """
+    return own.bound_by(tuple(other_policies(deployment, connection_id, cluster_id).values()), brokers)
+
+
+def other_policies(deployment: Deployment, connection_id: str, cluster_id: str) -> dict[str, Policy]:
+    """Those that differ from this connection's own, by connection. Raises PolicyError for one that cannot be read: its
+    limits are unknown.
+    """
+    found: dict[str, Policy] = {}
+    own = deployment.read_policy(connection_id)
+    names = [name for name in policy_file.connections(deployment.policies_folder) if name != connection_id]
+    for name in names:
+        if not _is_same_cluster(deployment, name, connection_id, cluster_id):
+            continue
+        try:
+            policy = deployment.read_policy(name)
+        except PolicyError as unreadable:
+            raise PolicyError(
+                f"The connection {name} leads to the same cluster as {connection_id}, so its policy limits this one "
+                f"too, and its limits are unknown. {unreadable}"
+            ) from unreadable
+        if policy is not None and (own is None or policy.digest != own.digest):
+            found[name] = policy
+    return found
+
+
+def _is_same_cluster(deployment: Deployment, name: str, connection_id: str, cluster_id: str) -> bool:
+    with suppress(ArtifactError):
+        looked_at = json_files.read_json(deployment.runs_root / json_files.JANITOR, f"{file_name(name)}.json")
+        if looked_at.get("cluster_id") == cluster_id:
+            return True
+    try:
+        theirs = deployment.read_connection(name)
+    except Exception as unknown:
+        log.info("The connection %s cannot be read (%s), so its cluster is not known", name, type(unknown).__name__)
+        return False
+    if theirs.expected_cluster_id is not None:
+        return theirs.expected_cluster_id == cluster_id
+    return bool(_servers(theirs) & _servers(deployment.read_connection(connection_id)))
+
+
+def _servers(connection: ClusterConnection) -> set[str]:
+    return {server.strip() for server in connection.kafka.bootstrap_servers.split(",")}

@@ -1,0 +1,1 @@
+"""What forbids a write. Pure: each rule sees values, and no server."""

@@ -1,0 +1,311 @@
+"""The last checks before a write: is it allowed, is the cluster ready, and is everything as it was approved?"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from kafka_rebalance import clock
+from kafka_rebalance.admin import api_versions, replica_sizes
+from kafka_rebalance.admin import effective_configs as broker_configs
+from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import is_there
+from kafka_rebalance.errors import ClusterNotReadyError
+from kafka_rebalance.model.candidate import Batch, brokers_touched
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.configs import ConfigsByBroker
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.finding import Finding, some
+from kafka_rebalance.model.policy import LEAVE_OUT, Policy
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.moves.run_position import Position
+from kafka_rebalance.moves.time_window import Window, check_clock
+from kafka_rebalance.run.approval_rules import check_approval_fresh
+from kafka_rebalance.run.approved_plan import ApprovedPlan, bound_policy
+from kafka_rebalance.run.checks.batch_wait import Pause, pause_before
+from kafka_rebalance.run.checks.broker_versions import ApiVersions, mixed_versions
+from kafka_rebalance.run.checks.cluster_ready import moving_by_api, readiness_findings, refuse
+from kafka_rebalance.run.checks.cruise_control import cruise_control
+from kafka_rebalance.run.checks.disk_room import ReplicasNow, without_room
+from kafka_rebalance.run.checks.drift import (
+    Drift,
+    MoveDrift,
+    check_growth,
+    check_no_conflict,
+    conflicts,
+    drifts,
+    named_by_reason,
+    registered_again,
+)
+from kafka_rebalance.run.checks.enough_in_sync import cut_below_min_isr, min_insync_now, under_min_isr
+from kafka_rebalance.run.checks.only_receivers import check_only_receivers
+from kafka_rebalance.run.checks.policy_limits import check_within_policy
+from kafka_rebalance.run.checks.replica_counts import too_many_now
+from kafka_rebalance.run.checks.wrong_leaders import check_leaders_may_lead, out_of_isr_now
+from kafka_rebalance.run.checks.znode_size import too_large_znodes
+from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.run.disks_now import came_back_empty, disks_now, leader_sizes, shut_now
+from kafka_rebalance.run.kafka_json_files import rollback_file
+from kafka_rebalance.run.left_out_moves import leave_out
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Brokers:
+    """What the brokers report: configs and versions of all, disks of those that send or receive copies."""
+
+    disks: replica_sizes.BrokerDisks
+    configs: ConfigsByBroker
+    spoken: ApiVersions
+
+
+def pause_now(plan: ApprovedPlan, view: ClusterView, where: Position) -> Pause:
+    """What the next batch waits for. The first batch never waits: the checks refuse it, and a retry asks again."""
+    if not where.begun or where.next is None:
+        return Pause()
+    return pause_before(
+        where.next.moves,
+        plan.candidate.moves,
+        view,
+        min_in_sync=plan.tables.min_insync,
+        registered_again=registered_again(view, plan.tables.baseline),
+        may_be_down=plan.leaving,
+    )
+
+
+def check_before_write(
+    deployment: Deployment,
+    cluster: OpenCluster,
+    connection: ClusterConnection,
+    plan: ApprovedPlan,
+    view: ClusterView,
+    where: Position,
+    *,
+    requesting: Batch | None = None,
+) -> ApprovedPlan:
+    """The plan that may be executed now: the approved one, without the moves that the policy lets the run leave out.
+
+    Raises if the cluster is frozen or not ready, or if the policy or partitions have changed since the approval. Before
+    the first write it also raises if the approval has expired or there is much more to copy. `requesting`: what comes
+    next; None: the throttle comes first.
+    """
+    deployment.check_not_frozen(plan.connection_id)
+    policy = deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"])
+    begun = bool(where.begun)
+    if not begun:
+        check_approval_fresh(
+            plan.decision["approved_at"],
+            policy.approval_expires_after_seconds,
+            clock.utc_now(),
+            not_before=plan.begins_at,
+        )
+    own = {move.topic_partition for move in where.in_flight.moves} if where.in_flight is not None else set()
+    who_moves = cluster.read_movers
+    refuse(
+        readiness_findings(
+            view, expected_cluster_id=plan.snapshot["cluster_id"], topics=(), own=own, who_moves=cluster.read_movers
+        )
+    )
+    cluster.check_same_cluster(view)
+    pause = pause_now(plan, view, where)
+    if pause:  # `reassign` has waited; another task that somebody has cleared must not take it for a conflict
+        raise ClusterNotReadyError(f"The next batch waits, so it is not requested. {' '.join(pause.reasons)}")
+    brokers = _read_brokers(cluster, connection, plan, view)
+    found = drifts(
+        plan.candidate.moves,
+        view,
+        plan.tables.baseline,
+        batches_touched=where.begun,
+        came_back_empty=came_back_empty(plan, view, brokers.disks),
+        shut=shut_now(connection, view, _named(plan), brokers.disks.log_dirs),
+    )
+    plan = _settle(plan, view, policy, found, begun)
+    remaining = {move.topic_partition.topic for move in plan.candidate.moves}
+    needed = {move.topic_partition for move in plan.candidate.moves}
+    refuse(
+        readiness_findings(
+            view, may_be_down=plan.leaving, topics=remaining, own=own, needed=needed, who_moves=who_moves
+        )
+    )
+    now = leader_sizes(plan, view, brokers.disks)
+    if not begun:
+        check_growth(plan.candidate.moves, now, policy.growth_limit)
+    refuse(
+        [
+            *_hazards(cluster, plan, view, policy, brokers, requesting),
+            *without_room(
+                _at_once(_batches(plan, requesting), where.in_flight),
+                ReplicasNow(now, brokers.disks.replicas, brokers.disks.paths),
+                disks_now(plan, connection.capacities, brokers.disks, begun=begun),
+                plan.disk_headroom,
+            ),
+            *too_many_now(
+                plan.candidate.moves,
+                brokers.disks.replicas,
+                brokers.disks.log_dirs,
+                plan.snapshot["settings"].get("replicas_per_broker"),
+            ),
+        ]
+    )
+    harmless = [one for one in found if one.drift is Drift.HARMLESS]
+    harmless = [one for one in harmless if requesting is not None and one.move in requesting.moves]
+    if requesting is not None and harmless:
+        log.info(
+            "%d partitions of batch %d differ from the snapshot without harm: %s",
+            len(harmless),
+            requesting.number,
+            some(named_by_reason(harmless)),
+        )
+    return plan
+
+
+def check_plan_within_policy(
+    deployment: Deployment, cluster: OpenCluster, plan: ApprovedPlan, view: ClusterView
+) -> None:
+    """Raises PolicyError or SettingsError if the approved moves exceed a limit, also one of another connection
+    to the same cluster: for example after an error in planning, or if that policy is stricter since.
+
+    Call it before the first write.
+    """
+    policy = bound_policy(
+        deployment,
+        deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"]),
+        plan.connection_id,
+        view.cluster_id,
+        len(plan.tables.baseline.brokers),
+    )
+    check_within_policy(
+        plan.candidate.batches,
+        policy,
+        sizes=plan.tables.sizes,
+        cluster_bytes=plan.tables.cluster_bytes,
+        held_replicas=plan.tables.held_replicas,
+        racks={broker: then.rack for broker, then in plan.tables.baseline.brokers.items()},
+        throttle_bytes_per_second=plan.throttle_bytes_per_second,
+        kafkas_own=cluster.read_kafkas_own(view),
+    )
+    asked = Settings.from_mapping(plan.snapshot["settings"])
+    check_only_receivers(plan.candidate.moves, asked, plan.tables.baseline.brokers)
+    closed = {*asked.brokers_out, *policy.brokers_out}
+    check_leaders_may_lead(plan.candidate.moves, plan.tables.baseline.partitions, closed)
+
+
+def check_clock_for_window(cluster: OpenCluster, window: Window) -> None:
+    """Compares this worker's clock with ZooKeeper's if the run has a window; raise the fence just before.
+
+    Raises ClusterNotReadyError if they differ.
+    """
+    if window != Window():
+        check_clock(clock.utc_now(), cluster.lock.read_time_of_fence())
+
+
+def _read_brokers(
+    cluster: OpenCluster, connection: ClusterConnection, plan: ApprovedPlan, view: ClusterView
+) -> _Brokers:
+    """The controller is read before and after these requests: epochs that grow in between are an election storm."""
+    read: list[_Brokers] = []
+
+    def ask() -> None:
+        kafka, everyone = connection.kafka, sorted(view.brokers)
+        copying = brokers_touched([move for move in plan.candidate.moves if move.added])
+        configs = broker_configs.read_effective_configs(kafka, everyone)
+        disks = replica_sizes.read_log_dirs(kafka, sorted(copying & set(everyone)))
+        read.append(_Brokers(disks, configs, api_versions.read_api_versions(kafka, everyone)))
+
+    cluster.check_controller_stable(ask)
+    return read[0]
+
+
+def _named(plan: ApprovedPlan) -> set[int]:
+    """Brokers of new lists: Kafka refuses a list with a cordoned broker even where it only changes the order."""
+    return {broker for move in plan.candidate.moves if not move.is_election for broker in move.after}
+
+
+def _hazards(
+    cluster: OpenCluster,
+    plan: ApprovedPlan,
+    view: ClusterView,
+    policy: Policy,
+    brokers: _Brokers,
+    requesting: Batch | None,
+) -> Iterable[Finding]:
+    """What makes a write dangerous for the batch that comes next; before the first write, for all batches."""
+    batches = _batches(plan, requesting)
+    moves = [move for batch in batches for move in batch.moves if not move.is_election]
+    topics = cluster.read_topic_names()
+    yield from mixed_versions(brokers.configs, brokers.spoken)
+    if not policy.beside_cruise_control:
+        yield from cruise_control(topics, brokers.configs)
+    yield from moving_by_api(cluster.read_moving(topics - plan.topics), cluster.read_movers)
+    if requesting is None:
+        yield from _rollback_missing(plan)
+    own = cluster.read_topic_configs({move.topic_partition.topic for move in moves})
+    min_insync = min_insync_now(moves, view, own, brokers.configs, plan.tables.min_insync)
+    yield from under_min_isr(moves, view, min_insync, plan.leaving)
+    yield from cut_below_min_isr(moves, min_insync)
+    yield from out_of_isr_now(moves, view)
+    if view.traits.has_request_znode:
+        yield from too_large_znodes(batches, view)
+
+
+def _batches(plan: ApprovedPlan, requesting: Batch | None) -> list[Batch]:
+    """What comes next, without what was left out meanwhile; all batches before the first write."""
+    if requesting is None:
+        return list(plan.candidate.batches)
+    left = {move.topic_partition for move in plan.candidate.moves}
+    moves = tuple(move for move in requesting.moves if move.topic_partition in left)
+    return [dataclasses.replace(requesting, moves=moves)]
+
+
+def _at_once(batches: list[Batch], in_flight: Batch | None) -> list[Batch]:
+    """With what is in flight: its old copies are still there when the new ones come."""
+    if in_flight is None:
+        return batches
+    return [dataclasses.replace(batch, moves=(*in_flight.moves, *batch.moves)) for batch in batches]
+
+
+def _rollback_missing(plan: ApprovedPlan) -> Iterable[Finding]:
+    if all(move.is_election for move in plan.approved.moves):
+        return  # no list changes
+    name = rollback_file(plan.approved.name)
+    if not is_there(plan.folder / json_files.REASSIGNMENTS / name):
+        yield Finding(
+            f"{json_files.REASSIGNMENTS}/{name}",
+            "the lists to go back to are not in the run's folder",
+            "Clear render_report, which writes them, then clear this task",
+        )
+
+
+def _settle(
+    plan: ApprovedPlan, view: ClusterView, policy: Policy, found: Sequence[MoveDrift], begun: bool
+) -> ApprovedPlan:
+    """Raises for conflicts, or leaves them out."""
+    against = conflicts(found)
+    if policy.on_conflict != LEAVE_OUT or len(against) == len(found):
+        check_no_conflict(found, begun=begun)
+        return plan
+    if not against:
+        return plan
+    left_out = leave_out(plan.folder, plan.approved, plan.left_out, against, view)
+    for line in named_by_reason(against):
+        log.warning("left out from now on (on_conflict: leave_out of the policy): %s", line)
+    return dataclasses.replace(plan, left_out=left_out)
+
+
+def read_view_of(cluster: OpenCluster, topics: Collection[str], approved_cluster_id: str) -> ClusterView:
+    """ZooKeeper's view of these topics. Raises ClusterNotReadyError if the connection now leads to another cluster."""
+    view = cluster.read_view(topics)
+    check_approved_cluster(view, approved_cluster_id)
+    return view
+
+
+def check_approved_cluster(view: ClusterView, approved_cluster_id: str) -> None:
+    """Raises ClusterNotReadyError if this is another cluster than the approved one."""
+    if view.cluster_id != approved_cluster_id:
+        raise ClusterNotReadyError(
+            f"This is cluster {view.cluster_id}, the approval is for {approved_cluster_id}. Correct the connection."
+        )

@@ -1,0 +1,154 @@
+"""The rebalance that holds a cluster, and earlier ones, found by the lock and the runs' folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import is_there, names_in
+from kafka_rebalance.errors import ApprovalError, ArtifactError, LockHeldError
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.lock_owner import LockOwner, is_same_airflow, is_same_run
+from kafka_rebalance.run.approval_rules import REJECT
+from kafka_rebalance.run.approved_plan import ApprovedPlan, read_plan
+from kafka_rebalance.run.clusters import REBALANCE_DAG
+from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run.run_folder import RunFolder, attempts, file_name, folder_of_run
+from kafka_rebalance.run.run_lock import lock_owner, this_airflow
+
+GOING_ON = (
+    "Copies in flight go on. To let the run go on, mark its task approve as success: it keeps what was approved. To "
+    "plan anew, start a new Dag run when this one has ended."
+)
+
+
+Plan = TypeVar("Plan")
+
+
+@dataclass(frozen=True, slots=True)
+class Running(Generic[Plan]):
+    holder: LockOwner
+    plan: Plan
+
+
+def find_running(deployment: Deployment, cluster: OpenCluster, connection_id: str) -> Running[ApprovedPlan] | None:
+    """The rebalance that holds the cluster's lock; None if no rebalance holds it. Errors as in `find_holder`."""
+    return find_holder(deployment, cluster, connection_id, REBALANCE_DAG, approved_in)
+
+
+def find_holder(
+    deployment: Deployment,
+    cluster: OpenCluster,
+    connection_id: str,
+    dag_id: str,
+    approved_in: Callable[[RunFolder, str], Plan | None],
+) -> Running[Plan] | None:
+    """The run of that Dag that holds the cluster's lock; None if none holds it.
+
+    `approved_in` gives the plan of a run's folder that has this digest. Raises LockHeldError if the holder belongs to
+    another Airflow, or was started with another connection.
+    """
+    holder = cluster.lock.read()
+    if holder is None or not holder.run.startswith(f"{dag_id}/"):
+        return None
+    here = this_airflow(deployment)
+    if not is_same_airflow(holder.owner, here):
+        raise LockHeldError(
+            f"The cluster is held by run {holder.run} of {holder.owner}, and this is {here}. Nothing was changed. "
+            "Cancel it from the Airflow that runs it."
+        )
+    unreadable: ArtifactError | None = None
+    for folder in _attempts(folder_of_run(deployment, connection_id, holder.run.removeprefix(f"{dag_id}/"))):
+        try:
+            plan = approved_in(folder, holder.digest)
+        except ArtifactError as problem:  # another attempt may be the one that runs
+            unreadable = unreadable or problem
+            continue
+        if plan is not None:
+            return Running(holder, plan)
+    if unreadable is not None:
+        raise unreadable
+    raise LockHeldError(
+        f"The cluster is held by run {holder.run}, whose files are not below {deployment.runs_root} for the connection "
+        f"{connection_id!r}. Nothing was changed. Start this again with the connection that the run was started with."
+    )
+
+
+def still_running(deployment: Deployment, cluster: OpenCluster, run: str, digest: str) -> bool:
+    """Whether this run still holds the cluster. Raises LockHeldError if another run holds it."""
+    holder = cluster.lock.read()
+    if holder is None:
+        return False
+    if holder.digest != digest or not is_same_run(holder.run, holder.owner, run, this_airflow(deployment)):
+        raise LockHeldError(
+            f"Run {holder.run} of {holder.owner} now holds the cluster, no longer {run}. Nothing was changed. "
+            "Start a new run of kafka_rebalance_cancel to see what that run does."
+        )
+    return True
+
+
+def held_digest(inputs: StepInputs, connection: ClusterConnection) -> str | None:
+    """The digest under which this run holds the cluster; None if it does not hold it."""
+    with open_cluster(connection) as cluster:
+        holder = cluster.lock.read()
+    this_run = lock_owner(inputs.deployment, "-", inputs.run)
+    return holder.digest if holder is not None and holder.is_same_run(this_run) else None
+
+
+def check_plans_nothing_meanwhile(inputs: StepInputs, connection: ClusterConnection) -> None:
+    """Raises LockHeldError while this run executes a plan."""
+    digest = held_digest(inputs, connection)
+    if digest is not None:
+        raise LockHeldError(
+            f"This run is executing its approved plan {digest[:8]}, so it makes no other plan. {GOING_ON}"
+        )
+
+
+def check_not_begun(folder: RunFolder) -> None:
+    """Raises ApprovalError if batches of the plan in this folder were requested."""
+    if is_there(folder / json_files.BATCHES):
+        raise ApprovalError(
+            f"Batches of the plan in {folder} were already started, so it is not made again. {GOING_ON}"
+        )
+
+
+def find_moved(deployment: Deployment, connection_id: str, run_id: str | None) -> ApprovedPlan | None:
+    """The plan of this run, or of the run that began last, if it has requested a batch; else None.
+
+    The run may still hold the cluster.
+    """
+    found: list[tuple[str, ApprovedPlan]] = []
+    connection = deployment.runs_root / file_name(connection_id)
+    runs = [file_name(run_id)] if run_id else names_in(connection)
+    for folder in (attempt for run in runs for attempt in _attempts(connection / run)):
+        try:
+            notes = json_files.read_json_if_there(folder, json_files.BATCHES) or {}
+            begun = [batch["created_at"] for batch in notes.get("batches", ())]  # ISO 8601 in UTC
+            plan = approved_in(folder, None) if begun else None
+        except ArtifactError as unreadable:
+            remedy = "" if run_id else " So it is unknown which run began last. Name the run in run_id."
+            raise type(unreadable)(f"{unreadable}{remedy}") from unreadable
+        if plan is not None:
+            found.append((min(begun), plan))
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
+    """The plan that was approved in this folder; None if there is none, or it has another digest than the given one.
+
+    Raises ApprovalError if the moves no longer give the approved digest.
+    """
+    written = json_files.read_json_if_there(folder, json_files.DECISION) or {}
+    if written.get("choice") in (None, REJECT) or digest not in (None, written.get("digest")):
+        return None
+    return read_plan(folder, written)
+
+
+def _attempts(run: RunFolder) -> Iterator[RunFolder]:
+    """The latest first."""
+    return (run / str(number) for number in reversed(attempts(run)))

@@ -1,0 +1,1 @@
+"""Which settings roll segments, and whether those of a cluster are sound."""

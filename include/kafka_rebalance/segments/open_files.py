@@ -1,0 +1,119 @@
+"""Open files and memory maps that replicas cost a broker, before, during and after a move.
+
+This is an estimate from sizes and settings. Each segment has its .log file open and two memory maps (offset and time
+index). From 2.4 on, a broker makes a map with its first use, so there may be fewer. Connections need more descriptors.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kafka_rebalance.documents.cluster_configs import ClusterConfigs
+from kafka_rebalance.documents.segment_finding import segment_finding
+from kafka_rebalance.documents.segments import BrokerFiles, OpenFiles, SegmentFinding
+from kafka_rebalance.errors import KafkaRuleError, ReadError
+from kafka_rebalance.kafka.segment_roll import UNLIMITED, EffectiveRollSettings
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.segments.roll_rules import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+
+MAX_MAP_COUNT = 65_530  # Linux' default of vm.max_map_count, which no broker reports
+LEAST_BATCH_BYTES = 61  # DefaultRecordBatch.RECORD_BATCH_OVERHEAD: no segment but the active one holds less
+
+
+class Placed(NamedTuple):
+    """One partition as the snapshot has it; bytes of one replica."""
+
+    topic_partition: TopicPartition
+    replicas: tuple[int, ...]
+    size_bytes: int
+
+
+_NONE = OpenFiles(0, 0, 0)
+
+
+def _together(files: OpenFiles, more: OpenFiles, sign: int = 1) -> OpenFiles:
+    return OpenFiles(
+        files.segments + sign * more.segments,
+        files.memory_maps + sign * more.memory_maps,
+        files.index_bytes + sign * more.index_bytes,
+    )
+
+
+def replica_files(size_bytes: int, values: EffectiveRollSettings, append_bytes: int = 0) -> OpenFiles:
+    """Of one replica: max(bytes / segment.bytes, retention.ms / segment.ms) + 1 segments, the active one last.
+
+    `size_bytes`, and the retention of a tiered topic, are those of the disk. By time there are no more segments than
+    appends of at least `append_bytes`.
+    """
+    by_size = -(-size_bytes // values.segment_bytes)
+    by_time = 0
+    if values.deletes and values.on_disk_ms != UNLIMITED:
+        by_time = min(-(-values.on_disk_ms // values.roll_ms), size_bytes // max(LEAST_BATCH_BYTES, append_bytes))
+    index_bytes = values.segment_index_bytes
+    preallocated = sum(index_bytes - index_bytes % entry for entry in (OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES))
+    segments = max(by_size, by_time) + 1
+    return OpenFiles(segments, 2 * segments, preallocated)
+
+
+def files_now(placed: Iterable[Placed], configs: ClusterConfigs) -> dict[int, OpenFiles]:
+    """By broker. A replica whose settings are not known does not count: that is a finding of its own."""
+    files: dict[int, OpenFiles] = dict.fromkeys(configs.brokers, _NONE)
+    for partition in placed:
+        for broker in partition.replicas:
+            more = _replica(partition.topic_partition.topic, broker, partition.size_bytes, configs)
+            files[broker] = _together(files.get(broker, _NONE), more)
+    return files
+
+
+def files_of_moves(
+    now: Mapping[int, OpenFiles], moves: Sequence[Move], configs: ClusterConfigs
+) -> tuple[BrokerFiles, ...]:
+    """Every broker before, during and after these moves, by id."""
+    during, lost = defaultdict(lambda: _NONE, now), defaultdict[int, OpenFiles](lambda: _NONE)
+    for move in moves:
+        for files, brokers in ((during, move.added), (lost, move.removed)):
+            for broker in brokers:
+                more = _replica(move.topic_partition.topic, broker, move.size_bytes, configs)
+                files[broker] = _together(files[broker], more)
+    return tuple(
+        BrokerFiles(broker, now.get(broker, _NONE), files, _together(files, lost[broker], -1))
+        for broker, files in sorted(during.items())
+    )
+
+
+def too_many_maps(files: Iterable[BrokerFiles]) -> tuple[SegmentFinding, ...]:
+    """Brokers that need more memory maps than Linux gives a process by default."""
+    return tuple(
+        segment_finding(
+            "too_many_maps",
+            "warning",
+            (),
+            (found.broker,),
+            f"about {_maps(found)}; Linux gives a process {MAX_MAP_COUNT}",
+            "2 a segment; max(bytes / segment.bytes, retention.ms / segment.ms) + 1 segments a replica",
+            "Raise vm.max_map_count and the limit of open files on its machine, or segment.bytes and segment.ms.",
+        )
+        for found in files
+        if found.during.memory_maps > MAX_MAP_COUNT
+    )
+
+
+def _maps(files: BrokerFiles) -> str:
+    if files.before == files.during == files.after:
+        return f"{files.before.memory_maps} memory maps"
+    return (
+        f"{files.before.memory_maps} memory maps now, {files.during.memory_maps} while it receives copies, "
+        f"{files.after.memory_maps} afterwards"
+    )
+
+
+def _replica(topic: str, broker: int, size_bytes: int, configs: ClusterConfigs) -> OpenFiles:
+    if broker not in configs.brokers:
+        return _NONE
+    try:
+        return replica_files(size_bytes, configs.roll_settings(topic, broker), configs.append_bytes.get(topic, 0))
+    except (KafkaRuleError, ReadError):
+        return _NONE

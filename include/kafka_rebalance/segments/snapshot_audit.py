@@ -1,0 +1,86 @@
+"""The audit of segment settings over a snapshot: for the nightly check, and for a run's candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.cluster_configs import ClusterConfigs
+from kafka_rebalance.documents.json_files import plain
+from kafka_rebalance.documents.segments import SEGMENTS_FILE, ClusterSegments, SegmentReport
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.planning.tables.parquet_files import read_rows
+from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS, SNAPSHOT_SCHEMAS
+from kafka_rebalance.run.cluster_snapshot import Snapshot
+from kafka_rebalance.run.run_folder import RunFolder
+from kafka_rebalance.run.snapshot_tables import partition_of
+from kafka_rebalance.segments.next_roll import expected_rolls
+from kafka_rebalance.segments.open_files import Placed, files_now
+from kafka_rebalance.segments.settings_audit import audit_cluster, audit_moves, with_first_findings
+
+FINDINGS_KEPT, ROLLS_KEPT = 100, 20  # of each list in a document; all are counted
+
+
+def audit_snapshot(taken: Snapshot) -> ClusterSegments:
+    return audit_cluster(_placed(taken.partitions), ClusterConfigs.from_mapping(taken.configs))
+
+
+def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | None) -> None:
+    """segments.json: the audit of the cluster and of each candidate, and when segments roll.
+
+    `written` is in bytes per second; None: unknown, and `rolls` is null.
+    """
+    proposals = json_files.read_json(folder, json_files.PROPOSALS)
+    snapshot = folder / json_files.SNAPSHOT_FOLDER
+    configs = read_configs_of(folder)
+    columns = ["topic", "partition", "replicas", "size_bytes"]
+    placed = _placed(read_rows(snapshot, PARTITIONS, SNAPSHOT_SCHEMAS[PARTITIONS], columns))
+    now = files_now(placed, configs)
+    candidates = {
+        one["name"]: audit_moves(read_candidate(folder, one["name"]).moves, now, configs, FINDINGS_KEPT)
+        for one in proposals["candidates"]
+    }
+    rolls = None if written is None else expected_rolls(placed, written, configs, ROLLS_KEPT)
+    cluster = plain(with_first_findings(audit_cluster(placed, configs), FINDINGS_KEPT))
+    report = SegmentReport(**cluster, candidates=candidates, rolls=rolls)
+    SEGMENTS_FILE.write(folder, report, source_digest=digest_of(proposals))
+
+
+def read_configs_of(folder: RunFolder) -> ClusterConfigs:
+    """The configs that the run's snapshot has read. Raises ArtifactError if somebody has changed configs.json since.
+
+    Snapshots of earlier versions do not have its digest.
+    """
+    configs = json_files.read_json(folder / json_files.SNAPSHOT_FOLDER, json_files.CONFIGS)
+    noted = json_files.read_json(folder, json_files.SNAPSHOT).get("configs_digest")
+    if noted is not None and digest_of(configs) != noted:
+        raise ArtifactError(
+            f"{folder / json_files.SNAPSHOT_FOLDER / json_files.CONFIGS} is not as the snapshot wrote it: somebody has "
+            "changed it since. Restore it, or start a new Dag run."
+        )
+    return ClusterConfigs.from_mapping(configs)
+
+
+def audit_rows(audit: ClusterSegments) -> list[dict[str, Any]]:
+    """Rows of the ledger's table `audits`."""
+    return [
+        {
+            "rule": finding.rule,
+            "severity": finding.severity,
+            "topics": len(finding.topics),
+            "topic": finding.topics[0] if finding.topics else None,
+            "brokers": list(finding.brokers),
+            "finding": finding.text,
+            "source": finding.source,
+        }
+        for finding in audit.findings
+    ]
+
+
+def _placed(rows: Iterable[Mapping[str, Any]]) -> list[Placed]:
+    """A size is unknown only in a snapshot of the rest. It counts as 0, so the files are a lower bound."""
+    return [Placed(partition_of(row), tuple(row["replicas"]), row["size_bytes"] or 0) for row in rows]

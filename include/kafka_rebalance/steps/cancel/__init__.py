@@ -1,1 +1,0 @@
-"""The Dag kafka_rebalance_cancel."""

@@ -1,1 +1,0 @@
-"""The nightly check, which never writes, and what it proposes."""

@@ -1,1 +1,0 @@
-"""The approved batches, one after the other: request, follow, wait, elect."""

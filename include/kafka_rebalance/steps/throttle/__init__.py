@@ -1,1 +1,0 @@
-"""The throttle of a cluster: taken, changed, suspended, put back."""

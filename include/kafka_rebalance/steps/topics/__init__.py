@@ -1,1 +1,0 @@
-"""The Dag kafka_topics."""

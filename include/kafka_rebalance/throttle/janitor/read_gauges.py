@@ -1,0 +1,85 @@
+"""What is measured of a cluster for Airflow's metrics: from the janitor's report, and from the newest nightly check.
+
+Nothing here asks the cluster. A gauge keeps its last value in most receivers, so what has ended is told as 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kafka_rebalance import clock
+from kafka_rebalance.model.metrics import Metric
+from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.throttle.janitor.look_after_cluster import read_janitor_report
+
+PREFIX = "kafka_rebalance"
+CHECK_DAYS = 3.0  # an older check says nothing of today
+
+_UNFIT = re.compile(r"[^a-zA-Z0-9_-]")  # a dot would be a level of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """`name` has the cluster in it, for receivers without tags."""
+
+    name: str
+    value: float
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_gauges(deployment: Deployment, connection_id: str, now: datetime | None = None) -> tuple[Gauge, ...]:
+    """Raises StorageError."""
+    now = now or clock.utc_now()
+    checks = ledger_rows.read(deployment, "balance", connection_id, CHECK_DAYS, now=now).rows
+    values = {
+        **_of_check(checks[0] if checks else {}, now),
+        **_of_report(read_janitor_report(deployment, connection_id), now),
+    }
+    cluster = _UNFIT.sub("_", connection_id)
+    tags = {"cluster": connection_id}
+    return tuple(Gauge(f"{PREFIX}.{cluster}.{name}", value, tags) for name, value in values.items())
+
+
+def _of_check(row: Mapping[str, Any], now: datetime) -> dict[str, float]:
+    """Shares, days and seconds. What the check does not know is left out."""
+    known = {f"skew.{metric}": row.get(f"skew_{metric}") for metric in Metric}
+    known |= {
+        "skew.worst": row.get("imbalance"),
+        "skew.limit": row.get("limit"),
+        "disk.fullest": row.get("fullest_disk_share"),
+        "disk.days_until_full": row.get("first_full_days"),
+        "brokers_away": len(row["brokers_away"]) if row.get("brokers_away") is not None else None,
+        "check.age_seconds": _age(row.get("observed_at"), now),
+    }
+    return {name: float(value) for name, value in known.items() if value is not None}
+
+
+def _of_report(report: Mapping[str, Any], now: datetime) -> dict[str, float]:
+    if not report:
+        return {}
+    progress, throttle = report.get("progress") or {}, report.get("throttle") or {}
+    return {
+        "run.bytes_left": float(progress.get("bytes_left", 0)),
+        "run.partitions_left": float(progress.get("partitions_left", 0)),
+        "run.seconds_since_progress": _age(progress.get("since"), now) or 0.0,
+        "throttle.bytes_per_second": float(throttle.get("bytes_per_second", 0)),
+        "throttle.age_seconds": _age(throttle.get("taken_at"), now) or 0.0,
+        "lock.held": float(report.get("lock") is not None),
+        "lock.age_seconds": _age(report.get("locked_since"), now) or 0.0,
+        "janitor.alerts": float(len(report.get("alerts", ()))),
+        "janitor.findings": float(len(report.get("findings", ()))),
+    }
+
+
+def _age(at: object, now: datetime) -> float | None:
+    """Seconds; None if it is not a time."""
+    try:
+        found = at if isinstance(at, datetime) else datetime.fromisoformat(str(at))
+        return max(0.0, (now - found).total_seconds())
+    except (TypeError, ValueError):
+        return None

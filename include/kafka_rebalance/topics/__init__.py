@@ -1,0 +1,1 @@
+"""The Dag kafka_topics: topics are made, changed, listed and deleted."""

@@ -1,0 +1,128 @@
+"""`request` of `kafka_topics`: reads, checks and writes topic.json. The cluster stays as it is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from kafka_rebalance import clock
+from kafka_rebalance.clock import now_text
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import KafkaRuleError, PolicyError
+from kafka_rebalance.run.approved_plan import bound_policy
+from kafka_rebalance.run.inputs import StartedRun, StepInputs
+from kafka_rebalance.run.requester import check_somebody_may_approve, read_requester
+from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
+from kafka_rebalance.topics import forecast_keys, sample_keys
+from kafka_rebalance.topics.plan_change import PlannedTopic, plan_change
+from kafka_rebalance.topics.read_topics import TopicCluster, describe, read_topic_cluster
+from kafka_rebalance.topics.topic_change import change_lines
+from kafka_rebalance.topics.topic_listing import describe_lines, list_lines
+from kafka_rebalance.topics.topic_request import TopicRequest, needs_approval
+
+log = logging.getLogger(__name__)
+
+# The next task.
+END, SAMPLE, FORECAST = "end", "sample_keys", "forecast"
+
+
+@contextmanager
+def failing_as_kafka_topics() -> Iterator[None]:
+    """Logs a broken rule of Kafka in the words of kafka-topics."""
+    try:
+        yield
+    except KafkaRuleError as broken:
+        log.error("Error while executing topic command : %s", broken.kafka_message)
+        raise
+
+
+@failing_as_kafka_topics()
+def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the next task and the main figures. list and describe end here."""
+    asked = TopicRequest.from_params(params)
+    connection_id = params["kafka_conn_id"]
+    policy = inputs.deployment.read_policy(connection_id)
+    if policy is None and not asked.is_read_only:
+        raise PolicyError(
+            f"There is no policy file for the connection {connection_id!r}, so the cluster is read-only: only list and "
+            "describe are allowed. Add include/policies/<connection id>.yaml."
+        )
+    if asked.needs_approval:
+        check_somebody_may_approve(policy, read_requester(inputs.deployment, inputs.run))
+    connection = inputs.deployment.read_connection(connection_id)
+    folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
+    inputs.tell("run_folder", str(folder))
+    inputs.tell("nonce", nonce)
+    cluster = read_topic_cluster(connection, asked)
+    if policy is None or asked.is_read_only:
+        return _show(asked, cluster, folder)
+    limits = bound_policy(inputs.deployment, policy, connection_id, cluster.view.cluster_id)
+    planned = plan_change(asked, cluster, connection, limits, folder)
+    if planned is None or planned.change.changes_nothing:
+        log.info("%s: there is nothing to %s. Nothing was written.", asked.topic, asked.action)
+        return {"next": END, "changed": False}
+    with open_cluster(connection) as reached:
+        reached.topics.check_accepted(planned.change)
+    written = _document(asked, planned, cluster, inputs.run, params)
+    written.update(connection_id=connection_id, policy_digest=policy.digest, limits_digest=limits.digest, nonce=nonce)
+    if planned.change.action != "create":
+        written.update(forecast_keys.consumers(connection, planned.change.topic, planned.change.partitions_before))
+    sampled = planned.change.adds_partitions and sample_keys.prepare_sample(
+        asked, planned.change, connection, folder, int(clock.utc_now().timestamp() * 1000)
+    )
+    written.update(sample_keys.digest_of_request(folder) if sampled else {})
+    json_files.write_json(folder, json_files.TOPIC, written)
+    for line in change_lines(written):
+        log.info("%s", line)
+    return {
+        "next": SAMPLE if sampled else FORECAST,
+        "digest": planned.change.digest,
+        "partitions": len(planned.change.new_partitions),
+        "configs": len(planned.change.config_changes),
+    }
+
+
+def _show(asked: TopicRequest, cluster: TopicCluster, folder: RunFolder) -> dict[str, Any]:
+    entries = describe(cluster, asked)
+    json_files.write_json(folder, json_files.TOPICS, {"cluster_id": cluster.view.cluster_id, "topics": entries})
+    for line in list_lines(entries) if asked.action == "list" else describe_lines(entries):
+        log.info("%s", line)
+    return {
+        "next": END,
+        "topics": len(entries),
+        "under_replicated": sum(entry["under_replicated"] for entry in entries),
+        "unavailable": sum(entry["unavailable"] for entry in entries),
+    }
+
+
+def _document(
+    asked: TopicRequest, planned: PlannedTopic, cluster: TopicCluster, started: StartedRun, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The content of topic.json: the change, and what people should know about it."""
+    change = planned.change
+    sizes = [
+        cluster.disks.replicas.get(tp, {}).get(partition.leader)
+        for tp, partition in cluster.view.partitions.items()
+        if tp.topic == change.topic
+    ]
+    known = [size for size in sizes if size is not None]
+    return {
+        "cluster_id": cluster.view.cluster_id,
+        "observed_at": now_text(),
+        "dag_id": started.dag_id,
+        "run_id": started.run_id,
+        "requested_by": started.started_by,
+        "reason": params.get("reason") or "",
+        "dry_run": asked.dry_run,
+        "needs_approval": needs_approval(change.action),
+        "change": change.to_mapping(),
+        "digest": change.digest,
+        "assignment": asked.assignment,
+        "replica_bytes": planned.replica_bytes,
+        "costs": [cost.to_mapping() for cost in planned.costs],
+        "notes": list(planned.notes),
+        "size_bytes": sum(known) if len(known) == len(sizes) else None,
+    }

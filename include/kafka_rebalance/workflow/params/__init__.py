@@ -1,1 +1,0 @@
-"""The forms on which the Dags are triggered."""

@@ -1,0 +1,142 @@
+"""The five figures by which one decides on a candidate, and the word that judges each."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from kafka_rebalance.pages.key_figures import KeyFigure, key_figures
+from kafka_rebalance.pages.looks import limits_sum, looks_of, moves_sum
+from kafka_rebalance.pages.page import render_file
+from kafka_rebalance.pages.run_state import Tone
+from support.documents import report_samples as samples
+from support.documents.built_report import build_report
+from support.documents.report_samples import GIB
+
+COPIES, TAKES, DISK, EVEN, LOSS = range(5)
+
+
+def figures(
+    *, snapshot: dict[str, Any] | None = None, moves: dict[str, Any] | None = None, **changes: Any
+) -> tuple[KeyFigure, ...]:
+    """Of `balanced`, with these values of the plan changed."""
+    plan = samples.proposals()
+    for candidate in plan["candidates"]:
+        candidate.update(changes)
+    tables: dict[str, Any] = {"loads": samples.loads(), "moves": moves or samples.all_moves(), "disks": samples.disks()}
+    report = build_report(snapshot or samples.snapshot(), proposals=plan, **tables)
+    assert report.focus is not None
+    return key_figures(report, report.focus)
+
+
+def test_each_figure_has_a_unit_a_word_and_what_it_is_measured_against() -> None:
+    assert [(one.name, one.value, one.word, one.note) for one in figures()] == [
+        ("Copies", "287 GiB", "near the least", "34 moves, within 3 % of the least possible"),
+        ("Takes", "1 h 21 min–2 h 15 min", "at any time", "3 batches, by the plan"),
+        ("Fullest disk meanwhile", "71 %", "has room", "broker 1, 90 % allowed"),
+        ("Highest broker", "1.62 → 1.04", "even", "of its share of bytes on disk"),
+        ("If a broker fails", "37 partitions", "worse", "refuse acks=all; today 35"),
+    ]
+
+
+def test_a_candidate_that_moves_nothing_takes_no_time_and_leaves_everything_as_it_is() -> None:
+    """One that is not possible has no time and no worst case either. Nothing of this is unknown."""
+    nothing: dict[str, Any] = {
+        "moved_bytes": 0,
+        "moved_bytes_bound": 0,
+        "batches": 0,
+        "makespan_seconds": None,
+        "worst_case": None,
+    }
+    found = figures(moves=dict.fromkeys(samples.DIGESTS, ()), **nothing)
+    assert [(one.value, one.word) for one in found if one.name in ("Takes", "If a broker fails")] == [
+        ("no time", "nothing moves"),
+        ("as now", "unchanged"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("moved", "bound", "word", "tone"),
+    [
+        (100 * GIB, 100 * GIB, "least", Tone.GOOD),
+        (101 * GIB, 100 * GIB, "least", Tone.GOOD),
+        (108 * GIB, 100 * GIB, "near the least", Tone.GOOD),
+        (120 * GIB, 100 * GIB, "above the least", Tone.ATTENTION),
+        (100 * GIB, None, "unproven", Tone.CALM),
+        (0, 0, "least", Tone.GOOD),
+    ],
+)
+def test_bytes_are_judged_by_the_least_possible(moved: int, bound: int | None, word: str, tone: Tone) -> None:
+    found = figures(moved_bytes=moved, moved_bytes_bound=bound)[COPIES]
+    assert (found.word, found.tone) == (word, tone)
+
+
+@pytest.mark.parametrize(
+    ("hours", "word", "tone"),
+    [(3, "fits", Tone.GOOD), (2, "may not fit", Tone.ATTENTION), (1, "does not fit", Tone.BAD)],
+)
+def test_time_is_judged_by_the_window(hours: int, word: str, tone: Tone) -> None:
+    observed = "2026-05-03T14:32:10+00:00"
+    until = f"2026-05-03T{14 + hours}:32:10+00:00"
+    found = figures(snapshot=samples.snapshot(observed_at=observed, window={"not_before": None, "finish_by": until}))
+    assert (found[TAKES].word, found[TAKES].tone) == (word, tone)
+
+
+def test_what_is_not_known_is_not_judged() -> None:
+    unknown = figures(
+        makespan_seconds=None, peak_disk_fraction=None, worst_case=None, scores={"before": {}, "after": {}}
+    )
+    assert [one.word for one in unknown[1:]] == ["unknown"] * 4
+    assert {one.tone for one in unknown[1:]} == {Tone.CALM}
+
+
+@pytest.mark.parametrize(("peak", "word", "tone"), [(0.90, "has room", Tone.GOOD), (0.91, "too full", Tone.BAD)])
+def test_the_fullest_disk_is_judged_by_what_has_to_stay_free(peak: float, word: str, tone: Tone) -> None:
+    found = figures(peak_disk_fraction=peak)[DISK]
+    assert (found.word, found.tone) == (word, tone)
+
+
+@pytest.mark.parametrize(
+    ("today", "during", "after", "word", "tone"),
+    [
+        (0, 0, 0, "harmless", Tone.GOOD),
+        (4, 4, 0, "as today", Tone.CALM),
+        (4, 5, 0, "worse", Tone.ATTENTION),
+        (4, 4, 5, "worse later", Tone.ATTENTION),
+    ],
+)
+def test_a_loss_is_judged_by_the_worst_of_today(today: int, during: int, after: int, word: str, tone: Tone) -> None:
+    course = {
+        "today": samples.loss(3, today), "during": samples.loss(1, during, 2), "after": samples.loss(2, after),
+    }  # fmt: skip
+    worst = {"broker": course, "rack": None, "min_insync_unknown": 0, "under_now": 0}
+    found = figures(worst_case=worst)[LOSS]
+    assert (found.word, found.tone) == (word, tone)
+
+
+def test_a_plan_that_ends_less_even_is_worse_whatever_else_it_gains() -> None:
+    worse = {"metric": "leaders", "before": {"lowest": 0.9, "highest": 1.1}, "after": {"lowest": 0.5, "highest": 1.7}}
+    found = figures(less_even=worse)[EVEN]
+    assert (found.value, found.word, found.tone) == ("1.10 → 1.70", "worse", Tone.BAD)
+
+
+def test_headings_sum_up_what_is_closed_and_one_look_is_shown_first() -> None:
+    report = build_report(samples.snapshot(), proposals=samples.proposals(), moves=samples.all_moves())
+    looks = looks_of(report)
+    assert [(look.number, look.candidate.name, look.is_default) for look in looks] == [
+        (1, "leaders_only", False), (2, "light", False), (3, "balanced", True)
+    ]  # fmt: skip
+    assert moves_sum(looks[2].candidate) == "34 moves of 2 topics, 287 GiB"
+    assert moves_sum(looks[0].candidate).endswith("no copies")
+    assert limits_sum(report) == "at most 100 % used, throttle of one broker"
+
+
+def test_the_switch_says_of_each_candidate_that_is_not_possible_that_it_is_not() -> None:
+    plan = samples.proposals()
+    plan["candidates"][1]["status"] = "infeasible"
+    html = render_file(build_report(samples.snapshot(), proposals=plan, moves=samples.all_moves()))
+    switch = html.partition('<nav class="switch"')[2].partition("</nav>")[0]
+    tags = re.findall(r">(\w[\w ]*) <span class=\"tag[^>]*>([^<]+)<", switch)
+    assert tags == [("Light", "not possible"), ("Balanced", "recommended")]

@@ -1,0 +1,203 @@
+"""What must hold before anything is planned, and again before each write."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from kafka_rebalance.errors import ClusterNotReadyError
+from kafka_rebalance.model.cluster_view import BY_ADMIN_API, Controller
+from kafka_rebalance.model.partition import PartitionState, PartitionView
+from kafka_rebalance.moves.what_waits import waiting_for
+from kafka_rebalance.run.checks.cluster_ready import readiness_findings, refuse
+from support.kafka.small_clusters import CLUSTER_ID, partition, tp, view
+
+HEALTHY = {"t-0": partition([1, 2]), "t-1": partition([2, 3]), "u-0": partition([3, 1])}
+
+
+def test_a_healthy_cluster_is_ready() -> None:
+    refuse(readiness_findings(view(HEALTHY)))
+    refuse(readiness_findings(view(HEALTHY), expected_cluster_id=CLUSTER_ID))
+    refuse(readiness_findings(view({})))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "subject", "words"),
+    [
+        ({"cluster_id": "other"}, "cluster other", f"the connection expects cluster {CLUSTER_ID}"),
+        ({"controller": None}, "/controller", "there is no controller"),
+        ({"controller": Controller(9, 4)}, "controller 9", "not a registered broker"),
+        ({"controller": Controller(3000, 4, kraft_epoch=0)}, "/controller", "a KRaft controller owns the cluster"),
+        ({"reassignments": {}}, "/admin/reassign_partitions", "it is empty, and still blocks"),
+        ({"reassignments": {tp("t-0"): (3, 4)}}, "/admin/reassign_partitions", "under way (t-0)"),
+        ({"elections": frozenset()}, "/admin/preferred_replica_election", "it is empty"),
+        ({"elections": frozenset({tp("t-1")})}, "/admin/preferred_replica_election", "under way (t-1)"),
+        ({"deletions": frozenset({"old"})}, "/admin/delete_topics", "topics are being deleted (old)"),
+    ],
+)
+def test_each_condition_that_forbids_a_plan_is_found(wrong: Any, subject: str, words: str) -> None:
+    (finding,) = readiness_findings(view(HEALTHY, **wrong), expected_cluster_id=CLUSTER_ID)
+    assert finding.subject == subject
+    assert words in finding.problem
+    assert finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("states", "subject", "words"),
+    [
+        ({"t-0": partition([4, 1, 2], [1, 2], adding=[4])}, "reassignments", "being added or removed (t-0)"),
+        ({"t-0": partition([1, 2], removing=[2])}, "reassignments", "being added or removed (t-0)"),
+        ({"t-0": partition([1, 2], leader=-1)}, "1 partition without a live leader", "t-0"),
+        ({"t-0": partition([1, 2], leader=9)}, "1 partition without a live leader", "t-0"),
+        ({"t-0": dataclasses.replace(partition([1]), state=None)}, "1 partition without a live leader", "t-0"),
+        ({"t-0": partition([1, 9], [1])}, "broker 9", "not registered and holds 1 replica (t-0)"),
+    ],
+)
+def test_each_condition_of_a_partition_that_forbids_a_plan_is_found(states: Any, subject: str, words: str) -> None:
+    (finding,) = readiness_findings(view(HEALTHY | states))
+    assert finding.subject == subject
+    assert words in finding.problem
+
+
+def test_a_request_of_what_is_gone_alone_is_not_waited_for() -> None:
+    asked = {tp("old-0"): (3, 4), tp("t-0"): (1, 4)}
+    gone, again = frozenset(asked), frozenset({tp("t-0")})
+    (finding,) = readiness_findings(view(HEALTHY, reassignments=asked, requested_gone=gone, requested_again=again))
+    assert "asks only for partitions that are gone" in finding.problem
+    assert "does not end by itself" in finding.problem
+    assert "Restart the broker that is controller (broker 1)" in finding.remedy
+    assert "kafka_rebalance_cancel with action elect_controller" in finding.remedy
+    assert "moves the new partitions of the topics that were made again: t-0 to [1, 4]" in finding.remedy
+    assert "Wait for its end" not in str(finding)
+    (finding,) = readiness_findings(view(HEALTHY, reassignments=asked, requested_gone=frozenset({tp("old-0")})))
+    assert "Wait for its end" in finding.remedy
+
+
+def test_all_findings_are_told_at_once_with_what_to_do() -> None:
+    wrong = view(HEALTHY | {"t-0": partition([1, 9], leader=-1)}, controller=None, reassigning={})
+    with pytest.raises(ClusterNotReadyError) as refused:
+        refuse(readiness_findings(wrong, expected_cluster_id="another"))
+    lines = str(refused.value).splitlines()
+    assert "this task does not go on" in lines[0]
+    assert [line.split(":")[0] for line in lines[1:]] == [
+        f"- cluster {CLUSTER_ID}",
+        "- /controller",
+        "- /admin/reassign_partitions",
+        "- 1 partition without a live leader",
+        "- broker 9",
+    ]
+
+
+def test_many_partitions_are_counted_and_ten_are_named() -> None:
+    states = {f"t-{n}": partition([1], leader=-1) for n in range(23)}
+    (finding,) = readiness_findings(view(states))
+    assert finding.subject == "23 partitions without a live leader"
+    assert finding.problem == ", ".join(f"t-{n}" for n in range(10)) + " and 13 more"
+
+
+@pytest.mark.parametrize(("may_be_down", "down"), [((), [8, 9]), ((9,), [8]), ((8, 9), []), ((8, 9, 4), [])])
+def test_a_broker_may_be_down_only_if_it_is_to_be_emptied(may_be_down: Any, down: Any) -> None:
+    states = HEALTHY | {"t-0": partition([1, 8], [1]), "t-1": partition([2, 9], [2])}
+    findings = readiness_findings(view(states), may_be_down=may_be_down)
+    assert [finding.subject for finding in findings] == [f"broker {broker}" for broker in down]
+
+
+def test_other_topics_may_be_ill_if_only_some_are_asked_about() -> None:
+    states = HEALTHY | {"u-0": partition([9], leader=-1)}
+    ill = view(states, deletions=frozenset({"v"}))
+    refuse(readiness_findings(ill, topics={"t"}))
+    assert len(readiness_findings(ill)) == 3
+    assert len(readiness_findings(ill, topics={"u", "v"})) == 3
+
+
+def test_a_cluster_without_request_znodes_is_named_by_its_controller() -> None:
+    by_api = dataclasses.replace(view(HEALTHY, controller=None), traits=BY_ADMIN_API)
+    (finding,) = readiness_findings(by_api)
+    assert finding.subject == "controller"
+    assert str(finding) == (
+        "controller: there is no controller. Wait until one is elected; see the logs of those who may be"
+    )
+
+
+@pytest.mark.parametrize(
+    ("states", "remedy"),
+    [
+        ({"t-0": partition([4, 1, 2], [1, 2], adding=[4])}, "Wait for its end, or cancel it with the tool"),
+        ({"t-0": partition([1, 2], leader=-1)}, "Start the brokers of their in-sync replicas"),
+        ({"t-0": partition([1, 9], [1])}, "Start it, or name it in drain or replace"),
+    ],
+)
+def test_each_condition_of_a_partition_says_what_to_do(states: Any, remedy: str) -> None:
+    (finding,) = readiness_findings(view(HEALTHY | states))
+    assert finding.remedy.startswith(remedy)
+
+
+def test_an_empty_request_is_named_as_what_blocks_every_other() -> None:
+    (finding,) = readiness_findings(view(HEALTHY, reassignments={}))
+    assert finding.problem == "a reassignment is under way (it is empty, and still blocks every request)"
+
+
+def test_replicas_of_a_broker_that_is_down_are_counted() -> None:
+    (finding,) = readiness_findings(view(HEALTHY | {"t-0": partition([1, 9], [1]), "t-1": partition([2, 9], [2])}))
+    assert finding.problem == "it is not registered and holds 2 replicas (t-0, t-1)"
+
+
+LONE = {"s-0": partition([4], leader=-1), "s-1": partition([1, 4], [4], leader=-1), "t-0": partition([1, 2])}
+
+
+def test_what_waits_for_a_broker_that_may_be_down_is_no_finding_unless_it_is_needed() -> None:
+    dead = view(LONE, brokers=(1, 2, 3))
+    assert waiting_for(dead, {4}) == {tp("s-0"): (4,), tp("s-1"): (4,)}
+    assert waiting_for(dead, {3}) == {}
+    refuse(readiness_findings(dead, may_be_down={4}))
+    (finding,) = readiness_findings(dead, may_be_down={4}, needed={tp("s-0"), tp("t-0")})
+    assert finding.problem == "s-0"
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        partition([4, 1], [4, 1], leader=4),  # broker 1 is about to lead it
+        partition([4, 3], [3, 4], leader=-1),  # broker 3 may lead it, and stays
+        partition([1], leader=-1),  # it has a disk that failed
+    ],
+)
+def test_a_partition_that_another_broker_may_lead_waits_for_nobody(one: Any) -> None:
+    ill = view({"s-0": one}, brokers=(1, 2, 3))
+    assert waiting_for(ill, {4}) == {}
+    (finding,) = readiness_findings(ill, may_be_down={4})
+    assert finding.subject == "1 partition without a live leader"
+
+
+def test_an_empty_isr_waits_for_whoever_is_away() -> None:
+    assert waiting_for(view({"s-0": partition([1, 4], [], leader=-1)}, brokers=(1, 2, 3)), {4}) == {tp("s-0"): (4,)}
+
+
+def test_a_deletion_is_no_finding_if_it_waits_for_a_broker_that_may_be_down() -> None:
+    states = LONE | {"old-0": partition([4, 1], [1]), "old-1": partition([2, 1])}
+    held_up = view(states, brokers=(1, 2, 3), deletions=frozenset({"old", "t"}))
+    assert {str(each) for each in waiting_for(held_up, {4})} == {"s-0", "s-1", "old-0", "old-1"}
+    (finding,) = readiness_findings(held_up, may_be_down={4})
+    assert finding.problem == "topics are being deleted (t)"
+    refuse(readiness_findings(held_up, may_be_down={4}, topics={"s", "old"}))
+    needs = readiness_findings(held_up, may_be_down={4}, topics={"s", "old"}, needed={tp("old-1")})
+    assert [one.problem for one in needs] == ["topics are being deleted (old)"]
+
+
+def eligible(*brokers: int) -> PartitionView:
+    """Nobody leads it, its ISR is empty, and Kafka says who may lead it without a loss."""
+    return dataclasses.replace(partition([1, 2], [], -1), state=PartitionState(-1, 0, (), eligible=brokers))
+
+
+def test_where_the_isr_is_empty_the_brokers_that_may_lead_are_named() -> None:
+    (finding,) = readiness_findings(view(HEALTHY | {"t-0": eligible(2), "t-1": eligible(), "u-0": eligible(3, 1)}))
+    assert finding.subject == "3 partitions without a live leader"
+    assert finding.remedy.endswith("Where the ISR is empty, one of these may lead: t-0 [2], u-0 [3, 1]")
+
+
+def test_no_broker_is_named_where_kafka_names_none_or_the_isr_has_one() -> None:
+    in_sync = dataclasses.replace(partition([1, 2], [1], -1), state=PartitionState(-1, 0, (1,), eligible=(2,)))
+    (finding,) = readiness_findings(view(HEALTHY | {"t-0": eligible(), "t-1": in_sync}))
+    assert finding.remedy.endswith("nothing without a leader")
