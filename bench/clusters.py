@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafka_rebalance.kafka.assignment import assign_replicas
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

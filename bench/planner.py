@@ -29,10 +29,10 @@ from bench.clusters import SCENARIOS, SIZES, write_cluster
 from bench.pages import DOCS, Row, write_page
 from bench.scoring import Cluster, makespan_ratio, moved, reachable, read_cluster, read_moves, score, simple_bound
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.bounds.bands import Bands
 from kafka_rebalance.planning.bounds.lp_bound import relaxed_bound
+from kafka_rebalance.planning.bounds.targets import Bands
 from kafka_rebalance.planning.planner import prepare
-from kafka_rebalance.planning.problem.loads import REPLICA_METRICS
+from kafka_rebalance.planning.problem.arrays import REPLICA_METRICS
 
 ROOT = Path(__file__).parents[1]
 CANDIDATE = "balanced"

@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable
 
 from kafka_rebalance.admin.cluster_view import read_view
-from kafka_rebalance.admin.effective_configs import read_effective_configs
+from kafka_rebalance.admin.configs import read_broker_configs, read_effective_configs, read_topic_configs
+from kafka_rebalance.admin.log_dirs import read_log_dirs
 from kafka_rebalance.admin.offsets import read_end_offsets
-from kafka_rebalance.admin.replica_sizes import read_log_dirs
-from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS

@@ -25,7 +25,7 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.rebalance import request_batch
-from kafka_rebalance.workflow.operators.reassign import ReassignOperator
+from kafka_rebalance.workflow.operators.moves import ReassignOperator
 
 KNOWN_SECONDS = 120
 Call = Callable[[Any], None]  # a method of the operator, called with Airflow's context

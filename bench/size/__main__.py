@@ -32,7 +32,7 @@ from kafka_rebalance.local_cluster.jvms.class_archive import find_runtime
 from kafka_rebalance.local_cluster.jvms.server_settings import zookeeper_properties
 from kafka_rebalance.local_cluster.machine.ports import accepts_connections, free_port
 from kafka_rebalance.local_cluster.machine.processes import Guard, start_process
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 
 ROOT = Path(__file__).parents[2]
 SECTION = "bench-size"

@@ -22,8 +22,7 @@ from kafka_rebalance.planning.candidates import chosen, described, searched, sea
 from kafka_rebalance.planning.describe import described_candidate as description
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bounds
-from kafka_rebalance.planning.planner import offered, prepare
-from kafka_rebalance.planning.write_results import write_results
+from kafka_rebalance.planning.planner import offered, prepare, write_results
 
 # The part of the description, the module that calls, and the functions that it calls for that part alone.
 PARTS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (

@@ -22,20 +22,14 @@ PAGE = DOCS / "test_strength.md"
 SECTION = "mutation"
 LEAST = 0.95
 MODULES = (
-    "model/replica_list.py",
+    "model/partition.py",
     "moves/move_stage.py",
     "run/approval_rules.py",
     "run/checks/*",
-    "throttle/auto_rate.py",
-    "throttle/batch_lists.py",
     "throttle/in_force.py",
-    "throttle/least_rate.py",
-    "throttle/lifted_by_others.py",
     "throttle/put_back.py",
-    "throttle/recorded_before.py",
-    "throttle/still_copying.py",
-    "throttle/wanted.py",
-    "zookeeper/znodes/controller_requests.py",
+    "throttle/rates.py",
+    "zookeeper/znodes.py",
 )
 TESTS = (
     "tests/unit/cancel",
@@ -47,9 +41,7 @@ TESTS = (
     "tests/unit/throttle",
     "tests/unit/topics",
     "tests/unit/model/test_replica_list.py",
-    "tests/unit/zookeeper/znodes/test_znodes.py",
-    "tests/unit/zookeeper/znodes/test_recorded_znodes.py",
-    "tests/unit/zookeeper/znodes/test_requests_encoded.py",
+    "tests/unit/zookeeper/znodes",
 )
 NEEDED = (
     "tests/conftest.py",

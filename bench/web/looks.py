@@ -150,14 +150,14 @@ def timed(call: Callable[[], object]) -> float:
 def measure(home: Path) -> list[str]:
     airflow = LocalAirflow(home, connections={}, processes=("api-server",))
     os.environ.update({key: value for key, value in airflow.env.items() if key.startswith("AIRFLOW")})
-    from kafka_rebalance.rebalance import render_report  # Airflow reads its configuration at its first import
+    from kafka_rebalance.rebalance import report  # Airflow reads its configuration at its first import
 
     run = LargeRun(airflow.runs)
     run.write()
     print({name: round(seconds, 1) for name, seconds in run.seconds.items()}, flush=True)
     written = {
-        "`report.html`": timed(lambda: render_report.write_report(run.folder)),
-        "the CSV files": timed(lambda: render_report.write_tables(run.folder)),
+        "`report.html`": timed(lambda: report.write_report(run.folder)),
+        "the CSV files": timed(lambda: report.write_tables(run.folder)),
     }
     with airflow, chromium(home / "profile") as browser:
         run.record()

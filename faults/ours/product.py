@@ -32,30 +32,29 @@ from faults.ours.clock import CLOCK_VARIABLE, shift_clock
 from faults.ours.environment import CONNECTION
 from kafka_rebalance.dags import kafka_log_dirs_dag, kafka_rebalance_dag
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.log_dirs import hold_rate
+from kafka_rebalance.log_dirs import rate
 from kafka_rebalance.log_dirs import verify as log_dirs_verify
-from kafka_rebalance.log_dirs.plan_moves import plan_moves
-from kafka_rebalance.log_dirs.release_rate import release_rate
+from kafka_rebalance.log_dirs.plan import plan_moves
+from kafka_rebalance.log_dirs.rate import release_rate
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.rebalance import (
-    render_report,
-    request_batch,  # noqa: F401
-)
-from kafka_rebalance.rebalance.ask_for_approval import offered_digests, stopped_candidates
+from kafka_rebalance.rebalance import report
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.record import record
-from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.rebalance.request import offered_digests, stopped_candidates
+from kafka_rebalance.rebalance.snapshot import take_snapshot
 from kafka_rebalance.rebalance.verify import verify
-from kafka_rebalance.run import cluster_snapshot, ledger_rows
+from kafka_rebalance.run import ledger, snapshot
 from kafka_rebalance.segments import snapshot_audit
 from kafka_rebalance.throttle.janitor import look_after_cluster
 from kafka_rebalance.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow import triggers  # noqa: F401
-from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
-from kafka_rebalance.workflow.operators.move_log_dirs import MoveLogDirsOperator
-from kafka_rebalance.workflow.operators.moves import MovesOperator
-from kafka_rebalance.workflow.operators.reassign import ReassignOperator
+from kafka_rebalance.workflow.operators.moves import (
+    HoldThrottleOperator,
+    MoveLogDirsOperator,
+    MovesOperator,
+    ReassignOperator,
+)
 from kafka_rebalance.workflow.run_step import run_step
 
 POLL_SECONDS = 0.3
@@ -150,8 +149,8 @@ def _kill_later(seconds: float, writes: int, to: str = "a cluster") -> None:
             (Wire, "write"),
         ],
         "brokers": [(Wire, "write")],
-        "the lock": [(hold_rate, "take_lock")],
-        "files": [(json_files, "write_whole"), (ledger_rows, "write_whole")],
+        "the lock": [(rate, "take_lock")],
+        "files": [(json_files, "write_whole"), (ledger, "write_whole")],
     }
     for owner, name in counts[to]:
         setattr(owner, name, counted(getattr(owner, name)))
@@ -176,13 +175,13 @@ def approve_plan(state: State) -> dict[str, Any]:
     """
     xcom: dict[str, Any] = {}
     # Other tests look for election storms. Here that look would cost two seconds in each case.
-    cluster_snapshot.STORM_PAUSE_SECONDS = 0.1
+    snapshot.STORM_PAUSE_SECONDS = 0.1
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
     run_step(take_snapshot, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
     folder = Path(xcom["run_folder"])
     settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
     planner.run(folder / json_files.SNAPSHOT_FOLDER, folder, settings)
-    render_report.write_reassignments(folder)
+    report.write_reassignments(folder)
     snapshot_audit.write_audit(folder, None)
     proposals = json_files.read_json(folder, json_files.PROPOSALS)
     chosen = {
@@ -197,7 +196,7 @@ def approve_plan(state: State) -> dict[str, Any]:
 def approve_log_dirs(state: State) -> dict[str, Any]:
     """Plans moves between log dirs and approves them; returns the decision."""
     xcom: dict[str, Any] = {}
-    cluster_snapshot.STORM_PAUSE_SECONDS = 0.1
+    snapshot.STORM_PAUSE_SECONDS = 0.1
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
     run_step(plan_moves, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
     planned = json_files.read_json(Path(xcom["run_folder"]), json_files.LOG_DIRS)

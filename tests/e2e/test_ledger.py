@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from demo.local_airflow import LocalAirflow
 from demo.runs import trigger
-from kafka_rebalance.run.ledger_columns import TABLES
+from kafka_rebalance.run.ledger import TABLES
 
 
 def test_a_day_that_is_over_becomes_one_file_with_the_rows_of_all(

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger, wait_for_dag
-from kafka_rebalance.admin.replica_sizes import read_log_dirs
+from kafka_rebalance.admin.log_dirs import read_log_dirs
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
 from support.kafka.consuming import consuming

@@ -17,8 +17,8 @@ from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.spark import job, package_zip
 from kafka_rebalance.spark.job_driver import NONCE
 from support.plans.small_snapshots import broker_rows, partition_rows

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql.classic.dataframe import DataFrame
 
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
+from kafka_rebalance.run import ledger
 from kafka_rebalance.run.run_folder import create_run_folder
 from kafka_rebalance.spark import ledger_job
 from kafka_rebalance.spark.ledger import read_ledger
@@ -50,22 +50,20 @@ def fill() -> None:
     for age, orders, audit in ((27, 10, 7), (9, 15, 7), (2, 30, 5)):
         for hour, more in ((2, 0), (14, 1)):
             rows = [*sample("orders", orders * GIB + more), *sample("audit", audit * GIB)]
-            ledger_rows.append(airflow_deployment(), "metrics", EU, f"night-{age}-{hour}", days_ago(age, hour), rows)
-    ledger_rows.append(airflow_deployment(), "metrics", EU, "now", NOW, sample("orders", 31 * GIB))
-    ledger_rows.append(airflow_deployment(), "metrics", EU, "now too", NOW, sample("audit", 5 * GIB))
-    ledger_rows.append(airflow_deployment(), "metrics", EU, "too old", days_ago(40), sample("orders", 1))
+            ledger.append(airflow_deployment(), "metrics", EU, f"night-{age}-{hour}", days_ago(age, hour), rows)
+    ledger.append(airflow_deployment(), "metrics", EU, "now", NOW, sample("orders", 31 * GIB))
+    ledger.append(airflow_deployment(), "metrics", EU, "now too", NOW, sample("audit", 5 * GIB))
+    ledger.append(airflow_deployment(), "metrics", EU, "too old", days_ago(40), sample("orders", 1))
     for number, actual in enumerate((1000.0, 1500.0, 2000.0)):
-        ledger_rows.append(
+        ledger.append(
             airflow_deployment(), "outcomes", EU, f"run-{number}", days_ago(5), [outcome(f"run-{number}", actual)]
         )
-    ledger_rows.append(
-        airflow_deployment(), "outcomes", EU, "failed", days_ago(5), [outcome("failed", 9e9, verified=False)]
-    )
-    ledger_rows.append(airflow_deployment(), "outcomes", US, "run-9", days_ago(5), [outcome("run-9", 500.0)])
+    ledger.append(airflow_deployment(), "outcomes", EU, "failed", days_ago(5), [outcome("failed", 9e9, verified=False)])
+    ledger.append(airflow_deployment(), "outcomes", US, "run-9", days_ago(5), [outcome("run-9", 500.0)])
     for run_id, choice in (("run-0", "light"), ("run-7", "Reject")):
         at = days_ago(5)
         answer = {"dag_id": "kafka_rebalance", "run_id": run_id, "choice": choice, "by": "uma", "at": at, "note": ""}
-        ledger_rows.append(
+        ledger.append(
             airflow_deployment(),
             "decisions",
             EU,
@@ -75,7 +73,7 @@ def fill() -> None:
         )
         plan = {"run_id": run_id, "digest": f"digest of {run_id}", "candidate": "light", "moved_bytes": 4 * GIB}
         scores = {"disk_max_over_mean_before": 1.5, "disk_max_over_mean_after": 1.125}
-        ledger_rows.append(airflow_deployment(), "plans", EU, run_id, at, [{**plan, **scores}])
+        ledger.append(airflow_deployment(), "plans", EU, run_id, at, [{**plan, **scores}])
 
 
 def write_snapshots() -> None:
@@ -110,13 +108,13 @@ def test_days_that_are_over_become_one_file_each_and_their_rows_stay(
 ) -> None:
     spark("local[1]", shuffle_partitions=1)
     cut = (
-        Path(str(ledger_rows.folder_of(airflow_deployment(), "outcomes", EU)))
+        Path(str(ledger.folder_of(airflow_deployment(), "outcomes", EU)))
         / f"day={days_ago(5):%Y-%m-%d}"
         / "cut.parquet"
     )
     cut.write_bytes(b"PAR1")
     before = {
-        table: ledger_rows.read(airflow_deployment(), table, EU, 90)
+        table: ledger.read(airflow_deployment(), table, EU, 90)
         for table in ("metrics", "outcomes", "decisions", "plans")
     }
     assert ledger_job.main(["--ledger", f"file://{runs / 'ledger'}"]) == 0
@@ -130,18 +128,18 @@ def test_days_that_are_over_become_one_file_each_and_their_rows_stay(
         return sorted(map(str, found.rows))
 
     for table, found in before.items():
-        now = ledger_rows.read(airflow_deployment(), table, EU, 90)
+        now = ledger.read(airflow_deployment(), table, EU, 90)
         assert in_order(now) == in_order(found)
         assert now.unreadable == found.unreadable
     cut.unlink()
 
     # A cleared task writes its file again: Spark's reader takes that one, as ours does.
     plan = {"run_id": "run-7", "digest": "digest of run-7", "candidate": "light", "moved_bytes": 7}
-    ledger_rows.append(airflow_deployment(), "plans", EU, "run-7", days_ago(5), [plan])
+    ledger.append(airflow_deployment(), "plans", EU, "run-7", days_ago(5), [plan])
     session = spark("local[1]", shuffle_partitions=1)
     moved = {row["run_id"]: row["moved_bytes"] for row in read_ledger(session, str(runs), "plans").collect()}
     assert moved == {
-        row["run_id"]: row["moved_bytes"] for row in ledger_rows.read(airflow_deployment(), "plans", EU, 90).rows
+        row["run_id"]: row["moved_bytes"] for row in ledger.read(airflow_deployment(), "plans", EU, 90).rows
     }
     assert moved == {"run-0": 4 * GIB, "run-7": 7}
 

@@ -17,11 +17,18 @@ from kafka_rebalance.documents.proposals import RatesLeftOut
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare, run
-from kafka_rebalance.planning.tables.history_table import HISTORY, SAMPLES_SCHEMA, existing_partitions, write_history
-from kafka_rebalance.planning.tables.sample_aggregates import aggregated
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.planning.tables.topic_rates import HourlyRates, read_topic_rates, write_topic_rates
-from kafka_rebalance.planning.tables.worst_hour import in_worst_hour
+from kafka_rebalance.planning.tables.history import (
+    HISTORY,
+    SAMPLES_SCHEMA,
+    HourlyRates,
+    aggregated,
+    existing_partitions,
+    in_worst_hour,
+    read_topic_rates,
+    write_history,
+    write_topic_rates,
+)
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from kafka_rebalance.spark import job
 from kafka_rebalance.spark.history_rows import newest_days, read_metrics
 from kafka_rebalance.spark.one_file_a_day import merge, publish

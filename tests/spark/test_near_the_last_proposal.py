@@ -14,7 +14,7 @@ from bench.clusters import SIZES, make_cluster
 from kafka_rebalance.documents.json_files import write_json
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from kafka_rebalance.spark import job
 
 pytestmark = pytest.mark.long

@@ -88,9 +88,8 @@ def login(client: TestClient) -> dict[str, dict[str, str]]:
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Parquet tables are somebody else's test; here their rows come from the samples, with a hostile topic."""
-    from kafka_rebalance.pages.move_search import MoveTable
-    from kafka_rebalance.pages.page_tables import CandidateTables
-    from kafka_rebalance.rebalance import plan_tables, read_report
+    from kafka_rebalance.pages.tables import CandidateTables, MoveTable
+    from kafka_rebalance.rebalance import report
     from support.documents.built_report import summary_of
     from support.plans.move_tables import move_table
 
@@ -100,11 +99,9 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> None:
         return CandidateTables.of(name, samples.loads()[name], summary_of(moves[name]), ())
 
     for reader in ("read_tables", "read_page_tables"):
-        monkeypatch.setattr(read_report, reader, read_tables)
-    monkeypatch.setattr(
-        plan_tables, "read_move_table", lambda folder, proposals, name: MoveTable(move_table(moves[name]))
-    )
-    monkeypatch.setattr(read_report, "read_candidate", lambda folder, name: SimpleNamespace(moves=moves[name]))
+        monkeypatch.setattr(report, reader, read_tables)
+    monkeypatch.setattr(report, "read_move_table", lambda folder, proposals, name: MoveTable(move_table(moves[name])))
+    monkeypatch.setattr(report, "read_candidate", lambda folder, name: SimpleNamespace(moves=moves[name]))
 
 
 @pytest.fixture

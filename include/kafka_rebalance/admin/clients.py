@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,14 +13,22 @@ from confluent_kafka import KafkaError as KafkaCode
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
+from kafka.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
 from kafka.net.compat import KafkaNetClient
 
-from kafka_rebalance.admin.client_settings import kafka_python_settings
-from kafka_rebalance.admin.first_contact import check_enters, new_admin, refused
-from kafka_rebalance.admin.patient_sends import ThrottledError, make_patient
+from kafka_rebalance.admin.first_contact import check_enters, kafka_python_settings, new_admin, refused
 from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.model.connection import KafkaConnection
+
+log = logging.getLogger(__name__)
+
 
 REQUEST_SECONDS = 30.0
 # A login that brokers refuse: another try with the same password can lock the account.
@@ -101,3 +111,126 @@ def reason_of(failed: BaseException) -> str:
     """Why a request failed: name and text of librdkafka's error, which have no settings."""
     error = failed.args[0] if isinstance(failed, KafkaException) and failed.args else None
     return "no answer" if error is None else f"{error.name()}: {error.str()}"
+
+
+# How kafka-python sends a request here: it waits for what will pass, and tells what has left this host.
+#
+# kafka-python itself fails a request at once while a broker's quota holds the user back (KIP-219), as if the broker
+# were away. And it keeps a request while it connects, so nobody knows when it goes out.
+
+
+# A quota of requests holds back for a second at most (quota.window.size.seconds), one of bytes for longer.
+MOST_SECONDS = 60.0
+DEAF_SECONDS = 60.0
+_SAY_SECONDS = 1.0
+_SHORTEST_SECONDS = 0.01
+
+
+class ThrottledError(KafkaError):
+    """Quotas of the Kafka user hold every request back for longer than anybody waits. Nothing was sent."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"quotas of the Kafka user hold its requests back for another {seconds:.1f} s")
+
+
+class NotSentError(KafkaError):
+    """Nothing of the request has left this host."""
+
+    def __init__(self, cause: KafkaError | OSError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class TooLateError(KafkaError):
+    """The request would have left this host after the time that was given. Nothing was sent."""
+
+
+def make_patient(manager: Any) -> None:
+    """From now on this client's requests wait out quotas, and are sent over connections that are open."""
+
+    async def send(
+        request: Any,
+        node_id: int | None = None,
+        request_timeout_ms: int | None = None,
+        *,
+        not_later_than: float | None = None,
+        tells_not_sent: bool = False,
+    ) -> Any:
+        seconds = (request_timeout_ms or manager.config["request_timeout_ms"]) / 1000
+        try:
+            connection = await _ready(manager, node_id, seconds, not_later_than)
+        except (KafkaError, OSError) as failed:
+            if tells_not_sent:
+                raise NotSentError(failed) from failed
+            raise
+        if not_later_than is not None and time.monotonic() > not_later_than:
+            raise TooLateError
+        try:
+            answer = await connection.send_request(request, request_timeout_ms=request_timeout_ms)
+        except RequestTimedOutError:
+            manager.deaf[connection.node_id] = time.monotonic() + DEAF_SECONDS
+            raise
+        manager.deaf.pop(connection.node_id, None)
+        return answer
+
+    manager.deaf = {}  # {broker that has not answered in time: until when others are asked first}
+    manager.send = send
+
+
+def is_deaf(manager: Any, broker: int) -> bool:
+    """Whether this live broker has just not answered in time. What any broker can answer is asked of others."""
+    return getattr(manager, "deaf", {}).get(broker, 0.0) > time.monotonic()
+
+
+async def _ready(manager: Any, broker: int | None, seconds: float, not_later_than: float | None) -> Any:
+    """A connection that is open and not held back. Raises kafka-python's errors, ThrottledError."""
+    began, held_back = time.monotonic(), 0.0
+    while True:
+        node = _any(manager) if broker is None else broker
+        if node is not None:
+            connection = manager.get_connection(node)
+            if not connection.init_future.is_done:
+                left = seconds - (time.monotonic() - began - held_back)
+                await _connected(manager, connection, left)
+            if not connection.paused:
+                return connection
+            delay = connection._throttle_time - time.monotonic()
+        else:
+            delay = _shortest_throttle(manager)
+            if delay is None:
+                raise NodeNotReadyError("every broker has just refused a connection")
+        delay = max(delay, _SHORTEST_SECONDS)
+        until = time.monotonic() + delay
+        if held_back + delay > MOST_SECONDS or (not_later_than is not None and until > not_later_than):
+            raise ThrottledError(delay)
+        if delay > _SAY_SECONDS:
+            log.info("Quotas of the Kafka user hold a request back for %.1f s", delay)
+        await manager._net.sleep(delay)
+        held_back += delay
+
+
+def _any(manager: Any) -> int | None:
+    node = manager.least_loaded_node()
+    if node is None or not is_deaf(manager, node):
+        return node
+    others = [one.node_id for one in manager.cluster.brokers() if not is_deaf(manager, one.node_id)]
+    others = [one for one in others if not manager.connection_delay(one)]
+    return random.choice(others) if others else node
+
+
+async def _connected(manager: Any, connection: Any, seconds: float) -> None:
+    try:
+        await manager.wait_for(connection.init_future, max(seconds, _SHORTEST_SECONDS) * 1000)
+    except KafkaTimeoutError as silent:
+        manager.deaf[connection.node_id] = time.monotonic() + DEAF_SECONDS
+        raise RequestTimedOutError(f"no connection within {seconds:.0f} s") from silent
+    except KafkaError:
+        manager.maybe_raise_auth_failure(connection.node_id)  # which says more
+        raise
+
+
+def _shortest_throttle(manager: Any) -> float | None:
+    """Of the connections that are held back; None if there is none."""
+    now = time.monotonic()
+    held = [one._throttle_time - now for one in manager._conns.values() if "throttle" in one.paused]
+    return min(held, default=None)

@@ -22,6 +22,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataRequest
 
 from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS
+from kafka_rebalance.admin.first_contact import describe_cluster
 from kafka_rebalance.admin.quorum import Quorum, find_quorum, read_fresh
 from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read, open_wire
 from kafka_rebalance.errors import ReadError
@@ -240,3 +241,11 @@ def _topic_id(told: UUID | None) -> str | None:
     if told is None or not told.int:
         return None
     return base64.urlsafe_b64encode(told.bytes).decode().rstrip("=")
+
+
+# The cluster's id, as its brokers report it.
+
+
+def read_cluster_id(kafka: KafkaConnection) -> str:
+    """The id that the brokers report. ZooKeeper of the same cluster has the same id. Raises ReadError."""
+    return str(describe_cluster(kafka).cluster_id)

@@ -9,17 +9,34 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple, NoReturn
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, DescribeClusterResult
 
-from kafka_rebalance.admin.client_settings import librdkafka_settings, tls_context
 from kafka_rebalance.errors import AuthenticationError, ConnectionSettingsError, ReadError
-from kafka_rebalance.model.connection import KafkaConnection, certificate_problem
+from kafka_rebalance.model.connection import (
+    CERTIFICATE,
+    HOST_CHECK,
+    KEY,
+    KEY_PASSWORD,
+    MECHANISM,
+    PASSWORD,
+    PROTOCOL,
+    TRUSTED,
+    USERNAME,
+    KafkaConnection,
+    certificate_problem,
+)
+
+_quiet = logging.getLogger("kafka_rebalance.librdkafka")
+
 
 FIRST_SECONDS = 10.0
 # A client whose first broker names no controller, or one that has just gone, asks for it again after five minutes only
@@ -28,7 +45,6 @@ _ANOTHER_SECONDS = 2.0
 _REQUEST_SECONDS = 30.0  # beyond FIRST_SECONDS: librdkafka may end the process if an answer comes late (its issue 4605)
 _HANDSHAKE_SECONDS = 1.0
 _SAYS_NOTHING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
-_quiet = logging.getLogger("kafka_rebalance.librdkafka")
 _quiet.setLevel(logging.CRITICAL + 1)
 _entered: set[int] = set()
 # After a refusal these very settings are not tried again for so long, then for twice as long: brokers count failed
@@ -197,3 +213,89 @@ def _shake_hands(kafka: KafkaConnection, servers: Sequence[str]) -> _Handshake:
             if isinstance(failed, (ssl.SSLEOFError, ConnectionResetError)):
                 without = server.strip()
     return _Handshake(without=without)
+
+
+# The one set of security settings in an Airflow connection, as each of the two client libraries takes it.
+#
+# `model.connection` has checked the names and their combination. Files are read here, on the machine that connects.
+
+
+CLIENT_ID = "kafka-rebalance"
+_CRL = "ssl.crl.location"
+
+
+def librdkafka_settings(kafka: KafkaConnection) -> dict[str, Any]:
+    """How librdkafka's clients reach the cluster."""
+    return {
+        **kafka.security,
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "client.id": CLIENT_ID,
+        # Else brokers make a topic that was asked for and does not exist, as their own defaults are.
+        "allow.auto.create.topics": False,
+        "log_level": 0,  # the error of a request says what matters
+    }
+
+
+def kafka_python_settings(kafka: KafkaConnection) -> dict[str, Any]:
+    """The same for kafka-python. Raises ConnectionSettingsError, which never has a value."""
+    security = kafka.security
+    settings: dict[str, Any] = {
+        "bootstrap_servers": kafka.bootstrap_servers.split(","),
+        "client_id": CLIENT_ID,
+        "security_protocol": security.get(PROTOCOL, "PLAINTEXT"),
+    }
+    if kafka.has_login:
+        settings |= {
+            "sasl_mechanism": security[MECHANISM],
+            "sasl_plain_username": security[USERNAME],
+            "sasl_plain_password": security[PASSWORD],
+        }
+    if kafka.has_tls:
+        settings["ssl_context"] = tls_context(security)
+    return settings
+
+
+def tls_context(security: Mapping[str, str]) -> ssl.SSLContext:
+    """TLS as librdkafka would do it. Raises ConnectionSettingsError naming the settings whose file cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = security.get(HOST_CHECK, "https").lower() == "https"
+    with _naming(TRUSTED.names):
+        if TRUSTED.text in security:
+            context.load_verify_locations(cadata=security[TRUSTED.text])
+        elif TRUSTED.file in security:
+            context.load_verify_locations(cafile=security[TRUSTED.file])
+        else:
+            context.load_default_certs()
+    with _naming((_CRL,)):
+        if _CRL in security:
+            context.load_verify_locations(cafile=security[_CRL])
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    with ExitStack() as stack, _naming((*CERTIFICATE.names, *KEY.names, KEY_PASSWORD)):
+        files = [_file(part.file, part.text, security, stack) for part in (CERTIFICATE, KEY)]
+        if files[0] is not None:
+            # Never without a password: OpenSSL would ask for it on the terminal.
+            context.load_cert_chain(files[0], files[1], password=security.get(KEY_PASSWORD, ""))
+    return context
+
+
+def _file(file: str, text: str, security: Mapping[str, str], stack: ExitStack) -> str | None:
+    """Python's ssl reads a client's certificate from files alone, so a text is in one for that moment."""
+    if text in security:
+        path = Path(stack.enter_context(TemporaryDirectory(prefix="kafka-rebalance-"))) / "pem"
+        path.touch(mode=0o600)
+        path.write_text(security[text], encoding="utf-8")
+        return str(path)
+    return security.get(file)
+
+
+@contextmanager
+def _naming(names: tuple[str, ...]) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as bad:  # also ssl.SSLError
+        said = getattr(bad, "reason", None) or type(bad).__name__
+        raise ConnectionSettingsError(
+            f"The Kafka security setting {' or '.join(names)} cannot be used on this machine ({said}). Nothing was "
+            "read. Correct it under Admin, Connections. A file must be there for workers, triggerer and API server."
+        ) from None

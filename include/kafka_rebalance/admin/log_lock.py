@@ -13,10 +13,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Self
 
-from kafka_rebalance.admin.records import (
+from kafka_rebalance.admin.transaction_log import (
     HERE,
+    PART_KEY,
     Lease,
     State,
+    TransactionLog,
+    Write,
     damaged,
     decode,
     decode_intent,
@@ -24,7 +27,6 @@ from kafka_rebalance.admin.records import (
     pack,
     unpack,
 )
-from kafka_rebalance.admin.transaction_log import PART_KEY, TransactionLog, Write
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC

@@ -19,8 +19,7 @@ from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 import kafka_rebalance
-from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS
-from kafka_rebalance.admin.patient_sends import DEAF_SECONDS
+from kafka_rebalance.admin.clients import ANOTHER_SECONDS, DEAF_SECONDS, REQUEST_SECONDS
 from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Fresh, Wire, check_read
 from kafka_rebalance.errors import ClusterNotReadyError, ConnectionSettingsError, ReadError
 from kafka_rebalance.model.cluster_view import Controller, SettledController

@@ -21,7 +21,7 @@ from kafka.protocol.admin import (
 
 from kafka_rebalance.admin.clients import REQUEST_SECONDS
 from kafka_rebalance.admin.cluster_view import read_view
-from kafka_rebalance.admin.set_configs import TOPIC, read_topic_configs
+from kafka_rebalance.admin.configs import TOPIC, read_topic_configs
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire
 from kafka_rebalance.errors import KafkaRuleError, ReadError, StaleProposalError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.topics import (

@@ -7,29 +7,40 @@ on. Each record carries the whole state, so one record is enough to read.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import json
 import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from kafka.errors import CorruptRecordError, UnsupportedCodecError
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.record import MemoryRecords
 
-from kafka_rebalance.admin.client_settings import librdkafka_settings
-from kafka_rebalance.admin.clients import reason_of
-from kafka_rebalance.admin.first_contact import check_enters, refused
-from kafka_rebalance.admin.log_reader import Ends, LogReader, Record
+from kafka_rebalance.admin.clients import ANOTHER_SECONDS, reason_of
+from kafka_rebalance.admin.first_contact import check_enters, librdkafka_settings, refused
+from kafka_rebalance.admin.lock_topic import add_replicas, find_leader, make_topics
 from kafka_rebalance.admin.missing_rights import with_all_missing
-from kafka_rebalance.admin.records import HERE, State, damaged, decode, encode
-from kafka_rebalance.admin.topic import add_replicas, make_topics
-from kafka_rebalance.admin.wire import Wire
+from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire, check_read
 from kafka_rebalance.errors import CorruptZnodeError, ReadError, RebalanceError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTIONAL_ID
 from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.lock_owner import Intent, LockOwner, decode_copies
+from kafka_rebalance.model.partition import TopicPartition
 
 _quiet = logging.getLogger("kafka_rebalance.librdkafka")  # the errors of its calls say what matters
+
+
 _quiet.setLevel(logging.CRITICAL + 1)
 _GIVE_UP_SECONDS = 60.0
 _ANSWER_SECONDS = 20.0
@@ -321,4 +332,372 @@ def _check_whole(state: State, first: int) -> None:
 def _unknown(why: str) -> WriteError:
     return WriteError(
         f"Whether {LOCK_TOPIC} was written is unknown ({why}). Clear this task when the brokers answer: it looks first."
+    )
+
+
+# Reads the committed records of the lock's log, by Kafka's own requests to its leader.
+#
+# It is no consumer: librdkafka's asks for the coordinator of its group, and Kafka then makes the topic
+# `__consumer_offsets`. Reading must make nothing.
+
+
+_PAUSE_SECONDS = 0.05
+_HELD_BACK = 10  # answers without anything, because of a quota
+_READ_COMMITTED = 1
+_EARLIEST, _LATEST = -2, -1
+_BY_NAME = 12  # the last version of Fetch that names the topic instead of its id
+_FETCH_BYTES = 8 * 1024 * 1024
+_OUT_OF_RANGE = 1
+# The leader has changed or is not ready, or the topic was deleted: whoever knows the topic is asked again.
+_MOVED = (3, 5, 6, 9, 13, 56, 74, 75, 76, 78, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """`time_ms`: when the log's broker took it."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The first offset that is left, and the one behind the last committed record."""
+
+    first: int
+    behind: int
+
+
+class LogReader:
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._leader: int | None = None
+        self.first = 0  # the first offset that is left, as the last answer to `records` told
+
+    def ends(self) -> Ends | None:
+        """None: the topic does not exist. Raises ReadError."""
+        behind = self._offset(_LATEST)
+        first = None if behind is None else self._offset(_EARLIEST)
+        return None if behind is None or first is None else Ends(first, behind)
+
+    def behind(self) -> int | None:
+        """The offset behind the last committed record; None: the topic does not exist. Raises ReadError."""
+        return self._offset(_LATEST)
+
+    def records(self, first: int, behind: int | None) -> list[Record]:
+        """Committed records from this offset, up to `behind` or to the end; without those that are gone.
+
+        Raises ReadError.
+        """
+        found: list[Record] = []
+        position, give_up = first, time.monotonic() + _ANSWER_SECONDS
+        while behind is None or position < behind:
+            answer = self._ask(_fetch(position), _fetched, give_up)
+            if answer is None:
+                return found  # the topic is gone
+            if answer.error_code == _OUT_OF_RANGE:  # such an answer does not tell where the log begins
+                self.first = self._offset(_EARLIEST) or 0
+                if self.first <= position:
+                    return found
+                position = self.first
+                continue
+            self.first = max(answer.log_start_offset, 0)
+            came, position_after = _committed(answer, position)
+            found += [one for one in came if behind is None or one.offset < behind]
+            if position_after >= answer.last_stable_offset:
+                return found
+            if position_after == position:
+                _check_time(give_up)
+                time.sleep(_PAUSE_SECONDS)
+            position = position_after
+        return found
+
+    def _offset(self, of: int) -> int | None:
+        def offset(answer: Any) -> Any:
+            return answer.topics[0].partitions[0]
+
+        answer = self._ask(_offsets(of), offset, time.monotonic() + _ANSWER_SECONDS)
+        return None if answer is None else int(answer.offset)
+
+    def _ask(self, request: Any, partition: Callable[[Any], Any], give_up: float) -> Any | None:
+        """What the leader answers of the partition; None: the topic does not exist. Raises ReadError."""
+        held_back = 0
+        while True:
+            if self._leader is None:
+                found = find_leader(self._wire)
+                if found is None:
+                    return None
+                self._leader = found if found >= 0 else None
+            silent: ReadError | None = None
+            if self._leader is not None:
+                try:
+                    answer = self._wire.read(
+                        request, self._leader, repeat_seconds=0, answer_seconds=min(ANOTHER_SECONDS, _ANSWER_SECONDS)
+                    )
+                except ReadError as away:
+                    silent = away
+                else:
+                    told = partition(answer)
+                    if told is None:
+                        held_back += 1
+                        if held_back > _HELD_BACK:
+                            _check_time(0.0, self._leader)
+                        give_up += held_back
+                        time.sleep(held_back)  # a quota that is far exceeded gives nothing until the user is quiet
+                        continue
+                    if told.error_code in NOT_AUTHORIZED:
+                        needs = f"Read and Describe on the topic {LOCK_TOPIC}"
+                        check_read(f"The topic {LOCK_TOPIC}", needs, told.error_code)
+                    if told.error_code not in _MOVED:
+                        if told.error_code != _OUT_OF_RANGE:
+                            check_read(f"The topic {LOCK_TOPIC}", "", told.error_code)
+                        return told
+            leader, self._leader = self._leader, None
+            self._wire.forget_fresh()
+            _check_time(give_up, leader, silent)
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _check_time(give_up: float, leader: int | None = None, cause: ReadError | None = None) -> None:
+    if time.monotonic() < give_up:
+        return
+    who = "It has no leader" if leader is None else f"Its leader is broker {leader}"
+    raise ReadError(
+        f"The topic {LOCK_TOPIC} does not answer. {who}. Check that the leader is up and that this host can reach it."
+    ) from cause
+
+
+def _offsets(of: int) -> ListOffsetsRequest:
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    one = topic.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=of)
+    asked = [topic(name=LOCK_TOPIC, partitions=[one])]
+    return ListOffsetsRequest(replica_id=-1, isolation_level=_READ_COMMITTED, topics=asked, max_version=8)
+
+
+def _fetch(offset: int) -> FetchRequest:
+    topic = FetchRequest.FetchTopic
+    one = topic.FetchPartition(
+        partition=0,
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        last_fetched_epoch=-1,
+        log_start_offset=-1,
+        partition_max_bytes=_FETCH_BYTES,
+    )
+    return FetchRequest(
+        replica_id=-1,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=_FETCH_BYTES,
+        isolation_level=_READ_COMMITTED,
+        session_id=0,
+        session_epoch=-1,
+        topics=[topic(topic=LOCK_TOPIC, partitions=[one])],
+        forgotten_topics_data=[],
+        rack_id="",
+        max_version=_BY_NAME,
+    )
+
+
+def _fetched(answer: Any) -> Any:
+    """None: a quota holds the Kafka user back, and the answer has nothing (FetchContext.getThrottledResponse)."""
+    check_read(f"The topic {LOCK_TOPIC}", "", answer.error_code)
+    return answer.responses[0].partitions[0] if answer.responses else None
+
+
+def _committed(answer: Any, position: int) -> tuple[list[Record], int]:
+    """(the records of committed transactions, where to go on). Markers and aborted transactions are left out."""
+    found: list[Record] = []
+    try:
+        for batch, is_record in _batches(answer):
+            if is_record:
+                found += [
+                    Record(one.offset, one.key, one.value, one.timestamp) for one in batch if one.offset >= position
+                ]
+            position = max(position, batch.next_offset)
+    except UnsupportedCodecError as codec:
+        raise ReadError(
+            f"The topic {LOCK_TOPIC} is compressed by its brokers ({codec}), and this host cannot read that. "
+            f"Set compression.type=producer on the topic, and install the library that is named."
+        ) from codec
+    except CorruptRecordError as broken:
+        raise ReadError(f"The topic {LOCK_TOPIC} cannot be read ({broken}). Try again.") from broken
+    return found, position
+
+
+def _batches(answer: Any) -> Iterator[tuple[Any, bool]]:
+    """(batch, whether its records count)"""
+    waiting = sorted(answer.aborted_transactions or (), key=lambda one: one.first_offset)
+    aborted: set[int] = set()
+    records = MemoryRecords(answer.records or b"")
+    while (batch := records.next_batch()) is not None:
+        while waiting and waiting[0].first_offset <= batch.last_offset:
+            aborted.add(waiting.pop(0).producer_id)
+        if batch.is_control_batch:
+            if batch.producer_id in aborted and any(marker.abort for marker in batch):
+                aborted.discard(batch.producer_id)
+            yield batch, False
+        else:
+            yield batch, not (batch.is_transactional and batch.producer_id in aborted)
+
+
+# The records of the lock's log (`transaction_log`): each carries the whole state after it, as JSON.
+
+
+HERE = -1
+PART_BYTES = 512 * 1024  # of a packed lease in one record; a record of 1 MB is accepted everywhere
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Where the record of the throttle's lease is: in `parts` records, just before the one that told so first."""
+
+    generation: str
+    digest: str
+    parts: int
+    first_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Who holds the cluster, under which fence, and what was announced.
+
+    `raised_at` and `raised_ms`: offset and time (milliseconds) of the record that raised the fence last. `began_ms`:
+    when the log began, so that a log that was deleted and made again has later generations. `intents`: {id: offset of
+    its record}. An offset of `HERE` is that of the record that carries this state, which nobody knows before it is
+    written.
+    """
+
+    began_ms: int
+    lock: LockOwner | None = None
+    raised_at: int = HERE
+    raised_ms: int = HERE
+    intents: Mapping[str, int] = field(default_factory=dict)
+    lease: Lease | None = None
+    # Of the record that carries this state, once it is read.
+    written_ms: int = field(default=HERE, compare=False)
+    offset: int = field(default=HERE, compare=False)
+
+    @property
+    def generation(self) -> str:
+        """Later fences are later texts, and later than those of ZooKeeper, which begin with a digit or a to f."""
+        return f"log-{self.began_ms:013d}-{self.raised_at:016d}"
+
+    @property
+    def raised(self) -> datetime:
+        return datetime.fromtimestamp(self.raised_ms / 1000, UTC)
+
+    @property
+    def written(self) -> datetime:
+        return datetime.fromtimestamp(self.written_ms / 1000, UTC)
+
+    def at(self, offset: int, timestamp_ms: int) -> Self:
+        """The state as it is read from this record."""
+        lease = self.lease
+        if lease is not None and lease.first_offset == HERE:
+            lease = replace(lease, first_offset=offset - lease.parts)
+        raised = self.raised_at == HERE
+        return replace(
+            self,
+            raised_at=offset if raised else self.raised_at,
+            raised_ms=timestamp_ms if raised else self.raised_ms,
+            intents={name: offset if at == HERE else at for name, at in self.intents.items()},
+            lease=lease,
+            written_ms=timestamp_ms,
+            offset=offset,
+        )
+
+    def raising(self) -> Self:
+        """The same, for a record that raises the fence."""
+        return replace(self, raised_at=HERE, raised_ms=HERE)
+
+
+def encode(record_id: str, kind: str, state: State, **more: Any) -> bytes:
+    """Raises WriteError if a field that names the owner is empty."""
+    owner = state.lock
+    if owner is not None and not (owner.run and owner.digest and owner.owner):
+        raise WriteError(f"{LOCK_TOPIC} was not written: run, digest and owner must all be named, not {owner}.")
+    document = {"version": 1, "id": record_id, "kind": kind, "state": _content(state), **more}
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _content(state: State) -> dict[str, Any]:
+    return {name: value for name, value in asdict(state).items() if name not in ("written_ms", "offset")}
+
+
+def decode(value: bytes | None, offset: int, timestamp_ms: int) -> tuple[str, State, Mapping[str, Any]]:
+    """(the record's id, the state after it, all of its fields). Raises CorruptZnodeError."""
+    try:
+        document = json.loads(value or b"")
+        if document["version"] != 1:
+            raise ValueError(f"its version is {document['version']!r}, this program reads 1")
+        found = document["state"]
+        lock, lease = found["lock"], found["lease"]
+        state = State(
+            began_ms=int(found["began_ms"]),
+            lock=None if lock is None else LockOwner(**{key: _text(lock[key]) for key in _OWNER}),
+            raised_at=int(found["raised_at"]),
+            raised_ms=int(found["raised_ms"]),
+            intents={_text(key): int(at) for key, at in found["intents"].items()},
+            lease=None if lease is None else Lease(
+                _text(lease["generation"]), _text(lease["digest"]), int(lease["parts"]), int(lease["first_offset"])
+            ),
+        )  # fmt: skip
+        return _text(document["id"]), state.at(offset, timestamp_ms), document
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as bad:
+        raise damaged(f"record {offset} cannot be read ({type(bad).__name__}: {bad})") from bad
+
+
+_OWNER = ("run", "digest", "owner", "acquired_at")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+def encode_targets(targets: Mapping[TopicPartition, tuple[int, ...]]) -> list[list[Any]]:
+    return [[*tp, list(replicas)] for tp, replicas in sorted(targets.items())]
+
+
+def decode_intent(record: Mapping[str, Any], offset: int, timestamp_ms: int) -> Intent:
+    """Raises CorruptZnodeError."""
+    try:
+        targets = {
+            TopicPartition(topic, int(number)): tuple(map(int, after)) for topic, number, after in record["moves"]
+        }
+        copies = decode_copies(record.get("copies", ()))  # an earlier version's has none
+        at = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+        run, owner = _text(record["run"]), _text(record["owner"])
+        return Intent(_text(record["id"]), run, owner, int(record["batch"]), at, targets, copies, offset)
+    except (ValueError, KeyError, TypeError) as bad:
+        raise damaged(f"record {offset} announces no request ({type(bad).__name__}: {bad})") from bad
+
+
+def pack(text: bytes) -> tuple[str, list[bytes]]:
+    """(digest, the lease in parts)"""
+    packed = base64.b64encode(zlib.compress(text, 9))
+    return hashlib.sha256(packed).hexdigest(), [
+        packed[at : at + PART_BYTES] for at in range(0, len(packed), PART_BYTES)
+    ] or [b""]
+
+
+def unpack(digest: str, parts: list[bytes]) -> bytes:
+    """Raises CorruptZnodeError."""
+    packed = b"".join(parts)
+    if hashlib.sha256(packed).hexdigest() != digest:
+        raise damaged("the throttle's lease does not match its digest")
+    try:
+        return zlib.decompress(base64.b64decode(packed, validate=True))
+    except (zlib.error, ValueError, binascii.Error) as bad:
+        raise damaged(f"the throttle's lease cannot be unpacked ({bad})") from bad
+
+
+def damaged(wrong: str) -> CorruptZnodeError:
+    return CorruptZnodeError(
+        f"Topic {LOCK_TOPIC}: {wrong}. If no run of this cluster goes on, an approver starts "
+        f"kafka_throttle_janitor with break_lock '{LOCK_TOPIC}'. It begins the log anew."
     )

@@ -7,7 +7,7 @@ broker. They also keep a dead controller for ever.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,18 +22,20 @@ from kafka.errors import (
     UnknownBrokerIdError,
     for_code,
 )
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from kafka_rebalance.admin.clients import (
     ANOTHER_SECONDS,
     REFUSED,
     REQUEST_SECONDS,
+    NotSentError,
+    ThrottledError,
+    TooLateError,
     held_back,
     open_kafka_python,
     unreachable,
 )
 from kafka_rebalance.admin.first_contact import check_certificates, refused
-from kafka_rebalance.admin.patient_sends import NotSentError, ThrottledError, TooLateError
 from kafka_rebalance.errors import (
     AuthenticationError,
     LockLostError,
@@ -268,3 +270,32 @@ def check_read(what: str, needs: str, code: int, text: str | None = None) -> Non
         remedy, kind = f"Grant the Kafka user {needs}", ReadDeniedError
     said = f"{for_code(code).__name__}: {text}" if text else for_code(code).__name__
     raise kind(f"{what} cannot be read ({said}). {remedy}.")
+
+
+# The versions of Kafka's requests that each broker supports. They show which brokers run other software.
+
+
+ApiVersions = dict[int, tuple[int, int]]  # key of the request -> oldest and newest version
+
+
+def read_api_versions(kafka: KafkaConnection, brokers: Collection[int]) -> dict[int, ApiVersions]:
+    """Each broker's answer to ApiVersions. Raises ReadError naming the broker.
+
+    kafka-python's `get_broker_version_data` does not help: it cuts each answer down to what the first broker supports.
+    """
+    found: dict[int, ApiVersions] = {}
+    with open_kafka_python(kafka) as client:
+        for broker in brokers:
+            try:
+                answer = client._manager.run(_ask, client._manager, broker)
+            except (KafkaError, OSError) as failed:
+                raise ReadError(
+                    f"Broker {broker} does not tell which requests it supports ({type(failed).__name__}). Check that "
+                    "the broker is up and that this host can reach it."
+                ) from failed
+            found[broker] = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+    return found
+
+
+async def _ask(manager: Any, broker: int) -> Any:
+    return await manager.send(ApiVersionsRequest(max_version=2), node_id=broker)

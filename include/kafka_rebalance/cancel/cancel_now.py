@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_rebalance.cancel import target_run
-from kafka_rebalance.cancel.actions import CONSENT
+from kafka_rebalance.cancel.target_run import CONSENT
 from kafka_rebalance.clock import looks
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
@@ -17,23 +17,23 @@ from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.moves import cancel_fates
-from kafka_rebalance.moves.cancel_fates import CancelPlan, CancelWay, Fate
+from kafka_rebalance.moves import cancel_plan
+from kafka_rebalance.moves.cancel_plan import CancelPlan, CancelWay, Fate
 from kafka_rebalance.moves.move_stage import Stage, stage_in
-from kafka_rebalance.run import stop_requests
+from kafka_rebalance.run import running_rebalance
 from kafka_rebalance.run.approved_plan import ApprovedRequest, check_may_begin, decider, read_approved_request
-from kafka_rebalance.run.asked_batches import asked_for
 from kafka_rebalance.run.checks_before_write import read_view_of
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_rest_will_run
 from kafka_rebalance.run.run_folder import open_run_folder
-from kafka_rebalance.run.running_rebalance import still_running
+from kafka_rebalance.run.running_rebalance import ask_stop, asked_for, still_running
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.cordon_leaving import put_back_cordon
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.request_replacement import ask_for_original_lists
 
 log = logging.getLogger(__name__)
+
 
 SETTLE_SECONDS = 120.0  # until the lists are back; a healthy controller takes less than one
 LOOK_SECONDS = 0.5
@@ -55,9 +55,9 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
         if said := target_run.ended(inputs, cluster, plan.run, plan.candidate_digest):
             return said
         cluster.check_same_cluster(_view(cluster, plan))
-        if stop_requests.read_control(target).cancelled is None:  # else a retry: the first try began in time
+        if running_rebalance.read_control(target).cancelled is None:  # else a retry: the first try began in time
             check_may_begin(inputs.deployment, approved)
-        stop_requests.ask_cancel(target, decider(approved.decision) or "somebody")
+        running_rebalance.ask_cancel(target, decider(approved.decision) or "somebody")
         # Only now: a worker that has read the old control.json can no longer request a batch.
         late = cluster.stop_requests().taken_back
         holder = cluster.lock.read()
@@ -90,17 +90,17 @@ def _take_back(
     for _ in looks(SETTLE_SECONDS, LOOK_SECONDS):
         view = _view(cluster, plan)
         asked = asked_for(target, plan.moves, cluster)
-        steps = cancel_fates.plan_cancel(plan.moves, view, plan.way, asked=asked)
-        blocked = cancel_fates.has_fate(steps, Fate.BLOCKED)
-        flying = cancel_fates.has_fate(steps, Fate.BACK)
-        going = cancel_fates.has_fate(steps, Fate.ENDING, Fate.RETURNING)
+        steps = cancel_plan.plan_cancel(plan.moves, view, plan.way, asked=asked)
+        blocked = cancel_plan.has_fate(steps, Fate.BLOCKED)
+        flying = cancel_plan.has_fate(steps, Fate.BACK)
+        going = cancel_plan.has_fate(steps, Fate.ENDING, Fate.RETURNING)
         if blocked and not (flying and plan.way is CancelWay.API):
             raise ExecutionError(
                 f"{len(blocked)} partitions cannot be taken back: "
                 f"{'; '.join(f'{step.move.topic_partition} {step.note}' for step in blocked[:10])}. {len(cancelled)} "
                 "others were taken back. The run requests no further batch. Clear this task when the reason is gone."
             )
-        waits = plan.way is CancelWay.ZNODE and cancel_fates.has_fate(steps, Fate.ENDING)
+        waits = plan.way is CancelWay.ZNODE and cancel_plan.has_fate(steps, Fate.ENDING)
         if flying and not waits:
             if plan.way is CancelWay.API:
                 partitions = {step.move.topic_partition for step in flying}
@@ -110,7 +110,7 @@ def _take_back(
                     back = ask_for_original_lists(client, plan, approved.decision[CONSENT], asked)
                 log.info("Requested the original lists of %d partitions. Another broker becomes controller.", len(back))
                 cancelled |= {move.topic_partition for move in back}
-        order = cancel_fates.out_of_order(plan.moves, view) if not flying and view.reassignments is None else ()
+        order = cancel_plan.out_of_order(plan.moves, view) if not flying and view.reassignments is None else ()
         if order and not {move.topic_partition for move in order} <= reordered:
             # This copies nothing: each list keeps its brokers. The fence keeps it from writing beside another run.
             fence = cluster.lock.read_fence()
@@ -141,3 +141,19 @@ def _stays_disordered(move: Move, view: ClusterView) -> bool:
     """Whether the move is back, but its order cannot be restored because one of its brokers is not registered."""
     back = stage_in(move, view) is Stage.TAKEN_BACK and view.reassignments is None
     return back and not set(move.before) <= set(view.brokers)
+
+
+# `stop`: lets the running rebalance request no further batch.
+
+
+def stop_run(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
+    """Returns what remains undone, as `request` has seen it."""
+    written, target = target_run.read_request(inputs, run_folder)
+    with open_cluster(inputs.deployment.read_connection(written["connection_id"])) as cluster:
+        if said := target_run.ended(inputs, cluster, written["run"], written["candidate_digest"]):
+            return said
+        asked = ask_stop(target, target_run.who(inputs.run))
+        # Only now: a worker that has read the old control.json can no longer request a batch.
+        cluster.stop_requests()
+    log.info("%s stops after the current batch. %s asked for it.", written["run"], asked.stop_after_batch)
+    return {"run": written["run"], **written["remaining"]}

@@ -13,9 +13,9 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.cancel.actions import CONSENT
+from kafka_rebalance.cancel.target_run import CONSENT
 from kafka_rebalance.clock import looks
-from kafka_rebalance.cluster.same_cluster import check_same_cluster
+from kafka_rebalance.cluster.protocols import check_same_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, NothingToDoError
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -27,8 +27,7 @@ from kafka_rebalance.run.checks_before_write import check_approved_cluster
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.zookeeper import controller_deletion
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
+from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
 
 log = logging.getLogger(__name__)
 

@@ -7,13 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_rebalance.admin import replica_sizes
+from kafka_rebalance.admin import log_dirs
 from kafka_rebalance.cancel import cancel_words, election_words
-from kafka_rebalance.cancel.actions import CANCEL_NOW, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
 from kafka_rebalance.cancel.elect_controller import show_stuck_request
-from kafka_rebalance.cancel.log_dir_run import find_log_dir_run
 from kafka_rebalance.cancel.roll_back import plan_roll_back
 from kafka_rebalance.cancel.set_throttle import AskedRate
+from kafka_rebalance.cancel.target_run import (
+    CANCEL_NOW,
+    CONSENT,
+    ELECT_CONTROLLER,
+    ROLL_BACK,
+    SET_THROTTLE,
+    STOP,
+    find_log_dir_run,
+)
 from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
@@ -24,21 +31,24 @@ from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError, Polic
 from kafka_rebalance.model.candidate import Move, brokers_touched
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import ReplicaBytes
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.moves import cancel_fates
-from kafka_rebalance.moves.cancel_fates import CancelPlan, CancelWay, Fate, plan_cancel
+from kafka_rebalance.moves import cancel_plan
+from kafka_rebalance.moves.cancel_plan import CancelPlan, CancelWay, Fate, check_consent, plan_cancel
 from kafka_rebalance.moves.run_position import position
+from kafka_rebalance.moves.stuck_request import ElectionPlan
+from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks
+from kafka_rebalance.run.approval_rules import REJECT, Answer, Question
 from kafka_rebalance.run.approved_plan import ApprovedPlan, ApprovedRequest, bound_policy
-from kafka_rebalance.run.asked_batches import asked_for
 from kafka_rebalance.run.clusters import REBALANCE_DAG
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.requester import check_somebody_may_approve, hand_on, read_requester, with_own_request
-from kafka_rebalance.run.run_folder import create_run_folder
-from kafka_rebalance.run.running_rebalance import Running, find_moved, find_running
+from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
+from kafka_rebalance.run.running_rebalance import Running, asked_for, find_moved, find_running
 
 log = logging.getLogger(__name__)
+
 
 # The next task: the task of the action, or the task that asks for its approval.
 APPROVE_RATE = "approve_rate"
@@ -212,8 +222,8 @@ def _stop(asked: _Asked) -> dict[str, Any]:
     noted = asked_for(asked.target.folder, asked.target.candidate.moves, asked.cluster)
     where = position(batches, asked.view, noted, limits=asked.target.limits)
     return {
-        "remaining": cancel_fates.remaining(batches, where),
-        "cannot_restore": list(cancel_fates.STOP_CANNOT_RESTORE),
+        "remaining": cancel_plan.remaining(batches, where),
+        "cannot_restore": list(cancel_plan.STOP_CANNOT_RESTORE),
     }
 
 
@@ -233,11 +243,11 @@ def _cancel_now(asked: _Asked) -> dict[str, Any]:
         "consent": plan.consent,
         "sizes_known": held is not None,
         "steps": [_step_document(step, asked.view) for step in steps],
-        "cannot_restore": list(cancel_fates.CANCEL_CANNOT_RESTORE),
+        "cannot_restore": list(cancel_plan.CANCEL_CANNOT_RESTORE),
     }
 
 
-def _step_document(step: cancel_fates.CancelStep, view: ClusterView) -> dict[str, Any]:
+def _step_document(step: cancel_plan.CancelStep, view: ClusterView) -> dict[str, Any]:
     partition = view.partitions.get(step.move.topic_partition)
     return {
         "partition": str(step.move.topic_partition),
@@ -291,7 +301,7 @@ def _roll_back(asked: _Asked) -> dict[str, Any]:
         "bytes": back.bytes_to_copy,
         "unchanged": back.unchanged,
         "left_out": list(back.left_out),
-        "cannot_restore": [*cancel_fates.ROLL_BACK_CANNOT_RESTORE, *back.left_out],
+        "cannot_restore": [*cancel_plan.ROLL_BACK_CANNOT_RESTORE, *back.left_out],
         "conf": {
             "kafka_conn_id": asked.params["kafka_conn_id"],
             "plan": back.plan,
@@ -306,7 +316,7 @@ def _sizes(asked: _Asked, moves: tuple[Move, ...]) -> ReplicaBytes | None:
     """The replicas' bytes on the brokers that are up; None if they cannot be read, and cancel.json says so."""
     wanted = sorted(set(asked.view.brokers) & brokers_touched(moves))
     try:
-        return replica_sizes.read_log_dirs(asked.connection.kafka, wanted).replicas
+        return log_dirs.read_log_dirs(asked.connection.kafka, wanted).replicas
     except ReadError as unread:
         log.warning("The bytes that a cancel throws away are unknown: %s", unread)
         return None
@@ -327,3 +337,56 @@ def _skip(why: str) -> NothingToDoError:
 
 
 _WORK = {STOP: _stop, CANCEL_NOW: _cancel_now, SET_THROTTLE: _set_throttle, ROLL_BACK: _roll_back}
+
+
+# A person approves cancel.json: to cancel now, elect a controller, or set a rate above the approved one.
+
+
+class CancelApproval(Approval):
+    """If the action deletes the controller's znodes, the approver must repeat a sentence that names them."""
+
+    behind = ("cancel", "verify", "raise_throttle", "elect_controller")  # those of other actions are skipped
+    shown = (json_files.CANCEL,)
+
+    def offer(self, folder: RunFolder) -> Offer:
+        written = json_files.read_json(folder, json_files.CANCEL)
+        plan = _plan(written)
+        return Offer(
+            connection_id=written["connection_id"],
+            policy_digest=written["policy_digest"],
+            digests={written["action"]: written["digest"] if plan is None else plan.digest},
+            source_digest=digest_of(written),
+            asked=written,
+        )
+
+    def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:
+        written = json_files.read_json(folder, json_files.CANCEL)
+        if written["action"] == SET_THROTTLE:
+            return cancel_words.rate_subject(written), cancel_words.rate_body(written)
+        words = election_words if written["action"] == ELECT_CONTROLLER else cancel_words
+        return words.approval_subject(written), words.approval_body(written)
+
+    def questions(self, folder: RunFolder, offer: Offer, policy: Policy) -> tuple[Question, ...]:
+        plan = _plan(offer.asked)
+        if plan is None or plan.consent is None:
+            return ()
+        return (Question(CONSENT, "I consent to", f"To go on, repeat word for word: {plan.consent}"),)
+
+    def asking_approves(self, offer: Offer) -> bool:
+        """What takes back moves in flight. A higher rate and another controller need a second person."""
+        return bool(offer.asked["action"] == CANCEL_NOW)
+
+    def details(self, folder: RunFolder, choice: str, answer: Answer) -> Mapping[str, Any]:
+        plan = _plan(json_files.read_json(folder, json_files.CANCEL))
+        if plan is None:
+            return {}
+        if choice != REJECT:
+            check_consent(plan.consent, answer.consent)
+        return {CONSENT: answer.consent}
+
+
+def _plan(written: Mapping[str, Any]) -> CancelPlan | ElectionPlan | None:
+    """None for a rate: its digest is in cancel.json."""
+    if written["action"] == SET_THROTTLE:
+        return None
+    return (ElectionPlan if written["action"] == ELECT_CONTROLLER else CancelPlan).from_mapping(written["plan"])

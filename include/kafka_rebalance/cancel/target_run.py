@@ -6,14 +6,16 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_rebalance.cancel.log_dir_run import approved_log_dirs
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, LogDirPlan
 from kafka_rebalance.errors import ExecutionError
-from kafka_rebalance.run.approved_plan import ApprovedPlan
-from kafka_rebalance.run.inputs import StartedRun, StepInputs
+from kafka_rebalance.run.approval_rules import REJECT
+from kafka_rebalance.run.approved_plan import ApprovedPlan, ApprovedRequest
+from kafka_rebalance.run.clusters import LOG_DIRS_DAG
+from kafka_rebalance.run.inputs import Deployment, StartedRun, StepInputs
 from kafka_rebalance.run.run_folder import RunFolder, open_own_folder, open_run_folder
-from kafka_rebalance.run.running_rebalance import approved_in, still_running
+from kafka_rebalance.run.running_rebalance import Running, approved_in, find_holder, still_running
 
 log = logging.getLogger(__name__)
 
@@ -53,3 +55,36 @@ def ended(inputs: StepInputs, cluster: OpenCluster, run: str, digest: str) -> di
 def who(started: StartedRun) -> str:
     """The name under which the run's page shows who asks."""
     return started.started_by or f"{started.dag_id}/{started.run_id}"
+
+
+# The actions of `kafka_rebalance_cancel`, and the field of an answer in which the approver consents.
+
+
+STOP, CANCEL_NOW, ROLL_BACK, SET_THROTTLE, ELECT_CONTROLLER = ACTIONS = (
+    "stop_after_batch",
+    "cancel_now",
+    "roll_back",
+    "set_throttle",
+    "elect_controller",
+)
+CONSENT = "i_consent_to"  # decision.json has the same field
+
+
+# The run of `kafka_log_dirs` that holds a cluster. Its rate can be changed; its own task cancels its copies.
+
+
+def find_log_dir_run(
+    deployment: Deployment, cluster: OpenCluster, connection_id: str
+) -> Running[ApprovedRequest[LogDirPlan]] | None:
+    """None if no such run holds the cluster. Errors as in `find_holder`."""
+    return find_holder(deployment, cluster, connection_id, LOG_DIRS_DAG, approved_log_dirs)
+
+
+def approved_log_dirs(folder: RunFolder, digest: str) -> ApprovedRequest[LogDirPlan] | None:
+    """The plan between log dirs that was approved in this folder; None if there is none, or it has another digest."""
+    written = json_files.read_json_if_there(folder, json_files.LOG_DIRS)
+    decision = json_files.read_json_if_there(folder, json_files.DECISION) or {}
+    if written is None or decision.get("choice") in (None, REJECT) or decision.get("digest") != digest:
+        return None
+    plan = LOG_DIRS_FILE.decode(written).plan
+    return ApprovedRequest(folder, written, decision, plan) if plan.digest == digest else None

@@ -12,7 +12,7 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.moves.cancel_fates import CancelPlan
+from kafka_rebalance.moves.cancel_plan import CancelPlan
 from kafka_rebalance.run.approved_plan import ApprovedPlan
 from kafka_rebalance.run.check_result import Check, CheckName
 from kafka_rebalance.run.checks_before_write import read_view_of

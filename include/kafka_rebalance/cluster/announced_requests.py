@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from kafka_rebalance.admin import moves, replica_sizes
-from kafka_rebalance.admin.alter_log_dirs import alter_log_dirs
+from kafka_rebalance.admin import log_dirs, reassignments
+from kafka_rebalance.admin.log_dirs import alter_log_dirs
 from kafka_rebalance.admin.wire import Wire, open_wire
 from kafka_rebalance.cluster.protocols import ClusterLock
 from kafka_rebalance.errors import LockLostError, WriteError
@@ -21,7 +21,7 @@ from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence, Intent, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.moves.announced import came, is_closed, may_still_come
+from kafka_rebalance.moves.late_requests import came, is_closed, may_still_come
 
 log = logging.getLogger(__name__)
 
@@ -54,10 +54,10 @@ class Moves:
         return intent.targets
 
     def under_way(self, intents: Sequence[Intent]) -> Mapping[TopicPartition, tuple[int, ...]]:
-        return moves.read_targets(self._wire)
+        return reassignments.read_targets(self._wire)
 
     def take_back(self, names: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-        return moves.cancel_moves(self._wire, names)
+        return reassignments.cancel_moves(self._wire, names)
 
 
 class CopiesWithin:
@@ -93,9 +93,9 @@ class CopiesWithin:
                     log.error("%s on broker %d: its copy was not taken back (%s)", tp, broker, why)
         return frozenset((broker, tp) for broker, paths in lying.items() for tp in paths)
 
-    def _read(self, brokers: Collection[int]) -> replica_sizes.BrokerDisks:
+    def _read(self, brokers: Collection[int]) -> log_dirs.BrokerDisks:
         """Raises ReadError if a registered one does not answer."""
-        return replica_sizes.read_log_dirs(self._kafka, sorted(set(brokers).intersection(self._read_registered())))
+        return log_dirs.read_log_dirs(self._kafka, sorted(set(brokers).intersection(self._read_registered())))
 
 
 def send(

@@ -14,19 +14,11 @@ from contextlib import suppress
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from kafka_rebalance.admin import (
-    cluster_view,
-    config_changes,
-    missing_rights,
-    moves,
-    replica_sizes,
-    set_configs,
-    topic_changes,
-)
+from kafka_rebalance.admin import cluster_view, configs, log_dirs, missing_rights, reassignments, topic_changes
 from kafka_rebalance.admin.cluster_view import read_live, read_moves, read_topic_names
+from kafka_rebalance.admin.log_dirs import read_log_dirs
 from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.admin.quorum import check_quorum_stable
-from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.cluster import announced_requests
 from kafka_rebalance.cluster.protocols import Stopped
@@ -40,15 +32,14 @@ from kafka_rebalance.errors import (
 )
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.candidate import Batch, Move
-from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
+from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController, entity_of
 from kafka_rebalance.model.cluster_writes import Outcome
-from kafka_rebalance.model.configs import entity_of
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import Finding, listed, some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.model.topic_change import Created, Deletion, TopicChange
-from kafka_rebalance.moves.announced import LATE_SECONDS, SEND_SECONDS
+from kafka_rebalance.moves.late_requests import LATE_SECONDS, SEND_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +138,7 @@ class AdminApiCluster:
         """By the newest announcements in the log of the lock. It names nobody if they cannot be read."""
         movers: dict[TopicPartition, str] = {}
         with suppress(ReadError):
-            now = moves.read_targets(self._wire)
+            now = reassignments.read_targets(self._wire)
             for intent in self._lock.read_newest_intents():
                 run = LockOwner(intent.run, "-", intent.owner)
                 for tp, after in intent.targets.items():
@@ -161,16 +152,16 @@ class AdminApiCluster:
         return read_topic_names(self._wire)
 
     def read_topic_configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
-        return set_configs.read_topic_configs(self._wire, topics)
+        return configs.read_topic_configs(self._wire, topics)
 
     def read_broker_configs(self, brokers: Collection[int]) -> dict[int, dict[str, str]]:
-        return set_configs.read_broker_configs(self._wire, brokers)
+        return configs.read_broker_configs(self._wire, brokers)
 
     def read_away(self, brokers: Collection[int]) -> frozenset[int]:
         return frozenset(brokers) - self._live()
 
     def read_copies_within(self, brokers: Collection[int]) -> dict[int, frozenset[TopicPartition]]:
-        return replica_sizes.read_copies_within(self._kafka, brokers)
+        return log_dirs.read_copies_within(self._kafka, brokers)
 
     def read_all_configs(self) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
         topics = self.read_topic_configs(self.read_topic_names())
@@ -198,15 +189,15 @@ class AdminApiCluster:
         targets = {move.topic_partition: move.after for move in batch.moves}
         if len(targets) < len(batch.moves):
             raise WriteError(f"Batch {batch.number} names a partition twice. Start a new Dag run.")
-        moves.check_targets(targets, registered)  # all of them, before the first is requested
+        reassignments.check_targets(targets, registered)  # all of them, before the first is requested
         holder = self._lock.read()
         if holder is None:
             raise LockLostError(
                 f"Nobody holds the cluster, so batch {batch.number} was not requested. Clear this task."
             )
         refused: dict[TopicPartition, str] = {}
-        for start in range(0, len(batch.moves), moves.MOST_AT_ONCE):
-            some_moves = batch.moves[start : start + moves.MOST_AT_ONCE]
+        for start in range(0, len(batch.moves), reassignments.MOST_AT_ONCE):
+            some_moves = batch.moves[start : start + reassignments.MOST_AT_ONCE]
             fence, said = self._request(holder, batch.number, some_moves, registered, fence)
             refused |= said
             self._take_back_made_again([move.topic_partition for move in some_moves], view)
@@ -226,7 +217,7 @@ class AdminApiCluster:
             fence,
             f"Batch {batch}",
             lambda now: self._lock.open_intent(holder, now, targets, batch),
-            lambda until: moves.request_moves(
+            lambda until: reassignments.request_moves(
                 self._wire,
                 targets,
                 registered=registered,
@@ -251,7 +242,7 @@ class AdminApiCluster:
         if not others:
             return
         wrong = [tp for tp in asked if tp.topic in others]
-        back = moves.cancel_moves(self._wire, wrong)
+        back = reassignments.cancel_moves(self._wire, wrong)
         ended = sorted(set(wrong) - back)
         named = ", ".join(f"{topic} (topic id {now}, approved {seen[topic]})" for topic, now in others.items())
         raise StaleProposalError(
@@ -307,7 +298,7 @@ class AdminApiCluster:
             if wrong:
                 raise WriteError(f"{wrong[0]} {why}. No election was requested.")
         bound = partial(self._bound, fence, "No further leader was elected")
-        refused = moves.elect_leaders(self._wire, partitions, bound=bound)
+        refused = reassignments.elect_leaders(self._wire, partitions, bound=bound)
         for tp, why in sorted(refused.items())[:10]:
             log.warning("%s: Kafka did not elect its preferred leader (%s)", tp, why)
 
@@ -316,7 +307,7 @@ class AdminApiCluster:
 
     @_naming_all_rights
     def cancel_moves(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-        return moves.cancel_moves(self._wire, partitions)
+        return reassignments.cancel_moves(self._wire, partitions)
 
     @_naming_all_rights
     def merge_configs(
@@ -330,7 +321,7 @@ class AdminApiCluster:
             return
 
         bound = partial(self._bound, fence, "No further throttle was written")
-        config_changes.merge_configs(self._wire, changes, decided_on=decided_on, registered=self._live(), bound=bound)
+        configs.merge_configs(self._wire, changes, decided_on=decided_on, registered=self._live(), bound=bound)
 
     def _bound(self, fence: Fence, consequence: str) -> float:
         """The time of `time.monotonic` until which something may be sent that was decided on under this fence."""

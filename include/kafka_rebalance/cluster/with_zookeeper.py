@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.admin import cluster_view, replica_sizes, running_reassignments
-from kafka_rebalance.cluster import announced_requests, same_cluster
+from kafka_rebalance.admin import cluster_view, log_dirs, reassignments
+from kafka_rebalance.cluster import announced_requests, protocols
 from kafka_rebalance.cluster.protocols import Stopped
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
@@ -23,23 +23,20 @@ from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.lock_owner import Copies, Fence, Intent, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.model.topic_change import Created, Deletion, TopicChange
-from kafka_rebalance.moves.announced import LATE_SECONDS, SEND_SECONDS
+from kafka_rebalance.moves.late_requests import LATE_SECONDS, SEND_SECONDS
 from kafka_rebalance.zookeeper import (
     announcements,
     cluster_lock,
     config_writes,
     lease_record,
     missing_rights,
-    orphaned_configs,
     reader,
     topic_writes,
     writer,
+    znodes,
 )
-from kafka_rebalance.zookeeper import (
-    client as zookeeper_client,
-)
-from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
-from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper import client as zookeeper_client
+from kafka_rebalance.zookeeper.reader import check_controller_stable
 
 log = logging.getLogger(__name__)
 
@@ -81,10 +78,10 @@ class ZooKeeperCluster:
         return reader.read_batch_view(self._client, partitions)
 
     def has_request(self) -> bool:
-        return zookeeper_client.exists(self._client, paths.REASSIGN_PARTITIONS)
+        return zookeeper_client.exists(self._client, znodes.REASSIGN_PARTITIONS)
 
     def check_same_cluster(self, view: ClusterView) -> None:
-        same_cluster.check_same_cluster(self._connection, view)
+        protocols.check_same_cluster(self._connection, view)
 
     def check_is_whole(self, view: ClusterView) -> None:
         """ZooKeeper gives all topics, or an error."""
@@ -97,7 +94,7 @@ class ZooKeeperCluster:
 
     def read_moving(self, topics: Collection[str]) -> Collection[TopicPartition]:
         """The controller tells them: a large cluster has too many topics to read all their znodes before each batch."""
-        found = running_reassignments.read_reassignments(self._connection.kafka)
+        found = reassignments.read_reassignments(self._connection.kafka)
         if found is not None:
             return [tp for tp in found if tp.topic in topics]
         return [
@@ -123,7 +120,7 @@ class ZooKeeperCluster:
         return {}
 
     def read_topic_names(self) -> frozenset[str]:
-        return frozenset(zookeeper_client.read_children(self._client, paths.TOPICS))
+        return frozenset(zookeeper_client.read_children(self._client, znodes.TOPICS))
 
     def read_topic_configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         return reader.read_topic_configs(self._client, topics)
@@ -135,16 +132,16 @@ class ZooKeeperCluster:
         return frozenset()
 
     def read_copies_within(self, brokers: Collection[int]) -> dict[int, frozenset[TopicPartition]]:
-        return replica_sizes.read_copies_within(self._connection.kafka, brokers)
+        return log_dirs.read_copies_within(self._connection.kafka, brokers)
 
     def read_all_configs(self) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
         return reader.read_all_configs(self._client)
 
     def read_orphaned_configs(self) -> dict[str, int]:
-        return orphaned_configs.read_orphaned_configs(self._client)
+        return config_writes.read_orphaned_configs(self._client)
 
     def delete_orphaned_config(self, topic: str, changed: int) -> None:
-        orphaned_configs.delete_orphaned_config(self._client, topic, changed)
+        config_writes.delete_orphaned_config(self._client, topic, changed)
 
     def request_moves(
         self, batch: Batch, approved_digest: str, registered: Collection[int], *, view: AnyView, fence: Fence
@@ -189,10 +186,10 @@ class ZooKeeperCluster:
         writer.create_election(self._client, partitions, view, fence=fence)
 
     def can_cancel(self) -> bool:
-        return running_reassignments.can_cancel(self._connection.kafka)
+        return reassignments.can_cancel(self._connection.kafka)
 
     def cancel_moves(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-        return running_reassignments.cancel_reassignments(self._connection.kafka, partitions)
+        return reassignments.cancel_reassignments(self._connection.kafka, partitions)
 
     def merge_configs(
         self,
@@ -213,7 +210,7 @@ class ZooKeeperLock:
 
     @property
     def place(self) -> str:
-        return paths.RUN_LOCK
+        return znodes.RUN_LOCK
 
     def read(self) -> LockOwner | None:
         return cluster_lock.read(self._client)

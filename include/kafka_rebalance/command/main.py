@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import kafka_rebalance
-from kafka_rebalance.command.told_here import told_here
 from kafka_rebalance.errors import ConnectionSettingsError, NothingToDoError, RebalanceError
 from kafka_rebalance.kafka.given_json import decode_given, one_json_value
 from kafka_rebalance.model.connection import WITH_ADMIN_API, WITH_ZOOKEEPER, ClusterConnection, cluster_connection
@@ -22,6 +22,7 @@ from kafka_rebalance.model.settings import GIVEN
 
 if TYPE_CHECKING:
     from kafka_rebalance.command.first_look import FirstLook
+
 
 ATTENTION, FAILED = 1, 2
 _THROTTLE = 50_000_000  # without a policy: many clusters have networks for more, and none for much less
@@ -135,7 +136,7 @@ def check(
 ) -> None:
     asked = {"job": job, **_rate(throttle, policy), **dict(_setting(text) for text in settings)}
     look = _look(_connection(**cluster), out, asked, policy)
-    from kafka_rebalance.pages.first_look import check_lines, lines_of_terms
+    from kafka_rebalance.command.first_look import check_lines, lines_of_terms
 
     _tell(look, (*check_lines(look.report), "", *lines_of_terms(look.proposals.settings)), as_json=as_json)
     sys.exit(ATTENTION if look.proposals.recommended else 0)
@@ -149,7 +150,7 @@ def explain(file: Path, throttle: int | None, policy: Path | None, as_json: bool
     if not plan.strip():
         raise click.UsageError(f"{file} is empty.")
     look = _look(_connection(**cluster), out, {"plan": plan, **_rate(throttle, policy)}, policy)
-    from kafka_rebalance.pages.first_look import explain_lines, lines_of_terms
+    from kafka_rebalance.command.first_look import explain_lines, lines_of_terms
 
     lines = (*explain_lines(look.report, GIVEN), "", *lines_of_terms(look.proposals.settings))
     _tell(look, lines, as_json=as_json)
@@ -232,3 +233,33 @@ def _tell(look: FirstLook, lines: Sequence[str], *, as_json: bool) -> None:
         return
     for line in (*lines, "", f"Report: {look.folder / json_files.REPORT}"):
         click.echo(line)
+
+
+# The errors of steps in the words of this command, which has no Airflow and no Dag run.
+
+
+_AGAIN = "Run the command again"
+_OPTIONS = "the command's options, or the file of --connection"
+# What steps advise, and what that is here.
+_HERE = (
+    (
+        r"set rackless_brokers: (\w+) in the policy",
+        r"give --set rackless_brokers=\1, or set it in the file of --policy",
+    ),
+    (r"Correct (?:it|them|one of them) under Admin, Connections", f"Correct {_OPTIONS}"),
+    (r"\bthe Airflow connection", "the connection"),
+    (r"Let Airflow's processes read and write what is below \[kafka_rebalance\] runs_url", "Let this user write there"),
+    (r"the storage below \[kafka_rebalance\] runs_url", "that storage"),
+    (r"Start a new Dag run|Clear (?:the|this) task(?: that wrote it)?", _AGAIN),
+    (r"start a new Dag run|clear (?:the|this) task(?: that wrote it)?", _AGAIN.lower()),
+    (r"Let the task that wrote it write it again", _AGAIN),
+)
+_SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z[])")
+_ELSEWHERE = re.compile(r"\b(Airflow|Airflow's|Dag|XCom|triggerer)\b|Admin, |\brun's page\b|\bruns_url\b")
+
+
+def told_here(text: str) -> str:
+    """The text with what to do here, without sentences about what is not here."""
+    for pattern, words in _HERE:
+        text = re.sub(pattern, words, text)
+    return " ".join(sentence for sentence in _SENTENCE.split(text) if not _ELSEWHERE.search(sentence))

@@ -16,7 +16,7 @@ from airflow.sdk import CronTriggerTimetable, XComArg, dag, task
 
 import kafka_rebalance
 from kafka_rebalance.workflow.notices import FAILED, Notice
-from kafka_rebalance.workflow.operators.submit_job import JobSubmitOperator
+from kafka_rebalance.workflow.operators.submit import JobSubmitOperator
 from kafka_rebalance.workflow.run_step import run_step
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "ledger_job.py"
@@ -24,7 +24,7 @@ LEDGER = "{{ ti.xcom_pull(task_ids='locate', key='ledger') }}"
 
 
 def check_arguments(context: Any) -> None:
-    run_step("kafka_rebalance.run.ledger_rows.check_located", context["dag_run"], context["task"])
+    run_step("kafka_rebalance.run.ledger.check_located", context["dag_run"], context["task"])
 
 
 @dag(
@@ -40,8 +40,8 @@ def check_arguments(context: Any) -> None:
 def ledger() -> None:
     @task
     def locate(dag_run: Any = None, ti: Any = None) -> None:
-        run_step("kafka_rebalance.rebalance.spark_installed.check_one_version", dag_run)
-        run_step("kafka_rebalance.run.ledger_rows.locate", dag_run, ti=ti)
+        run_step("kafka_rebalance.rebalance.spark_checks.check_one_version", dag_run)
+        run_step("kafka_rebalance.run.ledger.locate", dag_run, ti=ti)
 
     @task
     def remove_old(dag_run: Any = None) -> dict[str, list[str]]:

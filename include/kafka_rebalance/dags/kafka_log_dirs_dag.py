@@ -9,18 +9,87 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import XComArg, dag, task
+from airflow.sdk import Param, XComArg, dag, task
 
-from kafka_rebalance.dags.log_dirs_form import LOG_DIRS_PARAMS
+from kafka_rebalance.log_dirs.rules import BALANCE, COPIES_PER_BROKER, JOBS, TOLERANCE
 from kafka_rebalance.run.clusters import RUNS_THAT_MAY_WAIT
+from kafka_rebalance.workflow.form_fields import (
+    LARGEST_ID,
+    LARGEST_NUMBER,
+    MOST_COPIES,
+    choice,
+    cluster,
+    flag,
+    number,
+    optional,
+    reason,
+)
 from kafka_rebalance.workflow.notices import FAILED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
-from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
-from kafka_rebalance.workflow.operators.move_log_dirs import MoveLogDirsOperator
+from kafka_rebalance.workflow.operators.moves import HoldThrottleOperator, MoveLogDirsOperator
 from kafka_rebalance.workflow.run_step import run_step
 
-HOLD = "kafka_rebalance.log_dirs.hold_rate.hold_rate"
-APPROVAL = "kafka_rebalance.log_dirs.ask_for_approval.LogDirApproval"
+# The form of `kafka_log_dirs`.
+
+
+_LIMITS = "Limits"
+
+LOG_DIRS_PARAMS: dict[str, Param] = {
+    "kafka_conn_id": cluster(),
+    "job": choice(
+        JOBS,
+        BALANCE,
+        "Job",
+        "balance: even bytes over the log dirs of each broker. drain: empty one log dir. way_back: take back the moves "
+        "of an earlier run.",
+    ),
+    "reason": reason(),
+    "broker": optional(
+        "integer",
+        "Broker",
+        "drain: its id. balance: only this broker. Empty: each broker.",
+        minimum=0,
+        maximum=LARGEST_ID,
+    ),
+    "log_dir": optional("string", "Log dir", "drain: the path to empty, as log.dirs of that broker names it."),
+    "of_run": optional("string", "Earlier run", "way_back: the run id of that run of kafka_log_dirs."),
+    "tolerance": number(
+        TOLERANCE,
+        "Tolerance",
+        "balance: 0.1 makes each log dir hold its share of the broker's bytes ± 10 %.",
+        _LIMITS,
+        minimum=0,
+        maximum=1,
+    ),
+    "throttle_bytes_per_second": optional(
+        "integer",
+        "Throttle (bytes/s)",
+        "Of all copies within one broker together. Empty: the highest that the policy allows.",
+        _LIMITS,
+        minimum=1,
+        maximum=LARGEST_NUMBER,
+    ),
+    "copies_per_broker": number(
+        COPIES_PER_BROKER,
+        "Copies per broker",
+        "How many replicas of one broker copy at once.",
+        _LIMITS,
+        minimum=1,
+        maximum=MOST_COPIES,
+    ),
+    "outside_windows": flag(
+        "Outside the windows",
+        "Do not wait for the policy's windows: begin as soon as the run is approved. A way_back never waits for them.",
+        _LIMITS,
+    ),
+    "internal_topics": flag(
+        "Internal topics", "Move Kafka's own topics too, if the policy allows it. A drain usually needs it.", _LIMITS
+    ),
+}
+
+
+HOLD = "kafka_rebalance.log_dirs.rate.hold_rate"
+APPROVAL = "kafka_rebalance.log_dirs.request.LogDirApproval"
 
 
 @dag(
@@ -37,7 +106,7 @@ APPROVAL = "kafka_rebalance.log_dirs.ask_for_approval.LogDirApproval"
 def log_dirs() -> None:
     @task(retries=2)
     def plan(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.log_dirs.plan_moves.plan_moves", dag_run, params, ti=ti)
+        return run_step("kafka_rebalance.log_dirs.plan.plan_moves", dag_run, params, ti=ti)
 
     # As release_throttle of kafka_rebalance: a broker may be away for long. The janitor keeps the lease.
     @task(
@@ -47,7 +116,7 @@ def log_dirs() -> None:
         max_retry_delay=timedelta(minutes=5),
     )
     def release_rate(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.log_dirs.release_rate.release_rate", dag_run, decision)
+        return run_step("kafka_rebalance.log_dirs.rate.release_rate", dag_run, decision)
 
     @task(retries=3)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:

@@ -11,15 +11,45 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import XComArg, dag, task
+from airflow.sdk import Param, XComArg, dag, task
 
-from kafka_rebalance.dags.cancel_form import CANCEL_PARAMS
+from kafka_rebalance.cancel.target_run import ACTIONS, STOP
 from kafka_rebalance.run.clusters import RUNS_THAT_MAY_WAIT
+from kafka_rebalance.workflow.form_fields import LARGEST_NUMBER, choice, cluster, optional, reason
 from kafka_rebalance.workflow.notices import FAILED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
 
-APPROVAL = "kafka_rebalance.cancel.ask_for_approval.CancelApproval"
+# The form of `kafka_rebalance_cancel`.
+
+
+CANCEL_PARAMS: dict[str, Param] = {
+    "kafka_conn_id": cluster(),
+    "action": choice(
+        ACTIONS,
+        STOP,
+        "Action",
+        "stop_after_batch: request no further batch. cancel_now: give up copies in flight. Its approval shows what "
+        "this costs. roll_back: start a run back to the recorded lists. That run asks for its own approval. "
+        "set_throttle: give running copies another rate. A rate above the approved one needs an approval. "
+        "elect_controller: for a request that does not end. After an approval another broker becomes controller and "
+        "reads the request again. This needs no running rebalance.",
+    ),
+    "throttle_bytes_per_second": optional(
+        "integer",
+        "Throttle (bytes/s per broker)",
+        "The new rate for set_throttle, within the policy's range.",
+        minimum=1,
+        maximum=LARGEST_NUMBER,
+    ),
+    "run_id": optional(
+        "string", "Run", "For roll_back: the run of kafka_rebalance to undo. Empty: the run that began last."
+    ),
+    "reason": reason(),
+}
+
+
+APPROVAL = "kafka_rebalance.cancel.request.CancelApproval"
 
 
 @dag(
@@ -45,7 +75,7 @@ def rebalance_cancel() -> None:
 
     @task(retries=2)
     def stop(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.cancel.stop_run.stop_run", dag_run, run_folder)
+        return run_step("kafka_rebalance.cancel.cancel_now.stop_run", dag_run, run_folder)
 
     @task(retries=2)
     def set_throttle(run_folder: str, dag_run: Any = None) -> dict[str, Any]:

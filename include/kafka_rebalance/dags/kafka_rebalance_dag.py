@@ -10,19 +10,226 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import XComArg, dag, task
+from airflow.sdk import Param, XComArg, dag, task
 
 import kafka_rebalance
-from kafka_rebalance.dags.rebalance_form import REBALANCE_PARAMS
+from kafka_rebalance.model.settings import CANDIDATES, JOBS, PREFERENCES, Settings
 from kafka_rebalance.run.clusters import RUNS_THAT_MAY_WAIT
+from kafka_rebalance.throttle.rates import AUTO
+from kafka_rebalance.workflow.form_fields import (
+    LARGEST_NUMBER,
+    MOST_COPIES,
+    MOST_REPLICAS,
+    choice,
+    cluster,
+    flag,
+    number,
+    optional,
+    reason,
+    several,
+)
 from kafka_rebalance.workflow.notices import FAILED, FINISHED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
-from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
-from kafka_rebalance.workflow.operators.reassign import ReassignOperator
-from kafka_rebalance.workflow.operators.submit_job import JobSubmitOperator
+from kafka_rebalance.workflow.operators.moves import HoldThrottleOperator, ReassignOperator
+from kafka_rebalance.workflow.operators.submit import JobSubmitOperator
 from kafka_rebalance.workflow.run_step import run_step
 
-APPROVAL = "kafka_rebalance.rebalance.ask_for_approval.CandidateApproval"
+# The form of `kafka_rebalance`. Names are those of `Settings`. The form can only tighten the policy.
+
+
+_DEFAULT = Settings()
+_LIMITS, _BROKERS, _TOPICS, _PLAN, _TUNING = "Limits", "Brokers", "Topics", "A plan of your own", "Tuning"
+
+REBALANCE_PARAMS: dict[str, Param] = {
+    "kafka_conn_id": cluster(),
+    "job": choice(
+        JOBS,
+        _DEFAULT.job,
+        "Job",
+        "balance: balance replicas, disks and leaders. leaders: only re-order lists; with `drain`, these brokers lead "
+        "nothing in the end. elect: elect preferred leaders and change no list. drain: empty brokers. "
+        "replace: replace one broker by another. replication_factor: give topics another factor. relieve: only brokers "
+        "above the band (or relieve_above) give. repair_racks: repair the rack rule only. `light` does no more than "
+        "the job; `balanced` also balances.",
+    ),
+    "reason": reason(),
+    "not_before": optional(
+        "string",
+        "Not before",
+        "No batch begins earlier: the run waits. Give the zone: 2026-11-21T22:00:00+01:00.",
+        _LIMITS,
+        format="date-time",
+    ),
+    "finish_by": optional(
+        "string",
+        "Finish by",
+        "No batch begins that may end later, by the slow end of its estimate. Give the zone.",
+        _LIMITS,
+        format="date-time",
+    ),
+    "outside_windows": flag(
+        "Outside the windows",
+        "Do not wait for the policy's windows: begin as soon as the run is approved. Not before and Finish by also "
+        "take their place.",
+        _LIMITS,
+    ),
+    "drain": several("Drain", "Ids of brokers to empty.", _BROKERS, kind="integer"),
+    "replace": Param(
+        {},
+        type="object",
+        title="Replace",
+        description='{"old id": new id}: the new broker takes what the old one holds.',
+        section=_BROKERS,
+    ),
+    "brokers_out": several(
+        "Brokers out", "Ids of brokers that keep what they have and receive nothing.", _BROKERS, kind="integer"
+    ),
+    "brokers_in": several(
+        "Brokers in",
+        "Ids of the brokers that alone receive replicas. All others only give. Leaders may change on every broker. "
+        "Empty: every broker may receive.",
+        _BROKERS,
+        kind="integer",
+    ),
+    "new_brokers_only": flag(
+        "New brokers only",
+        "Only brokers that hold no replica now receive replicas. All others only give.",
+        _BROKERS,
+    ),
+    "topics_in": several("Topics in", "Globs of topics that the run may change.", _TOPICS, ["*"]),
+    "topics_out": several("Topics out", "Globs of topics that stay as they are.", _TOPICS),
+    "topics_to_move": optional(
+        "string",
+        "Topics to move",
+        "The JSON of kafka-reassign-partitions' --topics-to-move-json-file, instead of Topics in.",
+        _TOPICS,
+        format="multiline",
+    ),
+    "pinned_topics": several(
+        "Pinned topics", "Globs of topics whose replicas stay on their brokers. Leaders may change.", _TOPICS
+    ),
+    "rack_pinned_topics": several(
+        "Rack-pinned topics", "Globs of topics whose replicas move within their rack only.", _TOPICS
+    ),
+    "internal_topics": flag(
+        "Internal topics", "Move Kafka's own topics too, such as __consumer_offsets, if the policy allows it.", _TOPICS
+    ),
+    "replication_factor": optional(
+        "integer",
+        "Replication factor",
+        "The new factor, for the job replication_factor.",
+        _TOPICS,
+        minimum=1,
+        maximum=MOST_REPLICAS,
+    ),
+    "relieve_above": optional(
+        "number",
+        "Relieve above",
+        "With 0.8, job relieve takes only from brokers whose disk is above 80 % of its capacity.",
+        _LIMITS,
+        exclusiveMinimum=0,
+        exclusiveMaximum=1,
+    ),
+    "max_bytes": optional(
+        "integer",
+        "Bytes at most",
+        "Bytes to copy. The policy's limit applies too.",
+        _LIMITS,
+        minimum=0,
+        maximum=LARGEST_NUMBER,
+    ),
+    "max_replicas": optional(
+        "integer",
+        "Replicas at most",
+        "Replicas to copy.",
+        _LIMITS,
+        minimum=0,
+        maximum=LARGEST_NUMBER,
+    ),
+    "max_leader_changes": optional(
+        "integer",
+        "Leader changes at most",
+        "Partitions whose preferred leader changes.",
+        _LIMITS,
+        minimum=0,
+        maximum=LARGEST_NUMBER,
+    ),
+    "throttle_bytes_per_second": Param(
+        None,
+        type=["null", "integer", "string"],
+        minimum=1,
+        maximum=LARGEST_NUMBER,
+        pattern=f"^{AUTO}$",
+        title="Throttle (bytes/s per broker)",
+        description="Within the policy's range. Empty: the policy's maximum. auto: the free rate of the brokers' "
+        "networks; the connection must have their capacities. The approver may change it.",
+        section=_LIMITS,
+    ),
+    "copies_per_broker": number(
+        _DEFAULT.copies_per_broker,
+        "Copies per broker",
+        "How many replicas one broker sends or receives at the same time. 0: 10, and up to 20 where these make the run "
+        "shorter.",
+        _LIMITS,
+        minimum=0,
+        maximum=MOST_COPIES,
+    ),
+    "plan": optional(
+        "string",
+        "Plan",
+        "The JSON of kafka-reassign-partitions, or the whole output of its --generate. The run checks it and "
+        'scores it beside its own candidates. People can approve it like them. Its log_dirs may only say "any".',
+        _PLAN,
+        format="multiline",
+    ),
+    "plan_path": optional(
+        "string",
+        "Plan file",
+        "A file below the plans folder ([kafka_rebalance] plans_folder), instead of a pasted plan.",
+        _PLAN,
+    ),
+    "candidates": several(
+        "Candidates",
+        "What to compute. as_kafka shows what kafka-reassign-partitions --generate would propose. With a plan you may "
+        "choose none: then the run judges only that plan.",
+        _TUNING,
+        _DEFAULT.candidates,
+        items={"enum": list(CANDIDATES)},
+        examples=list(CANDIDATES),
+    ),
+    "prefer": choice(
+        PREFERENCES,
+        _DEFAULT.prefer,
+        "Prefer",
+        "Which candidate the run recommends. tolerance: the cheapest that ends within the tolerance. "
+        "fewest_bytes: the cheapest that does the job. The policy may ask for fewest_bytes too.",
+        _TUNING,
+    ),
+    "even_at_worst_hour": flag(
+        "Even at the worst hour",
+        "Bytes in are those of the hour of the week in which the cluster takes most, not each partition's own 95th "
+        "percentile. The ledger needs a sample an hour, for two weeks. The policy may ask for it too.",
+        _TUNING,
+    ),
+    "copies_within_racks": flag(
+        "Copies within racks",
+        "Bytes copied between racks count twice in the search. A copy comes from the leader. So with a replica "
+        "in every rack this changes more leaders. The policy may ask for it too.",
+        _TUNING,
+    ),
+    "tolerance": number(
+        _DEFAULT.tolerance,
+        "Tolerance",
+        "With 0.10, candidate `balanced` brings every resource within 10 % of the reachable mean.",
+        _TUNING,
+        exclusiveMinimum=0,
+        exclusiveMaximum=1,
+    ),
+    "seed": number(_DEFAULT.seed, "Seed", "The same seed gives the same plan.", _TUNING, minimum=0, maximum=2**32 - 1),
+}
+
+
+APPROVAL = "kafka_rebalance.rebalance.request.CandidateApproval"
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "job.py"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='snapshot', key='run_folder') }}"
 NONCE = "{{ ti.xcom_pull(task_ids='snapshot', key='nonce') }}"
@@ -34,7 +241,7 @@ AFTER_APPROVAL = "all_done_min_one_success"
 
 
 def check_arguments(context: Any) -> None:
-    check = "kafka_rebalance.rebalance.check_spark_arguments.check_spark_arguments"
+    check = "kafka_rebalance.rebalance.spark_checks.check_spark_arguments"
     run_step(check, context["dag_run"], context["task"])
 
 
@@ -52,12 +259,12 @@ def check_arguments(context: Any) -> None:
 def rebalance() -> None:
     @task(retries=2)
     def snapshot(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        run_step("kafka_rebalance.rebalance.spark_installed.check_one_version", dag_run)
-        return run_step("kafka_rebalance.rebalance.take_snapshot.take_snapshot", dag_run, params, ti=ti)
+        run_step("kafka_rebalance.rebalance.spark_checks.check_one_version", dag_run)
+        return run_step("kafka_rebalance.rebalance.snapshot.take_snapshot", dag_run, params, ti=ti)
 
     @task(retries=2)
     def render_report(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.rebalance.render_report.render_report", dag_run, run_folder)
+        return run_step("kafka_rebalance.rebalance.report.render_report", dag_run, run_folder)
 
     # The retries take over two hours: ZooKeeper may be away, and copies in flight may end. The janitor keeps the lease.
     @task(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafka_rebalance.documents.storage import Folder, read_if_there, write_whole
 from kafka_rebalance.errors import ArtifactError, FormatVersionError
-from kafka_rebalance.kafka.jackson import refuse_constant
+from kafka_rebalance.kafka.given_json import refuse_constant
 from kafka_rebalance.model.digests import digest_of
 
 FORMAT_VERSION = 1

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC
 from typing import Any
 
-from kafka_rebalance.documents.json_files import PROGRESS, JsonFile, Time, omitted
+from kafka_rebalance.documents.json_files import BATCHES, CANCELLED, CONTROL, PROGRESS, JsonFile, Time, omitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +110,94 @@ class Progress(Count):
 
 
 PROGRESS_FILE = JsonFile(PROGRESS, Progress)
+
+
+# batches.json: when each batch was requested, how it ended, and why no batch followed.
+
+
+DONE = "done"  # state of a batch that ended as approved
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNote:
+    number: int
+    partitions: int
+    bytes: int  # planned
+    state: str
+    created_at: Time | None = None
+    finished_at: Time | None = None
+    measured_bytes: int | None = omitted(-1)  # see `measured`; -1: it has not ended
+    generation: str | None = omitted("")  # of the fence just before the request; None: noted earlier
+    # Of a batch that is requested in parts: the partitions that were requested, and those that were about to be.
+    asked: tuple[str, ...] | None = omitted()
+    asking: tuple[str, ...] | None = omitted()
+    not_elected: tuple[str, ...] | None = omitted()  # partitions that kept another leader than the preferred one
+
+    @property
+    def measured(self) -> int | None:
+        """Bytes of its new replicas at its end; None: nobody measured them, or it has not ended."""
+        return None if self.measured_bytes is None or self.measured_bytes < 0 else self.measured_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    at: Time
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPause:
+    """The run waited for a window to open. `ended_at`: when it requested something again; None: it still waits."""
+
+    at: Time
+    ended_at: Time | None = None
+    until: Time | None = None  # when the window opens
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNotes:
+    batches: tuple[BatchNote, ...] = ()
+    stopped: Stopped | None = omitted()  # why no further batch was requested
+    pauses: tuple[WindowPause, ...] | None = omitted()
+
+
+BATCHES_FILE = JsonFile(BATCHES, BatchNotes)
+
+
+# control.json and cancelled.json: what people ask of a running rebalance.
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequest:
+    by: str
+    at: Time
+
+    def __str__(self) -> str:
+        return f"{self.by} at {self.at.astimezone(UTC):%Y-%m-%d %H:%M:%S UTC}"
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What people have asked of a run so far.
+
+    `stop_after_batch`: the run requests no further batch. `cancelled`: besides, partitions in flight go back to their
+    former lists, so a partition with its former list was neither refused nor lost.
+    """
+
+    stop_after_batch: StopRequest | None = None
+    cancelled: StopRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The cancel alone: somebody who asks to stop at the same moment may overwrite it in control.json."""
+
+    cancelled: StopRequest | None = None
+
+
+_ASK_AGAIN = (
+    f"Nothing more was requested of the cluster. Remove {CONTROL} and {CANCELLED}, and ask again with the Dag "
+    "kafka_rebalance_cancel."
+)
+CONTROL_FILE = JsonFile(CONTROL, Control, _ASK_AGAIN)
+CANCELLED_FILE = JsonFile(CANCELLED, Cancelled, _ASK_AGAIN)

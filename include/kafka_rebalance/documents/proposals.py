@@ -5,29 +5,466 @@ All figures are in bytes and seconds. Older versions, or infeasible candidates, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum, StrEnum, auto
+from typing import Any, TypeAlias, TypedDict
 
-from kafka_rebalance.documents.candidate_figures import (
-    BrokerLoss,
-    CutPlan,
-    FurtherRuns,
-    HeldUp,
-    LeftWaiting,
-    LessEven,
-    MoveGroup,
-    Scores,
-    SinceLast,
-    StaysBehind,
-    Timetable,
-    WayBack,
-    WorstCase,
-)
-from kafka_rebalance.documents.json_files import PROPOSALS, JsonFile, Time, omitted
-from kafka_rebalance.documents.peaks_of_log_dirs import LogDirPeaks
-from kafka_rebalance.documents.recommendation import Recommendation
+from kafka_rebalance.documents.json_files import PAGE, PROPOSALS, REJECTION, JsonFile, Time, omitted
 from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH
+from kafka_rebalance.model.amounts_in_words import bytes_in_words, share_in_words
+from kafka_rebalance.model.candidate import Metric
+
+# Why a partition moves: kinds with figures, and their text in the table of moves.
+#
+# The planner writes the text. Code that counts moves by their kind gets the words of a kind from here.
+
+
+_MANY_TIMES = 99.995  # times its share: of a broker that should have almost nothing
+_ROOM = "makes room for what other moves bring"
+
+
+class ReasonKind(Enum):
+    """Why the plan has the move; a move may have several reasons."""
+
+    REPLACES = auto()  # `other` takes the place of `broker`
+    EMPTIES = auto()
+    ENTERS_POOL = auto()  # `broker` is not in the pool of the `topic`
+    FACTOR = auto()  # `factors` are those before and after
+    SPREADS_RACKS = auto()
+    EVENS = auto()  # `broker` gives to `other` in the `metric` in which they are furthest apart
+    TAKES_OFF = auto()  # from a broker that the job should empty
+    DEMOTES = auto()  # from a broker that should lead nothing
+    SPREADS_TOPIC = auto()  # `broker` leads `amount` partitions beyond its even share of the topic
+    MAKES_ROOM = auto()
+    MAKES_UP_FOR_LEADERS = auto()
+    MAY_NOT_RECEIVE = auto()  # `other` has less than the broker that receives; `shares` are theirs, its own last
+    ELECTS = auto()  # `broker` in place of `other`
+    GIVEN = auto()
+    AS_KAFKA = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReason:
+    """One reason, with the figures that its kind has."""
+
+    kind: ReasonKind
+    broker: int = -1
+    other: int = -1
+    metric: Metric = Metric.DISK
+    shares: tuple[float, float] = (0.0, 0.0)  # the loads of `broker` and `other`, over their shares
+    amount: float = 0.0  # how much of the metric goes; of SPREADS_TOPIC partitions
+    factors: tuple[int, int] = (0, 0)
+    topic: str = ""
+
+
+_TEXTS = {
+    ReasonKind.REPLACES: "broker {other} takes the place of broker {broker}",
+    ReasonKind.EMPTIES: "empties broker {broker}",
+    ReasonKind.ENTERS_POOL: "broker {broker} is not in the pool of {topic}",
+    ReasonKind.FACTOR: "replication factor {before} to {after}",
+    ReasonKind.SPREADS_RACKS: "spreads the replicas over more racks",
+    ReasonKind.EVENS: "broker {broker} has {has} of its share of {noun}, broker {other} {other_has}: {amount}",
+    ReasonKind.TAKES_OFF: "takes {noun} off broker {broker}, which is to be emptied",
+    ReasonKind.DEMOTES: "takes {noun} off broker {broker}, which is to lead nothing",
+    ReasonKind.SPREADS_TOPIC: "broker {broker} leads {count} of the topic's partitions too many",
+    ReasonKind.MAKES_ROOM: "makes room on broker {broker} for what other moves bring there",
+    ReasonKind.MAKES_UP_FOR_LEADERS: "makes up for leaders that other moves give to broker {broker}",
+    ReasonKind.MAY_NOT_RECEIVE: "broker {other} has less of its share of {noun} ({other_has}), but may not receive",
+    ReasonKind.ELECTS: "elects the preferred leader, broker {broker}, in place of broker {other}",
+    ReasonKind.GIVEN: "given by the requester",
+    ReasonKind.AS_KAFKA: "as Kafka's own tool would place it",
+}
+_EVENS_HAS = _TEXTS[ReasonKind.EVENS].partition("{has}")[2].partition("{other}")[0]
+
+# (words in the text of a kind, the name for all moves of this kind); the first that fits counts
+REASON_GROUPS = (
+    (_TEXTS[ReasonKind.SPREADS_TOPIC].partition("{count}")[2], "spreads leaders of topics"),
+    (_TEXTS[ReasonKind.MAKES_UP_FOR_LEADERS].partition("{broker}")[0], _ROOM),
+    (_TEXTS[ReasonKind.MAKES_ROOM].partition("{broker}")[0], _ROOM),
+    *((_EVENS_HAS.format(noun=metric.noun), f"evens out {metric.noun}") for metric in Metric),
+)
+
+
+def encode_reasons(reasons: Iterable[MoveReason]) -> str:
+    return "; ".join(map(_text, reasons))
+
+
+def _text(reason: MoveReason) -> str:
+    figures = {"broker": reason.broker, "other": reason.other, "noun": reason.metric.noun}
+    figures["topic"] = reason.topic
+    figures["count"] = round(reason.amount)
+    if reason.kind == ReasonKind.FACTOR:
+        figures |= {"before": reason.factors[0], "after": reason.factors[1]}
+    if reason.kind in (ReasonKind.EVENS, ReasonKind.MAY_NOT_RECEIVE):
+        has, other_has = map(multiple_in_words, reason.shares)
+        figures |= {"has": has, "other_has": other_has, "amount": _amount(reason)}
+    return _TEXTS[reason.kind].format(**figures)
+
+
+def _amount(reason: MoveReason) -> str:
+    if reason.metric.is_count:
+        return f"1 {reason.metric.noun[:-1]} goes"
+    return f"{bytes_in_words(reason.amount)}{'' if reason.metric == Metric.DISK else ' a second'} go"
+
+
+def multiple_in_words(multiple: float) -> str:
+    """A load over its share."""
+    return share_in_words(multiple) if multiple < _MANY_TIMES else "many times"
+
+
+# The parts of one candidate in proposals.json: scores, what stays behind, timetable, worst case and others.
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One metric of the brokers that stay, as multiples of each broker's share. 1, 1, 0 is even."""
+
+    max_over_mean: float
+    min_over_mean: float
+    cv: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    before: Mapping[str, Score]  # by metric
+    after: Mapping[str, Score]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The lowest and the highest broker, as multiples of their share."""
+
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True)
+class LessEven:
+    """The metric in which the plan makes the cluster less even, and most so."""
+
+    metric: str
+    before: Range
+    after: Range
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherRuns:
+    """An estimate of the runs and bytes after this run, until the cluster is within the tolerance."""
+
+    runs: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SinceLast:
+    """How many lists are as the last proposal had them, or changed, new, and dropped since. Elections do not count.
+
+    What has been made since, or is no longer possible as the partition lies elsewhere now, counts for neither.
+    """
+
+    same: int
+    changed: int
+    new: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveGroup:
+    """Moves that take from one broker or bring to it, in a sentence."""
+
+    text: str
+    moves: int
+    bytes: int  # that they delete there or bring
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """What the way back takes, in the same batches. `seconds`: of copying alone; None without a throttle."""
+
+    bytes: int
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUpTopic:
+    """A topic that people can neither expand nor delete while its batches run."""
+
+    topic: str
+    partitions: int
+    first_batch: int
+    last_batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """How many such topics there are. `internal`: Kafka's own among them. `listed`: those with most moves."""
+
+    topics: int
+    internal: tuple[str, ...]
+    listed: tuple[HeldUpTopic, ...]
+
+
+class Reason(StrEnum):
+    """Why replicas stay on a broker that the job should empty."""
+
+    NOT_SELECTED = "not_selected"  # `topics_in` and `topics_out` of the run, or of the policy, keep the topic out
+    INTERNAL = "internal"  # a topic of Kafka's own, and `internal_topics` is not ticked
+    PINNED = "pinned"  # `pinned_topics`
+    ONLY_REORDERED = "only_reordered"  # the candidate changes no list's brokers
+    NOT_MOVED = "not_moved"  # the candidate could have moved it, and does not
+
+
+@dataclass(frozen=True, slots=True)
+class StaysBehind:
+    """Replicas on one broker that stay for one reason."""
+
+    broker: int
+    reason: Reason
+    replicas: int
+    size_bytes: int
+    topics: tuple[str, ...]  # the first by name
+    topic_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftWaiting:
+    """Partitions that nobody can copy unless these brokers, which are to be emptied, come back."""
+
+    brokers: tuple[int, ...]
+    being_deleted: bool  # their topics, whose deletion waits for the brokers; else they have no leader
+    named: tuple[str, ...]  # the first partitions, or topics that are being deleted
+    count: int  # of those
+
+
+# One broker: bytes, the first and last batch in which it works, and [slot] shares of the throttle that it uses.
+# `busy`: the share of the time that it needs at the throttle. (A field of a dataclass cannot have the name `in`.)
+BrokerLane = TypedDict(
+    "BrokerLane",
+    {
+        "broker": int,
+        "received_bytes": int,
+        "sent_bytes": int,
+        "first_batch": int,
+        "last_batch": int,
+        "busy": float,
+        "in": tuple[float, ...],
+        "out": tuple[float, ...],
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSlot:
+    """One batch, from `begins` on for `lasts`. `busiest` is None if it copies nothing."""
+
+    number: int
+    partitions: int
+    bytes: int
+    begins: float
+    lasts: float
+    busiest: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """When each broker receives and sends, and when each batch begins. Times are shares of the whole.
+
+    It has the brokers with most to do and the first batches; the counts are of all.
+    """
+
+    broker_count: int
+    brokers: tuple[BrokerLane, ...]
+    batch_count: int
+    batches: tuple[BatchSlot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The broker or rack whose loss would hurt most at one moment."""
+
+    batch: int  # while this one runs; 0: while none does
+    lost: int | str  # a broker's id, or a rack
+    partitions: int
+    topics: tuple[str, ...]  # the first ones; topics with most of these partitions come first
+    topic_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The worst loss today, while the batches run, and after them. `during` is None if there are no batches."""
+
+    today: Loss
+    during: Loss | None
+    after: Loss
+
+    @property
+    def worst(self) -> Loss:
+        """The worst loss until the plan has run."""
+        return self.during or self.today
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether a loss while the plan runs costs more than one today."""
+        return self.worst.partitions > self.today.partitions
+
+    @property
+    def ends_worse(self) -> bool:
+        """Whether a loss after the plan costs more than one today."""
+        return self.after.partitions > self.today.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class WorstCase:
+    """`broker`: partitions with fewer replicas in sync than min.insync.replicas, so that acks=all fails.
+
+    `rack`: partitions with no replica in sync at all. A value is None if it cannot be known, because no
+    min.insync.replicas is known, or because there are not two racks.
+    """
+
+    broker: Course | None
+    rack: Course | None
+    min_insync_unknown: int  # partitions
+    under_now: int  # partitions below min.insync.replicas with every broker up
+    under_after: int | None = None  # and once the plan has run; None: an older version did not count them
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkAfterLoss:
+    """The broker that sends most for its share once `lost` is gone and others lead its partitions.
+
+    `over_share` is a multiple of its share of all that is sent. `network_bytes_per_second` is None if it is unknown.
+    """
+
+    lost: int
+    broker: int
+    over_share: float
+    bytes_per_second: int
+    network_bytes_per_second: int | None
+
+    @property
+    def used_share(self) -> float | None:
+        """The share of its network that it uses."""
+        whole = self.network_bytes_per_second
+        return self.bytes_per_second / whole if whole else None
+
+
+@dataclass(frozen=True, slots=True)
+class DiskAfterLoss:
+    """The disk that is fullest once the replicas of `lost` have been copied anew to the rest of its rack."""
+
+    lost: int
+    broker: int
+    used_bytes: int
+    capacity_bytes: int
+
+    @property
+    def used_share(self) -> float:
+        return self.used_bytes / self.capacity_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AfterLoss:
+    """The worst loss of one broker for each resource; None if it cannot be known, or if no other takes over."""
+
+    network: NetworkAfterLoss | None
+    disk: DiskAfterLoss | None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoss:
+    """What the loss of one broker does to the others: today, and after the plan."""
+
+    before: AfterLoss
+    after: AfterLoss
+
+
+@dataclass(frozen=True, slots=True)
+class CutPlan:
+    """The plan if it stopped after these bytes. `off`: how far the furthest broker is off its fair share."""
+
+    bytes: int
+    off: float
+
+
+# The log dirs that may become fullest while a plan runs, on brokers that have several.
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirPeak:
+    """One log dir at its fullest. `nine_of_ten_bytes` is not exceeded in nine of ten cases."""
+
+    broker: int
+    path: str
+    total_bytes: int | None  # None: the broker does not tell (before Kafka 3.3)
+    used_bytes: int
+    expected_bytes: int
+    nine_of_ten_bytes: int
+    batch: int  # 0: before the first
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirPeaks:
+    """`listed`: the fullest log dirs, fullest first. `count`: all log dirs of brokers that receive replicas."""
+
+    count: int = 0
+    listed: tuple[LogDirPeak, ...] = ()
+
+
+# Which candidate a proposal recommends, and why: kinds and figures, from which `report` makes sentences.
+
+
+class Why(StrEnum):
+    """Why a candidate is recommended, or why none is."""
+
+    CHEAPEST = "cheapest_within_tolerance"
+    FEWEST_BYTES = "fewest_bytes_preferred"
+    NEAREST = "nearest_to_tolerance"
+    GIVEN_ALONE = "only_the_given_plan_changes_anything"
+    NOTHING_CHANGES = "nothing_changes"
+    WITHIN_ALREADY = "cluster_is_within_tolerance"
+    NOT_POSSIBLE = "job_not_possible"
+    FAILED = "candidates_failed"
+    NOTHING_NEARER = "nothing_is_nearer"
+    GIVEN_IS_LESS_EVEN = "given_plan_is_less_even"
+    GIVEN_FALLS_SHORT = "given_plan_does_not_do_the_job"
+    UNKNOWN = ""  # a reason of another version
+
+    @classmethod
+    def _missing_(cls, value: object) -> Why:
+        return cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Furthest:
+    """How far the worst broker is from its share, as a fraction of this share."""
+
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Another candidate: what it copies, and how far the worst broker then is from its share, as a fraction of it."""
+
+    candidate: str
+    bytes: int
+    furthest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """`candidate` is None if none is recommended."""
+
+    candidate: str | None
+    why: Why
+    tolerance: float
+    furthest: Furthest | None = None
+    undone: int = 0  # replicas, partitions or disks for which the job is not done
+    rack_violations: int = 0
+    cheaper: Beside | None = None  # the next one that copies fewer bytes
+    more_even: Beside | None = None  # the next one with the worst broker nearer to its share
+
 
 NOT_ESTIMATED = FurtherRuns(0, 0)
 
@@ -258,3 +695,92 @@ class Proposals:
 
 
 PROPOSALS_FILE = JsonFile(PROPOSALS, Proposals)
+
+
+# page.json: what the run's page shows of the plan's tables, so that it need not read them. Rows are lists.
+
+
+# replicas, leaders, bytes, bytes a second in and out
+LoadCells: TypeAlias = tuple[int, int, int, float | int | None, float | int | None]
+# broker, rack, disk capacity, before, after, bytes at most, network in and out
+BrokerCells: TypeAlias = tuple[
+    int, str | None, int | None, LoadCells, LoadCells, int | None, float | int | None, float | int | None
+]
+# topic, partition, before, after, bytes, batch, reason, leader
+MoveCells: TypeAlias = tuple[str, int, tuple[int, ...], tuple[int, ...], int, int, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DiskRow:
+    """A row of the table `disk`; batch 0 is the time before the first batch."""
+
+    candidate: str
+    batch: int
+    broker: int
+    peak_bytes: int
+    after_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatePage:
+    name: str
+    digest: str
+    brokers: tuple[BrokerCells, ...]
+    disks: tuple[DiskRow, ...]
+    partitions: int
+    most_partitions_in_a_batch: int
+    most_leader_changes_in_a_batch: int
+    largest_moves: tuple[MoveCells, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PageTables:
+    candidates: tuple[CandidatePage, ...]
+
+
+PAGE_FILE = JsonFile(PAGE, PageTables)
+
+
+# rejection.json: the cluster's last rejected proposal beside this run's.
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """The candidate that was or is recommended, its cluster, and how uneven the cluster is. None: unknown."""
+
+    candidate: str
+    bytes: int
+    partitions: int | None
+    highest: float | None  # the highest broker's multiple of its share of bytes on disk, before
+    brokers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Who rejected which run, when and why. `then` is None if its folder is gone. `same_moves` is a share of `now`."""
+
+    run_id: str
+    by: str | None
+    at: Time
+    note: str | None
+    then: Proposed | None
+    now: Proposed
+    same_moves: float | None
+
+    @property
+    def came(self) -> tuple[int, ...]:
+        return tuple(sorted(set(self.now.brokers) - set(self.then.brokers if self.then else self.now.brokers)))
+
+    @property
+    def went(self) -> tuple[int, ...]:
+        return tuple(sorted(set(self.then.brokers if self.then else ()) - set(self.now.brokers)))
+
+
+@dataclass(frozen=True, slots=True)
+class LastAnswer:
+    """None: there was no answer, or it was no rejection."""
+
+    rejected: Rejection | None
+
+
+REJECTION_FILE = JsonFile(REJECTION, LastAnswer)

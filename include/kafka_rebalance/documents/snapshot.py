@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Self
 
-from kafka_rebalance.documents.json_files import SNAPSHOT, JsonFile, Time
+from kafka_rebalance.documents.json_files import SNAPSHOT, JsonFile, Time, omitted
+from kafka_rebalance.documents.proposals import FirstFull, FullestDisk
+from kafka_rebalance.kafka.segment_roll import (
+    BROKER_KEYS,
+    REMOTE_STORAGE,
+    TOPIC_KEYS,
+    EffectiveRollSettings,
+    effective_roll_settings,
+)
+from kafka_rebalance.kafka.versions import major_minor
+from kafka_rebalance.model.cluster_view import ClusterView, ConfigsByBroker, SettledController
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.partition import TopicPartition
 
@@ -131,3 +142,164 @@ class SnapshotTaken:
 
 
 SNAPSHOT_FILE = JsonFile(SNAPSHOT, SnapshotTaken)
+
+
+# `disks` of verdict.json: how full the disks of a cluster are, and which is full first.
+
+
+@dataclass(frozen=True, slots=True)
+class FullestLogDir:
+    broker: int
+    path: str
+    used_bytes: int
+    total_bytes: int
+
+    @property
+    def used_share(self) -> float:
+        return self.used_bytes / self.total_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """`first_full` None: with `growth_is_known` no disk fills up; else the ledger has too few samples to tell."""
+
+    fullest: FullestDisk | None = None  # by all log dirs of a broker together; None: no size is known
+    first_full: FirstFull | None = None
+    growth_is_known: bool = False
+    fullest_log_dir: FullestLogDir | None = omitted()  # None: no broker tells the sizes of several
+
+    @property
+    def worst(self) -> FullestDisk | FullestLogDir | None:
+        """The log dir if it is fuller than every disk as a whole, else the fullest disk."""
+        known = [one for one in (self.fullest, self.fullest_log_dir) if one is not None]
+        return max(known, key=lambda one: one.used_share, default=None)  # the first of equals
+
+
+# What snapshot.json and verdict.json say of the controller: who, since when, whether settled, which requests wait.
+
+
+NAMES_SHOWN = 10  # of each queue; the rest is only counted
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Requests of one kind that wait for the controller: how many, and the names of the first."""
+
+    count: int
+    first: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    reassignments: Queue
+    elections: Queue
+    deletions: Queue
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerFound:
+    """The controller when the snapshot was taken; `epochs_read` are the epochs of the two reads that found it settled.
+
+    `host` is None if its listeners name none, `since` if the znode has no time.
+    """
+
+    broker: int
+    host: str | None
+    since: Time | None
+    epoch: int
+    kraft_epoch: int
+    epochs_read: tuple[int, int]
+    queued: Queues
+
+    @property
+    def elections(self) -> int:
+        """How many there were between the two reads."""
+        return self.epochs_read[1] - self.epochs_read[0]
+
+
+def controller_document(view: ClusterView, settled: SettledController) -> ControllerFound | None:
+    """None: there is no controller."""
+    controller = view.controller
+    if controller is None:
+        return None
+    registration = view.brokers.get(controller.broker)
+    hosts = [endpoint.host for endpoint in registration.endpoints if endpoint.host] if registration else []
+    since = controller.since_ms
+    return ControllerFound(
+        controller.broker,
+        hosts[0] if hosts else None,
+        None if since is None else datetime.fromtimestamp(since // 1000, UTC),
+        controller.epoch,
+        controller.kraft_epoch,
+        settled.epochs,
+        Queues(
+            _queue(view.moving),
+            _queue(view.elections or ()),
+            _queue(view.deletions),
+        ),
+    )
+
+
+def _queue(named: Collection[TopicPartition] | Collection[str]) -> Queue:
+    return Queue(len(named), tuple(map(str, sorted(named)[:NAMES_SHOWN])))
+
+
+# A cluster's configs as one look found them, and what each broker applies to each topic.
+
+
+PROTOCOL_VERSION = "inter.broker.protocol.version"
+_COUNT = frozenset((*BROKER_KEYS, *TOPIC_KEYS.values(), REMOTE_STORAGE))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfigs:
+    topics: Mapping[str, Mapping[str, str]]  # as set in ZooKeeper
+    brokers: ConfigsByBroker  # what applies, as each broker reports it; without brokers that were not asked
+    dynamic: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # of brokers, as set in ZooKeeper
+    append_bytes: Mapping[str, int] = field(default_factory=dict)  # the least of an ordinary append, where known
+    lock_holder: str | None = None  # the run that holds the cluster
+    # A big cluster has a million pairs of topic and broker, but few differ in what counts. So each topic and broker
+    # gets the number of its kind, and each pair of kinds is computed once.
+    _kinds: dict[Any, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _found: dict[tuple[int, int], EffectiveRollSettings] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    @classmethod
+    def from_mapping(cls, document: Mapping[str, Any]) -> Self:
+        """Of `snapshot/configs.json`."""
+        return cls(
+            topics=document["topics"],
+            brokers={
+                int(broker): {key: (value, source) for key, (value, source) in values.items()}
+                for broker, values in document["brokers"].items()
+            },
+            dynamic={int(broker): values for broker, values in document["broker_dynamic"].items()},
+            append_bytes=document["append_bytes"],
+            lock_holder=document["lock_holder"],
+        )
+
+    @property
+    def version(self) -> str:
+        """The newest Kafka release that a broker speaks, as in `2.8`; 3.9 if no broker reports it."""
+        told = [values.get(PROTOCOL_VERSION, (None, ""))[0] for values in self.brokers.values()]
+        major, minor = max((major_minor(version) for version in told if version), default=(3, 9))
+        return f"{major}.{minor}"
+
+    def roll_settings(self, topic: str, broker: int) -> EffectiveRollSettings:
+        """What this broker applies to this topic.
+
+        Raises KafkaRuleError for a value that brokers cannot load, ReadError if the broker does not report a setting.
+        """
+        pair = self._kind(topic), self._kind(broker)
+        if pair not in self._found:
+            self._found[pair] = effective_roll_settings(self.topics.get(topic, {}), self.brokers.get(broker, {}))
+        return self._found[pair]
+
+    def _kind(self, name: str | int) -> int:
+        kind = self._kinds.get(name)
+        if kind is None:
+            configs: Mapping[Any, Mapping[str, object]] = self.topics if isinstance(name, str) else self.brokers
+            counts = frozenset((key, value) for key, value in configs.get(name, {}).items() if key in _COUNT)
+            kind = self._kinds[name] = self._kinds.setdefault(counts, len(self._kinds))
+        return kind

@@ -12,7 +12,7 @@ from itertools import chain, count, zip_longest
 from typing import Literal
 
 from kafka_rebalance.errors import InputError, KafkaRuleError
-from kafka_rebalance.kafka.java_text import utf16_order
+from kafka_rebalance.kafka.given_json import utf16_order
 
 RackMode = Literal["enforced", "disabled", "safe"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 
-from kafka_rebalance.kafka.java_text import utf16_order
+from kafka_rebalance.kafka.given_json import utf16_order
 
 Assigned = dict[str, list[tuple[str, int]]]  # member -> (topic, partition)
 

@@ -14,8 +14,7 @@ from typing import TypeVar
 
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
 from kafka_rebalance.kafka.assignment import assign_replicas, brokers_with_racks
-from kafka_rebalance.kafka.given_json import one_json_value
-from kafka_rebalance.kafka.jackson import as_int, as_list, as_object, as_text, parse_json, required
+from kafka_rebalance.kafka.given_json import as_int, as_list, as_object, as_text, one_json_value, parse_json, required
 from kafka_rebalance.model.partition import TopicPartition
 
 ANY_LOG_DIR = "any"

@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kafka_rebalance.errors import KafkaRuleError, ReadError
-from kafka_rebalance.kafka.java_text import INT_MAX
-from kafka_rebalance.model.configs import BrokerConfigs
+from kafka_rebalance.kafka.given_json import INT_MAX
+from kafka_rebalance.model.cluster_view import BrokerConfigs
 
 TOPIC_SOURCE = "DYNAMIC_TOPIC_CONFIG"  # AdminClient's name for a value out of `/config/topics/T`
 SOURCE_WORDS = {  # AdminClient's names, highest precedence first

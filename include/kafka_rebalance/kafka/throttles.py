@@ -11,7 +11,7 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.kafka.java_text import INT_MAX, LONG_MAX
+from kafka_rebalance.kafka.given_json import INT_MAX, LONG_MAX
 from kafka_rebalance.kafka.versions import behaviour
 
 LEADER_REPLICAS = "leader.replication.throttled.replicas"  # of a topic: P:B, the replicas that send

@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import Any
 
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.kafka.java_text import LONG_MAX, format_double, parse_double, parse_integer, split, trim
+from kafka_rebalance.kafka.given_json import LONG_MAX, format_double, parse_double, parse_integer, split, trim
 from kafka_rebalance.kafka.throttles import EVERY_REPLICA, FOLLOWER_REPLICAS, LEADER_REPLICAS
 from kafka_rebalance.kafka.versions import major_minor
 

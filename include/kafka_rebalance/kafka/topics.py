@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.assignment import check_increase, scala_map
-from kafka_rebalance.kafka.java_text import parse_integer, split, trim, utf16_length
+from kafka_rebalance.kafka.given_json import parse_integer, split, trim, utf16_length
 from kafka_rebalance.kafka.topic_configs import (
     check_topic_config,  # noqa: F401  docs/tables.md promises this name here
     check_topic_configs,

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from kafka_rebalance.admin import api_versions
-from kafka_rebalance.admin.replica_sizes import BrokerDisks
+from kafka_rebalance.admin import log_dirs, wire
+from kafka_rebalance.admin.log_dirs import BrokerDisks
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, LogDirPlan
-from kafka_rebalance.log_dirs.copy_states import DirsNow, offline_dirs
-from kafka_rebalance.log_dirs.read_dirs import dirs_now, read_disks, read_disks_of_the_rest
+from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, LogDirPlan, Replica
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.kafka.who_may_receive import open_log_dirs
+from kafka_rebalance.log_dirs.planner import Dir
+from kafka_rebalance.log_dirs.rules import DirsNow, DiskOfDir, offline_dirs
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.moves.what_waits import waiting_for
-from kafka_rebalance.run import cluster_snapshot
+from kafka_rebalance.run import snapshot
 from kafka_rebalance.run.approved_plan import ApprovedRequest, read_approved_request
-from kafka_rebalance.run.checks.broker_versions import harmed_by_copies_within
-from kafka_rebalance.run.checks.cluster_ready import readiness_findings, refuse
+from kafka_rebalance.run.checks.cluster_ready import harmed_by_copies_within, readiness_findings, refuse, waiting_for
 from kafka_rebalance.run.inputs import StepInputs
+
+log = logging.getLogger(__name__)
 
 
 def read_approved_moves(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedRequest[LogDirPlan]:
@@ -64,7 +67,7 @@ def read_if_ready(
     holds a partition of which nobody leads, or if somebody moves replicas between brokers or, there, between log dirs.
     Raises ReadError if one of them does not answer.
     """
-    cluster.check_controller_stable(lambda: time.sleep(cluster_snapshot.STORM_PAUSE_SECONDS))
+    cluster.check_controller_stable(lambda: time.sleep(snapshot.STORM_PAUSE_SECONDS))
     view = cluster.read_view()
     cluster.check_is_whole(view)
     cluster.check_same_cluster(view)
@@ -72,7 +75,7 @@ def read_if_ready(
     chosen = sorted(view.brokers.keys() & asked)
     held = {tp for tp, one in view.partitions.items() if not asked.isdisjoint(one.replicas)}
     away = {broker for one in view.partitions.values() for broker in one.replicas} - view.brokers.keys() - asked
-    spoken = api_versions.read_api_versions(connection.kafka, chosen)
+    spoken = wire.read_api_versions(connection.kafka, chosen)
     disks = read_disks(connection.kafka, chosen)
     now = dirs_now(disks)
     refuse(
@@ -103,3 +106,60 @@ def _copies_of_others(now: DirsNow) -> Iterator[Finding]:
             f"replicas are on their way to another log dir of their broker ({some(sorted(now.future))})",
             "Wait for their end, or cancel them with kafka-reassign-partitions",
         )
+
+
+# What the brokers tell of their log dirs, as plan, follower and verification use it.
+
+
+T = TypeVar("T")
+
+
+def read_disks(kafka: KafkaConnection, brokers: Collection[int]) -> log_dirs.BrokerDisks:
+    """Of all these brokers. Raises ReadError naming one that does not answer."""
+    return log_dirs.read_log_dirs(kafka, sorted(brokers))
+
+
+def read_disks_of_the_rest(kafka: KafkaConnection, brokers: Collection[int]) -> log_dirs.BrokerDisks:
+    """Of those of these brokers that answer."""
+    try:
+        return log_dirs.read_log_dirs(kafka, sorted(brokers), of_the_rest=True)
+    except ReadError as silent:
+        log.warning("%s Nothing is moved there, so its bytes count as none", silent)
+        return log_dirs.BrokerDisks({}, {})
+
+
+def dirs_now(disks: log_dirs.BrokerDisks) -> DirsNow:
+    return DirsNow(
+        disks={
+            broker: {one.path: DiskOfDir(one.total_bytes, one.usable_bytes, one.online, one.cordoned) for one in dirs}
+            for broker, dirs in disks.log_dirs.items()
+        },
+        paths=_by_replica(disks.paths),
+        sizes=_by_replica(disks.replicas),
+        future={replica: (one.path, one.size_bytes) for replica, one in _by_replica(disks.future).items()},
+    )
+
+
+def _by_replica(found: Mapping[TopicPartition, Mapping[int, T]]) -> dict[Replica, T]:
+    return {Replica(*tp, broker): value for tp, by_broker in found.items() for broker, value in by_broker.items()}
+
+
+def dirs_of(disks: log_dirs.BrokerDisks) -> dict[int, list[Dir]]:
+    """The log dirs of each broker, with their replicas, for the planner."""
+    held: dict[tuple[int, str], dict[Replica, int]] = {}
+    for tp, by_broker in disks.paths.items():
+        for broker, path in by_broker.items():
+            held.setdefault((broker, path), {})[Replica(*tp, broker)] = disks.replicas[tp][broker]
+    return {
+        broker: [
+            Dir(
+                one.path,
+                held.get((broker, one.path), {}),
+                one.total_bytes,
+                one.usable_bytes,
+                may_receive=bool(open_log_dirs([one])),
+            )
+            for one in sorted(dirs, key=lambda one: one.path)
+        ]
+        for broker, dirs in disks.log_dirs.items()
+    }

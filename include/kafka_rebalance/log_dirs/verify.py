@@ -11,21 +11,17 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.log_dirs.approved_moves import read_approved_moves
-from kafka_rebalance.log_dirs.copy_states import CopyState, states_of
-from kafka_rebalance.log_dirs.log_dirs_in_place import check_log_dirs
-from kafka_rebalance.log_dirs.read_dirs import dirs_now, read_disks
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.log_dirs.approved_moves import dirs_now, read_approved_moves, read_disks
+from kafka_rebalance.log_dirs.rules import CopyState, check_log_dirs, states_of
+from kafka_rebalance.run import ledger
 from kafka_rebalance.run.approved_plan import ApprovedRequest
 from kafka_rebalance.run.check_result import Check
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.run.settled_checks import check_passed, write_checks
-from kafka_rebalance.throttle.entity_configs import read_away, read_configs
-from kafka_rebalance.throttle.in_force import set_now
+from kafka_rebalance.throttle.in_force import check_throttles, check_unrecorded, desired_log_dir_rate, set_now
 from kafka_rebalance.throttle.lease_files import read_copy
-from kafka_rebalance.throttle.throttle_back import check_throttles, check_unrecorded
-from kafka_rebalance.throttle.wanted import desired_log_dir_rate
+from kafka_rebalance.throttle.throttle_in_force import read_away, read_configs
 
 
 def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
@@ -75,7 +71,7 @@ def _record(
         "throttle_bytes_per_second": plan.throttle_bytes_per_second,
     }
     now = clock.utc_now()
-    ledger_rows.append(inputs.deployment, "log_dirs", approved.connection_id, inputs.run.run_id, now, [row])
+    ledger.append(inputs.deployment, "log_dirs", approved.connection_id, inputs.run.run_id, now, [row])
 
 
 def _rates(cluster: OpenCluster, plan: LogDirPlan, folder: RunFolder) -> tuple[Check, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kafka_rebalance.model.amounts_in_words import share_in_words
+from kafka_rebalance.model.candidate import noun_of
 from kafka_rebalance.model.finding import listed
-from kafka_rebalance.model.metrics import noun_of
 
 GROWN = 0.10  # of a broker's share: the least growth of the imbalance that counts
 AGAIN_AFTER = timedelta(days=14)

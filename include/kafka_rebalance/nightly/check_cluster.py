@@ -12,32 +12,32 @@ import pyarrow as pa
 from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.controller import controller_document
-from kafka_rebalance.documents.disks import Disks
 from kafka_rebalance.documents.segments import ClusterSegments
+from kafka_rebalance.documents.snapshot import Disks, controller_document
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.nightly.how_uneven import disks_of_the_rest, scores_of_the_rest, unread_words, verdict
-from kafka_rebalance.nightly.which_job import Wanted, which_job
+from kafka_rebalance.nightly.which_job import (
+    Wanted,
+    disks_of_the_rest,
+    scores_of_the_rest,
+    unread_words,
+    verdict,
+    which_job,
+)
 from kafka_rebalance.nightly.why_not_propose import CheckedCluster, proposal_of, why_not, within
-from kafka_rebalance.planning.describe.shortfall import outside_pools
+from kafka_rebalance.planning.describe.status_and_note import outside_pools
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.rules.rack_rule import broken_now
-from kafka_rebalance.planning.tables import history_table
-from kafka_rebalance.planning.tables.read_problem import read_problem
-from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.planning.tables.topic_rates import read_topic_rates
-from kafka_rebalance.planning.tables.worst_hour import in_worst_hour
-from kafka_rebalance.run import ledger_rows, requester
-from kafka_rebalance.run.cluster_snapshot import Snapshot, read_snapshot
+from kafka_rebalance.planning.tables import history
+from kafka_rebalance.planning.tables.history import DAYS, aggregated, in_worst_hour, read_topic_rates
+from kafka_rebalance.planning.tables.read_problem import read_problem, write_snapshot
+from kafka_rebalance.run import ledger, requester
 from kafka_rebalance.run.clusters import VERDICT
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.inputs import StepInputs
-from kafka_rebalance.run.metric_rows import metric_rows
+from kafka_rebalance.run.inputs import Deployment, StepInputs
+from kafka_rebalance.run.ledger import metric_rows
 from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
-from kafka_rebalance.run.write_topic_rates import write_topic_rates
+from kafka_rebalance.run.snapshot import Snapshot, read_snapshot, write_topic_rates
 from kafka_rebalance.segments.settings_audit import with_first_findings
 from kafka_rebalance.segments.snapshot_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
 
@@ -70,7 +70,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     audit = audit_snapshot(taken)
     outside = outside_pools(problem, problem.replicas)
     measured = verdict(found, broken, policy, outside)
-    checks = _nights_in_a_row(ledger_rows.read(deployment, "balance", connection_id, AWAY_DAYS, now=now))
+    checks = _nights_in_a_row(ledger.read(deployment, "balance", connection_id, AWAY_DAYS, now=now))
     wanted = which_job(problem, measured["limit"], policy, taken, checks, now)
     if (broken or outside) and wanted.params.get("job") == "elect":
         wanted = Wanted({})  # an election moves no replica
@@ -108,7 +108,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     for table, added in rows.items():
         # A rebalance may have the same run id, and its samples are in this table too.
         file = f"{inputs.run.dag_id}.{run_id}" if table == "metrics" else run_id
-        ledger_rows.append(deployment, table, connection_id, file, now, added)
+        ledger.append(deployment, table, connection_id, file, now, added)
     log.info("%s: %s", connection_id, result["text"])
     _log_audit(connection_id, audit)
     return result
@@ -119,17 +119,17 @@ def _with_history(
 ) -> Problem:
     """Adds bytes in from metrics server, ledger and this night's samples. If these are too few, they stay unknown."""
     snapshot = folder / json_files.SNAPSHOT_FOLDER
-    known = ledger_rows.read_columns(deployment, "metrics", connection_id, DAYS, now=now)
+    known = ledger.read_columns(deployment, "metrics", connection_id, DAYS, now=now)
     tonight = [{"observed_at": now, **row} for row in metric_rows(taken)]
-    samples = pa.concat_tables([known.table, pa.Table.from_pylist(tonight, schema=history_table.SAMPLES_SCHEMA)])
-    existing = history_table.existing_partitions(problem, snapshot).drop_columns("lifetime_ms")
+    samples = pa.concat_tables([known.table, pa.Table.from_pylist(tonight, schema=history.SAMPLES_SCHEMA)])
+    existing = history.existing_partitions(problem, snapshot).drop_columns("lifetime_ms")
     existing = existing.append_column("lifetime_ms", pa.nulls(len(existing), pa.int64()))  # it looks at rates alone
     rows = in_worst_hour(aggregated(samples, existing), read_topic_rates(snapshot))
-    content = history_table.write_history(folder, rows, known.files + 1, known.unreadable)
-    return history_table.planned_with(problem, snapshot, content, history_table.HISTORY)
+    content = history.write_history(folder, rows, known.files + 1, known.unreadable)
+    return history.planned_with(problem, snapshot, content, history.HISTORY)
 
 
-def _nights_in_a_row(found: ledger_rows.Found) -> list[dict[str, Any]]:
+def _nights_in_a_row(found: ledger.Found) -> list[dict[str, Any]]:
     """The earlier checks, newest first. They end at the first day with an unreadable file, whose result is unknown."""
     unreadable = max((name.partition("/")[0] for name in found.unreadable), default="")
     return [row for row in found.rows if f"day={row['observed_at']:%Y-%m-%d}" > unreadable]

@@ -14,9 +14,8 @@ from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import modified_at, names_in, remove, remove_folder
 from kafka_rebalance.errors import RebalanceError, RunFolderError
-from kafka_rebalance.run import ledger_rows, policy_file
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run import ledger, policy_file
+from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.run_folder import RunFolder, attempts, file_name, owners_of
 from kafka_rebalance.run.run_lock import noted_connections
 from kafka_rebalance.run.running_rebalance import find_moved
@@ -62,10 +61,10 @@ def _old_folders(deployment: Deployment, connection_id: str, now: datetime, prob
 
 
 def _old_days(deployment: Deployment, connection_id: str, before: datetime) -> Iterator[RunFolder]:
-    for table in ledger_rows.TABLES:
-        folder = ledger_rows.folder_of(deployment, table, connection_id)
+    for table in ledger.TABLES:
+        folder = ledger.folder_of(deployment, table, connection_id)
         for name in names_in(folder):
-            day = ledger_rows.date_of(name)
+            day = ledger.date_of(name)
             if day is not None and day < before.date():
                 yield folder / name
 

@@ -12,26 +12,24 @@ from typing import Any
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import PlanningError, RebalanceError
 from kafka_rebalance.model.amounts_in_words import share_in_words
+from kafka_rebalance.model.candidate import Metric, noun_of
 from kafka_rebalance.model.finding import Finding, some
-from kafka_rebalance.model.metrics import Metric, noun_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import REFUSE, Settings
 from kafka_rebalance.nightly import after_rejection
 from kafka_rebalance.nightly.after_rejection import AGAIN_AFTER, ClusterState, RejectedState
-from kafka_rebalance.nightly.how_uneven import skew
-from kafka_rebalance.planning.can_be_more_even import Reachable, can_be_more_even, tolerance_for
-from kafka_rebalance.planning.describe.shortfall import may_be_repaired
-from kafka_rebalance.planning.evenness.hot_spots import HotSpot, hot_spots
-from kafka_rebalance.planning.evenness.scores import scores
-from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.problem.loads import LEADER_METRICS, loads_now, shares
+from kafka_rebalance.nightly.which_job import skew
+from kafka_rebalance.planning.describe.status_and_note import may_be_repaired
+from kafka_rebalance.planning.evenness import HotSpot, hot_spots, scores
+from kafka_rebalance.planning.planner import Reachable, can_be_more_even, tolerance_for
+from kafka_rebalance.planning.problem.arrays import LEADER_METRICS, Problem, loads_now, shares
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, rackless, violations
 from kafka_rebalance.planning.tables.read_problem import read_problem
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run import ledger
 from kafka_rebalance.run.approval_rules import REJECT
 from kafka_rebalance.run.approved_plan import decider
 from kafka_rebalance.run.clusters import REBALANCE_DAG
-from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import folder_of_run, newest_attempt
 
 log = logging.getLogger(__name__)
@@ -57,7 +55,7 @@ class CheckedCluster:
 
     def rows(self, table: str, days: float) -> list[dict[str, Any]]:
         """Raises StorageError if the ledger cannot be read."""
-        return ledger_rows.read(self.deployment, table, self.connection_id, days, now=self.now).rows
+        return ledger.read(self.deployment, table, self.connection_id, days, now=self.now).rows
 
 
 def why_not(

@@ -13,40 +13,39 @@ from kafka_rebalance.documents.json_files import REASSIGNMENTS
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.pages import units
 from kafka_rebalance.pages.approver_facts import brief
-from kafka_rebalance.pages.broker_loads import (
+from kafka_rebalance.pages.candidate_report import METRICS, CandidateReport, amount, broker_loss_changes, way_back_words
+from kafka_rebalance.pages.drift import DriftReport
+from kafka_rebalance.pages.first_screen import RISKS_SHOWN, headline, limits_sum, looks_of, moves_sum, next_steps
+from kafka_rebalance.pages.plots import (
+    Plot,
+    Row,
+    broker_plots,
+    candidates_plot,
+    disk_plot,
+    draw,
+    glance_plot,
+    timetable_plot,
+)
+from kafka_rebalance.pages.progress import EVENTS_SHOWN, compared, live_words, what_failed
+from kafka_rebalance.pages.run_report import RunReport
+from kafka_rebalance.pages.run_state import Action
+from kafka_rebalance.pages.shell import ANSWER_SECONDS, REFRESH_SECONDS, environment, rendered
+from kafka_rebalance.pages.tables import (
     BROKER_SORTS,
     CHANGED,
+    LARGEST_MOVES,
+    MOST_TEXT,
+    SORTS,
     WORST,
     BrokerChange,
     BrokersPage,
+    MovesPage,
     RackChange,
+    brokers_file,
     listed_brokers,
+    moves_file,
     rack_changes,
 )
-from kafka_rebalance.pages.brokers_at_a_glance import glance_plot
-from kafka_rebalance.pages.bytes_against_evenness import candidates_plot
-from kafka_rebalance.pages.candidate_report import METRICS, CandidateReport
-from kafka_rebalance.pages.csv_files import brokers_file, moves_file
-from kafka_rebalance.pages.disk_fullness import disk_plot
-from kafka_rebalance.pages.drift import DriftReport
-from kafka_rebalance.pages.figure import Plot
-from kafka_rebalance.pages.fullest_log_dirs import amount
-from kafka_rebalance.pages.headline import headline
-from kafka_rebalance.pages.looks import limits_sum, looks_of, moves_sum
-from kafka_rebalance.pages.next_steps import next_steps
-from kafka_rebalance.pages.page_tables import LARGEST_MOVES
-from kafka_rebalance.pages.plots_of_broker_loads import Row, broker_plots, draw
-from kafka_rebalance.pages.predicted_against_actual import compared
-from kafka_rebalance.pages.risk import broker_loss_changes, way_back_words
-from kafka_rebalance.pages.risks import RISKS_SHOWN
-from kafka_rebalance.pages.run_report import RunReport
-from kafka_rebalance.pages.run_state import Action
-from kafka_rebalance.pages.search_query import MOST_TEXT, SORTS, MovesPage
-from kafka_rebalance.pages.shell import ANSWER_SECONDS, REFRESH_SECONDS, environment, rendered
-from kafka_rebalance.pages.time_left import live_words
-from kafka_rebalance.pages.timetable import timetable_plot
-from kafka_rebalance.pages.what_failed import what_failed
-from kafka_rebalance.pages.what_happened import EVENTS_SHOWN
 from kafka_rebalance.pages.why_recommended import further_runs_words, less_even_words, recommendation_words, why_aside
 from kafka_rebalance.run.kafka_json_files import plan_file, rollback_file
 

@@ -14,16 +14,24 @@ from typing import Any
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.json_files import decode
 from kafka_rebalance.errors import ArtifactError, RebalanceError, StorageError
-from kafka_rebalance.pages.cluster_facts import Cluster, Janitor, Moving, Run, Unread
-from kafka_rebalance.pages.from_documents import build_report
-from kafka_rebalance.pages.nightly_check import NightlyCheck, read_check
+from kafka_rebalance.pages.fleet import (
+    NIGHTS,
+    WORST,
+    Cluster,
+    Janitor,
+    Moving,
+    NightlyCheck,
+    Run,
+    Unread,
+    read_check,
+    trends,
+)
+from kafka_rebalance.pages.progress import live_words
+from kafka_rebalance.pages.run_report import build_report
 from kafka_rebalance.pages.run_state import RunState, run_facts, run_state
-from kafka_rebalance.pages.time_left import live_words
-from kafka_rebalance.pages.trend import NIGHTS, WORST, trends
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run import ledger
 from kafka_rebalance.run.clusters import CHECK_DAG, VERDICT
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.inputs import RunName
+from kafka_rebalance.run.inputs import Deployment, RunName
 from kafka_rebalance.run.read_in_time import Reading, Reads
 from kafka_rebalance.run.run_folder import (
     RunFolder,
@@ -143,7 +151,7 @@ def _observed(
 ) -> list[tuple[datetime, str, float, float]]:
     """(time, resource or WORST, skew, limit) of the ledger's table `balance`, for known values."""
     try:
-        found = ledger_rows.read(deployment, "balance", connection_id, NIGHTS, now=now)
+        found = ledger.read(deployment, "balance", connection_id, NIGHTS, now=now)
     except StorageError as unreadable:
         gaps.append(str(unreadable))
         return []

@@ -3,34 +3,71 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
-from kafka_rebalance.documents.controller import ControllerFound
-from kafka_rebalance.documents.proposals import Diagnosis
-from kafka_rebalance.documents.recommendation import Recommendation
-from kafka_rebalance.documents.rejection import Rejection
-from kafka_rebalance.documents.segments import SegmentReport
-from kafka_rebalance.documents.snapshot import AutomaticElections, Cordon, KeptAway, LastProposal, TieredTopics
+from kafka_rebalance.documents.json_files import DECISION, SNAPSHOT, THROTTLE, JsonFile, T, Time, decode
+from kafka_rebalance.documents.progress import (
+    BATCHES_FILE,
+    CANCELLED_FILE,
+    CONTROL_FILE,
+    DONE,
+    PROGRESS_FILE,
+    BatchNote,
+    BatchNotes,
+    Cancelled,
+    Control,
+    Happening,
+    Progress,
+    Stopped,
+    WindowPause,
+)
+from kafka_rebalance.documents.proposals import (
+    PROPOSALS_FILE,
+    REJECTION_FILE,
+    Diagnosis,
+    DiskRow,
+    HistoryUsed,
+    MetricsServerUsed,
+    Proposals,
+    ProposedCandidate,
+    ReadByGroups,
+    Recommendation,
+    Rejection,
+    Why,
+    WorstHour,
+)
+from kafka_rebalance.documents.segments import SEGMENTS_FILE, SegmentReport
+from kafka_rebalance.documents.snapshot import (
+    SNAPSHOT_FILE,
+    AskedWindow,
+    AutomaticElections,
+    ControllerFound,
+    Cordon,
+    KeptAway,
+    LastProposal,
+    TieredTopics,
+)
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.candidate import OFFERED
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.recurring_window import DAYS
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.moves.eta import ASSUMED, MIN_SECONDS, EtaRange, eta_range, with_controller
-from kafka_rebalance.moves.time_window import Window
-from kafka_rebalance.pages.candidate_report import CandidateReport
-from kafka_rebalance.pages.how_far import Execution
-from kafka_rebalance.pages.limits_used import LimitUse, limit_uses
-from kafka_rebalance.pages.run_state import RunFacts, RunState, run_state
-from kafka_rebalance.pages.units import format_count, format_range
-from kafka_rebalance.run.approval_rules import on_buttons
-from kafka_rebalance.run.decision import Decision
-from kafka_rebalance.run.estimate import Estimate
-from kafka_rebalance.run.left_out import LeftOut
-from kafka_rebalance.run.verification import Verification
-from kafka_rebalance.throttle.rates import CandidateRates
+from kafka_rebalance.moves.eta import ASSUMED, MIN_SECONDS, EtaRange, eta_range, paused_seconds, with_controller
+from kafka_rebalance.moves.windows import Window, read_window
+from kafka_rebalance.pages.candidate_report import CandidateReport, DiskCourse, LimitUse, limit_uses
+from kafka_rebalance.pages.run_state import RunFacts, RunState, run_facts, run_state
+from kafka_rebalance.pages.tables import NO_TABLES, BrokerChange, CandidateTables
+from kafka_rebalance.pages.units import format_bytes, format_count, format_duration, format_range, format_share
+from kafka_rebalance.run.approval_rules import DECISION_FILE, Decision, on_buttons
+from kafka_rebalance.run.approved_plan import LEFT_OUT_FILE, LeftOut
+from kafka_rebalance.run.check_result import VERIFICATION_FILE, Verification, checks_in_order
+from kafka_rebalance.run.ledger import ESTIMATE_FILE, Estimate
+from kafka_rebalance.throttle.rates import RATES_FILE, CandidateRates
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +208,386 @@ class RunReport:
         names = [c.name for c in self.candidates if c.status in OFFERED and c.name not in self.stopped]
         offered = on_buttons(names, self.ranking or (self.recommended or "",))
         return tuple(name for name in names if name not in offered)
+
+
+# The report of one run, built from the documents of its folder. Nothing is read here.
+#
+# The documents are those of `documents.json_files`. A document that is not written yet is None.
+
+
+_NO_PLAN = Proposals("", {}, None, ())
+
+
+def build_report(
+    snapshot: Document,
+    *,
+    proposals: Document | None = None,
+    segments: Document | None = None,
+    decision: Document | None = None,
+    throttle: Document | None = None,
+    batches: Document | None = None,
+    progress: Document | None = None,
+    control: Document | None = None,
+    cancelled: Document | None = None,
+    verification: Document | None = None,
+    left_out: Document | None = None,
+    estimate: Document | None = None,
+    rates: Document | None = None,
+    rejection: Document | None = None,
+    tables: Mapping[str, CandidateTables] | None = None,
+) -> RunReport:
+    """`tables` is by candidate. Raises ArtifactError for a missing or wrong value, naming file and key."""
+    taken = SNAPSHOT_FILE.decode(snapshot)
+    plan = _decoded(PROPOSALS_FILE, proposals) or _NO_PLAN
+    candidates = tuple(_candidate(one, (tables or {}).get(one.name, NO_TABLES)) for one in plan.candidates)
+    answer, checks = _decoded(DECISION_FILE, decision), _decoded(VERIFICATION_FILE, verification)
+    found, left, rejected = (
+        _decoded(RATES_FILE, rates),
+        _decoded(LEFT_OUT_FILE, left_out),
+        _decoded(REJECTION_FILE, rejection),
+    )
+    controller = taken.controller or {}
+    is_explained = plan.recommendation is not None and plan.recommendation.why is not Why.UNKNOWN
+    report = RunReport(
+        connection_id=taken.connection_id,
+        cluster_id=taken.cluster_id,
+        dag_id=taken.dag_id,
+        run_id=taken.run_id,
+        observed_at=taken.observed_at,
+        requested_by=taken.requested_by,
+        reason=taken.reason.strip(),
+        brokers=taken.brokers,
+        partitions=taken.partitions,
+        cluster_bytes=taken.cluster_bytes,
+        controller=decode(ControllerFound, controller, f"{SNAPSHOT}: controller")
+        if "epochs_read" in controller
+        else None,
+        settings=Settings.from_mapping(taken.settings),
+        policy=Policy.from_mapping(taken.policy, f"{SNAPSHOT}: policy") if taken.policy else None,
+        candidates=candidates,
+        recommended=plan.recommended,
+        ranking=plan.ranking,
+        recommendation=plan.recommendation if is_explained else None,
+        segments=_decoded(SEGMENTS_FILE, segments),
+        decision=answer,
+        execution=read_execution(
+            batches=batches, progress=progress, throttle=throttle, control=control, cancelled=cancelled
+        ),
+        verification=dataclasses.replace(checks, checks=checks_in_order(checks.checks)) if checks else None,
+        history=history_line(plan.history, taken.observed_at) if plan.history is not None else None,
+        bytes_out=bytes_out_line(plan.history.groups) if plan.history and plan.history.groups else None,
+        problems=_contradictions(candidates, answer),
+        facts=run_facts(
+            snapshot=snapshot,
+            proposals=proposals,
+            segments=segments,
+            decision=decision,
+            batches=batches,
+            verification=verification,
+        ),
+        left_out=left.partitions if left else (),
+        estimate=_decoded(ESTIMATE_FILE, estimate),
+        outlook=plan.outlook,
+        missing_rights=taken.missing_rights,
+        window=_window(taken.window) if taken.window else Window(),
+        costs=found.candidates if found else {},
+        rejection=rejected.rejected if rejected else None,
+        automatic_elections=taken.automatic_elections,
+        kept_away=taken.kept_away,
+        last_proposal=taken.last_proposal,
+        other_policies=taken.other_policies,
+        tiered=taken.tiered,
+        cordon=taken.cordon,
+    )
+    return _at_its_throttle(report)
+
+
+def _window(asked: AskedWindow) -> Window:
+    recurring = read_window({"recurring": asked.recurring}).recurring
+    return Window(asked.not_before, asked.finish_by, recurring)
+
+
+def _decoded(file: JsonFile[T], document: Document | None) -> T | None:
+    return None if document is None else file.decode(document)
+
+
+def _at_its_throttle(report: RunReport) -> RunReport:
+    """The report with all times at the throttle that was approved or found, instead of the planned one."""
+    asked = report.settings.throttle_bytes_per_second
+
+    def paced(candidate: CandidateReport) -> CandidateReport:
+        throttle = report.throttle_of(candidate)
+        if not asked or not throttle or throttle == asked:
+            return candidate
+        slower, back = asked / throttle, candidate.way_back
+        if back is not None and back.seconds is not None:
+            back = dataclasses.replace(back, seconds=back.seconds * slower)
+        planned, bound = candidate.makespan_seconds, candidate.makespan_bound_seconds
+        return dataclasses.replace(
+            candidate,
+            makespan_seconds=None if planned is None else planned * slower,
+            makespan_bound_seconds=None if bound is None else bound * slower,
+            way_back=back,
+        )
+
+    return dataclasses.replace(report, candidates=tuple(map(paced, report.candidates)))
+
+
+def _contradictions(candidates: Sequence[CandidateReport], decision: Decision | None) -> tuple[str, ...]:
+    """An approval of something else must not look like the approval of a candidate."""
+    if decision is None or decision.digest is None or not decision.is_approval:
+        return ()
+    if any((candidate.name, candidate.digest) == (decision.choice, decision.digest) for candidate in candidates):
+        return ()
+    return (
+        f"{DECISION} is for {decision.choice} with digest {decision.digest[:8]}, which is not a candidate of this run. "
+        "Nothing of another digest is executed. Start a new Dag run.",
+    )
+
+
+def _candidate(planned: ProposedCandidate, tables: CandidateTables) -> CandidateReport:
+    brokers, moves = tables.brokers, tables.moves
+    return CandidateReport(
+        **{one.name: getattr(planned, one.name) for one in dataclasses.fields(planned)},
+        brokers=brokers,
+        partitions=moves.partitions,
+        largest_moves=moves.largest,
+        most_partitions_in_a_batch=moves.most_partitions_in_a_batch,
+        most_leader_changes_in_a_batch=moves.most_leader_changes_in_a_batch,
+        fullest_disks=_disk_courses(tables.disks, brokers),
+    )
+
+
+def _disk_courses(rows: Sequence[DiskRow], brokers: Sequence[BrokerChange]) -> tuple[DiskCourse, ...]:
+    """In the order of the rows."""
+    capacities = {broker.broker: broker.disk_capacity_bytes for broker in brokers}
+    steps: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for row in rows:
+        steps[row.broker].append((row.batch, row.peak_bytes, row.after_bytes))
+    return tuple(DiskCourse(broker, capacities.get(broker), tuple(sorted(found))) for broker, found in steps.items())
+
+
+# What a run's files say while it moves partitions: batches, progress, throttle, and what people asked of it.
+#
+# Units: bytes, seconds, bytes per second. None is unknown. A file of an older version has fewer keys.
+
+
+Document = Mapping[str, object]
+
+_MOMENTS = ("taken_at", "handed_over_at", "suspended_at", "released_at")
+
+
+@dataclass(frozen=True, slots=True)
+class RateSet:
+    """Somebody changed the rate while the run went on."""
+
+    bytes_per_second: float
+    by: str
+    at: Time
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """What the run set, and what became of it: throttle.json."""
+
+    bytes_per_second: float  # now
+    wanted: Mapping[str, Any]  # configs by entity
+    first_bytes_per_second: float | None = None  # if somebody changed it since
+    rate_changes: tuple[RateSet, ...] = ()
+    taken_at: Time | None = None
+    handed_over_at: Time | None = None
+    suspended_at: Time | None = None  # until the next batch, after a long wait
+    released_at: Time | None = None
+
+    @property
+    def approved_bytes_per_second(self) -> float:
+        return self.bytes_per_second if self.first_bytes_per_second is None else self.first_bytes_per_second
+
+    @property
+    def brokers(self) -> int:
+        return sum(entity.startswith("brokers/") for entity in self.wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """The run from its first batch on. `stop` says why the run requested no further batch."""
+
+    batches: tuple[BatchNote, ...] = ()
+    progress: Progress | None = None
+    throttle: Throttle | None = None
+    stop: Stopped | None = None
+    asked: tuple[Happening, ...] = ()  # what people asked of the run
+    pauses: tuple[WindowPause, ...] = ()  # until a window opened
+
+    @property
+    def done(self) -> tuple[BatchNote, ...]:
+        return tuple(batch for batch in self.batches if batch.state == DONE)
+
+    @property
+    def partitions_done(self) -> int:
+        """Of the whole plan: as last noted, or by the batches in place, whichever is more."""
+        return max(self.progress.partitions_done if self.progress else 0, sum(b.partitions for b in self.done))
+
+    @property
+    def bytes_copied(self) -> int:
+        """Like `partitions_done`."""
+        return max(self.progress.bytes_copied if self.progress else 0, sum(b.bytes for b in self.done))
+
+    @property
+    def unmeasured(self) -> tuple[BatchNote, ...]:
+        """Batches in place that copied bytes, and of which only the planned size is known."""
+        return tuple(batch for batch in self.done if batch.bytes and batch.measured is None)
+
+    @property
+    def arrived_bytes(self) -> int:
+        """Batches in place count as measured, else as planned; a batch that has not ended counts as last noted."""
+        ended = sum(batch.bytes if batch.measured is None else batch.measured for batch in self.done)
+        if self.progress is None or self.progress.this_batch is None:
+            return ended
+        open_batch = self.progress.batch not in {batch.number for batch in self.done}
+        return ended + (self.progress.this_batch.bytes_copied if open_batch else 0)
+
+    @property
+    def pause(self) -> WindowPause | None:
+        """The one that has not ended."""
+        return self.pauses[-1] if self.pauses and self.pauses[-1].ended_at is None and self.stop is None else None
+
+    def working_seconds(self, until: datetime) -> float | None:
+        """From the first request on, without the time in which the run waited for a window. None: nothing requested."""
+        if self.began_at is None:
+            return None
+        pauses = [(pause.at, pause.ended_at) for pause in self.pauses]
+        return (until - self.began_at).total_seconds() - paused_seconds(pauses, self.began_at, until)
+
+    @property
+    def began_at(self) -> datetime | None:
+        """When the first batch was requested."""
+        return min((batch.created_at for batch in self.batches if batch.created_at), default=None)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When the last batch that is in place had ended."""
+        return max((batch.finished_at for batch in self.done if batch.finished_at), default=None)
+
+
+def read_execution(
+    *,
+    batches: Document | None,
+    progress: Document | None,
+    throttle: Document | None,
+    control: Document | None,
+    cancelled: Document | None,
+) -> Execution:
+    """Raises ArtifactError for a missing or wrong value, naming file and key."""
+    noted = BatchNotes() if batches is None else BATCHES_FILE.decode(batches)
+    return Execution(
+        batches=noted.batches,
+        progress=None if progress is None else PROGRESS_FILE.decode(progress),
+        throttle=None if throttle is None else decode(Throttle, {**throttle, **_moments(throttle)}, THROTTLE),
+        stop=noted.stopped,
+        pauses=noted.pauses or (),
+        asked=_asked(CONTROL_FILE.decode(control or {}), CANCELLED_FILE.decode(cancelled or {})),
+    )
+
+
+def _moments(lease: Document) -> dict[str, object]:
+    """Some leases have null for a missing moment, others an empty text."""
+    return {name: lease.get(name) or None for name in _MOMENTS}
+
+
+def _asked(control: Control, kept: Cancelled) -> tuple[Happening, ...]:
+    asked = (
+        (control.stop_after_batch, "asked for no further batch"),
+        (kept.cancelled or control.cancelled, "cancelled the run"),
+    )
+    return tuple(Happening(who.at, f"{who.by} {what}") for who, what in asked if who is not None)
+
+
+# The sources of a plan's bytes in and out, each in one line: how much history, how old, and what was estimated.
+
+
+def history_line(account: HistoryUsed, observed_at: datetime) -> str:
+    """From `history` in proposals.json; `observed_at` is the time of the snapshot.
+
+    It holds no name of the cluster, but what a metrics server says of itself.
+    """
+    given, server = account.partitions, account.metrics_server
+    worst = account.worst_hour
+    measure = "95th percentile" if worst is None or worst.hour is None else _hour(worst, worst.hour)
+    samples = format_count(account.samples, "sample", "samples")
+    if account.unreadable_files:
+        files = format_count(account.unreadable_files, "file", "files")
+        samples += f"; {files} of the ledger could not be read"
+    parts = [] if server is None else list(_of_server(server, measure))
+    if given.history:
+        covered = _covered(account.share_of_partitions, account.share_of_bytes)
+        if server is not None and server.partitions:
+            measure = "from the ledger, the same"
+        parts.append(f"{measure} of {account.days:.3g} days ({samples}{_age(account, observed_at)}) {covered}")
+    elif server is None or not server.partitions:
+        parts.append(f"too little history to say ({samples})")
+    if worst is not None and worst.hour is None:
+        who = "the samples do" if server is None or server.problem is not None else "samples and metrics server do"
+        parts.append(f"{who} not show each hour of the week in two weeks, so no worst hour is known")
+    for count, what in (
+        (given.snapshot, "as in the snapshot"),
+        (given.topic, "estimated from their topic"),
+        (given.cluster, "estimated from the whole cluster"),
+        (account.at_least, "of compacted topics may take more"),
+    ):
+        if count:
+            parts.append(f"{format_count(count, 'partition', 'partitions')} {what}")
+    if given.history:
+        growth = account.growth_bytes_per_day
+        parts.append(f"data {'shrinks' if growth < 0 else 'grows'} by {format_bytes(abs(growth))} a day")
+    if account.expiring_bytes:
+        parts.append(f"{format_bytes(account.expiring_bytes)} expire first, so the plan does not count them as staying")
+    return "; ".join(parts)
+
+
+def bytes_out_line(groups: ReadByGroups) -> str:
+    """From `history.groups` in proposals.json."""
+    words = f"measured for {format_share(groups.share_of_bytes_in)} of the bytes in, by what consumer groups commit"
+    if groups.unread:
+        count = "counts" if groups.unread == 1 else "count"
+        unread = format_count(groups.unread, "partition", "partitions")
+        words += f" ({unread} in which no group goes forward {count} as unread)"
+    return words if groups.share_of_bytes_in == 1 else f"{words}; the rest counts as read once"
+
+
+def _of_server(server: MetricsServerUsed, measure: str) -> Iterator[str]:
+    left = server.left_out
+    if server.problem is not None:
+        yield f"the metrics server gives nothing: {server.problem.removesuffix('.')}"
+    elif server.partitions:
+        topics = format_count(server.topics, "topic", "topics")
+        covered = _covered(server.share_of_partitions, server.share_of_bytes)
+        yield f"{measure} of {server.days:.3g} days by the metrics server, of {topics}, {covered}"
+    else:
+        yield "the metrics server has no rate that counts"
+    for count, what in (
+        (server.short_topics, "of the metrics server known for too short a time"),
+        (left.unknown_topics, "of the metrics server unknown to the cluster"),
+        (left.no_rate_topics, "of the metrics server with points that are no rate"),
+    ):
+        if count:
+            yield f"{format_count(count, 'topic', 'topics')} {what}"
+
+
+def _covered(of_partitions: float, of_bytes: float) -> str:
+    return f"for {format_share(of_partitions)} of the partitions, which hold {format_share(of_bytes)} of the bytes"
+
+
+def _hour(worst: WorstHour, hour: int) -> str:
+    day, of_day = divmod(hour, 24)
+    return (
+        f"mean of {DAYS[day]} {of_day:02}:00-{(of_day + 1) % 24:02}:00 UTC, the hour of the week with most bytes in "
+        f"(each hour from at least {format_count(worst.samples, 'sample', 'samples')} in {worst.weeks:.3g} weeks),"
+    )
+
+
+def _age(account: HistoryUsed, observed_at: datetime) -> str:
+    """How much older than the snapshot the newest sample is; empty below a minute."""
+    newest = account.last_at
+    seconds = (observed_at - newest).total_seconds() if newest is not None else 0.0
+    return f", the newest {format_duration(seconds)} older than the snapshot" if seconds >= 60 else ""

@@ -9,12 +9,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from kafka_rebalance.documents.batches import BATCHES_FILE
+from kafka_rebalance.documents.progress import BATCHES_FILE
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE, ProposedCandidate
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
 from kafka_rebalance.model.candidate import OFFERED
-from kafka_rebalance.run.decision import DECISION_FILE
-from kafka_rebalance.run.verification import VERIFICATION_FILE
+from kafka_rebalance.run.approval_rules import DECISION_FILE
+from kafka_rebalance.run.check_result import VERIFICATION_FILE
 
 ACTIVE_STATES = frozenset({"queued", "running"})  # states of an Airflow Dag run that goes on
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.documents.proposals import NOT_ESTIMATED
-from kafka_rebalance.documents.recommendation import Recommendation, Why
-from kafka_rebalance.model.metrics import noun_of
+from kafka_rebalance.documents.proposals import NOT_ESTIMATED, Recommendation, Why
+from kafka_rebalance.model.candidate import noun_of
 from kafka_rebalance.pages.candidate_report import TITLES, CandidateReport, off_share
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.units import format_bytes, format_count, format_factor, format_share

@@ -13,14 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from kafka_rebalance.documents.candidate_figures import LessEven
-from kafka_rebalance.documents.move_reason import MoveReason, ReasonKind
+from kafka_rebalance.documents.proposals import LessEven, MoveReason, ReasonKind
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.reassign_tool_files import check_executable, generate, parse_plan
 from kafka_rebalance.kafka.who_may_receive import shut_in_words
 from kafka_rebalance.model.amounts_in_words import share_in_words
-from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.replica_list import MayNotLead
+from kafka_rebalance.model.partition import MayNotLead, TopicPartition
 from kafka_rebalance.model.settings import AS_KAFKA, GIVEN, REFUSE
 from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.described_candidate import (
@@ -29,6 +27,7 @@ from kafka_rebalance.planning.describe.described_candidate import (
     infeasible,
 )
 from kafka_rebalance.planning.problem.arrays import (
+    DISK,
     Bools,
     Floats,
     Ints,
@@ -38,17 +37,17 @@ from kafka_rebalance.planning.problem.arrays import (
     changed_lists,
     led_first,
     naming,
+    replica_loads,
+    replica_weights,
     replication,
     widened,
 )
-from kafka_rebalance.planning.problem.loads import DISK, replica_loads, replica_weights
 from kafka_rebalance.planning.problem.pools import parts_of, strays
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end
 from kafka_rebalance.planning.rules.goals import Goal, goal_of
-from kafka_rebalance.planning.rules.min_insync import cut_below, topics_and_least
+from kafka_rebalance.planning.rules.leaders import cut_below, topics_and_least, wrongly_elected
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from kafka_rebalance.planning.rules.replica_limits import too_many_replicas
-from kafka_rebalance.planning.rules.who_may_lead import wrongly_elected
 from kafka_rebalance.planning.search.frame import FoundLists, frame_of, joined
 from kafka_rebalance.planning.search.placement import spent
 

@@ -11,15 +11,23 @@ from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.kafka.who_may_receive import remedy_for, shut_in_words
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.settings import LEADERS_ALONE, ONE_RACK, pools_with
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
-from kafka_rebalance.planning.problem.loads import DISK, known_of_all, replica_loads, replica_weights
+from kafka_rebalance.planning.problem.arrays import (
+    DISK,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    known_of_all,
+    replica_loads,
+    replica_weights,
+    replication,
+)
 from kafka_rebalance.planning.problem.pools import foreign, parts_of
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end, held_bytes
-from kafka_rebalance.planning.rules.min_insync import cut_below, topics_and_least
+from kafka_rebalance.planning.rules.leaders import cut_below, topics_and_least
 from kafka_rebalance.planning.rules.rack_rule import distinct, domains_of, rack_rule, rackless, violations
 from kafka_rebalance.planning.rules.replica_limits import check_replica_counts
-from kafka_rebalance.planning.search.drain_and_replace import check_replacement_racks, replaced
-from kafka_rebalance.planning.search.replication_factor import wanted_factor
+from kafka_rebalance.planning.search.frame import check_replacement_racks, replaced, wanted_factor
 
 _NOTHING = "Nothing was planned."
 

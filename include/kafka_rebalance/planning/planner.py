@@ -6,30 +6,52 @@ The Spark job takes the same steps, but its executors propose.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kafka_rebalance.documents.json_files import TIMINGS, write_json
+import numpy as np
+
+from kafka_rebalance.documents.json_files import TIMINGS, plain, write_json
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Proposals, ProposedCandidate, Scores
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.amounts_in_words import bound_in_words
-from kafka_rebalance.model.settings import OPTIMAL, Settings
-from kafka_rebalance.planning.candidates import attempted, check_some_stand, chosen, described, searched, searches_of
+from kafka_rebalance.model.candidate import Candidate
+from kafka_rebalance.model.settings import BALANCED, LEADERS_ONLY, LIGHT, OPTIMAL, Settings
+from kafka_rebalance.planning.candidates import (
+    attempted,
+    check_some_stand,
+    chosen,
+    described,
+    propose,
+    searched,
+    searches_of,
+)
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bounds
+from kafka_rebalance.planning.describe.status_and_note import asked_cells, held_now
+from kafka_rebalance.planning.evenness import outlook, ratios
 from kafka_rebalance.planning.given_plan import check_plan
 from kafka_rebalance.planning.impossible_requests import check_problem
-from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.problem.bytes_in_history import describe_history
-from kafka_rebalance.planning.rules.goals import candidate_names
-from kafka_rebalance.planning.search.by_solver.optimal import applies
-from kafka_rebalance.planning.search.frame import FoundLists
-from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
-from kafka_rebalance.planning.tables.parquet_files import give_memory_back
+from kafka_rebalance.planning.problem.arrays import METRICS, Floats, Problem, loads_now, replication, shares
+from kafka_rebalance.planning.problem.pools import parts_of
+from kafka_rebalance.planning.problem.rates import describe_history
+from kafka_rebalance.planning.recommendation import ranking, recommend
+from kafka_rebalance.planning.rules.goals import candidate_names, goal_of
+from kafka_rebalance.planning.search.frame import FoundLists, frame_of
+from kafka_rebalance.planning.search.optimal import applies
+from kafka_rebalance.planning.tables.history import HISTORY, planned_with, read_topic_rates
+from kafka_rebalance.planning.tables.parquet_files import give_memory_back, write_rows, write_table
 from kafka_rebalance.planning.tables.read_problem import read_problem
-from kafka_rebalance.planning.tables.topic_rates import read_topic_rates
-from kafka_rebalance.planning.write_results import write_results
+from kafka_rebalance.planning.tables.result_tables import (
+    CANDIDATES_SCHEMA,
+    LOADS_SCHEMA,
+    SCORES_SCHEMA,
+    disk_table,
+    moves_of,
+)
 
 
 def prepare(snapshot_folder: Folder, settings: Settings) -> Problem:
@@ -161,3 +183,167 @@ def describe_plan(plan: DescribedCandidate) -> str:
     said = f"{len(plan.candidate.moves):,} moves, {figures['moved_bytes']:,} bytes in {figures['batches']} batches"
     said += f"; {bound}" if bound else ""
     return f"{plan.candidate.name}: {plan.candidate.status}, {said}. {plan.candidate.note}".rstrip()
+
+
+# The files that planning writes into the run's folder, for the command line and for the Spark job.
+
+
+def write_results(folder: Folder, problem: Problem, plans: Sequence[DescribedCandidate]) -> None:
+    """Writes all files of planning except its timings. The same plans give the same bytes."""
+    best = recommend(problem.settings, plans)
+    write_table(folder / "moves", moves_of((plan.candidate.name, plan.candidate.moves) for plan in plans))
+    write_rows(folder / "scores", [row for plan in plans for row in _score_rows(plan)], SCORES_SCHEMA)
+    write_rows(folder / "candidates", [_candidate_row(problem, plan.candidate) for plan in plans], CANDIDATES_SCHEMA)
+    write_rows(folder / "loads", [row for plan in plans for row in _load_rows(problem, plan)], LOADS_SCHEMA)
+    used = [(plan.candidate.name, plan.disks) for plan in plans if plan.disks is not None]
+    parts = [(name, (disks.batch, disks.broker, disks.peak_bytes, disks.after_bytes)) for name, disks in used]
+    write_table(folder / "disk", disk_table(parts))
+    proposals = Proposals(
+        problem.snapshot_digest,
+        problem.settings.to_mapping(),
+        best.candidate,
+        tuple(map(_proposal, plans)),
+        tuple(ranking(plans, best.candidate)),
+        best,
+        outlook(problem),
+        problem.history,
+    )
+    PROPOSALS_FILE.write(folder, proposals)
+
+
+def _score_rows(plan: DescribedCandidate) -> list[dict[str, Any]]:
+    phases = (("before", plan.scores_before), ("after", plan.scores_after))
+    return [
+        {"candidate": plan.candidate.name, "phase": phase, "metric": metric, **plain(score)}
+        for phase, by_metric in phases
+        for metric, score in by_metric.items()
+    ]
+
+
+def _candidate_row(problem: Problem, candidate: Candidate) -> dict[str, Any]:
+    settings = problem.settings
+    own = {"candidate": candidate.name, "status": candidate.status, "note": candidate.note, "digest": candidate.digest}
+    return {**own, "job": settings.job, "tolerance": settings.tolerance, "seed": settings.seed, **candidate.summary}
+
+
+def _load_rows(problem: Problem, plan: DescribedCandidate) -> list[dict[str, Any]]:
+    rows = []
+    networks = [[None if np.isnan(one) else one for one in pair] for pair in problem.networks.tolist()]
+    for phase, loads, out in zip(
+        ("before", "after"), (plan.loads_before, plan.loads_after), plan.bytes_out, strict=True
+    ):
+        for number, broker in enumerate(problem.brokers.tolist()):
+            replicas, disk, bytes_in, leaders, sent = loads[number].tolist()
+            capacity = problem.disk_capacity[number]
+            row = {
+                "candidate": plan.candidate.name,
+                "phase": phase,
+                "broker": broker,
+                "rack": problem.racks[number],
+                "replicas": int(replicas),
+                "leaders": int(leaders),
+                "size_bytes": int(disk),
+                "bytes_in_per_second": None if problem.bytes_in is None else bytes_in,
+                "leader_bytes_out_per_second": sent if "leader_bytes_out" in plan.scores_before else None,
+                "disk_capacity_bytes": None if np.isnan(capacity) else int(capacity),
+                "bytes_out_per_second": None if out is None else float(out[number]),
+                "nic_in_bytes_per_second": networks[number][0],
+                "nic_out_bytes_per_second": networks[number][1],
+            }
+            rows.append(row)
+    return rows
+
+
+def _proposal(plan: DescribedCandidate) -> ProposedCandidate:
+    candidate = plan.candidate
+    figures: dict[str, Any] = {**candidate.summary, **plan.consequences}
+    return ProposedCandidate(
+        candidate.name,
+        candidate.digest,
+        candidate.status,
+        note=candidate.note,
+        less_even=plan.less_even(),
+        rack_limits=plan.rack_limits,
+        groups=plan.groups,
+        scores=Scores(plan.scores_before, plan.scores_after),
+        **figures,
+    )
+
+
+# Whether a plan can bring brokers of a cluster nearer to a limit: the planner is asked for one.
+
+
+_CANDIDATES = (LEADERS_ONLY, LIGHT, BALANCED)  # of a run: a further candidate takes no recommendation away
+_MATTERS = 1e-4  # of what brokers are beyond the limit: a smaller part is rounding
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """How even one metric is against the shares that brokers can reach, and how far these are from their shares."""
+
+    can_help: bool  # a broker is off its reachable share by more than the limit, and the recommended plan helps
+    furthest: float  # how far the worst broker is from its reachable share, as a share of it
+    forced: float  # how far racks and disks keep a broker from its share of everything, as a share of that
+
+
+def tolerance_for(limit: float) -> float:
+    """The tolerance of a plan for a cluster past this limit: at most half of it, so that the plan lasts for a while."""
+    return min(Settings().tolerance, limit / 2)
+
+
+def can_be_more_even(problem: Problem, metrics: Sequence[str], limit: float) -> Mapping[str, Reachable]:
+    """By metric. With pools it is the worst of them.
+
+    It plans as a run would. Raises PlanningError where a run would refuse to plan.
+    """
+    asked = replace(problem, settings=replace(problem.settings, tolerance=tolerance_for(limit)))
+    check_problem(asked)
+    helped = _helped(asked, limit)
+    return {
+        metric: replace(one, can_help=metric in helped and one.furthest > limit)
+        for metric, one in _reachable(problem, metrics).items()
+    }
+
+
+def _helped(problem: Problem, limit: float) -> tuple[str, ...]:
+    """The metrics in which the recommended plan lessens what brokers are beyond the limit; none without such a plan."""
+    plans = [attempted(problem, name, partial(propose, problem, name)) for name in _CANDIDATES]
+    check_some_stand(plans)
+    chosen = recommend(problem.settings, plans).candidate
+    plan = next((plan for plan in plans if plan.candidate.name == chosen), None)
+    if plan is None:
+        return ()
+    share, stays = shares(problem), problem.staying
+
+    def beyond(loads: Floats) -> Floats:
+        """[METRICS] Squared, summed over brokers. A load without a share has no figure."""
+        off = np.abs(ratios(problem, loads, share)[stays] - 1)
+        summed: Floats = np.square(np.maximum(0.0, np.where(np.isfinite(off), off, 0.0) - limit)).sum(axis=0)
+        return summed
+
+    before, after = beyond(plan.loads_before), beyond(plan.loads_after)
+    return tuple(METRICS[k] for k in np.flatnonzero(after < before * (1 - _MATTERS)).tolist())
+
+
+def _reachable(problem: Problem, metrics: Sequence[str]) -> dict[str, Reachable]:
+    if problem.pools is not None:
+        found = [_reachable(part.problem, metrics) for part in parts_of(problem)]
+        return {
+            metric: Reachable(
+                False, max(own[metric].furthest for own in found), max(own[metric].forced for own in found)
+            )
+            for metric in metrics
+        }
+    frame = frame_of(problem, goal_of(problem.settings, BALANCED), replication(problem.replicas))
+    held, loads = held_now(problem, frame.targets, frame.scale), loads_now(problem)
+    cells, forced = asked_cells(problem, held), ratios(problem, held.targets, shares(problem))
+    relative = np.divide(loads, held.targets, out=np.ones_like(loads), where=held.targets > 0)
+
+    def furthest(of_share: Floats, k: int) -> float:
+        return float(np.abs(of_share[cells[:, k], k] - 1).max(initial=0.0))
+
+    return {
+        metric: Reachable(False, furthest(relative, k), furthest(forced, k))
+        for metric in metrics
+        for k in (METRICS.index(metric),)
+    }

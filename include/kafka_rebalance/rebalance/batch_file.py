@@ -17,7 +17,7 @@ from kafka_rebalance.errors import ArtifactError, ExecutionError, StorageError
 from kafka_rebalance.model.candidate import Batch, Candidate, Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.eta import busiest_bytes
-from kafka_rebalance.moves.rolling import Beside, Limits
+from kafka_rebalance.moves.run_position import Beside, Limits
 from kafka_rebalance.rebalance.broker_traffic import Flow, planned
 from kafka_rebalance.run.run_folder import RunFolder
 
@@ -110,7 +110,7 @@ def read_followed(folder: RunFolder, name: str, number: int) -> Followed:
         return _read(folder, name, number)
     except (ArtifactError, ValueError, TypeError, KeyError, AttributeError):
         # Imported here: modules of 50 MB that the triggerer needs only to read a plan.
-        from kafka_rebalance.run.left_out_moves import read_remaining
+        from kafka_rebalance.run.approved_plan import read_remaining
 
         return followed(read_remaining(folder, name), number)
 

@@ -12,7 +12,6 @@ from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import ReplicaBytes
 from kafka_rebalance.moves.eta import received_and_sent
 from kafka_rebalance.moves.move_progress import PartitionProgress, Phase
-from kafka_rebalance.rebalance.batch_eta import Sample, rate_and_eta
 
 RATE_SECONDS = 60.0  # a broker's rate is that of the last minute, as the whole batch's
 
@@ -102,3 +101,36 @@ def by_broker(
 def _rate(samples: Sequence[FlowSample], broker: int, of: Callable[[Flow], Counter[int]]) -> float | None:
     copied = [Sample(seconds, of(flow)[broker]) for seconds, flow in samples]
     return rate_and_eta(copied, 0, window_seconds=RATE_SECONDS).bytes_per_second
+
+
+# When the batch under way will be over, by the pace of the last minute.
+
+
+class Sample(NamedTuple):
+    seconds: float  # of any clock that does not go back
+    bytes_copied: int
+
+
+class Rate(NamedTuple):
+    """None: not known."""
+
+    bytes_per_second: float | None
+    eta_seconds: float | None
+
+
+def rate_and_eta(samples: Sequence[Sample], bytes_total: int, *, window_seconds: float = 60.0) -> Rate:
+    """The rate over the last `window_seconds` of samples, oldest first, and the time left.
+
+    Bytes may fall (truncation, retention, a replica that is copied again): then the rate is 0 and the end is not known.
+    """
+    if not samples:
+        return Rate(None, None)
+    now, copied = samples[-1]
+    start, first = next(sample for sample in samples if sample.seconds >= now - window_seconds)
+    if now <= start:
+        return Rate(None, None)
+    rate = max(0.0, (copied - first) / (now - start))
+    left = max(0, bytes_total - copied)
+    if not left:
+        return Rate(rate, 0.0)
+    return Rate(rate, left / rate if rate > 0 else None)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import AnyView
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.moves.move_stage import is_half_way, is_over, is_taken_up
 from kafka_rebalance.moves.stuck_request import another_controller
-from kafka_rebalance.rebalance.batch_finding import REQUEST, BatchFinding, FindingKind
 
 UNHEARD_SECONDS = 30.0  # a controller takes a request up within a second (2.0.1 to 3.9.2); a busy one, within some
 ZOMBIE_SECONDS = 60.0  # the controller removes an entry milliseconds after its move has ended
@@ -217,3 +217,33 @@ def _moved_leaders(
             f"Leaders changed although the old ones are alive and in sync ({some(moved)}). {_ELECTED_BY[kafka_elects]} "
             "The run goes on, and elects the approved leaders when the batch has ended.",
         )
+
+
+# What can be wrong with a batch that a follower looks at.
+
+
+REQUEST = "/admin/reassign_partitions"
+
+
+class FindingKind(StrEnum):
+    """The value is the short form, as the history of the run has it."""
+
+    UNHEARD_REQUEST = "the controller ignores the request"
+    DEAF_CONTROLLER = "partitions taken out of the request in mid-move"
+    ELECTION_STORM = "brokers resign as controller one after the other"
+    NO_CONTROLLER = "there is no controller"
+    ZOMBIE_ENTRY = "the request lists moves that have ended"
+    FOREIGN_REASSIGNMENT = "the request asks for partitions of somebody else"
+    LEADERS_MOVED = "leaders changed without need"
+    TOPIC_DELETION = "a topic that moves is queued for deletion"
+    THROTTLE_LIFTED = "the throttle is not known to be in force"
+    LOG_DIR_FAILED = "a log dir has failed"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFinding:
+    """What is wrong, and what to do. `stops`: a person has to act before the batch goes on."""
+
+    kind: FindingKind
+    text: str
+    stops: bool = False

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.control import Control
-from kafka_rebalance.documents.progress import BrokerTraffic
+from kafka_rebalance.documents.progress import BrokerTraffic, Control
 from kafka_rebalance.errors import ArtifactError, StorageError
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.move_progress import MovesProgress, PartitionProgress, Phase
 from kafka_rebalance.rebalance import stalled_copies
-from kafka_rebalance.rebalance.batch_eta import Rate
 from kafka_rebalance.rebalance.batch_file import Followed
-from kafka_rebalance.rebalance.batch_finding import FindingKind
-from kafka_rebalance.rebalance.broker_traffic import TrafficSeen
-from kafka_rebalance.rebalance.events import Event, Happenings, events_after
+from kafka_rebalance.rebalance.broker_traffic import Rate, TrafficSeen
+from kafka_rebalance.rebalance.controller_findings import FindingKind
 from kafka_rebalance.rebalance.stalled_copies import Movement, Pair
 from kafka_rebalance.run.run_folder import RunFolder
 
@@ -198,3 +196,30 @@ def _write(folder: RunFolder, document: Mapping[str, Any]) -> str | None:
 
 def _text(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+# The history of a run: when each finding and each wait began, and when it was over.
+
+
+KEPT = 40  # events, the newest
+
+
+class Event(NamedTuple):
+    at: float  # seconds of the wall clock
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Happenings:
+    """`open`: {what is wrong or waited for now, in short: the whole text}. `events`: oldest first."""
+
+    open: Mapping[str, str] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+
+
+def events_after(before: Happenings, now: float, found: Mapping[str, str]) -> Happenings:
+    """The history after another look. `found` is of the form of `open`: the same short form is told once."""
+    over = [f"No longer: {short}" for short in before.open if short not in found]
+    begun = [text for short, text in found.items() if short not in before.open]
+    events = (*before.events, *(Event(now, text) for text in (*over, *begun)))
+    return Happenings(dict(found), events[-KEPT:])

@@ -9,8 +9,8 @@ from typing import Any
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, StorageError, VerificationError
 from kafka_rebalance.moves.eta import paused_seconds, with_controller
-from kafka_rebalance.rebalance import render_report
-from kafka_rebalance.run import late_tasks, ledger_rows
+from kafka_rebalance.rebalance import report
+from kafka_rebalance.run import late_tasks, ledger
 from kafka_rebalance.run.approved_plan import ApprovedPlan, decider, read_approved
 from kafka_rebalance.run.inputs import StepInputs
 
@@ -19,8 +19,8 @@ def record(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
     """Writes the row, and returns it with the approver's name. Raises VerificationError if the run was not verified."""
     plan = read_approved(inputs, decision)
     row = outcome_row(plan, inputs.run.run_id)
-    ledger_rows.append(inputs.deployment, "outcomes", plan.connection_id, inputs.run.run_id, _ended_at(plan), [row])
-    render_report.write_report(plan.folder)
+    ledger.append(inputs.deployment, "outcomes", plan.connection_id, inputs.run.run_id, _ended_at(plan), [row])
+    report.write_report(plan.folder)
     if not row["verified"]:
         if late_tasks.was_passed_over(inputs, "verify"):
             raise VerificationError(

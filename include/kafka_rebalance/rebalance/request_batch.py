@@ -10,14 +10,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import (
+    ArtifactError,
     ExecutionError,
     FormatVersionError,
     LockHeldError,
@@ -29,27 +30,29 @@ from kafka_rebalance.errors import (
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.moves import cancel_plan
+from kafka_rebalance.moves.cancel_plan import CancelWay, Fate
 from kafka_rebalance.moves.eta import predicted_seconds
-from kafka_rebalance.moves.rolling import Beside
-from kafka_rebalance.moves.run_position import Position, check_position, position
+from kafka_rebalance.moves.move_stage import Stage, stage_in
+from kafka_rebalance.moves.run_position import Beside, Position, check_position, position
 from kafka_rebalance.moves.stuck_request import another_controller, request_of_what_is_gone
-from kafka_rebalance.rebalance import batch_notes
+from kafka_rebalance.rebalance import batch_notes, progress_notes
 from kafka_rebalance.rebalance.batch_file import Followed, followed, followed_beside, write_followed
-from kafka_rebalance.rebalance.cancelled_run import take_back_cancelled
-from kafka_rebalance.rebalance.elect_preferred import elect_preferred, led_by_first, may_elect, most_at_once
-from kafka_rebalance.rebalance.follow_batch import BatchFollower, follow_for
-from kafka_rebalance.rebalance.refused_moves import NOT_AGAIN, check_not_refused, note_refused, parts_of, raise_refused
-from kafka_rebalance.run.approved_plan import ApprovedPlan, read_approved
-from kafka_rebalance.run.asked_batches import asked_for, gone_through
-from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
-from kafka_rebalance.run.checks.batch_wait import Wait
+from kafka_rebalance.rebalance.elect_leaders import elect_preferred, led_by_first, may_elect, most_at_once
+from kafka_rebalance.rebalance.follow import BatchFollower, follow_for
+from kafka_rebalance.rebalance.progress_notes import read_movement
+from kafka_rebalance.rebalance.stalled_copies import begun_in
+from kafka_rebalance.run.approved_plan import ApprovedPlan, read_approved, read_left_out
+from kafka_rebalance.run.batch_seen import BatchSeen, BatchState, Watcher
+from kafka_rebalance.run.checks.batch_wait import Wait, still_missing
 from kafka_rebalance.run.checks_before_write import check_before_write, check_clock_for_window, pause_now
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_rest_will_run
-from kafka_rebalance.run.left_out_moves import read_left_out
+from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.run.run_lock import lock_owner
-from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.run.running_rebalance import ASKED, asked_for, gone_through, read_control
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.lease_files import rate_in_force
 from kafka_rebalance.throttle.suspend_throttle import set_for_batch, suspend
@@ -57,6 +60,7 @@ from kafka_rebalance.throttle.throttle_in_force import check_throttle_in_force, 
 from kafka_rebalance.throttle.wait_for_window import longest_seconds, wait_for_window
 
 log = logging.getLogger(__name__)
+
 
 # A leader removes a lagging replica from the ISR after replica.lag.time.max.ms, 10 s or 30 s. So the states of
 # partitions that nobody moves are never newer than that.
@@ -380,3 +384,182 @@ def _wait(plan: ApprovedPlan, view: ClusterView, where: Position, now: datetime)
         return None
     pause = pause_now(plan, view, where)
     return Wait(plan.connection_id, str(plan.folder), pause, until=window.closes_at(now)) if pause else None
+
+
+# Between two batches: looks whether the next batch still has to wait.
+
+
+class Waiter(Watcher):
+    """Waits without a limit of its own, until somebody stops the run or `wait.until` passes, the window's end.
+
+    Before `wait.not_before` it reads nothing from the cluster.
+    """
+
+    def __init__(self, connection: ClusterConnection, folder: RunFolder, wait: Wait) -> None:
+        super().__init__(connection)
+        self.folder, self.wait = folder, wait
+        self._said: tuple[str, ...] = ()
+
+    def look(self, now: float, say: Callable[[str], object]) -> BatchSeen | None:
+        """Says each new reason to wait once; returns READY when `reassign` is to look again, else None."""
+        at = datetime.fromtimestamp(now, UTC)
+        wait = self.wait
+        over = self._asked_to_stop() or (wait.until is not None and at >= wait.until)
+        reasons: tuple[str, ...] = ()
+        until: datetime | None = None
+        if not over and wait.not_before is not None and at < wait.not_before:
+            until, reasons = wait.not_before, (f"The run requests nothing before {wait.not_before:%Y-%m-%d %H:%M %Z}",)
+        elif not over and wait.pause:
+            reasons = self._still_missing()
+        if not reasons:
+            return BatchSeen(BatchState.READY)
+        self._note(now, reasons, say, until)
+        return None
+
+    def away(self, now: float, why: str, say: Callable[[str], object]) -> BatchSeen | None:
+        self.close()
+        self._note(now, (why,), say)
+        return None
+
+    def _note(
+        self, now: float, reasons: tuple[str, ...], say: Callable[[str], object], until: datetime | None = None
+    ) -> None:
+        progress_notes.write_waiting(self.folder, now, reasons, until)
+        for reason in reasons:
+            if reason not in self._said:
+                say(reason)
+        self._said = reasons
+
+    def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
+        """The slowest pace: a wait takes minutes, not seconds."""
+        return slowest
+
+    def _asked_to_stop(self) -> bool:
+        try:
+            return read_control(self.folder).stop_after_batch is not None
+        except ArtifactError:
+            return True  # `reassign` reads it again, and raises
+
+    def _still_missing(self) -> tuple[str, ...]:
+        view = self._cluster().read_batch_view([tp for tp, _ in self.wait.pause.in_sync])
+        return still_missing(self.wait.pause, view).reasons
+
+
+# A run that a person has cancelled follows nothing any more: its worker takes back what is in flight.
+#
+# The cancel itself does the same. A worker may come after it, with a request that was on its way, or instead of one
+# that died.
+
+
+def take_back_cancelled(cluster: OpenCluster, plan: ApprovedPlan, view: ClusterView, where: Position) -> str | None:
+    """What became of the moves in flight of a cancelled run; None if nobody has cancelled it, or nothing is in flight.
+
+    Below Kafka 2.4 no single move can be cancelled: there the cancel alone takes back, and None is returned. Raises
+    WriteError if Kafka refuses to cancel a move.
+    """
+    by = read_control(plan.folder).cancelled
+    if by is None or where.in_flight is None or not cluster.can_cancel():
+        return None
+    asked = asked_for(plan.folder, plan.candidate.moves, cluster)
+    steps = cancel_plan.plan_cancel(plan.candidate.moves, view, CancelWay.API, asked=asked)
+    flying = {step.move.topic_partition for step in cancel_plan.has_fate(steps, Fate.BACK)}
+    back = cluster.cancel_moves(flying)
+    for part in parts_of(where.in_flight):
+        batch_notes.note_batch(plan, part, BatchState.CANCELLED)
+    said = f"{by} cancelled the run, and {len(back)} moves in flight were taken back."
+    if stays := [f"{step.move.topic_partition} {step.note}" for step in cancel_plan.has_fate(steps, Fate.BLOCKED)]:
+        said += f" {len(stays)} moves cannot be taken back: {some(stays)}."
+    log.warning("%s", said)
+    return said
+
+
+# Moves that the controller dropped after the request, or that somebody else cancelled: none is asked for again.
+
+
+NOT_AGAIN = "It is not requested again under this approval. Settle it with the person who cancelled it."
+
+
+def note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str) -> None:
+    epoch = view.controller.epoch if view.controller else None
+    batch_notes.note_batch(plan, batch, BatchState.REFUSED, why=why, controller_epoch=epoch)
+
+
+def raise_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> NoReturn:
+    """Raises RefusedError with Kafka's own words: it has taken none of these moves."""
+    parts = parts_of(batch)
+    why = (
+        f"Kafka refused all {len(batch.moves)} partitions that were requested of batch {batch.number}. "
+        f"{batch_notes.refusal_words(plan, parts)}. They stay as they are."
+    )
+    for part in parts:
+        note_refused(plan, part, view, why)
+    raise RefusedError(f"{why} Start a new Dag run, which plans from the current cluster.")
+
+
+def check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
+    """Raises RefusedError if the controller dropped moves of `batch`, or if somebody else cancelled them."""
+    for part in parts_of(batch):
+        _check_part(plan, part, view)
+
+
+def _check_part(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
+    """Raises RefusedError if the controller dropped this batch, unless there is a new controller since.
+
+    The same controller would drop the same request again; a new one reads everything again.
+    """
+    note = batch_notes.read_batch_note(plan, batch.number)
+    if ASKED in note:
+        batch = replace(batch, moves=tuple(m for m in batch.moves if str(m.topic_partition) in note[ASKED]))
+    _check_not_taken_back(plan, batch, view, note)
+    # Moves of partitions that are gone or were moved since were not dropped: `check_before_write` decides on them.
+    found = ((move, view.partitions.get(move.topic_partition)) for move in batch.moves)
+    dropped = [move for move, partition in found if partition is not None and partition.replicas == move.before]
+    state, why, epoch = note.get("state"), str(note.get("why")), view.controller.epoch if view.controller else None
+    if not dropped or state not in (BatchState.REQUESTED, BatchState.REFUSED):
+        return
+    if state == BatchState.REQUESTED:
+        # Requested without a trace: nobody followed it when it was dropped.
+        named = ", ".join(str(move.topic_partition) for move in dropped[:10])
+        why = (
+            f"{len(dropped)} partitions of batch {batch.number} left /admin/reassign_partitions with their "
+            f"replicas unchanged: the controller refused them ({named}). Its log says why (KafkaController)."
+        )
+        if said := batch_notes.refusal_words(plan, [batch]):
+            why = f"Kafka refused {len(dropped)} partitions of batch {batch.number}. {said}."
+        note_refused(plan, batch, view, why)
+    elif epoch not in (None, note.get("controller_epoch")):
+        log.info("Batch %d was refused by an earlier controller; asking the one of epoch %d", batch.number, epoch)
+        return
+    raise RefusedError(
+        f"{why} It was not requested again: the same controller would drop it again. Start a new Dag run to plan from "
+        "the current cluster, or clear this task after the election of another controller."
+    )
+
+
+def _check_not_taken_back(plan: ApprovedPlan, batch: Batch, view: ClusterView, note: Mapping[str, Any]) -> None:
+    """Raises RefusedError if somebody else cancelled this batch in mid-copy: that person wanted it to stop.
+
+    The follower has noted that. If nobody followed the batch, the moves seen under way before tell it.
+    """
+    stages = {move.topic_partition: stage_in(move, view) for move in batch.moves}
+    state, why = note.get("state"), str(note.get("why"))
+    if state == BatchState.REQUESTED:
+        begun = begun_in(read_movement(plan.folder, batch.number))
+        back = [tp for tp, one in stages.items() if one is Stage.TAKEN_BACK or (one is Stage.UNTOUCHED and tp in begun)]
+        if not back:
+            return
+        why = (
+            f"Somebody else cancelled batch {batch.number} while it was under way: {len(back)} of its partitions have "
+            f"their original replicas again ({some(back)}). What was copied is thrown away. Find out who cancelled it "
+            "and why, then start a new Dag run."
+        )
+        batch_notes.note_batch(plan, batch, BatchState.TAKEN_BACK, why=why)
+    elif state != BatchState.TAKEN_BACK or not {Stage.UNTOUCHED, Stage.TAKEN_BACK} & set(stages.values()):
+        return
+    raise RefusedError(f"{why} {NOT_AGAIN}")
+
+
+def parts_of(batch: Batch) -> list[Batch]:
+    """What is requested at once, by the batches of the plan."""
+    numbers = sorted({move.batch for move in batch.moves})
+    return [replace(batch, number=n, moves=tuple(m for m in batch.moves if m.batch == n)) for n in numbers]

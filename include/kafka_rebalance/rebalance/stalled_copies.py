@@ -1,8 +1,4 @@
-"""What moves in a batch and since when: the time in each phase, and the bytes from each source to each target.
-
-A copy makes progress when its bytes grow. If they fall, that is neither progress nor a stall: the broker truncates the
-log to the leader's epoch, retention deletes its oldest segments, or compaction rewrites them.
-"""
+"""What moves in a batch and since when, and what keeps copies from going on."""
 
 from __future__ import annotations
 
@@ -11,9 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kafka_rebalance.model.amounts_in_words import duration_in_words
+from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import ReplicaBytes, TopicPartition
 from kafka_rebalance.moves.move_progress import PartitionProgress, Phase
 from kafka_rebalance.moves.stuck_request import another_controller
+from kafka_rebalance.rebalance.controller_findings import BatchFinding, FindingKind
+
+# What moves in a batch and since when: the time in each phase, and the bytes from each source to each target.
+#
+# A copy makes progress when its bytes grow. If they fall, that is neither progress nor a stall: the broker truncates
+# the log to the leader's epoch, retention deletes its oldest segments, or compaction rewrites them.
+
 
 QUICK_PHASE_SECONDS = 120.0  # phases without a copy take milliseconds to seconds (seen on 2.0.1 to 3.9.2)
 OVERDUE_FACTOR = 3.0  # times what the plan gives a copy at the throttle
@@ -233,3 +237,31 @@ def named(
         )
     )
     return tuple(under_way[:most])
+
+
+# Log dirs that have failed on brokers that receive copies of a batch.
+
+
+def failed_log_dirs(
+    offline: Mapping[int, Sequence[str]], each: Sequence[PartitionProgress], sizes: ReplicaBytes
+) -> BatchFinding | None:
+    """The finding about live brokers with a failed log dir that still receive copies of the batch; None: no broker.
+
+    `sizes`: as brokers report them. A copy that its broker no longer reports lay in the failed log dir.
+    """
+    said = []
+    for broker, paths in sorted(offline.items()):
+        copies = [one.move.topic_partition for one in each if broker in one.missing and one.phase is Phase.COPYING]
+        lost = [tp for tp in copies if broker not in sizes.get(tp, {})]
+        if not copies:
+            continue
+        begins = f"Broker {broker} has lost the log dir {', '.join(paths)}:"
+        if not lost:
+            said.append(f"{begins} the {len(copies)} copies of the batch to it lie in other log dirs and go on.")
+            continue
+        said.append(
+            f"{begins} {len(lost)} copies of the batch do not go on there ({some(sorted(lost))}). Repair or replace "
+            f"that disk, then restart broker {broker}: these copies begin again by themselves. The throttle stays "
+            "meanwhile. To give them up instead, use cancel_now of kafka_rebalance_cancel."
+        )
+    return BatchFinding(FindingKind.LOG_DIR_FAILED, " ".join(said)) if said else None

@@ -18,15 +18,18 @@ from kafka_rebalance.errors import (
 )
 from kafka_rebalance.rebalance import batch_notes
 from kafka_rebalance.rebalance.elect_leaders import elect
-from kafka_rebalance.rebalance.emptied_brokers import check_emptied
 from kafka_rebalance.rebalance.record import so_far
-from kafka_rebalance.run.approved_plan import read_approved
+from kafka_rebalance.run.approved_plan import check_left_out, read_approved
 from kafka_rebalance.run.check_result import only_behind, summarise
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_nothing_passed_over
-from kafka_rebalance.run.left_out_moves import check_left_out
-from kafka_rebalance.run.preferred_leaders import check_leaders
-from kafka_rebalance.run.replicas_in_place import check_not_deleted, check_placement, check_same_topics
+from kafka_rebalance.run.replicas_in_place import (
+    check_emptied,
+    check_leaders,
+    check_not_deleted,
+    check_placement,
+    check_same_topics,
+)
 from kafka_rebalance.run.settled_checks import write_checks
 from kafka_rebalance.segments.segment_configs_now import check_segment_settings
 from kafka_rebalance.throttle import throttle_in_force

@@ -15,8 +15,11 @@ from kafka_rebalance.errors import ApprovalError, ApprovalExpiredError
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Approver, Policy
 from kafka_rebalance.run.approval_rules import (
+    DECISION_FILE,
     REJECT,
     Answer,
+    Decision,
+    Person,
     Question,
     check_answer,
     check_approvers,
@@ -24,7 +27,6 @@ from kafka_rebalance.run.approval_rules import (
     read_form,
     text_of,
 )
-from kafka_rebalance.run.decision import DECISION_FILE, Decision, Person
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_all_will_run
 from kafka_rebalance.run.requester import requester_of, with_own_request
@@ -288,10 +290,10 @@ def _tell(inputs: StepInputs, folder: RunFolder, nonce: str, decision: Mapping[s
 
 def _note(inputs: StepInputs, offer: Offer, *, expired: bool = False, **answer: Any) -> None:
     """A row of the ledger, for every answer, also one that does not count, and for a request without an answer."""
-    from kafka_rebalance.run import ledger_rows  # heavy, and Airflow reads this file with the Dag
+    from kafka_rebalance.run import ledger  # heavy, and Airflow reads this file with the Dag
 
     now, run = clock.utc_now(), inputs.run
     row = {"dag_id": run.dag_id, "run_id": run.run_id, "expired": expired, **answer}
     # The answer to a cleared request is another row. The same answer noted twice is one row.
     file = f"{run.dag_id}.{run.run_id}.{answer.get('at') or now}"
-    ledger_rows.append(inputs.deployment, "decisions", offer.connection_id, file, now, [row])
+    ledger.append(inputs.deployment, "decisions", offer.connection_id, file, now, [row])

@@ -4,52 +4,64 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from kafka_rebalance import clock
-from kafka_rebalance.admin import api_versions, replica_sizes
-from kafka_rebalance.admin import effective_configs as broker_configs
+from kafka_rebalance.admin import configs as broker_configs
+from kafka_rebalance.admin import log_dirs, wire
+from kafka_rebalance.admin.log_dirs import BrokerDisks, LogDir, read_dir_states
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ClusterNotReadyError
+from kafka_rebalance.kafka.who_may_receive import Shut, who_is_shut
 from kafka_rebalance.model.candidate import Batch, brokers_touched
-from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.model.configs import ConfigsByBroker
-from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.cluster_view import ClusterView, ConfigsByBroker
+from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
 from kafka_rebalance.model.finding import Finding, some
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import LEAVE_OUT, Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.moves.run_position import Position
-from kafka_rebalance.moves.time_window import Window, check_clock
+from kafka_rebalance.moves.windows import Window, check_clock
+from kafka_rebalance.planning.tables.result_tables import read_disk_peaks
 from kafka_rebalance.run.approval_rules import check_approval_fresh
-from kafka_rebalance.run.approved_plan import ApprovedPlan, bound_policy
+from kafka_rebalance.run.approved_plan import ApprovedPlan, bound_policy, leave_out
 from kafka_rebalance.run.checks.batch_wait import Pause, pause_before
-from kafka_rebalance.run.checks.broker_versions import ApiVersions, mixed_versions
-from kafka_rebalance.run.checks.cluster_ready import moving_by_api, readiness_findings, refuse
-from kafka_rebalance.run.checks.cruise_control import cruise_control
-from kafka_rebalance.run.checks.disk_room import ReplicasNow, without_room
+from kafka_rebalance.run.checks.cluster_ready import (
+    ApiVersions,
+    cruise_control,
+    mixed_versions,
+    moving_by_api,
+    readiness_findings,
+    refuse,
+)
+from kafka_rebalance.run.checks.disk_room import DiskNow, LogDirNow, ReplicasNow, without_room
 from kafka_rebalance.run.checks.drift import (
     Drift,
     MoveDrift,
     check_growth,
     check_no_conflict,
+    check_only_receivers,
     conflicts,
     drifts,
     named_by_reason,
     registered_again,
 )
-from kafka_rebalance.run.checks.enough_in_sync import cut_below_min_isr, min_insync_now, under_min_isr
-from kafka_rebalance.run.checks.only_receivers import check_only_receivers
-from kafka_rebalance.run.checks.policy_limits import check_within_policy
-from kafka_rebalance.run.checks.replica_counts import too_many_now
-from kafka_rebalance.run.checks.wrong_leaders import check_leaders_may_lead, out_of_isr_now
-from kafka_rebalance.run.checks.znode_size import too_large_znodes
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.disks_now import came_back_empty, disks_now, leader_sizes, shut_now
+from kafka_rebalance.run.checks.in_sync import (
+    check_leaders_may_lead,
+    cut_below_min_isr,
+    min_insync_now,
+    out_of_isr_now,
+    under_min_isr,
+)
+from kafka_rebalance.run.checks.limits import check_within_policy, too_large_znodes, too_many_now
+from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.kafka_json_files import rollback_file
-from kafka_rebalance.run.left_out_moves import leave_out
+from kafka_rebalance.run.snapshot import DiskThen
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +70,7 @@ log = logging.getLogger(__name__)
 class _Brokers:
     """What the brokers report: configs and versions of all, disks of those that send or receive copies."""
 
-    disks: replica_sizes.BrokerDisks
+    disks: log_dirs.BrokerDisks
     configs: ConfigsByBroker
     spoken: ApiVersions
 
@@ -213,8 +225,8 @@ def _read_brokers(
         kafka, everyone = connection.kafka, sorted(view.brokers)
         copying = brokers_touched([move for move in plan.candidate.moves if move.added])
         configs = broker_configs.read_effective_configs(kafka, everyone)
-        disks = replica_sizes.read_log_dirs(kafka, sorted(copying & set(everyone)))
-        read.append(_Brokers(disks, configs, api_versions.read_api_versions(kafka, everyone)))
+        disks = log_dirs.read_log_dirs(kafka, sorted(copying & set(everyone)))
+        read.append(_Brokers(disks, configs, wire.read_api_versions(kafka, everyone)))
 
     cluster.check_controller_stable(ask)
     return read[0]
@@ -309,3 +321,90 @@ def check_approved_cluster(view: ClusterView, approved_cluster_id: str) -> None:
         raise ClusterNotReadyError(
             f"This is cluster {view.cluster_id}, the approval is for {approved_cluster_id}. Correct the connection."
         )
+
+
+# The brokers' disks today, compared with the snapshot and with what was approved.
+
+
+def disks_now(
+    plan: ApprovedPlan, capacities: Mapping[int, BrokerCapacity], disks: BrokerDisks, *, begun: bool
+) -> dict[int, DiskNow]:
+    """The disks of each broker that was asked.
+
+    `capacities` of the Airflow connection win over what the broker reports, as in the snapshot. Once the run has begun,
+    new bytes that belong to no replica do not count: they are of replicas that the run has removed, and Kafka deletes
+    them a minute later.
+    """
+    held: Counter[int] = Counter()
+    for sizes in disks.replicas.values():
+        held.update(sizes)
+    approved, found = read_disk_peaks(plan.folder, plan.approved.name), {}
+    for broker, dirs in disks.log_dirs.items():
+        then = plan.tables.disks.get(broker, DiskThen(None, None))
+        total, used = _told(dirs)
+        other = max(0, used - held[broker]) if used is not None else then.other_bytes or 0
+        if begun and then.other_bytes is not None:
+            other = min(other, then.other_bytes)
+        stated = capacities.get(broker, BrokerCapacity()).disk_bytes
+        found[broker] = DiskNow(
+            used_bytes=held[broker] + other,
+            capacity_bytes=next((one for one in (stated, total, then.capacity_bytes) if one is not None), None),
+            approved_peak_bytes=approved.get(broker, 0),
+            log_dirs=[LogDirNow(one.path, one.usable_bytes, one.replicas, one.online, one.cordoned) for one in dirs],
+        )
+    return found
+
+
+def _told(dirs: Sequence[LogDir]) -> tuple[int | None, int | None]:
+    """(bytes of all log dirs, bytes in use); None if a log dir does not tell (before 3.3, or offline)."""
+    sizes = [(one.total_bytes, one.usable_bytes) for one in dirs]
+    known = [(total, usable) for total, usable in sizes if total is not None and usable is not None]
+    if not known or len(known) < len(sizes):
+        return None, None
+    total = sum(total for total, _ in known)
+    return total, total - sum(usable for _, usable in known)
+
+
+def leader_sizes(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> Mapping[TopicPartition, int | None]:
+    """Bytes of each partition at its leader; None: the leader did not tell."""
+    return {
+        tp: disks.replicas.get(tp, {}).get(view.partitions[tp].leader)
+        for move in plan.candidate.moves
+        if (tp := move.topic_partition) in view.partitions
+    }
+
+
+def came_back_empty(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> frozenset[int]:
+    """Brokers that registered again and have lost most of what the snapshot found there.
+
+    Where registrations cannot be told apart, any live broker may have registered again.
+    """
+    again = registered_again(view, plan.tables.baseline) if view.traits.has_broker_epochs else frozenset(view.brokers)
+    again &= set(disks.log_dirs)
+    topics, held, there = plan.topics, Counter[int](), Counter[int]()
+    # Without replicas that earlier batches have moved away. A topic outside the plan counts as unchanged.
+    for tp, (brokers, size) in plan.tables.held.items():
+        left = brokers & again
+        if tp.topic in topics:
+            left &= set(view.partitions[tp].replicas) if tp in view.partitions else set()
+        for broker in left:
+            held[broker] += size
+            there[broker] += size if disks.replicas.get(tp, {}).get(broker) else 0
+    return frozenset(broker for broker in again if there[broker] < held[broker] / 2)
+
+
+def shut_now(
+    connection: ClusterConnection,
+    view: ClusterView,
+    named: Collection[int],
+    known: Mapping[int, Sequence[LogDir]] = MappingProxyType({}),
+) -> dict[int, Shut]:
+    """Which of the registered brokers in `named` get no new replica from Kafka now, and why.
+
+    The one look before every write of replica lists. `known`: log dirs that were read already. A broker that is away is
+    absent: it has a finding of its own.
+    """
+    here = set(named) & view.brokers.keys()
+    if not view.traits.has_request_znode:  # no Kafka with ZooKeeper knows cordoned log dirs
+        known = {**read_dir_states(connection.kafka, here - known.keys()), **known}
+    return who_is_shut(here, known, view.brokers)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kafka_rebalance import clock
-from kafka_rebalance.admin import effective_configs, offsets, replica_sizes
+from kafka_rebalance.admin import configs, log_dirs, offsets
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import ConnectionSettingsError
-from kafka_rebalance.metrics_server.hourly_rates import read_hourly_rates
+from kafka_rebalance.metrics_server import read_hourly_rates
 from kafka_rebalance.model.connection import ClusterConnection
 
 
@@ -30,8 +30,8 @@ def check_connection(connection: ClusterConnection) -> str:
         cluster.read_topic_configs(topics)
         cluster.read_broker_configs(brokers)
         cluster.lock.read()
-        replica_sizes.read_log_dirs(connection.kafka, brokers)
-        effective_configs.read_effective_configs(connection.kafka, brokers)
+        log_dirs.read_log_dirs(connection.kafka, brokers)
+        configs.read_effective_configs(connection.kafka, brokers)
         offsets.read_start_offsets(connection.kafka, sorted(view.partitions)[:1])
         missing = cluster.read_missing_rights(view)
     measured = _read_metrics(connection, topics)

@@ -1,15 +1,20 @@
-"""Whether every moved partition is where it was approved to be, complete and at rest."""
+"""Whether every moved partition is where it was approved to be, complete, at rest, and led as approved."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.finding import some
-from kafka_rebalance.model.partition import PartitionView, TopicIdentity
+from kafka_rebalance.model.partition import PartitionView, TopicAssignment, TopicIdentity, TopicPartition
+from kafka_rebalance.model.settings import matches
 from kafka_rebalance.run.check_result import Check, CheckName
+
+# Whether every moved partition is where it was approved to be, complete and at rest.
 
 
 def check_placement(moves: Sequence[Move], view: ClusterView) -> tuple[Check, ...]:
@@ -90,3 +95,77 @@ def _at_rest(moves: Sequence[Move], view: ClusterView) -> Check:
     if not view.reassignments:
         return check("there and empty: the controller takes up no further request", False)
     return check(f"lists {some(sorted(view.reassignments))}, none of this run", True, "warning")
+
+
+# Whether every moved partition is led by its preferred leader.
+
+
+def check_leaders(moves: Sequence[Move], view: ClusterView) -> tuple[Check, ...]:
+    """`leader` for each partition: the first of the approved replicas leads and is registered.
+
+    A failed check says whether another preferred election would help. Kafka elects the preferred replica only if it is
+    live and in sync, and skips the partition otherwise.
+    """
+    checks = []
+    for move in moves:
+        partition, preferred = view.partitions.get(move.topic_partition), move.after[0]
+        leader = partition.leader if partition else -1
+        live = preferred in view.brokers
+        finding = f"broker {leader} leads" if leader >= 0 else "nobody leads"
+        if not live:
+            finding += f"; broker {preferred} is not registered"
+        elif leader != preferred and partition and preferred in partition.isr:
+            finding += "; elect again"
+        elif leader != preferred:
+            finding += f"; broker {preferred} is not in sync, so it cannot be elected yet"
+        expectation, passed = f"broker {preferred} leads and is registered", leader == preferred and live
+        checks.append(Check(CheckName.LEADER, str(move.topic_partition), expectation, finding, passed))
+    return tuple(checks)
+
+
+# Whether brokers that were to be emptied hold no replica of any topic any more.
+
+
+def check_emptied(
+    brokers: Iterable[int],
+    assignments: Mapping[str, TopicAssignment],
+    topics_in: Sequence[str],
+    waits: Mapping[TopicPartition, Sequence[int]] = MappingProxyType({}),
+) -> tuple[Check, ...]:
+    """`emptied` for each of these brokers. `assignments` are of all topics of the cluster: internal topics, topics made
+    meanwhile, and topics that the policy keeps out count too.
+
+    A run for some topics alone (`topics_in`, globs) empties the broker of these: other topics are a warning. So is what
+    the approved plan has left out because it waits for the broker itself (`waits`).
+    """
+    return tuple(_check(broker, assignments, topics_in, waits) for broker in sorted(brokers))
+
+
+def _check(
+    broker: int,
+    assignments: Mapping[str, TopicAssignment],
+    topics_in: Sequence[str],
+    waits: Mapping[TopicPartition, Sequence[int]],
+) -> Check:
+    here = [
+        TopicPartition(topic, partition)
+        for topic, assignment in sorted(assignments.items())
+        for partition, replicas in assignment.partitions.items()
+        if broker in replicas
+    ]
+    lost = sorted(tp for tp in here if broker in waits.get(tp, ()))
+    held = Counter(tp.topic for tp in here if tp not in set(lost))
+    asked = {topic: count for topic, count in held.items() if matches(topic, topics_in)}
+    check = partial(Check, CheckName.EMPTIED, f"broker {broker}", "it holds no replica of any topic")
+    if asked:
+        return check(f"it holds {_named(asked)}", False)
+    if lost:
+        left = f"it still holds {some(lost)}, lost unless it returns, which the plan has left out"
+        return check(left, True, "warning")
+    if held:
+        return check(f"it still holds {_named(held)}, which topics_in leaves out", True, "warning")
+    return check("it holds no replica", True)
+
+
+def _named(held: Mapping[str, int]) -> str:
+    return f"{sum(held.values())} replicas of {some([f'{topic} ({count})' for topic, count in held.items()])}"

@@ -17,8 +17,7 @@ from kafka_rebalance.errors import ArtifactError, SettingsError, StorageError
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.run.approval_rules import Requester, check_approvers
 from kafka_rebalance.run.clusters import CANCEL_DAG, CHECK_DAG, REBALANCE_DAG
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.inputs import StartedRun
+from kafka_rebalance.run.inputs import Deployment, StartedRun
 from kafka_rebalance.run.run_folder import RunFolder, folder_of_run, open_own_folder
 
 log = logging.getLogger(__name__)

@@ -26,8 +26,7 @@ from kafka_rebalance.documents.json_files import (
 from kafka_rebalance.documents.storage import FolderOfRuns, is_there, make_folder, names_in
 from kafka_rebalance.errors import ApprovalError, ArtifactError, RunFolderError, StorageError
 from kafka_rebalance.model.digests import digest_of
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.inputs import RunName, SparkArguments
+from kafka_rebalance.run.inputs import Deployment, RunName, SparkArguments
 
 if TYPE_CHECKING:
     from kafka_rebalance.documents.storage import Folder

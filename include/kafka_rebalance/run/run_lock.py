@@ -15,14 +15,12 @@ from datetime import UTC, datetime
 from kafka_rebalance import clock
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.batches import BATCHES_FILE, DONE
-from kafka_rebalance.documents.progress import PROGRESS_FILE
+from kafka_rebalance.documents.progress import BATCHES_FILE, DONE, PROGRESS_FILE
 from kafka_rebalance.documents.storage import make_folder, names_in, remove
 from kafka_rebalance.errors import ArtifactError, LockHeldError, StorageError
 from kafka_rebalance.model.lock_owner import AirflowState, Fence, LockOwner, is_same_airflow, marked
 from kafka_rebalance.run.clusters import how_to_stop
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.inputs import RunName, StartedRun
+from kafka_rebalance.run.inputs import Deployment, RunName, StartedRun
 from kafka_rebalance.run.run_folder import (
     RunFolder,
     file_name,

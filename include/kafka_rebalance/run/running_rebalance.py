@@ -1,25 +1,31 @@
-"""The rebalance that holds a cluster, and earlier ones, found by the lock and the runs' folders."""
+"""The run that holds a cluster: what it has asked for, and what people ask of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.progress import CANCELLED_FILE, CONTROL_FILE, Cancelled, Control, StopRequest
 from kafka_rebalance.documents.storage import is_there, names_in
-from kafka_rebalance.errors import ApprovalError, ArtifactError, LockHeldError
+from kafka_rebalance.errors import ApprovalError, ArtifactError, FormatVersionError, LockHeldError, StorageError
+from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import LockOwner, is_same_airflow, is_same_run
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.approval_rules import REJECT
 from kafka_rebalance.run.approved_plan import ApprovedPlan, read_plan
 from kafka_rebalance.run.clusters import REBALANCE_DAG
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.run_folder import RunFolder, attempts, file_name, folder_of_run
 from kafka_rebalance.run.run_lock import lock_owner, this_airflow
+
+# The rebalance that holds a cluster, and earlier ones, found by the lock and the runs' folders.
+
 
 GOING_ON = (
     "Copies in flight go on. To let the run go on, mark its task approve as success: it keeps what was approved. To "
@@ -152,3 +158,94 @@ def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
 def _attempts(run: RunFolder) -> Iterator[RunFolder]:
     """The latest first."""
     return (run / str(number) for number in reversed(attempts(run)))
+
+
+# Which moves this run has requested. Only batches.json and the fence tell that, and never the cluster.
+
+
+REQUESTING = "requesting"  # the state of a batch of which moves are about to be requested
+# Of a batch that is requested in parts: the partitions that were requested, and those that were about to be.
+ASKED, ASKING = "asked", "asking"
+
+
+def asked_for(folder: RunFolder, moves: Iterable[Move], cluster: OpenCluster) -> frozenset[TopicPartition]:
+    """The partitions of these moves that this run has requested; only the cluster tells what became of them.
+
+    Read it after the cluster, because a request is noted before it is made. A move counts too if a worker died when it
+    was about to request it, unless the fence is as it was noted: a request would have raised it. Raises ReadError,
+    StorageError, FormatVersionError.
+    """
+    noted = entries(read_notes(folder))
+    is_doubtful = any(entry.get("state") == REQUESTING for entry in noted.values())
+    now = cluster.lock.read_fence().generation if is_doubtful else ""
+    parts = {number: _asked_part(entry, now) for number, entry in noted.items()}
+    return frozenset(
+        move.topic_partition
+        for move in moves
+        if move.batch in parts and (parts[move.batch] is None or str(move.topic_partition) in (parts[move.batch] or ()))
+    )
+
+
+def _asked_part(entry: Mapping[str, Any], now: str) -> frozenset[str] | None:
+    """The partitions of a batch that were requested; None: all."""
+    is_certain = entry.get("state") != REQUESTING or entry.get("generation") != now
+    if ASKED in entry:
+        return frozenset((*entry[ASKED], *(entry.get(ASKING, ()) if is_certain else ())))
+    return None if is_certain else frozenset()
+
+
+def gone_through(folder: RunFolder) -> frozenset[int]:
+    """Numbers of the batches that were noted as ended. Raises StorageError, FormatVersionError."""
+    return frozenset(number for number, entry in entries(read_notes(folder)).items() if entry.get("finished_at"))
+
+
+def read_notes(folder: RunFolder) -> dict[str, Any]:
+    """batches.json; empty if it is absent or damaged. Raises StorageError, FormatVersionError."""
+    try:
+        return json_files.read_json(folder, json_files.BATCHES)
+    except (FormatVersionError, StorageError):
+        raise
+    except ArtifactError:
+        return {}
+
+
+def entries(document: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    return {entry["number"]: entry for entry in document.get("batches", [])}
+
+
+# What people ask of a running rebalance: control.json in the run's folder.
+#
+# `kafka_rebalance_cancel` writes it. `reassign` reads it before each batch, and the follower at each look. A cancel
+# also has a file of its own: a person who asks to stop at the same moment overwrites a control.json that he has not
+# seen.
+
+
+def read_control(folder: RunFolder) -> Control:
+    """What people have asked. Raises ArtifactError if a file cannot be read."""
+    asked = CONTROL_FILE.read_if_there(folder) or Control()
+    kept = CANCELLED_FILE.read_if_there(folder)
+    cancelled = (kept.cancelled if kept else None) or asked.cancelled
+    return Control(asked.stop_after_batch or cancelled, cancelled)
+
+
+def ask_stop(folder: RunFolder, by: str) -> Control:
+    """Asks that the run requests no further batch. The name of the first person who asked stays in the file."""
+    return _write(folder, read_control(folder), by)
+
+
+def ask_cancel(folder: RunFolder, by: str) -> Control:
+    """Asks to stop, and says that partitions in flight are about to be taken back. Write it before they are."""
+    now = read_control(folder)
+    cancelled = now.cancelled or _request(by)
+    CANCELLED_FILE.write(folder, Cancelled(cancelled))
+    return _write(folder, Control(now.stop_after_batch, cancelled), by)
+
+
+def _write(folder: RunFolder, asked: Control, by: str) -> Control:
+    control = Control(asked.stop_after_batch or _request(by), asked.cancelled)
+    CONTROL_FILE.write(folder, control)
+    return control
+
+
+def _request(by: str) -> StopRequest:
+    return StopRequest(by, clock.utc_now().replace(microsecond=0))

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from kafka_rebalance.documents.segment_finding import Severity, grouped, sources_of
-from kafka_rebalance.documents.segments import SegmentFinding
+from kafka_rebalance.documents.segments import SegmentFinding, Severity, grouped, sources_of
 from kafka_rebalance.kafka.segment_roll import (
     CHECK_INTERVAL_MS,
     REPLICA_FETCH_MAX_BYTES,

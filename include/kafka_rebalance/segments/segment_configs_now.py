@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kafka_rebalance.admin.effective_configs import read_effective_configs
+from kafka_rebalance.admin.configs import read_effective_configs
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.documents.cluster_configs import ClusterConfigs
+from kafka_rebalance.documents.snapshot import ClusterConfigs
 from kafka_rebalance.errors import StaleProposalError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.run.approved_plan import ApprovedPlan
 from kafka_rebalance.run.check_result import Check
-from kafka_rebalance.segments.segment_settings import check_segments
-from kafka_rebalance.segments.settings_audit import copies_stopped
+from kafka_rebalance.segments.settings_audit import check_segments, copies_stopped
 from kafka_rebalance.segments.snapshot_audit import read_configs_of
 
 

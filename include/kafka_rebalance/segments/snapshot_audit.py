@@ -6,20 +6,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.cluster_configs import ClusterConfigs
 from kafka_rebalance.documents.json_files import plain
 from kafka_rebalance.documents.segments import SEGMENTS_FILE, ClusterSegments, SegmentReport
+from kafka_rebalance.documents.snapshot import ClusterConfigs
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_rows
+from kafka_rebalance.planning.tables.read_problem import PARTITIONS, SNAPSHOT_SCHEMAS
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS, SNAPSHOT_SCHEMAS
-from kafka_rebalance.run.cluster_snapshot import Snapshot
 from kafka_rebalance.run.run_folder import RunFolder
-from kafka_rebalance.run.snapshot_tables import partition_of
-from kafka_rebalance.segments.next_roll import expected_rolls
-from kafka_rebalance.segments.open_files import Placed, files_now
+from kafka_rebalance.run.snapshot import Snapshot, partition_of
+from kafka_rebalance.segments.open_files import Placed, expected_rolls, files_now
 from kafka_rebalance.segments.settings_audit import audit_cluster, audit_moves, with_first_findings
 
 FINDINGS_KEPT, ROLLS_KEPT = 100, 20  # of each list in a document; all are counted

@@ -24,12 +24,18 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE
 from kafka_rebalance.documents.storage import Folder, files_below, read_bytes
 from kafka_rebalance.errors import ArtifactError, ReadError, StorageError
-from kafka_rebalance.planning.problem.bytes_in_history import MIN_INTERVALS
-from kafka_rebalance.planning.problem.topic_rates import TopicRates
-from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, SAMPLES_SCHEMA
+from kafka_rebalance.planning.problem.rates import MIN_INTERVALS, TopicRates
+from kafka_rebalance.planning.tables.history import (
+    DAYS,
+    HISTORY_SCHEMA,
+    HOURLY,
+    HOURLY_SCHEMA,
+    SAMPLES_SCHEMA,
+    aggregated,
+    hour_totals,
+    worst_hour,
+)
 from kafka_rebalance.planning.tables.parquet_files import parquet_table
-from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
-from kafka_rebalance.planning.tables.worst_hour import HOURLY, HOURLY_SCHEMA, hour_totals, worst_hour
 from kafka_rebalance.spark.job_driver import said_by
 from kafka_rebalance.spark.ledger import PARQUET, counting, is_compacted, rows_that_count
 

@@ -48,10 +48,15 @@ from kafka_rebalance.planning.planner import (
     problem_in_words,
 )
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.problem.bytes_in_history import describe_history
+from kafka_rebalance.planning.problem.rates import describe_history
 from kafka_rebalance.planning.search.frame import FoundLists
-from kafka_rebalance.planning.tables.history_table import HISTORY, existing_partitions, planned_with, write_history
-from kafka_rebalance.planning.tables.topic_rates import read_topic_rates
+from kafka_rebalance.planning.tables.history import (
+    HISTORY,
+    existing_partitions,
+    planned_with,
+    read_topic_rates,
+    write_history,
+)
 from kafka_rebalance.spark.history_rows import read_metrics
 from kafka_rebalance.spark.job_driver import add_folder_checks, open_session, own_folder, run_job
 

@@ -37,8 +37,7 @@ from kafka_rebalance.documents.key_sample import (
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.planning.command_line import folder_at, say
 from kafka_rebalance.spark.job_driver import add_folder_checks, open_session, own_folder, run_job, said_by
-from kafka_rebalance.spark.kafka_options import kafka_options, settings_of
-from kafka_rebalance.spark.key_placements import place
+from kafka_rebalance.spark.keys import kafka_options, place, settings_of
 
 HEAVIEST = 10
 POLL_MILLISECONDS = 60_000  # if no record of a range comes in that time, the range is unreadable

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from kafka_rebalance.admin.config_changes import read_cannot_cordon
+from kafka_rebalance.admin.configs import read_cannot_cordon
 from kafka_rebalance.documents.snapshot import Cordon
 from kafka_rebalance.errors import ConfigChangedError, ThrottleError
 from kafka_rebalance.kafka.throttles import CORDON
@@ -16,11 +16,11 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.throttle.entity_configs import read_lease_configs
+from kafka_rebalance.throttle.in_force import Value
+from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.put_back import release as decide_release
-from kafka_rebalance.throttle.throttle_lease import ThrottleLease
-from kafka_rebalance.throttle.wanted import Value
-from kafka_rebalance.throttle.write_back import ATTEMPTS
+from kafka_rebalance.throttle.release_throttle import ATTEMPTS
+from kafka_rebalance.throttle.throttle_in_force import read_lease_configs
 
 
 def cordon_of(connection: ClusterConnection, view: ClusterView, emptied: Collection[int]) -> Cordon | None:

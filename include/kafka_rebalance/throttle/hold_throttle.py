@@ -18,30 +18,34 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.lock_owner import Fence, LockOwner, is_same_run
 from kafka_rebalance.moves.run_position import Position, check_position, position
 from kafka_rebalance.run.approved_plan import ApprovedPlan, read_approved
-from kafka_rebalance.run.asked_batches import asked_for
 from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.checks_before_write import check_before_write, check_clock_for_window, check_plan_within_policy
 from kafka_rebalance.run.clusters import JANITOR_DAG
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.late_tasks import check_all_will_run
 from kafka_rebalance.run.run_folder import check_newest_attempt
 from kafka_rebalance.run.run_lock import forget_lock, lock_owner, take_lock
-from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.run.running_rebalance import asked_for, read_control
 from kafka_rebalance.segments.segment_configs_now import check_copies_safe
-from kafka_rebalance.throttle.batch_lists import only_for
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.throttle.entity_configs import read_away, read_configs
-from kafka_rebalance.throttle.in_force import check_in_force, set_changes
-from kafka_rebalance.throttle.left_behind import put_back_left_behind
-from kafka_rebalance.throttle.recorded_before import take_lease
+from kafka_rebalance.throttle.in_force import check_in_force, desired_throttle, set_changes
+from kafka_rebalance.throttle.lease import ThrottleLease
+from kafka_rebalance.throttle.put_back import copying_of, only_for, take_lease
+from kafka_rebalance.throttle.release_throttle import (
+    check_can_be_put_back,
+    put_back,
+    put_back_late,
+    put_back_left_behind,
+)
 from kafka_rebalance.throttle.run_rates import check_run_rate
-from kafka_rebalance.throttle.still_copying import copying_of
-from kafka_rebalance.throttle.throttle_in_force import check_nothing_of_ours, gone_topics, has_held_before
-from kafka_rebalance.throttle.throttle_lease import ThrottleLease
+from kafka_rebalance.throttle.throttle_in_force import (
+    check_nothing_of_ours,
+    gone_topics,
+    has_held_before,
+    read_away,
+    read_configs,
+)
 from kafka_rebalance.throttle.wait_for_window import wait_for_window
-from kafka_rebalance.throttle.wanted import desired_throttle
-from kafka_rebalance.throttle.write_back import check_can_be_put_back, put_back, put_back_late
 
 log = logging.getLogger(__name__)
 

@@ -1,14 +1,116 @@
-"""Whether the throttle of a lease is set now, and what to write so that it is."""
+"""The configs of a throttle: which are wanted, and which are in force."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from kafka_rebalance.errors import KafkaRuleError, ThrottleError
-from kafka_rebalance.kafka.throttles import CORDON, EVERY_REPLICA, LIST_KEYS, format_throttled_replicas
-from kafka_rebalance.throttle.throttle_lease import RateChange, ThrottleLease, list_entries
-from kafka_rebalance.throttle.wanted import Changes, Configs, each_value
+from kafka_rebalance.kafka.throttles import (
+    CORDON,
+    EVERY_LOG_DIR,
+    EVERY_REPLICA,
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    LIST_KEYS,
+    LOG_DIR_RATE,
+    THROTTLE_KEYS,
+    format_throttled_replicas,
+    split_entry,
+    throttled_replicas,
+)
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.run.check_result import Check, CheckName
+from kafka_rebalance.throttle.lease import RateChange, ThrottleLease, list_entries
+
+# What a run throttles: the lists and rates that exactly its moves need.
+#
+# Lists are merged: what somebody else lists stays, and `*` stays `*`. A broker has one rate for everything that it
+# throttles. So the approved rate replaces a rate that somebody else has set, lower or higher, for as long as the run
+# lasts: the predicted end rests on it. The other rate is put back afterwards. Rates are set only where a listed
+# replica sends (leader) or receives (follower), lists only for the partitions that gain a broker.
+
+
+Configs = Mapping[str, Mapping[str, str]]  # "topics/T" or "brokers/N" -> config key -> value; absent: no config there
+Changes = dict[str, dict[str, str | None]]  # the same, None: the key is removed
+Value = TypeVar("Value", str, str | None)
+
+
+class ListEntry(NamedTuple):
+    """One entry of a list of throttled replicas, as `0:101` of topic orders."""
+
+    entity: str
+    key: str
+    text: str
+    topic_partition: TopicPartition
+    broker: int
+
+
+def desired_throttle(
+    moves: Iterable[Move], bytes_per_second: int, cordoned: Collection[int] = ()
+) -> dict[str, dict[str, str]]:
+    """entity -> key -> value that throttles exactly the copies of these moves; empty if none of them copies anything.
+
+    `cordoned` are brokers that get no new replica meanwhile.
+
+    Raises ThrottleError for a rate that is not a positive integer: 0 would stall the copies for ever.
+    """
+    _check_rate(bytes_per_second)
+    copying = [move for move in moves if move.added]
+    lists = throttled_replicas(
+        {move.topic_partition: move.before for move in copying}, {move.topic_partition: move.after for move in copying}
+    )
+    wanted = {
+        f"topics/{topic}": {
+            LEADER_REPLICAS: format_throttled_replicas(sides["leader"]),
+            FOLLOWER_REPLICAS: format_throttled_replicas(sides["follower"]),
+        }
+        for topic, sides in lists.items()
+    }
+    senders = {broker for move in copying for broker in move.before}
+    receivers = {broker for move in copying for broker in move.added}
+    for broker in sorted(senders | receivers):
+        rates = ((LEADER_RATE, senders), (FOLLOWER_RATE, receivers))
+        wanted[f"brokers/{broker}"] = {key: str(bytes_per_second) for key, which in rates if broker in which}
+    for broker in sorted(cordoned):
+        wanted.setdefault(f"brokers/{broker}", {})[CORDON] = EVERY_LOG_DIR
+    return wanted
+
+
+def desired_log_dir_rate(brokers: Iterable[int], bytes_per_second: int) -> dict[str, dict[str, str]]:
+    """As `desired_throttle`, for copies between the log dirs of each of these brokers."""
+    _check_rate(bytes_per_second)
+    return {f"brokers/{broker}": {LOG_DIR_RATE: str(bytes_per_second)} for broker in sorted(brokers)}
+
+
+def _check_rate(bytes_per_second: int) -> None:
+    if type(bytes_per_second) is not int or bytes_per_second < 1:
+        raise ThrottleError(
+            f"A throttle of {bytes_per_second!r} bytes/s lets nothing through. "
+            "Give a whole number of bytes per second above 0, within the policy."
+        )
+
+
+def each_value(configs: Mapping[str, Mapping[str, Value]]) -> Iterator[tuple[str, str, Value]]:
+    """(entity, key, value) of all entities."""
+    return ((entity, key, value) for entity, values in configs.items() for key, value in values.items())
+
+
+def each_entry(wanted: Configs) -> Iterator[ListEntry]:
+    """The entries of all lists that a lease wants; these are never `*`."""
+    for entity, key, value in each_value(wanted):
+        for text in list_entries(value, key) if key in LIST_KEYS else ():
+            partition, broker = split_entry(text)
+            yield ListEntry(entity, key, text, TopicPartition(entity.partition("/")[2], partition), broker)
+
+
+# Whether the throttle of a lease is set now, and what to write so that it is.
 
 
 def with_rate(lease: ThrottleLease, change: RateChange) -> ThrottleLease:
@@ -100,3 +202,73 @@ def _merged_list(now: str | None, wanted: str, key: str) -> str | None:
     if entries == (EVERY_REPLICA,) or not missing:
         return now
     return format_throttled_replicas((*entries, *missing))
+
+
+# Whether the throttles are as they were before the run, and none is left.
+
+
+def check_throttles(
+    prior: Mapping[str, Mapping[str, str | None]],
+    ours: Mapping[str, Mapping[str, str]],
+    now: Mapping[str, Mapping[str, str]],
+    own_rates: Collection[str] = (),
+) -> tuple[Check, ...]:
+    """`throttle` for each key of each entity that the run throttled: equal to what was recorded before it.
+
+    `prior` and `ours` are the lease's (`prior`, `wanted`), `now` is entity -> key -> value. If a value is neither,
+    somebody else has changed it during the run: it passes with a warning, unless entries or a rate of ours are still in
+    it. `own_rates`: every rate that the run has set, the earlier ones too.
+    """
+    return tuple(
+        _throttle(entity, key, before, ours.get(entity, {}).get(key), now.get(entity, {}).get(key), own_rates)
+        for entity, values in prior.items()
+        for key, before in values.items()
+    )
+
+
+def check_unrecorded(standing: Iterable[tuple[str, str, str]]) -> tuple[Check, ...]:
+    """A failed `throttle` for each (entity, key, value) that the run sets and that is still set without a lease."""
+    expectation, finding = "nothing that this run sets", "as this run sets it, and no lease tells what was there before"
+    return tuple(
+        Check(CheckName.THROTTLE, f"{entity} {key}", expectation, f"{value!r}, {finding}", False, about=(entity, key))
+        for entity, key, value in standing
+    )
+
+
+def check_left(now: Mapping[str, Mapping[str, str]], judged: Iterable[Check]) -> tuple[Check, ...]:
+    """A warning `throttle_left` for each throttle key that is still set: it slows every later catch-up.
+
+    A key for which a check of `judged` has failed gets none. An empty list holds nothing back.
+    """
+    told = {check.about for check in judged if not check.passed}
+    expectation = "no throttle once nothing moves"
+    finding = "is set, and not by this run. If nobody needs it, remove it with kafka-configs"
+    return tuple(
+        Check(CheckName.THROTTLE_LEFT, f"{entity} {key}", expectation, f"{values[key]!r} {finding}", True, "warning")
+        for entity, values in sorted(now.items())
+        for key in THROTTLE_KEYS
+        if values.get(key) and (entity, key) not in told
+    )
+
+
+def _throttle(
+    entity: str, key: str, before: str | None, ours: str | None, now: str | None, own_rates: Collection[str]
+) -> Check:
+    expectation = "not set, as before" if before is None else f"{before!r}, as before"
+    finding = "not set" if now is None else repr(now)
+    check = partial(Check, CheckName.THROTTLE, f"{entity} {key}", expectation)
+    failed = partial(check, passed=False, about=(entity, key))
+    if now == before:
+        return check(finding, True)
+    if key in LIST_KEYS:
+        try:
+            left = set(list_entries(now, key)) & (set(list_entries(ours, key)) - set(list_entries(before, key)))
+        except KafkaRuleError as unreadable:
+            return failed(str(unreadable))
+        if left:
+            return failed(f"{finding}: {len(left)} of this run's entries are left")
+    elif key == CORDON and now == ours:
+        return failed(f"{finding}, still the cordon of this run")
+    elif now is not None and (now == ours or now in own_rates):
+        return failed(f"{finding}, still {'the rate' if now == ours else 'an earlier rate'} of this run")
+    return check(f"{finding}, changed by somebody else", True, "warning")

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from kafka_rebalance.documents import json_files, storage
 from kafka_rebalance.errors import ArtifactError, FormatVersionError, RunFolderError, StorageError
-from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import RunFolder, file_name, open_run_folder
-from kafka_rebalance.throttle.throttle_lease import ThrottleLease
+from kafka_rebalance.throttle.lease import ThrottleLease
 
 _GENERATION = re.compile(r"([0-9a-f]{16}-[0-9]{10}|log-[0-9]{13}-[0-9]{16})\.json", re.ASCII)
 _UNNUMBERED = ".json"  # after the cluster's name, beside its folder: the one file of a version without generations

@@ -13,14 +13,25 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
+from kafka_rebalance.planning.tables.history import HISTORY, planned_with
 from kafka_rebalance.planning.tables.parquet_files import PART
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run.run_folder import RunFolder
-from kafka_rebalance.throttle.auto_rate import AUTO, BrokerLoad, auto_rate, network_uses, traffic
-from kafka_rebalance.throttle.least_rate import LeastRate, check_rate, least_rate
-from kafka_rebalance.throttle.rates import RATES_FILE, CandidateRates, NetworksKnown, Rates
+from kafka_rebalance.throttle.rates import (
+    AUTO,
+    RATES_FILE,
+    BrokerLoad,
+    CandidateRates,
+    LeastRate,
+    NetworksKnown,
+    Rates,
+    auto_rate,
+    check_rate,
+    least_rate,
+    network_uses,
+    traffic,
+)
 
 NETWORKS_LISTED = 20
 

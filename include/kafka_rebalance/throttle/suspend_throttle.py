@@ -9,23 +9,31 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from kafka_rebalance.clock import now_text
-from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import ConfigChangedError, LockLostError, PolicyError, RebalanceError, ThrottleError
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.run.run_folder import RunFolder
-from kafka_rebalance.throttle.batch_lists import batch_changes, listed_over, only_for
+from kafka_rebalance.model.policy import LONG_PAUSE_SECONDS
+from kafka_rebalance.run.inputs import Deployment
+from kafka_rebalance.run.run_folder import RunFolder, open_run_folder
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.throttle.copies_within import read_copies_within, read_left_alone
-from kafka_rebalance.throttle.entity_configs import read_configs, read_lease_configs
 from kafka_rebalance.throttle.in_force import check_in_force, confirm
+from kafka_rebalance.throttle.lease import ThrottleLease
+from kafka_rebalance.throttle.put_back import batch_changes, copying_of, listed_over, only_for, recorded_anew
 from kafka_rebalance.throttle.put_back import release as decide_release
-from kafka_rebalance.throttle.recorded_before import recorded_anew
-from kafka_rebalance.throttle.still_copying import copying_of
-from kafka_rebalance.throttle.throttle_lease import ThrottleLease
-from kafka_rebalance.throttle.write_back import ATTEMPTS, check_can_be_put_back, write_back
+from kafka_rebalance.throttle.release_throttle import (
+    ATTEMPTS,
+    check_can_be_put_back,
+    read_copies_within,
+    read_left_alone,
+    write_back,
+)
+from kafka_rebalance.throttle.throttle_in_force import read_configs, read_lease_configs
 
 log = logging.getLogger(__name__)
 
@@ -112,3 +120,58 @@ def set_for_batch(
         f"Others keep changing the throttle of run {owner.run} while this task sets it for the next batch. No further "
         "move was requested. Stop changing it, then clear this task."
     )
+
+
+# Whether a run's next batch has waited for so long that the cluster's policy asks for an alert, or as planned.
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """What the waiting process has noted. All times are of its clock."""
+
+    at: datetime
+    since: datetime
+    until: datetime | None
+    reasons: str
+
+
+def waits_long(deployment: Deployment, lease: ThrottleLease) -> str | None:
+    """How long, and for what, a run's next batch has waited; None up to the policy's `long_pause_seconds`.
+
+    The time until a window opens does not count. All times are of the waiting process, so a clock that is wrong neither
+    makes nor hides an alert.
+    """
+    noted = _read_waiting(deployment, lease)
+    if noted is None:
+        return None
+    seconds = (noted.at - max(noted.since, noted.until or noted.since)).total_seconds()
+    policy = None
+    with suppress(PolicyError):  # every run's tasks report a wrong policy
+        policy = deployment.read_policy(lease.connection_id)
+    if seconds < (LONG_PAUSE_SECONDS if policy is None else policy.long_pause_seconds):
+        return None
+    return (
+        f"Run {lease.run} holds the cluster, copies nothing, and its next batch has waited for {seconds / 3600:.1f} h: "
+        f"{noted.reasons} Its throttle is put back meanwhile, and set again before that batch. Repair what it waits "
+        "for, or stop the run with kafka_rebalance_cancel, which gives the cluster to other runs."
+    )
+
+
+def paused_until(deployment: Deployment, lease: ThrottleLease) -> datetime | None:
+    """When the window opens for which the run waits; None if it waits for nothing, or for something else."""
+    noted = _read_waiting(deployment, lease)
+    return noted.until if noted is not None and noted.until is not None and noted.at < noted.until else None
+
+
+def _read_waiting(deployment: Deployment, lease: ThrottleLease) -> _Waiting | None:
+    """None also for an earlier version's note, and for one that cannot be read."""
+    try:
+        note = json_files.read_json(open_run_folder(deployment, lease.run_folder), json_files.PROGRESS)
+        if note["state"] != "waiting":
+            return None
+        at, *since = (datetime.fromisoformat(at) for at in (note["updated_at"], note["waiting_since"], lease.taken_at))
+        until = note.get("waiting_until")
+        reasons = " ".join(map(str, note["waiting_for"]))
+        return _Waiting(at, max(since), datetime.fromisoformat(until) if until else None, reasons)
+    except (RebalanceError, OSError, KeyError, TypeError, ValueError):
+        return None

@@ -9,12 +9,12 @@ from typing import Any
 from kafka_rebalance import clock
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.moves.eta import predicted_seconds, slowest_seconds
-from kafka_rebalance.moves.time_window import Window, pause_until
+from kafka_rebalance.moves.windows import Window, pause_until
 from kafka_rebalance.run.approval_rules import approval_ends
 from kafka_rebalance.run.approved_plan import ApprovedPlan, ApprovedRequest
 from kafka_rebalance.run.checks.batch_wait import Wait
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.estimate import ESTIMATE_FILE
+from kafka_rebalance.run.inputs import Deployment
+from kafka_rebalance.run.ledger import ESTIMATE_FILE
 from kafka_rebalance.throttle.lease_files import rate_in_force
 
 

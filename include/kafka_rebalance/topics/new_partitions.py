@@ -15,9 +15,11 @@ import numpy as np
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.amounts_in_words import share_in_words
-from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem
-from kafka_rebalance.planning.problem.loads import (
+from kafka_rebalance.planning.problem.arrays import (
     DISK,
+    Floats,
+    Ints,
+    Problem,
     leader_loads,
     leader_weights,
     replica_loads,

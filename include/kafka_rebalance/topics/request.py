@@ -12,18 +12,20 @@ from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import KafkaRuleError, PolicyError
+from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks
 from kafka_rebalance.run.approved_plan import bound_policy
 from kafka_rebalance.run.inputs import StartedRun, StepInputs
 from kafka_rebalance.run.requester import check_somebody_may_approve, read_requester
 from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
-from kafka_rebalance.topics import forecast_keys, sample_keys
-from kafka_rebalance.topics.plan_change import PlannedTopic, plan_change
-from kafka_rebalance.topics.read_topics import TopicCluster, describe, read_topic_cluster
-from kafka_rebalance.topics.topic_change import change_lines
-from kafka_rebalance.topics.topic_listing import describe_lines, list_lines
+from kafka_rebalance.topics import keys
+from kafka_rebalance.topics.plan import PlannedTopic, plan_change
+from kafka_rebalance.topics.read import TopicCluster, describe, read_topic_cluster
 from kafka_rebalance.topics.topic_request import TopicRequest, needs_approval
+from kafka_rebalance.topics.words import approval_body, approval_subject, change_lines, describe_lines, list_lines
 
 log = logging.getLogger(__name__)
+
 
 # The next task.
 END, SAMPLE, FORECAST = "end", "sample_keys", "forecast"
@@ -69,11 +71,11 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     written = _document(asked, planned, cluster, inputs.run, params)
     written.update(connection_id=connection_id, policy_digest=policy.digest, limits_digest=limits.digest, nonce=nonce)
     if planned.change.action != "create":
-        written.update(forecast_keys.consumers(connection, planned.change.topic, planned.change.partitions_before))
-    sampled = planned.change.adds_partitions and sample_keys.prepare_sample(
+        written.update(keys.consumers(connection, planned.change.topic, planned.change.partitions_before))
+    sampled = planned.change.adds_partitions and keys.prepare_sample(
         asked, planned.change, connection, folder, int(clock.utc_now().timestamp() * 1000)
     )
-    written.update(sample_keys.digest_of_request(folder) if sampled else {})
+    written.update(keys.digest_of_request(folder) if sampled else {})
     json_files.write_json(folder, json_files.TOPIC, written)
     for line in change_lines(written):
         log.info("%s", line)
@@ -126,3 +128,30 @@ def _document(
         "notes": list(planned.notes),
         "size_bytes": sum(known) if len(known) == len(sizes) else None,
     }
+
+
+# A person approves one change of one topic, or rejects it. A creation needs no approval: it removes nothing.
+
+
+class TopicApproval(Approval):
+    """Offers the change of topic.json. A dry run ends here."""
+
+    behind = ("write", "verify")
+    shown = (json_files.TOPIC, json_files.FORECAST)
+
+    def offer(self, folder: RunFolder) -> Offer:
+        written = json_files.read_json(folder, json_files.TOPIC)
+        return Offer(
+            connection_id=written["connection_id"],
+            policy_digest=written["policy_digest"],
+            digests={written["change"]["action"]: written["digest"]},
+            source_digest=digest_of(written),
+            asked=written,
+            nothing="This was a dry run. Nothing was written to the cluster." if written["dry_run"] else None,
+            needs_answer=needs_approval(written["change"]["action"]),  # whatever else the file says: people can edit it
+        )
+
+    def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:
+        written = json_files.read_json(folder, json_files.TOPIC)
+        forecast = json_files.read_json_if_there(folder, json_files.FORECAST)
+        return approval_subject(written), approval_body(written, forecast)

@@ -10,13 +10,13 @@ from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.model.topic_change import TopicChange
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run import ledger
 from kafka_rebalance.run.approved_plan import ApprovedRequest
 from kafka_rebalance.run.check_result import Check
 from kafka_rebalance.run.inputs import StartedRun, StepInputs
 from kafka_rebalance.run.settled_checks import check_passed, settled, write_checks
-from kafka_rebalance.topics.topic_as_approved import check_configs, check_deleted, check_new_partitions
-from kafka_rebalance.topics.write_change import read_approved_change
+from kafka_rebalance.topics.rules import check_configs, check_deleted, check_new_partitions
+from kafka_rebalance.topics.write import read_approved_change
 
 SETTLE_SECONDS = 300.0  # until partitions have leaders, or the topic is gone; a healthy cluster takes one or two
 
@@ -28,7 +28,7 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
         checks = settled(lambda: _checks(cluster, approved.plan), SETTLE_SECONDS)
     summary = write_checks(approved.folder, checks, approved.plan.digest)
     row, now = _row(approved, inputs.run, summary.passed), clock.utc_now()
-    ledger_rows.append(inputs.deployment, "topics", approved.connection_id, inputs.run.run_id, now, [row])
+    ledger.append(inputs.deployment, "topics", approved.connection_id, inputs.run.run_id, now, [row])
     check_passed(summary)
     return {"checks": len(checks), "warnings": len(summary.warnings)}
 

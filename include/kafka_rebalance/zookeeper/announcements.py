@@ -17,11 +17,11 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from kafka_rebalance.errors import CorruptZnodeError, LockLostError
 from kafka_rebalance.model.lock_owner import Copies, Fence, Intent, LockOwner, decode_copies, encode_copies
+from kafka_rebalance.zookeeper import znodes
 from kafka_rebalance.zookeeper.client import read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.cluster_lock import own_acl, read_fence, read_own_fence
-from kafka_rebalance.zookeeper.znode_writes import commit, delete_znode, repeat
-from kafka_rebalance.zookeeper.znodes import paths
-from kafka_rebalance.zookeeper.znodes.json_fields import compact_json, parse_object, parse_text, parse_version
+from kafka_rebalance.zookeeper.writer import commit, delete_znode, repeat
+from kafka_rebalance.zookeeper.znodes import compact_json, parse_object, parse_text, parse_version
 
 
 def open_intent(client: KazooClient, owner: LockOwner, fence: Fence, copies: Copies) -> tuple[Fence, str]:
@@ -30,34 +30,34 @@ def open_intent(client: KazooClient, owner: LockOwner, fence: Fence, copies: Cop
     Raises LockLostError, and writes nothing, if the fence has risen or the run does not hold the cluster.
     """
     name = uuid.uuid4().hex
-    path = f"{paths.ANNOUNCED_PREFIX}{name}"
+    path = f"{znodes.ANNOUNCED_PREFIX}{name}"
     data = compact_json({"version": 1, "run": owner.run, "owner": owner.owner, "copies": encode_copies(copies)})
-    before = fence.versions.get(paths.RUN_LOCK_PARENT, -1)
+    before = fence.versions.get(znodes.RUN_LOCK_PARENT, -1)
 
     def attempt() -> Fence:
         own = read_own_fence(client, owner)
-        held = own.versions.get(paths.RUN_LOCK)
+        held = own.versions.get(znodes.RUN_LOCK)
         is_made = read_znodes(client, [path])[path] is not None  # by an earlier attempt, whose answer was lost
-        if not is_made and (held is None or own.versions[paths.RUN_LOCK_PARENT] != before):
+        if not is_made and (held is None or own.versions[znodes.RUN_LOCK_PARENT] != before):
             raise LockLostError(
                 "No further copy was requested: another worker has taken the cluster, requested copies or put "
                 "throttles back since this one began. Clear this task if the run is to go on."
             )
         if not is_made and held is not None:
             transaction = client.transaction()
-            transaction.check(paths.RUN_LOCK, held)
-            transaction.set_data(paths.RUN_LOCK_PARENT, b"", before)
+            transaction.check(znodes.RUN_LOCK, held)
+            transaction.set_data(znodes.RUN_LOCK_PARENT, b"", before)
             transaction.create(path, data, acl=own_acl(client))
             commit(client, path, transaction)
         made_first = fence.generation.partition("-")[0]
-        return Fence({**fence.versions, paths.RUN_LOCK_PARENT: before + 1}, f"{made_first}-{before + 1:010d}")
+        return Fence({**fence.versions, znodes.RUN_LOCK_PARENT: before + 1}, f"{made_first}-{before + 1:010d}")
 
     return repeat(path, attempt), name
 
 
 def end_intent(client: KazooClient, name: str, *, fence: Fence | None = None) -> bool:
     """Deletes the announcement. False, and it stays, if the fence has risen since."""
-    path = f"{paths.ANNOUNCED_PREFIX}{name}"
+    path = f"{znodes.ANNOUNCED_PREFIX}{name}"
 
     def attempt() -> bool:
         sync(client)
@@ -74,8 +74,8 @@ def end_intent(client: KazooClient, name: str, *, fence: Fence | None = None) ->
 def read_open_intents(client: KazooClient) -> list[Intent]:
     """The earliest first. Raises ReadError, CorruptZnodeError."""
     sync(client)
-    names = [f"{paths.RUN_LOCK_PARENT}/{name}" for name in read_children(client, paths.RUN_LOCK_PARENT)]
-    names = [path for path in names if path.startswith(paths.ANNOUNCED_PREFIX)]
+    names = [f"{znodes.RUN_LOCK_PARENT}/{name}" for name in read_children(client, znodes.RUN_LOCK_PARENT)]
+    names = [path for path in names if path.startswith(znodes.ANNOUNCED_PREFIX)]
     return sorted(_read(client, names), key=lambda intent: intent.order)
 
 
@@ -92,7 +92,7 @@ def _read(client: KazooClient, names: list[str]) -> Iterator[Intent]:
             raise CorruptZnodeError(f"{path} announces no copies ({bad}). Delete it.") from bad
         run, owner = (parse_text(path, name, fields.get(name)) for name in ("run", "owner"))
         at = datetime.fromtimestamp(znode[1].mtime / 1000, UTC)  # it is written once
-        yield Intent(path.removeprefix(paths.ANNOUNCED_PREFIX), run, owner, 0, at, {}, copies, int(znode[1].czxid))
+        yield Intent(path.removeprefix(znodes.ANNOUNCED_PREFIX), run, owner, 0, at, {}, copies, int(znode[1].czxid))
 
 
 def read_time(client: KazooClient) -> datetime:
@@ -100,18 +100,18 @@ def read_time(client: KazooClient) -> datetime:
 
     def attempt() -> datetime:
         with suppress(NodeExistsError):
-            if read_znodes(client, [paths.CLOCK])[paths.CLOCK] is None:
+            if read_znodes(client, [znodes.CLOCK])[znodes.CLOCK] is None:
                 transaction = client.transaction()
-                transaction.create(paths.CLOCK, b"", acl=own_acl(client))
-                commit(client, paths.CLOCK, transaction)
+                transaction.create(znodes.CLOCK, b"", acl=own_acl(client))
+                commit(client, znodes.CLOCK, transaction)
         with suppress(BadVersionError):
             transaction = client.transaction()
-            transaction.set_data(paths.CLOCK, b"")
-            commit(client, paths.CLOCK, transaction)
+            transaction.set_data(znodes.CLOCK, b"")
+            commit(client, znodes.CLOCK, transaction)
         sync(client)
-        found = read_znodes(client, [paths.CLOCK])[paths.CLOCK]
+        found = read_znodes(client, [znodes.CLOCK])[znodes.CLOCK]
         if found is None:
-            raise NoNodeError(paths.CLOCK)
+            raise NoNodeError(znodes.CLOCK)
         return datetime.fromtimestamp(found[1].mtime / 1000, UTC)
 
-    return repeat(paths.CLOCK, attempt)
+    return repeat(znodes.CLOCK, attempt)

@@ -3,29 +3,286 @@
 from __future__ import annotations
 
 import logging
+import select
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
+    EXCEPTIONS,
+    AuthFailedError,
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
     NoAuthError,
     NoNodeError,
     OperationTimeoutError,
+    SessionClosedRequireSaslError,
     SessionExpiredError,
 )
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.protocol.serialization import GetData, MultiHeader, int_struct, multiheader_struct, read_buffer, stat_struct
+from kazoo.protocol.states import KazooState, KeeperState, ZnodeStat
 from kazoo.retry import KazooRetry, RetryFailedError
 from kazoo.security import ACL
 
-from kafka_rebalance.errors import ReadDeniedError, ReadError
-from kafka_rebalance.model.connection import ZooKeeperConnection
-from kafka_rebalance.zookeeper.first_connection import ConnectingHandler, start_client
-from kafka_rebalance.zookeeper.multi_read import Znode, multi_read
-from kafka_rebalance.zookeeper.quick_handler import QuickHandler
+from kafka_rebalance.errors import AuthenticationError, ReadDeniedError, ReadError
+from kafka_rebalance.model.connection import ZooKeeperConnection, certificate_problem
+
+# kazoo's handler, with fewer system calls for a request. A large cluster takes 150,000 of them.
+
+
+class QuickHandler(SequentialThreadingHandler):
+    """`poll` in place of kazoo's selector, which is made and closed several times for each request. And `together`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wake = _Wake()
+
+    def create_socket_pair(self) -> tuple[Any, Any]:
+        waits, wakes = super().create_socket_pair()
+        self._wake.of = wakes
+        return waits, self._wake
+
+    def select(
+        self, rlist: Sequence[Any], wlist: Sequence[Any], xlist: Sequence[Any], timeout: float | None = None
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        asked = select.poll()
+        for one in {*rlist, *wlist}:
+            wanted = (select.POLLIN if one in rlist else 0) | (select.POLLOUT if one in wlist else 0)
+            asked.register(one, wanted)
+        # A lost connection counts as readable and as writable, so that the next read or write tells of it.
+        ready = {file for file, _ in asked.poll(None if timeout is None else timeout * 1000)}
+        reads, writes = ([one for one in some if one.fileno() in ready] for some in (rlist, wlist))
+        return reads, writes, []
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Requests that are made meanwhile go out at the end. Else kazoo wakes its thread for each of them."""
+        self._wake.hold()
+        try:
+            yield
+        finally:
+            self._wake.release()
+
+
+class _Wake:
+    """The end of kazoo's socket pair to which it writes a byte for each request. Any thread may request."""
+
+    def __init__(self) -> None:
+        self.of: socket.socket | None = None
+        self._holders, self._held = 0, 0
+        self._guard = threading.Lock()
+
+    def send(self, data: bytes) -> int:
+        assert self.of is not None
+        with self._guard:
+            if not self._holders:
+                return self.of.send(data)
+            self._held += len(data)
+            return len(data)
+
+    def hold(self) -> None:
+        with self._guard:
+            self._holders += 1
+
+    def release(self) -> None:
+        with self._guard:
+            self._holders -= 1
+            if not self._holders and self._held and self.of is not None:
+                held, self._held = self._held, 0
+                with suppress(OSError):  # the client was closed meanwhile, which ends its requests
+                    self.of.sendall(bytes(held))
+
+    def close(self) -> None:
+        if self.of is not None:
+            self.of.close()
+
+
+# Starts a kazoo client, and tells why ZooKeeper does not let it in. kazoo itself only logs that, and tries again.
+
+
+_REFUSALS = (AuthFailedError, SessionClosedRequireSaslError)
+_END_SECONDS = 1.0
+_LOOK_SECONDS = 0.05
+REFUSED_SECONDS = 10.0  # servers that start refuse connections for so long
+
+
+class ConnectingHandler(QuickHandler):
+    """Keeps why a server could not be connected to, by address."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures: dict[tuple[str, int], OSError] = {}
+        self.has_connected = False
+        self.ended_by: Exception | None = None  # a refusal that has ended kazoo's own thread
+        self.has_ended = threading.Event()
+
+    def spawn(self, func: Callable[..., object], *args: Any, **options: Any) -> Any:
+        def run() -> None:
+            try:
+                func(*args, **options)
+            except _REFUSALS as failed:  # a server that asks for a login ends the thread of who has a wrong one
+                self.ended_by = failed
+            finally:
+                self.has_ended.set()
+
+        return super().spawn(run)
+
+    def create_connection(self, *args: Any, **options: Any) -> Any:
+        address = options["address"]
+        try:
+            made = super().create_connection(*args, **options)
+        except OSError as failed:
+            self.failures[address] = failed
+            raise
+        self.failures.pop(address, None)
+        self.has_connected = True
+        return made
+
+
+def start_client(
+    client: KazooClient, handler: ConnectingHandler, connection: ZooKeeperConnection, seconds: float
+) -> bool:
+    """Connects and reads once. Returns whether the chroot exists.
+
+    Raises AuthenticationError if user, password or a certificate is refused, and ReadError if ZooKeeper cannot be read
+    after `seconds`, with the reason that is known. No text has a secret.
+    """
+    refused = []
+
+    def note(state: str) -> None:
+        if state == KazooState.LOST and client.client_state == KeeperState.AUTH_FAILED:
+            refused.append(state)
+
+    client.add_listener(note)
+    hosts = connection.hosts
+    try:
+        began = time.monotonic()
+        started = client.start_async()
+        while not started.wait(_LOOK_SECONDS):
+            waited = time.monotonic() - began
+            failures = list(handler.failures.values()) if len(handler.failures) >= len(client.hosts) else []
+            is_over = waited > seconds or (bool(failures) and waited > REFUSED_SECONDS)
+            problems = [certificate_problem(one) for one in failures]
+            # Servers that are down may yet come up, and have another certificate.
+            if (problems and all(problems)) or (is_over and any(problems)):
+                raise AuthenticationError(
+                    f"ZooKeeper {hosts}: the TLS handshake fails ({next(filter(None, problems))}). "
+                    "Correct zookeeper_secret_config and the host names of the Airflow connection."
+                )
+            if refused:
+                raise _not_let_in(connection)
+            if is_over:
+                raise ReadError(_unreadable(connection, _why_not_connected(handler)))
+        # A wrong password raises at the first read, not while connecting.
+        return client.exists_async("/").get(timeout=seconds) is not None
+    except ReadError:
+        raise
+    except Exception as failed:  # kazoo lets socket, ssl and SASL errors through
+        failure: BaseException = failed
+    if not isinstance(failure, _REFUSALS):
+        handler.has_ended.wait(_END_SECONDS)  # the read fails a moment before the thread ends
+    if refused or any(isinstance(one, _REFUSALS) for one in (failure, handler.ended_by)):
+        raise _not_let_in(connection)
+    raise ReadError(_unreadable(connection, type(failure).__name__))
+
+
+def _not_let_in(connection: ZooKeeperConnection) -> AuthenticationError:
+    user = connection.sasl_options.get("username")
+    who = "a client without a user" if user is None else f"the login of the user {user}"
+    return AuthenticationError(
+        f"ZooKeeper {connection.hosts} refuses {who}. Correct login and password of the Airflow "
+        "connection: they are ZooKeeper's digest user."
+    )
+
+
+def _why_not_connected(handler: ConnectingHandler) -> str:
+    if handler.failures:
+        return "; ".join(f"{host}:{port}: {_reason(failed)}" for (host, port, *_), failed in handler.failures.items())
+    if handler.has_connected:
+        return "the servers close each connection: they may ask for TLS (use_ssl), or for a client's certificate"
+    return "the host names do not resolve, or no server answers"
+
+
+def _reason(failed: OSError) -> str:
+    return (getattr(failed, "reason", None) or failed.strerror or type(failed).__name__).replace("\n", " ")
+
+
+def _unreadable(connection: ZooKeeperConnection, why: str) -> str:
+    secured = " as the user of the Airflow connection" if connection.sasl_options else ""
+    return (
+        f"ZooKeeper {connection.hosts} cannot be read{secured} ({why}). Check that the "
+        "hosts can be reached from here, and the user, password and TLS options of the Airflow connection."
+    )
+
+
+# Many znodes in one request: ZooKeeper's multi-read (ZOOKEEPER-3402, since 3.6), which kazoo does not have.
+#
+# A request costs the server and us many times what a znode in it costs.
+
+
+PER_REQUEST = 100  # so few that nobody else waits long behind one of them
+AT_ONCE = 20  # requests in flight
+ERROR = -1  # the type of an answer that is an error
+
+Znode = tuple[bytes | None, ZnodeStat]
+
+
+def multi_read(client: KazooClient, paths: Sequence[str], seconds: float) -> dict[str, Znode | None]:
+    """Content and stat by path; None if the znode does not exist. Waits so many seconds for each answer.
+
+    Raises kazoo's errors: KazooException, ConnectionClosedError, KazooTimeoutError. A server before 3.6 answers with
+    UnimplementedError and closes the connection.
+    """
+    found: dict[str, Znode | None] = {}
+    parts = [paths[start : start + PER_REQUEST] for start in range(0, len(paths), PER_REQUEST)]
+    for start in range(0, len(parts), AT_ONCE):
+        asked = [(part, client.handler.async_result()) for part in parts[start : start + AT_ONCE]]
+        for part, answer in asked:
+            client._call(_MultiRead([client.chroot + path for path in part]), answer)
+        for part, answer in asked:
+            for path, one in zip(part, answer.get(timeout=seconds), strict=True):
+                if isinstance(one, KazooException):
+                    raise one
+                found[path] = one
+    return found
+
+
+@dataclass(frozen=True)
+class _MultiRead:
+    """`MultiOperationRecord` of `ZooDefs.OpCode.multiRead`, with nothing but `getData`; as kazoo's `Transaction`."""
+
+    paths: Sequence[str]
+
+    type: ClassVar = 22
+
+    def serialize(self) -> bytes:
+        header = multiheader_struct.pack(GetData.type, False, -1)
+        reads = (header + GetData(path, None).serialize() for path in self.paths)
+        return b"".join(reads) + multiheader_struct.pack(-1, True, -1)
+
+    @staticmethod
+    def deserialize(answer: bytes, offset: int) -> list[Znode | KazooException | None]:
+        found: list[Znode | KazooException | None] = []
+        header, offset = MultiHeader.deserialize(answer, offset)
+        while not header.done:
+            if header.type == ERROR:
+                error = EXCEPTIONS[int_struct.unpack_from(answer, offset)[0]]
+                found.append(None if error is NoNodeError else error())
+                offset += int_struct.size
+            else:
+                content, offset = read_buffer(answer, offset)
+                found.append((content, ZnodeStat._make(stat_struct.unpack_from(answer, offset))))
+                offset += stat_struct.size
+            header, offset = MultiHeader.deserialize(answer, offset)
+        return found
+
 
 # After these, the outcome of a request is unknown; kazoo reconnects by itself.
 LOST = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)

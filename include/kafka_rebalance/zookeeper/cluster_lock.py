@@ -25,17 +25,17 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl
 
 from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, LockLostError, ReadError, WriteError
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LockOwner
+from kafka_rebalance.zookeeper import znodes
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
-from kafka_rebalance.zookeeper.znode_writes import acl_like, commit, create_znode, repeat
-from kafka_rebalance.zookeeper.znodes import paths
-from kafka_rebalance.zookeeper.znodes.json_fields import compact_json, parse_object, parse_text, parse_version
+from kafka_rebalance.zookeeper.writer import acl_like, commit, create_znode, repeat
+from kafka_rebalance.zookeeper.znodes import compact_json, parse_object, parse_text, parse_version
 
 
 def decode_lock(data: bytes | None) -> LockOwner:
     """The content of `/kafka_rebalance/run`. Raises CorruptZnodeError."""
-    fields = parse_object(paths.RUN_LOCK, data)
-    parse_version(paths.RUN_LOCK, fields)
-    texts = {name: parse_text(paths.RUN_LOCK, name, fields.get(name)) for name in ("run", "digest", "owner")}
+    fields = parse_object(znodes.RUN_LOCK, data)
+    parse_version(znodes.RUN_LOCK, fields)
+    texts = {name: parse_text(znodes.RUN_LOCK, name, fields.get(name)) for name in ("run", "digest", "owner")}
     acquired_at = fields.get("acquired_at")
     return LockOwner(**texts, acquired_at=acquired_at if isinstance(acquired_at, str) else "")
 
@@ -43,7 +43,7 @@ def decode_lock(data: bytes | None) -> LockOwner:
 def encode_lock(owner: LockOwner) -> bytes:
     """Raises WriteError if a field that names the owner is empty."""
     if not (owner.run and owner.digest and owner.owner):
-        raise WriteError(f"{paths.RUN_LOCK} was not written: run, digest and owner must all be named, not {owner}.")
+        raise WriteError(f"{znodes.RUN_LOCK} was not written: run, digest and owner must all be named, not {owner}.")
     return compact_json({"version": 1, **asdict(owner)})
 
 
@@ -64,19 +64,19 @@ def acquire(client: KazooClient, owner: LockOwner) -> Fence:
     def attempt() -> Fence:
         parent, znode = _read_or_create(client)
         transaction = client.transaction()
-        transaction.set_data(paths.RUN_LOCK_PARENT, b"", parent.version)
+        transaction.set_data(znodes.RUN_LOCK_PARENT, b"", parent.version)
         if znode is None:
-            transaction.create(paths.RUN_LOCK, data, acl=own_acl(client))
+            transaction.create(znodes.RUN_LOCK, data, acl=own_acl(client))
             held = 0
         else:
             holder, held = _held(znode, owner, "The lock was not taken.")
             if holder.digest != owner.digest:
-                transaction.set_data(paths.RUN_LOCK, data, held)
+                transaction.set_data(znodes.RUN_LOCK, data, held)
                 held += 1
-        commit(client, paths.RUN_LOCK, transaction)
+        commit(client, znodes.RUN_LOCK, transaction)
         return _fence(parent, held, raised=1)
 
-    return repeat(paths.RUN_LOCK, attempt)
+    return repeat(znodes.RUN_LOCK, attempt)
 
 
 def raise_held(client: KazooClient, owner: LockOwner) -> Fence:
@@ -89,7 +89,7 @@ def raise_held(client: KazooClient, owner: LockOwner) -> Fence:
         parent, znode = _read_znodes(client)
         if znode is None or parent is None:
             raise LockHeldError(
-                f"Run {owner.run} does not hold the cluster any more ({paths.RUN_LOCK} is gone). No further move was "
+                f"Run {owner.run} does not hold the cluster any more ({znodes.RUN_LOCK} is gone). No further move was "
                 "requested. Clear hold_throttle with what follows it."
             )
         consequence = "No further move was requested."
@@ -97,12 +97,12 @@ def raise_held(client: KazooClient, owner: LockOwner) -> Fence:
         if holder.digest != owner.digest:
             raise _held_by(holder, consequence)
         transaction = client.transaction()
-        transaction.set_data(paths.RUN_LOCK_PARENT, b"", parent.version)
-        transaction.check(paths.RUN_LOCK, held)
-        commit(client, paths.RUN_LOCK, transaction)
+        transaction.set_data(znodes.RUN_LOCK_PARENT, b"", parent.version)
+        transaction.check(znodes.RUN_LOCK, held)
+        commit(client, znodes.RUN_LOCK, transaction)
         return _fence(parent, held, raised=1)
 
-    return repeat(paths.RUN_LOCK, attempt)
+    return repeat(znodes.RUN_LOCK, attempt)
 
 
 def read_own_fence(client: KazooClient, owner: LockOwner) -> Fence:
@@ -125,7 +125,7 @@ def read_time_of_fence(client: KazooClient) -> datetime:
     """When the fence was raised last, by the clock of ZooKeeper's server. Raises ReadError."""
     parent, _ = _read_znodes(client)
     if parent is None:
-        raise ReadError(f"{paths.RUN_LOCK_PARENT} is gone, so ZooKeeper's time is not known. Clear this task.")
+        raise ReadError(f"{znodes.RUN_LOCK_PARENT} is gone, so ZooKeeper's time is not known. Clear this task.")
     return datetime.fromtimestamp(parent.mtime / 1000, UTC)
 
 
@@ -135,11 +135,11 @@ def raise_fence(client: KazooClient) -> Fence:
     def attempt() -> Fence:
         parent, _ = _read_or_create(client)
         transaction = client.transaction()
-        transaction.set_data(paths.RUN_LOCK_PARENT, b"", parent.version)
-        commit(client, paths.RUN_LOCK_PARENT, transaction)
+        transaction.set_data(znodes.RUN_LOCK_PARENT, b"", parent.version)
+        commit(client, znodes.RUN_LOCK_PARENT, transaction)
         return _fence(parent, raised=1)
 
-    return repeat(paths.RUN_LOCK_PARENT, attempt)
+    return repeat(znodes.RUN_LOCK_PARENT, attempt)
 
 
 def release(client: KazooClient, owner: LockOwner, *, fence: Fence | None = None) -> bool:
@@ -153,15 +153,15 @@ def release(client: KazooClient, owner: LockOwner, *, fence: Fence | None = None
         if znode is None or parent is None:
             return False
         holder, held = _held(znode, owner, f"It was not released for run {owner.run}.")
-        if fence is not None and fence.versions.get(paths.RUN_LOCK_PARENT) != parent.version:
-            raise LockLostError(f"{paths.RUN_LOCK} was not released: somebody has gone on with run {holder.name}.")
+        if fence is not None and fence.versions.get(znodes.RUN_LOCK_PARENT) != parent.version:
+            raise LockLostError(f"{znodes.RUN_LOCK} was not released: somebody has gone on with run {holder.name}.")
         transaction = client.transaction()
-        transaction.check(paths.RUN_LOCK_PARENT, parent.version)
-        transaction.delete(paths.RUN_LOCK, held)
-        commit(client, paths.RUN_LOCK, transaction)
+        transaction.check(znodes.RUN_LOCK_PARENT, parent.version)
+        transaction.delete(znodes.RUN_LOCK, held)
+        commit(client, znodes.RUN_LOCK, transaction)
         return True
 
-    return repeat(paths.RUN_LOCK, attempt)
+    return repeat(znodes.RUN_LOCK, attempt)
 
 
 def begin_anew(client: KazooClient) -> bool:
@@ -178,30 +178,30 @@ def begin_anew(client: KazooClient) -> bool:
             decode_lock(znode[0])
             return False
         transaction = client.transaction()
-        transaction.set_data(paths.RUN_LOCK_PARENT, b"", parent.version)
-        transaction.delete(paths.RUN_LOCK, int(znode[1].version))
-        commit(client, paths.RUN_LOCK, transaction)
+        transaction.set_data(znodes.RUN_LOCK_PARENT, b"", parent.version)
+        transaction.delete(znodes.RUN_LOCK, int(znode[1].version))
+        commit(client, znodes.RUN_LOCK, transaction)
         return True
 
-    return repeat(paths.RUN_LOCK, attempt)
+    return repeat(znodes.RUN_LOCK, attempt)
 
 
 def _read_znodes(client: KazooClient) -> tuple[ZnodeStat | None, Znode | None]:
     """(the parent's stat, the lock). The parent comes first: a lock that is taken between the two fails its check."""
     sync(client)
-    found = read_znodes(client, [paths.RUN_LOCK_PARENT, paths.RUN_LOCK])
-    parent = found[paths.RUN_LOCK_PARENT]
-    return None if parent is None else parent[1], found[paths.RUN_LOCK]
+    found = read_znodes(client, [znodes.RUN_LOCK_PARENT, znodes.RUN_LOCK])
+    parent = found[znodes.RUN_LOCK_PARENT]
+    return None if parent is None else parent[1], found[znodes.RUN_LOCK]
 
 
 def _read_or_create(client: KazooClient) -> tuple[ZnodeStat, Znode | None]:
     parent, znode = _read_znodes(client)
     if parent is None:
         with suppress(NodeExistsError):
-            create_znode(client, paths.RUN_LOCK_PARENT, b"", own_acl(client))
+            create_znode(client, znodes.RUN_LOCK_PARENT, b"", own_acl(client))
         parent, znode = _read_znodes(client)
     if parent is None:  # somebody has deleted it again: the next attempt creates it
-        raise NoNodeError(paths.RUN_LOCK_PARENT)
+        raise NoNodeError(znodes.RUN_LOCK_PARENT)
     return parent, znode
 
 
@@ -209,7 +209,7 @@ def _fence(parent: ZnodeStat | None, held: int | None = None, *, raised: int = 0
     if parent is None:
         return NO_FENCE
     version = int(parent.version) + raised
-    versions = {paths.RUN_LOCK_PARENT: version, **({} if held is None else {paths.RUN_LOCK: held})}
+    versions = {znodes.RUN_LOCK_PARENT: version, **({} if held is None else {znodes.RUN_LOCK: held})}
     return Fence(versions, f"{parent.czxid:016x}-{version:010d}")
 
 
@@ -224,7 +224,7 @@ def _held(znode: Znode, owner: LockOwner, consequence: str) -> tuple[LockOwner, 
 def _held_by(holder: LockOwner, consequence: str) -> LockHeldError:
     since = f" since {holder.acquired_at}" if holder.acquired_at else ""
     return LockHeldError(
-        f"The cluster is held by run {holder.name}{since} ({paths.RUN_LOCK}). {consequence} "
+        f"The cluster is held by run {holder.name}{since} ({znodes.RUN_LOCK}). {consequence} "
         "Wait until that run has ended. If it is gone, the Dag kafka_throttle_janitor releases what it held. If that "
         f"Dag cannot know whether the run is gone, start it with the param break_lock '{holder.name}'."
     )
@@ -233,6 +233,6 @@ def _held_by(holder: LockOwner, consequence: str) -> LockHeldError:
 def own_acl(client: KazooClient) -> list[ACL]:
     """The ACL for the znodes that are this program's own."""
     # As Kafka does with zookeeper.set.acl: all for the authenticated creator, reading for everybody.
-    if acl_like(client, paths.DELETE_TOPICS) == list(OPEN_ACL_UNSAFE):
+    if acl_like(client, znodes.DELETE_TOPICS) == list(OPEN_ACL_UNSAFE):
         return list(OPEN_ACL_UNSAFE)
     return [make_acl("auth", "", all=True), *READ_ACL_UNSAFE]

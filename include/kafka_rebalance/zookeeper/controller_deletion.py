@@ -10,15 +10,13 @@ from kazoo.client import KazooClient
 from kafka_rebalance.errors import WriteError
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.moves.cancel_fates import check_consent
+from kafka_rebalance.moves.cancel_plan import check_consent
 from kafka_rebalance.moves.stuck_request import ElectionPlan, EntryState, entry_states
-from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper import cluster_lock, znodes
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.znode_writes import add_checks, commit, repeat
-from kafka_rebalance.zookeeper.znodes import paths
-from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassignment
-from kafka_rebalance.zookeeper.znodes.registrations import decode_controller, decode_controller_epoch
+from kafka_rebalance.zookeeper.writer import add_checks, commit, repeat
+from kafka_rebalance.zookeeper.znodes import decode_controller, decode_controller_epoch, decode_reassignment
 
 
 def plan_election(client: KazooClient) -> tuple[ElectionPlan, ClusterView] | None:
@@ -29,7 +27,7 @@ def plan_election(client: KazooClient) -> tuple[ElectionPlan, ClusterView] | Non
     holder = cluster_lock.read(client)
     sync(client)
     found = read_znodes(client, _ELECTION)  # before the view: a later change shows in the request's version
-    request = found[paths.REASSIGN_PARTITIONS]
+    request = found[znodes.REASSIGN_PARTITIONS]
     if request is None:
         return None
     controller, broker, epoch = _controller(found)
@@ -59,7 +57,7 @@ def delete_controller(client: KazooClient, plan: ElectionPlan, consent: str) -> 
         fence = cluster_lock.read_fence(client)
         holder = cluster_lock.read(client)
         found = read_znodes(client, _ELECTION)
-        now = found[paths.CONTROLLER]
+        now = found[znodes.CONTROLLER]
         if now is None or now[1].czxid != plan.controller_czxid:
             return False
         controller, broker, epoch = _controller(found)
@@ -67,23 +65,23 @@ def delete_controller(client: KazooClient, plan: ElectionPlan, consent: str) -> 
             return False
         if holder is not None and holder.name != plan.holder:
             raise _not_elected(f"the cluster is now held by run {holder.name}")
-        request, epoch_znode = found[paths.REASSIGN_PARTITIONS], found[paths.CONTROLLER_EPOCH]
+        request, epoch_znode = found[znodes.REASSIGN_PARTITIONS], found[znodes.CONTROLLER_EPOCH]
         assert epoch_znode is not None  # otherwise `_controller` has raised
         if request is None or request[1].czxid != plan.request_czxid:
-            raise _not_elected(f"{paths.REASSIGN_PARTITIONS} is gone, or is not the one that was shown")
+            raise _not_elected(f"{znodes.REASSIGN_PARTITIONS} is gone, or is not the one that was shown")
         _check_as_shown(plan, _view_of(client, request))
         transaction = client.transaction()
         add_checks(transaction, fence.versions)
-        transaction.check(paths.CONTROLLER_EPOCH, epoch_znode[1].version)
-        transaction.check(paths.REASSIGN_PARTITIONS, request[1].version)
-        transaction.delete(paths.CONTROLLER, controller[1].version)
-        commit(client, paths.CONTROLLER, transaction)
+        transaction.check(znodes.CONTROLLER_EPOCH, epoch_znode[1].version)
+        transaction.check(znodes.REASSIGN_PARTITIONS, request[1].version)
+        transaction.delete(znodes.CONTROLLER, controller[1].version)
+        commit(client, znodes.CONTROLLER, transaction)
         return True
 
-    return repeat(paths.CONTROLLER, attempt)
+    return repeat(znodes.CONTROLLER, attempt)
 
 
-_ELECTION = (paths.REASSIGN_PARTITIONS, paths.CONTROLLER, paths.CONTROLLER_EPOCH)
+_ELECTION = (znodes.REASSIGN_PARTITIONS, znodes.CONTROLLER, znodes.CONTROLLER_EPOCH)
 
 
 def _view_of(client: KazooClient, request: Znode) -> ClusterView:
@@ -97,7 +95,7 @@ def _requested(view: ClusterView) -> dict[TopicPartition, tuple[tuple[int, ...],
 
 def _controller(found: dict[str, Znode | None]) -> tuple[Znode, int, int]:
     """(znode, broker, epoch)"""
-    controller, epoch = found[paths.CONTROLLER], found[paths.CONTROLLER_EPOCH]
+    controller, epoch = found[znodes.CONTROLLER], found[znodes.CONTROLLER_EPOCH]
     if controller is None or epoch is None:
         raise _not_elected("there is no controller now, so the brokers are electing one")
     decoded = decode_controller(controller[0], decode_controller_epoch(epoch[0]))
@@ -119,6 +117,6 @@ def _check_as_shown(plan: ElectionPlan, view: ClusterView) -> None:
 
 def _not_elected(why: str) -> WriteError:
     return WriteError(
-        f"No other controller was elected: {why}. {paths.CONTROLLER} was not deleted. Start a new run of "
+        f"No other controller was elected: {why}. {znodes.CONTROLLER} was not deleted. Start a new run of "
         "kafka_rebalance_cancel when that has changed."
     )

@@ -22,11 +22,11 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from kafka_rebalance.errors import CorruptZnodeError, LockLostError
 from kafka_rebalance.model.lock_owner import Fence, LeaseRecord
+from kafka_rebalance.zookeeper import znodes
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.cluster_lock import own_acl
-from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS, add_checks, commit, delete_znode, repeat
-from kafka_rebalance.zookeeper.znodes import paths
-from kafka_rebalance.zookeeper.znodes.json_fields import compact_json, parse_object, parse_text, parse_version
+from kafka_rebalance.zookeeper.writer import ATTEMPTS, add_checks, commit, delete_znode, repeat
+from kafka_rebalance.zookeeper.znodes import compact_json, parse_object, parse_text, parse_version
 
 PART_BYTES = 512 * 1024  # as base64 in the znode's JSON, this still fits into jute.maxbuffer (1 MiB)
 
@@ -43,11 +43,11 @@ def read(client: KazooClient) -> LeaseRecord | None:
     """The cluster's record; None if there is none. Raises ReadError, and CorruptZnodeError for a damaged one."""
     for _ in range(ATTEMPTS):
         sync(client)
-        znode = read_znodes(client, [paths.LEASE])[paths.LEASE]
+        znode = read_znodes(client, [znodes.LEASE])[znodes.LEASE]
         if znode is None:
             return None
         head = _decode(znode[0])
-        names = [paths.lease_part_path(head.generation, number) for number in range(1, head.parts + 1)]
+        names = [znodes.lease_part_path(head.generation, number) for number in range(1, head.parts + 1)]
         parts = read_znodes(client, names)
         found = [part[0] or b"" for name in names if (part := parts[name]) is not None]
         if len(found) == head.parts:
@@ -77,25 +77,25 @@ def write(client: KazooClient, record: LeaseRecord, *, run: str, fence: Fence) -
 
     def attempt() -> None:
         sync(client)
-        found = read_znodes(client, [paths.LEASE, *checks])
+        found = read_znodes(client, [znodes.LEASE, *checks])
         if any((now := found[path]) is None or now[1].version != version for path, version in checks.items()):
             raise LockLostError(
                 "The throttle's lease was not recorded: another worker has taken the cluster, requested moves or put "
                 "throttles back since this one began. No config was changed. Clear this task if the run is to go on."
             )
-        before = found[paths.LEASE]
+        before = found[znodes.LEASE]
         if before is not None and _generation(before) > record.generation:
             return
         _write_parts(client, record.generation, more, checks)
         transaction = client.transaction()
         add_checks(transaction, checks)
         if before is None:
-            transaction.create(paths.LEASE, data, acl=own_acl(client))
+            transaction.create(znodes.LEASE, data, acl=own_acl(client))
         else:
-            transaction.set_data(paths.LEASE, data, before[1].version)
-        commit(client, paths.LEASE, transaction)
+            transaction.set_data(znodes.LEASE, data, before[1].version)
+        commit(client, znodes.LEASE, transaction)
 
-    repeat(paths.LEASE, attempt)
+    repeat(znodes.LEASE, attempt)
     _remove_parts_before(client, record.generation)
 
 
@@ -104,17 +104,17 @@ def delete(client: KazooClient) -> None:
 
     def attempt() -> None:
         sync(client)
-        znode = read_znodes(client, [paths.LEASE])[paths.LEASE]
+        znode = read_znodes(client, [znodes.LEASE])[znodes.LEASE]
         if znode is not None:
-            delete_znode(client, paths.LEASE, znode[1].version)
+            delete_znode(client, znodes.LEASE, znode[1].version)
 
-    repeat(paths.LEASE, attempt)
+    repeat(znodes.LEASE, attempt)
     _remove_parts_before(client, None)
 
 
 def _write_parts(client: KazooClient, generation: str, parts: Sequence[bytes], checks: Mapping[str, int]) -> None:
     for number, part in enumerate(parts, 1):
-        path = paths.lease_part_path(generation, number)
+        path = znodes.lease_part_path(generation, number)
         transaction = client.transaction()
         add_checks(transaction, checks)
         transaction.create(path, part, acl=own_acl(client))
@@ -126,10 +126,10 @@ def _write_parts(client: KazooClient, generation: str, parts: Sequence[bytes], c
 
 def _remove_parts_before(client: KazooClient, generation: str | None) -> None:
     """Removes the parts of earlier records, also if their writer was killed. None: removes the parts of all records."""
-    for name in read_children(client, paths.RUN_LOCK_PARENT):
-        path = f"{paths.RUN_LOCK_PARENT}/{name}"
-        if path.startswith(paths.LEASE_PART_PREFIX) and (
-            generation is None or path < paths.lease_part_path(generation, 0)
+    for name in read_children(client, znodes.RUN_LOCK_PARENT):
+        path = f"{znodes.RUN_LOCK_PARENT}/{name}"
+        if path.startswith(znodes.LEASE_PART_PREFIX) and (
+            generation is None or path < znodes.lease_part_path(generation, 0)
         ):
             with suppress(NoNodeError, BadVersionError):  # somebody else is removing it
                 delete_znode(client, path, 0)
@@ -144,9 +144,9 @@ def _generation(znode: Znode) -> str:
 
 
 def _decode(data: bytes | None) -> _Head:
-    fields = parse_object(paths.LEASE, data)
-    parse_version(paths.LEASE, fields)
-    texts = {name: parse_text(paths.LEASE, name, fields.get(name)) for name in ("generation", "digest", "lease")}
+    fields = parse_object(znodes.LEASE, data)
+    parse_version(znodes.LEASE, fields)
+    texts = {name: parse_text(znodes.LEASE, name, fields.get(name)) for name in ("generation", "digest", "lease")}
     parts = fields.get("parts")
     if type(parts) is not int or not 0 <= parts < 1000:
         raise _damaged(f"parts is {parts!r}, not a number of parts")
@@ -168,4 +168,4 @@ def _join(head: _Head, parts: Sequence[bytes]) -> bytes:
 
 
 def _damaged(wrong: str) -> CorruptZnodeError:
-    return CorruptZnodeError(f"{paths.LEASE}: {wrong}.")
+    return CorruptZnodeError(f"{znodes.LEASE}: {wrong}.")

@@ -16,9 +16,9 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.model.finding import Finding
+from kafka_rebalance.zookeeper import znodes
 from kafka_rebalance.zookeeper.client import REPLY_SECONDS, exists, which_exist
-from kafka_rebalance.zookeeper.znode_writes import acl_like
-from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.writer import acl_like
 
 _NO_VERSION = 2**31 - 1  # a znode has it after two billion writes
 _CHILD = "kafka_rebalance_right"  # of a znode that nobody makes
@@ -28,12 +28,12 @@ _Probe = tuple[str, str, Callable[[TransactionRequest], Any]]  # znode, right, o
 
 def read_missing_rights(client: KazooClient, brokers: Collection[int], topics: Collection[str]) -> tuple[Finding, ...]:
     """A finding for each kind of znode that a rebalance of these brokers and topics may not write. Raises ReadError."""
-    parent = paths.RUN_LOCK_PARENT
+    parent = znodes.RUN_LOCK_PARENT
     lock = [_set(parent), _create(parent)] if exists(client, parent) else [_create("/")]
     kinds = (
         lock,
-        [_create(paths.ADMIN)],
-        [_create(paths.CONFIG_CHANGES)],
+        [_create(znodes.ADMIN)],
+        [_create(znodes.CONFIG_CHANGES)],
         _rates(client, brokers),
         _existing(client, [f"topics/{topic}" for topic in sorted(topics)]),
     )
@@ -46,7 +46,7 @@ def read_missing_rights(client: KazooClient, brokers: Collection[int], topics: C
 
 def _rates(client: KazooClient, brokers: Collection[int]) -> list[_Probe]:
     """A new config of a broker gets the rights of `/config/brokers`, and is written again later."""
-    parent = f"{paths.CONFIG}/brokers"
+    parent = f"{znodes.CONFIG}/brokers"
     try:
         acl = acl_like(client, parent)
     except ReadDeniedError:
@@ -56,7 +56,7 @@ def _rates(client: KazooClient, brokers: Collection[int]) -> list[_Probe]:
 
 
 def _existing(client: KazooClient, entities: Sequence[str]) -> list[_Probe]:
-    return [_set(path) for path in which_exist(client, map(paths.config_path, entities))]
+    return [_set(path) for path in which_exist(client, map(znodes.config_path, entities))]
 
 
 def _create(parent: str, acl: Sequence[ACL] = OPEN_ACL_UNSAFE) -> _Probe:

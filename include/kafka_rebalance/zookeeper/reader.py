@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import ReadError
-from kafka_rebalance.kafka.java_text import INT_MAX
-from kafka_rebalance.model.cluster_view import BatchView, BrokerRegistration, ClusterView
-from kafka_rebalance.model.configs import DEFAULT_BROKER
+from kafka_rebalance.errors import ClusterNotReadyError, ReadError
+from kafka_rebalance.kafka.given_json import INT_MAX
+from kafka_rebalance.model.cluster_view import (
+    DEFAULT_BROKER,
+    BatchView,
+    BrokerRegistration,
+    ClusterView,
+    Controller,
+    SettledController,
+)
 from kafka_rebalance.model.partition import PartitionState, PartitionView, TopicAssignment, TopicPartition
+from kafka_rebalance.zookeeper import znodes as paths
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
-from kafka_rebalance.zookeeper.settled_controller import read_controller
-from kafka_rebalance.zookeeper.znodes import paths
-from kafka_rebalance.zookeeper.znodes.controller_requests import decode_election, decode_reassignment
-from kafka_rebalance.zookeeper.znodes.entity_configs import decode_config
-from kafka_rebalance.zookeeper.znodes.registrations import decode_broker, decode_cluster_id
-from kafka_rebalance.zookeeper.znodes.topic_assignment import decode_partition_state, decode_topic
+from kafka_rebalance.zookeeper.znodes import (
+    decode_broker,
+    decode_cluster_id,
+    decode_config,
+    decode_controller,
+    decode_controller_epoch,
+    decode_election,
+    decode_partition_state,
+    decode_reassignment,
+    decode_topic,
+)
 
 K = TypeVar("K")
 
@@ -212,3 +224,66 @@ def read_all_configs(client: KazooClient) -> tuple[dict[str, dict[str, str]], tu
     numbered = sorted({*brokers} - {*strange, paths.DEFAULT_ENTITY})
     entities = [*(f"topics/{name}" for name in topics), *(f"brokers/{name}" for name in numbered)]
     return _read_configs(client, {entity: entity for entity in entities}), tuple(sorted(strange))
+
+
+# Whether a cluster has a settled controller: the broker is alive, and two reads in a row find the same controller.
+
+
+EPOCHS_OF_A_STORM = 3  # an ordinary failover between the two reads adds one
+
+
+def check_controller_stable(client: KazooClient, pause: Callable[[], None]) -> SettledController:
+    """The live controller, read twice with `pause` between. Raises ClusterNotReadyError, ReadError.
+
+    If one znode stops every new controller, all brokers resign in turn, tens of times a second, and serve no request.
+    During a migration (3.4+), a KRaft controller owns the cluster.
+    """
+    before = _read_live_controller(client)
+    pause()
+    after = _read_live_controller(client)
+    grown = after.epoch - before.epoch
+    if grown > EPOCHS_OF_A_STORM:
+        raise ClusterNotReadyError(
+            f"The controller epoch grew from {before.epoch} to {after.epoch} between two reads: brokers resign as "
+            "controller one after the other. Look for the exception in the controllers' logs. "
+            "Usually, Kafka cannot read one znode."
+        )
+    return SettledController(after, (before.epoch, after.epoch))
+
+
+def _read_live_controller(client: KazooClient) -> Controller:
+    sync(client)
+    elected = read_controller(client)
+    if elected is None:
+        raise ClusterNotReadyError(
+            f"There is no controller ({paths.CONTROLLER} is absent). Try again when the brokers have elected one."
+        )
+    controller, session = elected
+    check_not_migrating(controller, "Reassign through the Kafka API instead.")
+    registration = read_znodes(client, [paths.broker_path(controller.broker)])[paths.broker_path(controller.broker)]
+    # Both znodes are ephemeral. If their sessions differ, another process has registered as this broker.
+    if registration is None or registration[1].ephemeralOwner != session:
+        raise ClusterNotReadyError(
+            f"{paths.CONTROLLER} names broker {controller.broker}, which is not registered in its session. "
+            "Try again when the brokers have elected a live one."
+        )
+    return controller
+
+
+def check_not_migrating(controller: Controller, remedy: str) -> None:
+    """Raises ClusterNotReadyError if a KRaft controller (3.4+) owns the cluster: it takes nothing from ZooKeeper."""
+    if controller.kraft_epoch >= 0:
+        raise ClusterNotReadyError(
+            f"A KRaft controller owns the cluster (epoch {controller.kraft_epoch}): the cluster is being migrated from "
+            f"ZooKeeper. {remedy}"
+        )
+
+
+def read_controller(client: KazooClient) -> tuple[Controller, int] | None:
+    """The controller, and the session that elected it."""
+    znodes = read_znodes(client, [paths.CONTROLLER, paths.CONTROLLER_EPOCH])
+    controller, epoch = znodes[paths.CONTROLLER], znodes[paths.CONTROLLER_EPOCH]
+    if controller is None:
+        return None
+    decoded = decode_controller(controller[0], 0 if epoch is None else decode_controller_epoch(epoch[0]))
+    return (decoded, controller[1].ephemeralOwner) if decoded.broker >= 0 else None

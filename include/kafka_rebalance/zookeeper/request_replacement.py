@@ -14,14 +14,13 @@ from kazoo.client import KazooClient
 from kafka_rebalance.errors import WriteError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.replica_list import replica_list_problem
-from kafka_rebalance.moves.cancel_fates import CancelPlan, CancelWay, Fate, check_consent, has_fate, plan_cancel
+from kafka_rebalance.model.partition import TopicPartition, replica_list_problem
+from kafka_rebalance.moves.cancel_plan import CancelPlan, CancelWay, Fate, check_consent, has_fate, plan_cancel
+from kafka_rebalance.zookeeper import znodes
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.znode_writes import acl_like, commit, repeat
-from kafka_rebalance.zookeeper.znodes import paths
-from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassignment, encode_reassignment
+from kafka_rebalance.zookeeper.writer import acl_like, commit, repeat
+from kafka_rebalance.zookeeper.znodes import decode_reassignment, encode_reassignment
 
 
 def ask_for_original_lists(
@@ -35,7 +34,7 @@ def ask_for_original_lists(
     """
     if plan.way is not CancelWay.ZNODE:
         raise WriteError(
-            f"{paths.REASSIGN_PARTITIONS} was not replaced: that cancels only below Kafka 2.4. From 2.4 on, Kafka's "
+            f"{znodes.REASSIGN_PARTITIONS} was not replaced: that cancels only below Kafka 2.4. From 2.4 on, Kafka's "
             "API cancels."
         )
     check_consent(plan.consent, consent)
@@ -60,19 +59,19 @@ def ask_for_original_lists(
             problem = replica_list_problem(move.before, view.brokers)
             if problem:
                 raise _refused(f"{move.topic_partition}: {problem} (original replicas {list(move.before)})")
-        _check_request(found[paths.REASSIGN_PARTITIONS], back)
+        _check_request(found[znodes.REASSIGN_PARTITIONS], back)
         _replace(client, found, back, data)
         return back
 
-    return repeat(paths.REASSIGN_PARTITIONS, attempt)
+    return repeat(znodes.REASSIGN_PARTITIONS, attempt)
 
 
 def _read(client: KazooClient, moves: Sequence[Move]) -> dict[str, Znode | None]:
     sync(client)
     partitions = [move.topic_partition for move in moves]
-    topics = dict.fromkeys(paths.topic_path(tp.topic) for tp in partitions)
-    wanted = [paths.REASSIGN_PARTITIONS, paths.CONTROLLER, paths.CONTROLLER_EPOCH]
-    return read_znodes(client, [*wanted, *topics, *map(paths.state_path, partitions)])
+    topics = dict.fromkeys(znodes.topic_path(tp.topic) for tp in partitions)
+    wanted = [znodes.REASSIGN_PARTITIONS, znodes.CONTROLLER, znodes.CONTROLLER_EPOCH]
+    return read_znodes(client, [*wanted, *topics, *map(znodes.state_path, partitions)])
 
 
 def _check_cluster(plan: CancelPlan, view: ClusterView) -> None:
@@ -93,29 +92,29 @@ def _check_request(znode: Znode | None, back: Sequence[Move]) -> None:
 
 
 def _replace(client: KazooClient, found: dict[str, Znode | None], back: Sequence[Move], data: bytes) -> None:
-    controller, epoch = found[paths.CONTROLLER], found[paths.CONTROLLER_EPOCH]
+    controller, epoch = found[znodes.CONTROLLER], found[znodes.CONTROLLER_EPOCH]
     if controller is None or epoch is None:
-        raise _refused(f"there is no controller ({paths.CONTROLLER} is absent), so one is being elected")
-    request = found[paths.REASSIGN_PARTITIONS]
+        raise _refused(f"there is no controller ({znodes.CONTROLLER} is absent), so one is being elected")
+    request = found[znodes.REASSIGN_PARTITIONS]
     transaction = client.transaction()
     # Each election sets the epoch. So its version shows that the controller is still the same.
-    transaction.check(paths.CONTROLLER_EPOCH, epoch[1].version)
-    topics = dict.fromkeys(paths.topic_path(move.topic_partition.topic) for move in back)
-    for path in (*topics, *(paths.state_path(move.topic_partition) for move in back)):
+    transaction.check(znodes.CONTROLLER_EPOCH, epoch[1].version)
+    topics = dict.fromkeys(znodes.topic_path(move.topic_partition.topic) for move in back)
+    for path in (*topics, *(znodes.state_path(move.topic_partition) for move in back)):
         znode = found[path]
         if znode is None:
             raise _refused(f"{path} does not exist")
         transaction.check(path, znode[1].version)
-    acl = acl_like(client, paths.DELETE_TOPICS)
+    acl = acl_like(client, znodes.DELETE_TOPICS)
     if request is not None:
-        transaction.delete(paths.REASSIGN_PARTITIONS, request[1].version)
-    transaction.create(paths.REASSIGN_PARTITIONS, data, acl)
-    transaction.delete(paths.CONTROLLER, controller[1].version)
-    commit(client, paths.REASSIGN_PARTITIONS, transaction)
+        transaction.delete(znodes.REASSIGN_PARTITIONS, request[1].version)
+    transaction.create(znodes.REASSIGN_PARTITIONS, data, acl)
+    transaction.delete(znodes.CONTROLLER, controller[1].version)
+    commit(client, znodes.REASSIGN_PARTITIONS, transaction)
 
 
 def _refused(why: str) -> WriteError:
     return WriteError(
-        f"{paths.REASSIGN_PARTITIONS} was not replaced: {why}. Start a new run of "
+        f"{znodes.REASSIGN_PARTITIONS} was not replaced: {why}. Start a new run of "
         "kafka_rebalance_cancel when that has changed."
     )

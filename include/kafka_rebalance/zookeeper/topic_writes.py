@@ -31,17 +31,18 @@ from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence
 from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity
 from kafka_rebalance.model.topic_change import Created, Deletion
+from kafka_rebalance.zookeeper import znodes as paths
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.config_writes import add_config
-from kafka_rebalance.zookeeper.settled_controller import check_not_migrating
-from kafka_rebalance.zookeeper.znode_writes import acl_like, add_checks, commit, repeat
-from kafka_rebalance.zookeeper.znodes import paths
-from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassignment
-from kafka_rebalance.zookeeper.znodes.entity_configs import decode_config, encode_config
-from kafka_rebalance.zookeeper.znodes.registrations import decode_controller
-from kafka_rebalance.zookeeper.znodes.topic_assignment import (
+from kafka_rebalance.zookeeper.reader import check_not_migrating
+from kafka_rebalance.zookeeper.writer import acl_like, add_checks, commit, repeat
+from kafka_rebalance.zookeeper.znodes import (
+    decode_config,
+    decode_controller,
+    decode_reassignment,
     decode_topic,
     encode_added_partitions,
+    encode_config,
     encode_topic,
 )
 

@@ -19,15 +19,14 @@ from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition, topic_identities
-from kafka_rebalance.rebalance.elect_preferred import elect_preferred, led_by_first
+from kafka_rebalance.rebalance.elect_leaders import elect_preferred, led_by_first
 from kafka_rebalance.run.checks.cluster_ready import readiness_findings
+from kafka_rebalance.zookeeper import znodes
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
+from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
 from kafka_rebalance.zookeeper.topic_writes import create_topic, delete_topic
 from kafka_rebalance.zookeeper.writer import create_election
-from kafka_rebalance.zookeeper.znodes import paths
-from kafka_rebalance.zookeeper.znodes.registrations import decode_controller
+from kafka_rebalance.zookeeper.znodes import decode_controller
 from support import waiting
 from support.zookeeper.new_partitions import are_led
 
@@ -63,7 +62,7 @@ def test_controller_is_any_broker_and_only_one_at_a_time(cluster: LocalCluster, 
     while len(seen) < 3:
         assert time.monotonic() < give_up, f"only {seen} of four brokers became controller"
         epoch = epoch_of(client)
-        client.delete(paths.CONTROLLER)
+        client.delete(znodes.CONTROLLER)
         wait("there is a controller", lambda: controller_of(client) is not None and epoch_of(client) > epoch)  # noqa: B023
         assert epoch_of(client) == epoch + 1, "more than one broker took over"
         seen.add(controller_of(client))
@@ -74,14 +73,14 @@ def test_controller_is_the_first_to_create_the_znode(client: KazooClient) -> Non
     """Seed 002, row 3: the first to create `/controller` wins. To us it is who registered in the winner's session."""
     before = check_controller_stable(client, lambda: None).controller
     with pytest.raises(NodeExistsError):
-        client.create(paths.CONTROLLER, NO_BROKER, ephemeral=True)
+        client.create(znodes.CONTROLLER, NO_BROKER, ephemeral=True)
     assert check_controller_stable(client, lambda: None).controller == before
-    client.delete(paths.CONTROLLER)
+    client.delete(znodes.CONTROLLER)
     wait("one of the brokers was first", lambda: controller_of(client) is not None)
     wait("it has taken over", lambda: epoch_of(client) > before.epoch)
     winner = check_controller_stable(client, lambda: None).controller
-    session = client.get(paths.broker_path(winner.broker))[1].ephemeralOwner
-    assert client.get(paths.CONTROLLER)[1].ephemeralOwner == session
+    session = client.get(znodes.broker_path(winner.broker))[1].ephemeralOwner
+    assert client.get(znodes.CONTROLLER)[1].ephemeralOwner == session
 
 
 def test_controller_elects_leaders_on_failure_and_handles_added_partitions(
@@ -112,7 +111,7 @@ def test_controller_znode_is_ephemeral_and_names_broker_and_time(cluster: LocalC
     """Seed 002, row 5: `/controller` is ephemeral; content version 1, brokerid, timestamp sample 1529210278988."""
     sample = decode_controller(b'{"version":1,"brokerid":0,"timestamp":"1529210278988"}', 1)
     assert (sample.broker, sample.since_ms) == (0, 1529210278988)
-    data, stat = client.get(paths.CONTROLLER)
+    data, stat = client.get(znodes.CONTROLLER)
     broker = json.loads(data)["brokerid"]
     assert stat.ephemeralOwner == client.get(f"/brokers/ids/{broker}")[1].ephemeralOwner != 0
     assert decode_controller(data, epoch_of(client)).since_ms == int(json.loads(data)["timestamp"])
@@ -127,17 +126,17 @@ def test_controller_candidates_give_up_where_there_is_one_and_race_where_there_i
     epoch = epoch_of(client)
     # In one step, so that no broker can be first; the old controller sees that it is no longer the one.
     swap = client.transaction()
-    swap.delete(paths.CONTROLLER)
-    swap.create(paths.CONTROLLER, NO_BROKER, ephemeral=True)
-    assert swap.commit() == [True, paths.CONTROLLER]
-    owner = client.get(paths.CONTROLLER)[1].ephemeralOwner
-    wait("every broker watches the winner's znode", lambda: watchers(client, paths.CONTROLLER) >= 4)
-    assert client.get(paths.CONTROLLER)[1].ephemeralOwner == owner
+    swap.delete(znodes.CONTROLLER)
+    swap.create(znodes.CONTROLLER, NO_BROKER, ephemeral=True)
+    assert swap.commit() == [True, znodes.CONTROLLER]
+    owner = client.get(znodes.CONTROLLER)[1].ephemeralOwner
+    wait("every broker watches the winner's znode", lambda: watchers(client, znodes.CONTROLLER) >= 4)
+    assert client.get(znodes.CONTROLLER)[1].ephemeralOwner == owner
     assert epoch_of(client) == epoch
     with pytest.raises(ClusterNotReadyError, match="names broker 99, which is not registered"):
         check_controller_stable(client, lambda: None)
     assert [f.subject for f in readiness_findings(read_cluster_view(client, []), topics=())] == ["controller 99"]
-    client.delete(paths.CONTROLLER)
+    client.delete(znodes.CONTROLLER)
     wait("a broker is controller again", lambda: controller_of(client) not in {None, 99})
     wait("it has taken over", lambda: epoch_of(client) == epoch + 1)
     assert check_controller_stable(client, lambda: None).epochs == (epoch + 1, epoch + 1)
@@ -171,7 +170,7 @@ def test_controller_watches_what_others_request_of_it(
     """Seed 002, row 7: watches on reassignments, ISR changes, elections, topics, deletions, brokers and each topic."""
     topic = fresh_topic_name()
     cluster.create_topic(topic, {0: (1,)})  # led, so topics are watched; brokers: see row 4
-    data = {paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, paths.topic_path(topic)}
+    data = {znodes.REASSIGN_PARTITIONS, znodes.PREFERRED_ELECTION, znodes.topic_path(topic)}
     wait("all that holds data is watched where we write it", lambda: data <= wchp(client).keys())
     # ZooKeeper does not tell who watches children; the controller takes away what it has seen.
     notice = client.create("/isr_change_notification/isr_change_", b'{"version":1,"partitions":[]}', sequence=True)

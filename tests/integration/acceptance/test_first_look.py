@@ -14,13 +14,12 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import first_contact
 from kafka_rebalance.admin.cluster_view import read_view
-from kafka_rebalance.admin.config_changes import read_cannot_cordon
-from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs
+from kafka_rebalance.admin.configs import read_broker_configs, read_cannot_cordon, read_topic_configs
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.command.main import main
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.run import cluster_snapshot
+from kafka_rebalance.run import snapshot
 
 LISTS = {number: (1, 2) if number % 2 else (2, 1) for number in range(8)}
 
@@ -47,7 +46,7 @@ def cluster(started: LocalCluster, look_without_topics: Result) -> LocalCluster:
 
 @pytest.fixture(autouse=True)
 def _no_storm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_snapshot, "STORM_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(snapshot, "STORM_PAUSE_SECONDS", 0.1)
 
 
 def addresses(cluster: LocalCluster) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kafka_rebalance.admin.replica_sizes import read_replica_sizes
+from kafka_rebalance.admin.log_dirs import read_replica_sizes
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from kafka_rebalance.model.candidate import Batch, Move

@@ -11,15 +11,14 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientTopicPartition
 
-from kafka_rebalance.admin.cluster_id import read_cluster_id
-from kafka_rebalance.admin.cluster_view import read_internal_topics
-from kafka_rebalance.admin.effective_configs import read_effective_configs
+from kafka_rebalance.admin.cluster_view import read_cluster_id, read_internal_topics
+from kafka_rebalance.admin.configs import read_effective_configs
+from kafka_rebalance.admin.log_dirs import read_log_dirs
 from kafka_rebalance.admin.offsets import read_end_offsets, read_local_starts, read_start_offsets
-from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.kafka.topics import BY_NAME
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.model.configs import ConfigValue
+from kafka_rebalance.model.cluster_view import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper.client import open_client

@@ -7,8 +7,7 @@ from functools import partial
 
 import pytest
 
-from kafka_rebalance.admin.config_changes import merge_configs
-from kafka_rebalance.admin.set_configs import read_broker_configs, read_topic_configs
+from kafka_rebalance.admin.configs import merge_configs, read_broker_configs, read_topic_configs
 from kafka_rebalance.admin.wire import Wire, open_wire
 from kafka_rebalance.errors import ConfigChangedError, WriteError
 from kafka_rebalance.kafka.throttles import FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS

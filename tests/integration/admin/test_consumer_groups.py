@@ -10,13 +10,13 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientTopicPartition
 
-from kafka_rebalance.admin.group_members import read_groups
+from kafka_rebalance.admin.groups import read_groups
 from kafka_rebalance.admin.offsets import read_offset_ranges
 from kafka_rebalance.documents.key_sample import OffsetRange
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.consumer_groups import ConsumerGroup, TopicGroups
-from kafka_rebalance.topics.consumer_shares import forecast_groups
+from kafka_rebalance.topics.forecast import forecast_groups
 
 Name = Callable[[], str]
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kafka_rebalance.admin.group_members import read_committed_offsets, read_groups
+from kafka_rebalance.admin.groups import read_committed_offsets, read_groups
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS

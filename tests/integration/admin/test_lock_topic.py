@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
-from kafka_rebalance.admin import topic as lock_topic
-from kafka_rebalance.admin.client_settings import librdkafka_settings
+from kafka_rebalance.admin import lock_topic
+from kafka_rebalance.admin.first_contact import librdkafka_settings
 from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.errors import ClusterNotReadyError, CorruptZnodeError, LockHeldError, LockLostError

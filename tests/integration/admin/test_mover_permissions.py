@@ -10,8 +10,7 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AdminClient
 from confluent_kafka.admin import ResourceType as AclResource
 
-from kafka_rebalance.admin.alter_log_dirs import alter_log_dirs
-from kafka_rebalance.admin.replica_sizes import read_log_dirs
+from kafka_rebalance.admin.log_dirs import alter_log_dirs, read_log_dirs
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster

@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
-from kafka_rebalance.admin import moves
+from kafka_rebalance.admin import reassignments
 from kafka_rebalance.admin.cluster_view import read_view
-from kafka_rebalance.admin.config_changes import merge_configs
+from kafka_rebalance.admin.configs import merge_configs
 from kafka_rebalance.admin.wire import Wire, open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import LockLostError, WriteError
@@ -51,7 +51,7 @@ def topic(cluster: LocalCluster, fresh_topic_name: Callable[[], str]) -> str:
 def request(
     wire: Wire, targets: dict[TopicPartition, tuple[int, ...]], late: float = 30.0
 ) -> dict[TopicPartition, str]:
-    return moves.request_moves(wire, targets, registered=LIVE, not_later_than=time.monotonic() + late)
+    return reassignments.request_moves(wire, targets, registered=LIVE, not_later_than=time.monotonic() + late)
 
 
 def lists(wire: Wire, topic: str) -> dict[int, tuple[int, ...]]:
@@ -67,14 +67,14 @@ def slow_copy(wire: Wire, cluster: LocalCluster, topic: str) -> None:
     }
     merge_configs(wire, throttle, decided_on={}, registered=LIVE, bound=NO_BOUND)
     assert request(wire, {TopicPartition(topic, 0): (1, 3)}) == {}
-    assert moves.read_targets(wire) == {TopicPartition(topic, 0): (1, 3)}
+    assert reassignments.read_targets(wire) == {TopicPartition(topic, 0): (1, 3)}
 
 
 def end_copy(wire: Wire, topic: str) -> None:
-    moves.cancel_moves(wire, [TopicPartition(topic, 0)])
+    reassignments.cancel_moves(wire, [TopicPartition(topic, 0)])
     held, gone = {"brokers/3": {FOLLOWER_RATE: "100000"}}, {"brokers/3": {FOLLOWER_RATE: None}}
     merge_configs(wire, gone, decided_on=held, registered=LIVE, bound=NO_BOUND)
-    wait("nothing moves", lambda: not moves.read_targets(wire))
+    wait("nothing moves", lambda: not reassignments.read_targets(wire))
 
 
 def test_what_kafka_refuses_is_told_and_the_rest_is_carried_out(wire: Wire, topic: str) -> None:
@@ -109,10 +109,10 @@ def test_a_partition_in_flight_gets_no_other_target_and_the_same_one_is_left_out
         assert lists(wire, topic)[1] == (2, 1)
         assert request(wire, {moved: (1, 3), other: (1, 2)}) == {}
         assert lists(wire, topic)[1] == (1, 2)
-        assert moves.read_targets(wire) == {moved: (1, 3)}
+        assert reassignments.read_targets(wire) == {moved: (1, 3)}
     finally:
         end_copy(wire, topic)
-    assert moves.cancel_moves(wire, [moved, other]) == frozenset(), "they had ended"
+    assert reassignments.cancel_moves(wire, [moved, other]) == frozenset(), "they had ended"
 
 
 def test_the_next_holder_takes_back_what_an_earlier_run_asks_for_late(
@@ -131,7 +131,7 @@ def test_the_next_holder_takes_back_what_an_earlier_run_asks_for_late(
             assert frozen.take_back_late_requests(ONE, {}) == frozenset(), "it does not hold the cluster"
             assert taker.take_back_late_requests(TWO, {moved: (1, 3)}) == frozenset(), "it asked for the same"
             assert taker.take_back_late_requests(TWO, {}) == {moved}
-            wait("nothing moves", lambda: not moves.read_targets(wire))
+            wait("nothing moves", lambda: not reassignments.read_targets(wire))
             batch = Batch(1, (Move(moved, (1, 2), (1, 3), 0),), ONE.digest)
             with pytest.raises(LockLostError, match="was not requested"):
                 frozen.request_moves(batch, ONE.digest, LIVE, view=frozen.read_view([topic]), fence=fence)
@@ -143,6 +143,6 @@ def test_the_next_holder_takes_back_what_an_earlier_run_asks_for_late(
 
 def test_leaders_are_elected_where_they_can_be(wire: Wire, cluster: LocalCluster, topic: str) -> None:
     led, absent = TopicPartition(topic, 0), TopicPartition(topic, 7)
-    assert moves.elect_leaders(wire, [led]) == {}, "the preferred one leads already"
-    left = moves.elect_leaders(wire, [led, absent])
+    assert reassignments.elect_leaders(wire, [led]) == {}, "the preferred one leads already"
+    left = reassignments.elect_leaders(wire, [led, absent])
     assert list(left) == [absent]

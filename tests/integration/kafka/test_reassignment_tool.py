@@ -22,7 +22,7 @@ from kafka_rebalance.kafka.reassign_tool_files import (
     parse_reassignment,
 )
 from kafka_rebalance.local_cluster.machine.ports import free_port
-from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassignment, encode_reassignment
+from kafka_rebalance.zookeeper.znodes import decode_reassignment, encode_reassignment
 from support.kafka.java.java_random import JavaRandom
 from support.kafka.java.kafka_classes import JavaError, KafkaClasses
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.kafka.java_text import trim
+from kafka_rebalance.kafka.given_json import trim
 from kafka_rebalance.kafka.topic_configs import (
     check_topic_config,
     check_topic_configs,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from demo.in_containers import fill
-from kafka_rebalance.admin.replica_sizes import read_log_dirs
+from kafka_rebalance.admin.log_dirs import read_log_dirs
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.machine.ports import free_port
 from kafka_rebalance.model.connection import KafkaConnection

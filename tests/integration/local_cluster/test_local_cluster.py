@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_rebalance.admin.replica_sizes import read_log_dirs
+from kafka_rebalance.admin.log_dirs import read_log_dirs
 from kafka_rebalance.kafka.log_dir_choice import arrivals
 from kafka_rebalance.local_cluster import LocalCluster, LocalClusterError, zookeeper_topics
 from kafka_rebalance.local_cluster.detached import STATE_FILE

@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from kafka_rebalance.errors import AuthenticationError, ReadError
-from kafka_rebalance.metrics_server.hourly_rates import read_hourly_rates
+from kafka_rebalance.metrics_server import read_hourly_rates
 from kafka_rebalance.model.connection import MetricsServer
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare
-from kafka_rebalance.planning.tables.history_table import planned_with
-from kafka_rebalance.planning.tables.sample_aggregates import DAYS
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.planning.tables.topic_rates import read_topic_rates, write_topic_rates
+from kafka_rebalance.planning.tables.history import DAYS, planned_with, read_topic_rates, write_topic_rates
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from support.metrics.victoria_metrics import PASSWORD, PROGRAM, USER, VictoriaMetrics
 from support.plans.small_snapshots import broker_rows, partition_rows
 

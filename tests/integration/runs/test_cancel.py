@@ -11,17 +11,21 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
-from kafka_rebalance.admin import running_reassignments
+from kafka_rebalance.admin import reassignments
+from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
-from kafka_rebalance.run.stop_requests import read_control
-from kafka_rebalance.throttle.change_rate import change_rate
+from kafka_rebalance.run.running_rebalance import read_control
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_broker_configs, read_cluster_view, read_topic_configs
-from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
+from kafka_rebalance.zookeeper.reader import (
+    check_controller_stable,
+    read_broker_configs,
+    read_cluster_view,
+    read_topic_configs,
+)
 from support.kafka.on_versions import BOTH_KINDS, ON_OLDEST_AND_NEWEST
 from support.runs.cancel_run import CancelRun
 from support.runs.rebalance_run import CONNECTION, InProcessRun
@@ -146,21 +150,21 @@ def test_what_the_controller_reassigns_is_listed_and_a_cancel_by_somebody_else_i
     run.follow(batch, until=lambda: all(p.replicas != RECORDED[n] for n, p in partitions(zookeeper, topic).items()))
     kafka = read_connection(CONNECTION).kafka
     going = {TopicPartition(topic, n): partition.target for n, partition in partitions(zookeeper, topic).items()}
-    if not running_reassignments.can_cancel(kafka):
-        assert running_reassignments.read_reassignments(kafka) == {}, "below 2.4 only the request znode reassigns"
+    if not reassignments.can_cancel(kafka):
+        assert reassignments.read_reassignments(kafka) == {}, "below 2.4 only the request znode reassigns"
         change_rate(airflow_deployment(), run.folder, FAST, by="olive")
         event, _ = run.follow(batch)
         assert event is not None
         assert event.state == "done"
     else:
-        assert running_reassignments.read_reassignments(kafka) == going
-        assert running_reassignments.cancel_reassignments(kafka, going) == set(going)
+        assert reassignments.read_reassignments(kafka) == going
+        assert reassignments.cancel_reassignments(kafka, going) == set(going)
         event, _ = run.follow(batch)
         assert event is not None
         assert event.state == "taken_back"
         assert f"Somebody else cancelled batch {batch}" in event.message
         with pytest.raises(AirflowFailException, match="not requested again"):
             run.resume(event)
-        assert running_reassignments.read_reassignments(kafka) == {}
+        assert reassignments.read_reassignments(kafka) == {}
     run.release()
     assert throttled(cluster, zookeeper, topic) == []

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from kafka_rebalance.admin.effective_configs import read_effective_configs
+from kafka_rebalance.admin.configs import read_effective_configs
+from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.errors import ReadError, ThrottleError, UnwatchedError
 from kafka_rebalance.kafka.throttles import RATE_KEYS
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.lock_owner import AirflowState
-from kafka_rebalance.throttle.change_rate import change_rate
 from kafka_rebalance.throttle.janitor import look_after_cluster, look_after_lease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step

@@ -9,21 +9,20 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from kafka_rebalance.admin.alter_log_dirs import alter_log_dirs
-from kafka_rebalance.admin.replica_sizes import BrokerDisks, read_log_dirs
+from kafka_rebalance.admin.log_dirs import BrokerDisks, alter_log_dirs, read_log_dirs
 from kafka_rebalance.admin.wire import open_wire
+from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents.progress import PROGRESS_FILE
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, ReadError, ThrottleError
 from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.log_dirs.move_replicas import Copying
+from kafka_rebalance.log_dirs.copies import Copying
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.batch_seen import BatchState
 from kafka_rebalance.run.checks.batch_wait import Wait
-from kafka_rebalance.throttle.change_rate import change_rate
 from kafka_rebalance.throttle.janitor.look_after_lease import Look, look_after_lease
 from kafka_rebalance.throttle.janitor.sweep import Asked
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment

@@ -14,13 +14,13 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError, ThrottleError
 from kafka_rebalance.kafka.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.planning.tables.read_problem import PARTITIONS
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
-from kafka_rebalance.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view

@@ -13,10 +13,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.cluster_configs import ClusterConfigs
+from kafka_rebalance.documents.snapshot import ClusterConfigs
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.nightly import check_cluster
-from kafka_rebalance.rebalance.ask_for_approval import CandidateApproval
+from kafka_rebalance.rebalance.request import CandidateApproval
 from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.run.run_folder import open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment

@@ -18,10 +18,9 @@ from confluent_kafka.admin import ResourceType as AclResource
 from kazoo.client import KazooClient
 from kazoo.security import ACL, make_acl
 
-from kafka_rebalance.admin.alter_log_dirs import alter_log_dirs
-from kafka_rebalance.admin.group_members import read_groups
-from kafka_rebalance.admin.replica_sizes import read_log_dirs
-from kafka_rebalance.admin.running_reassignments import cancel_reassignments
+from kafka_rebalance.admin.groups import read_groups
+from kafka_rebalance.admin.log_dirs import alter_log_dirs, read_log_dirs
+from kafka_rebalance.admin.reassignments import cancel_reassignments
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, WriteDeniedError

@@ -12,13 +12,13 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.admin import first_contact
-from kafka_rebalance.admin.cluster_id import read_cluster_id
+from kafka_rebalance.admin.cluster_view import read_cluster_id
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.errors import AuthenticationError, ReadError
 from kafka_rebalance.local_cluster.security.certificates import Authority
 from kafka_rebalance.model.connection import ClusterConnection, cluster_connection
 from kafka_rebalance.run.retried_errors import is_final
-from kafka_rebalance.zookeeper import first_connection
+from kafka_rebalance.zookeeper import client
 from kafka_rebalance.zookeeper.client import open_client
 from support.kafka.secured_cluster import CERTIFICATE, PASSWORD, SecuredCluster, secured_cluster, with_extra
 from support.runs.rebalance_run import InProcessRun
@@ -37,9 +37,9 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of servers that may yet come up, a task waits ten seconds for the first answer."""
-    assert max(first_contact.FIRST_SECONDS, first_connection.REFUSED_SECONDS) < SECONDS
+    assert max(first_contact.FIRST_SECONDS, client.REFUSED_SECONDS) < SECONDS
     monkeypatch.setattr(first_contact, "FIRST_SECONDS", BRIEF_SECONDS)
-    monkeypatch.setattr(first_connection, "REFUSED_SECONDS", BRIEF_SECONDS)
+    monkeypatch.setattr(client, "REFUSED_SECONDS", BRIEF_SECONDS)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.rebalance.ask_for_approval import CandidateApproval
+from kafka_rebalance.rebalance.request import CandidateApproval
 from kafka_rebalance.run.approval_request import EndsHere, RunLinks, ask
 from kafka_rebalance.workflow.hooks import KafkaClusterHook
 from kafka_rebalance.workflow.run_step import step_inputs

@@ -110,7 +110,7 @@ def test_kafkas_user_writes_what_only_kafkas_user_may_change(hosts: str) -> None
         create_reassignment(client, BATCH, DIGEST, read_cluster_view(client).brokers)
         merge_config(client, "brokers/1", {"leader.replication.throttled.rate": "1000"})
         cluster_lock.acquire(client, LockOwner("run", DIGEST, "airflow"))
-        for path in ("/admin/reassign_partitions", "/config/brokers/1", cluster_lock.paths.RUN_LOCK):
+        for path in ("/admin/reassign_partitions", "/config/brokers/1", cluster_lock.znodes.RUN_LOCK):
             assert set(client.get_acls(path)[0]) == set(KAFKA_ONLY)
         assert json.loads(client.get("/config/brokers/1")[0])["config"]
     with open_client(as_user("rebalancer", hosts)) as other, pytest.raises(WriteError, match="does not let"):

@@ -28,7 +28,7 @@ from kafka_rebalance.zookeeper.topic_writes import (
     set_topic_configs,
     write_more_partitions,
 )
-from kafka_rebalance.zookeeper.znode_writes import commit
+from kafka_rebalance.zookeeper.writer import commit
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import fake_cluster
 from support.zookeeper.new_partitions import are_led

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kazoo.exceptions import NoNodeError
 
-from kafka_rebalance.admin.replica_sizes import read_log_dirs
+from kafka_rebalance.admin.log_dirs import read_log_dirs
 from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, ReadError, WriteError
 from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.local_cluster import LocalCluster
@@ -23,13 +23,12 @@ from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import (
+    check_controller_stable,
     read_broker_configs,
     read_cluster_view,
     read_topic_configs,
 )
-from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
-from kafka_rebalance.zookeeper.writer import create_election, create_reassignment
-from kafka_rebalance.zookeeper.znode_writes import check_fits, create_znode
+from kafka_rebalance.zookeeper.writer import check_fits, create_election, create_reassignment, create_znode
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import SimulatedController, fake_cluster
 

@@ -13,8 +13,8 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
+from kafka_rebalance.run import ledger
 from kafka_rebalance.run.run_folder import create_run_folder
 from kafka_rebalance.segments.snapshot_audit import write_audit
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -22,7 +22,7 @@ from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from support.documents.segment_configs import configs_document
 from support.plans.plan_once import plan_once
 
-APPROVAL = "kafka_rebalance.rebalance.ask_for_approval.CandidateApproval"
+APPROVAL = "kafka_rebalance.rebalance.request.CandidateApproval"
 POLICY = "approvers: [uma, olive]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 5000000\n"
 BROKERS = [{"broker": number, "rack": f"r{number % 3}"} for number in (1, 2, 3, 4)]
 SKEWED = [
@@ -124,7 +124,7 @@ class World:
     @property
     def noted(self) -> list[dict[str, Any]]:
         """The ledger's rows of answers."""
-        found = ledger_rows.read(airflow_deployment(), "decisions", "prod", 1)
+        found = ledger.read(airflow_deployment(), "decisions", "prod", 1)
         assert found.unreadable == ()
         return found.rows
 

@@ -32,7 +32,7 @@ from sqlalchemy import select, update
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import UnwatchedError
-from kafka_rebalance.rebalance import render_report
+from kafka_rebalance.rebalance import report
 from support.airflow.control_workers import Workers, park
 from support.runs.janitor_run import Airflow, tend
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, give_folder_to
@@ -107,7 +107,7 @@ class ControlPlane(Workers):
         self.lifted: list[str] = []  # throttles taken from partitions in motion
         self.cluster.fake.after_write.append(self._watch)
         patch.setattr(HITLOperator, "execute", park)
-        patch.setattr(render_report, "write_report", lambda _: None)  # the page shows what is tested elsewhere
+        patch.setattr(report, "write_report", lambda _: None)  # the page shows what is tested elsewhere
         patch.setattr(RuntimeTaskInstance, "get_task_states", staticmethod(self._task_states))
         with create_session() as session:
             now = datetime.now(UTC)

@@ -18,8 +18,8 @@ from airflow.utils.state import TaskInstanceState as State
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.rebalance import check_spark_arguments, elect_leaders, record, render_report, take_snapshot, verify
-from kafka_rebalance.rebalance.ask_for_approval import CandidateApproval
+from kafka_rebalance.rebalance import elect_leaders, record, report, snapshot, spark_checks, verify
+from kafka_rebalance.rebalance.request import CandidateApproval
 from kafka_rebalance.run.approval_rules import labels
 from kafka_rebalance.throttle.hold_throttle import hold_throttle
 from kafka_rebalance.throttle.release_throttle import release_throttle
@@ -94,22 +94,18 @@ class Workers:
 
     def _snapshot(self) -> None:
         pushed = self.xcoms.setdefault("snapshot", {})
-        run_step(
-            take_snapshot.take_snapshot, self.run.dag_run, PARAMS, ti=SimpleNamespace(xcom_push=pushed.__setitem__)
-        )
+        run_step(snapshot.take_snapshot, self.run.dag_run, PARAMS, ti=SimpleNamespace(xcom_push=pushed.__setitem__))
 
     def _plan(self) -> None:
         folder = Path(self._pull("snapshot", "run_folder"))
         nonce, metrics = (self._pull("snapshot", key) for key in ("nonce", "metrics"))
         dag_run = self.run.dag_run
-        run_step(
-            check_spark_arguments.check_spark_arguments, dag_run, rebalance_submit(folder, nonce, metrics, dag_run)
-        )
+        run_step(spark_checks.check_spark_arguments, dag_run, rebalance_submit(folder, nonce, metrics, dag_run))
         given = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
         plan_once(folder, given)
 
     def _render_report(self) -> None:
-        run_step(render_report.render_report, self.run.dag_run, self._pull("snapshot", "run_folder"))
+        run_step(report.render_report, self.run.dag_run, self._pull("snapshot", "run_folder"))
 
     def _approve(self) -> State | None:
         folder = self._pull("snapshot", "run_folder")

@@ -18,7 +18,7 @@ from sqlalchemy import insert
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner
 from kafka_rebalance.documents.json_files import NONCE, write_json
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run import ledger
 from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.airflow.airflow_home import RUNS
@@ -78,7 +78,7 @@ def checked(name: str = CLUSTER, state: str = "success", **changes: Any) -> str:
         row = {"limit": found["limit"], "imbalance": found["imbalance"]} | {
             f"skew_{resource}": value for resource, value in found["skew"].items()
         }
-        ledger_rows.append(airflow_deployment(), "balance", name, run_id, datetime.now(UTC), [row])
+        ledger.append(airflow_deployment(), "balance", name, run_id, datetime.now(UTC), [row])
     return run_id
 
 
@@ -113,7 +113,7 @@ def nights(name: str, skew: float, *, before: float | None = None) -> None:
     for night in range(29, 0, -1):
         off = first + (skew - first) * (1 - night / 29) ** 2 + 0.01 * math.sin(night)
         row = {"imbalance": off, "skew_disk": off, "skew_leaders": 0.7 * off, "limit": 0.2}
-        ledger_rows.append(airflow_deployment(), "balance", name, f"{night}", now - timedelta(days=night), [row])
+        ledger.append(airflow_deployment(), "balance", name, f"{night}", now - timedelta(days=night), [row])
 
 
 def _well(name: str, skew: float = 0.06, **changes: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.pages.run_state import RunState
-from kafka_rebalance.run.decision import REJECT
+from kafka_rebalance.run.approval_rules import REJECT
 from support.airflow.web_run import Run, waiting
 from support.airflow.web_stages import ENDED, STAGES, of_today
 from support.documents import report_samples as samples

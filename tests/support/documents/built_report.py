@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.pages import from_documents
-from kafka_rebalance.pages.page_tables import LARGEST_MOVES, CandidateTables, MovesSummary
+from kafka_rebalance.pages import run_report
 from kafka_rebalance.pages.run_report import RunReport
+from kafka_rebalance.pages.tables import LARGEST_MOVES, CandidateTables, MovesSummary
 
 Rows = Iterable[Mapping[str, object]]
 
@@ -28,7 +28,7 @@ def build_report(
         name: CandidateTables.of(name, loads.get(name, ()), summary_of(moves.get(name, ())), disks.get(name, ()))
         for name in (*loads, *moves, *disks)
     }
-    return from_documents.build_report(snapshot, tables=tables, **documents)
+    return run_report.build_report(snapshot, tables=tables, **documents)
 
 
 def summary_of(moves: Sequence[Move]) -> MovesSummary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_rebalance.documents.cluster_configs import ClusterConfigs
+from kafka_rebalance.documents.snapshot import ClusterConfigs
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.segments.open_files import Placed
 

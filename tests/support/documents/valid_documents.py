@@ -11,8 +11,8 @@ from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.throttle.throttle_lease import RateChange, ThrottleLease
-from kafka_rebalance.zookeeper.znodes import controller_requests
+from kafka_rebalance.throttle.lease import RateChange, ThrottleLease
+from kafka_rebalance.zookeeper import znodes
 from support.kafka.small_clusters import DIGEST
 
 SEED = 20_261_121
@@ -87,7 +87,7 @@ def use(act: Callable[[], Any]) -> Any:
 
 def check_request(assignment: Mapping[TopicPartition, Any]) -> None:
     """What the encoder takes is exactly what a controller can read, and says what was asked."""
-    data = controller_requests.encode_reassignment(assignment)
+    data = znodes.encode_reassignment(assignment)
     assert REQUEST.fullmatch(data), data
     entries = json.loads(data)["partitions"]
     assert {(e["topic"], e["partition"]): tuple(e["replicas"]) for e in entries} == {
@@ -98,7 +98,7 @@ def check_request(assignment: Mapping[TopicPartition, Any]) -> None:
 
 
 def check_election(data: bytes) -> None:
-    found = controller_requests.decode_election(data)
-    written = controller_requests.encode_election(found)
+    found = znodes.decode_election(data)
+    written = znodes.encode_election(found)
     assert ELECTION.fullmatch(written), written
-    assert controller_requests.decode_election(written) == found
+    assert znodes.decode_election(written) == found

@@ -22,14 +22,14 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
-from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
+from kafka_rebalance.admin.log_dirs import BrokerDisks, LogDir
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.rebalance import render_report
-from kafka_rebalance.rebalance.take_snapshot import take_snapshot
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.rebalance import report
+from kafka_rebalance.rebalance.snapshot import take_snapshot
+from kafka_rebalance.run import ledger
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
@@ -172,7 +172,7 @@ class RecordedRun(SimulatedRun):
         settings = Settings.from_mapping(json_files.read_json(self.folder, json_files.SETTINGS))
         history = given_history(run, self.folder)
         planner.run(self.folder / json_files.SNAPSHOT_FOLDER, self.folder, settings, history=history)
-        run_step(render_report.render_report, self.dag_run, str(self.folder))
+        run_step(report.render_report, self.dag_run, str(self.folder))
 
     def ask(self) -> ApprovalOperator:
         """The request for an answer, as people see it."""
@@ -280,7 +280,7 @@ def carried_out(run: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bund
         pages[stage] = (made.folder / json_files.REPORT).read_text()
 
     def midway() -> None:
-        render_report.write_report(made.folder)
+        report.write_report(made.folder)
         page(MIDWAY)
         seen(MIDWAY, *(f"{name}.json" for name in AFTER_APPROVAL), json_files.FOLLOWING)
 
@@ -291,9 +291,7 @@ def carried_out(run: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bund
         for row in start["outcomes"]:
             another("any")
             at = datetime.fromisoformat(row["observed_at"])
-            ledger_rows.append(
-                airflow_deployment(), "outcomes", CONNECTION, row["run_id"], at, [{**row, "observed_at": at}]
-            )
+            ledger.append(airflow_deployment(), "outcomes", CONNECTION, row["run_id"], at, [{**row, "observed_at": at}])
     if EARLIER in start:
         before = another(EARLIER)
         before.plan_as_given(run)

@@ -89,7 +89,7 @@ def left_by_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bundles:
 
 def _topics(folder: Path, cluster: RecordedCluster, monkeypatch: pytest.MonkeyPatch) -> TopicRun:
     """Returns the run that expands."""
-    monkeypatch.setattr("kafka_rebalance.topics.forecast_keys.read_groups", lambda *_: TopicGroups(READERS))
+    monkeypatch.setattr("kafka_rebalance.topics.keys.read_groups", lambda *_: TopicGroups(READERS))
 
     def run(name: str) -> TopicRun:
         made = TopicRun(folder, cluster, monkeypatch)  # type: ignore[arg-type]

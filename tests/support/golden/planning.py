@@ -18,19 +18,19 @@ import pytest
 
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.pages.figure import Plot
-from kafka_rebalance.pages.from_documents import build_report
 from kafka_rebalance.pages.page import render_file
-from kafka_rebalance.pages.page_tables import CandidateTables
+from kafka_rebalance.pages.plots import Plot
+from kafka_rebalance.pages.run_report import build_report
+from kafka_rebalance.pages.tables import CandidateTables
 from kafka_rebalance.planning.planner import run as plan
-from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, write_history
+from kafka_rebalance.planning.tables.history import HISTORY_SCHEMA, write_history
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from kafka_rebalance.planning.tables.result_tables import (
     read_candidate,
     read_disk_peaks,
     read_fullest_disks,
     read_loads,
 )
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from support.documents.built_report import summary_of
 from support.golden.figures import figures_of_page
 from support.golden.records import OWN_TABLES, document_text, given, lines_of, recorded

@@ -23,8 +23,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, RebalanceError
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.rebalance.follow_batch import BatchFollower
-from kafka_rebalance.rebalance.look_interval import STABLE_LOOKS
+from kafka_rebalance.rebalance.follow import STABLE_LOOKS, BatchFollower
 from kafka_rebalance.rebalance.verify import verify
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.workflow.hooks import read_connection
@@ -55,8 +54,8 @@ class Tasks(Custodians, Papers):
     def _make_tasks(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Once for a world."""
         self.folder, self.monkeypatch = folder, monkeypatch
-        monkeypatch.setattr("kafka_rebalance.rebalance.elect_preferred.WAIT_SECONDS", 0)
-        monkeypatch.setattr("kafka_rebalance.workflow.freeze_variable.read_frozen_text", lambda: None)
+        monkeypatch.setattr("kafka_rebalance.rebalance.elect_leaders.WAIT_SECONDS", 0)
+        monkeypatch.setattr("kafka_rebalance.workflow.airflow_deployment.read_frozen_text", lambda: None)
         for name in ("read", "write", "is_latest", "remove_before"):
             monkeypatch.setattr(lease_files, name, functools.partial(self._file, getattr(lease_files, name)))
         self.process = None

@@ -40,8 +40,8 @@ class World(Strangers):
         monkeypatch.setattr(f"{client}.Client", lambda **_: self._connect())
         monkeypatch.setattr(f"{client}.KazooRetry", functools.partial(KazooRetry, sleep_func=lambda _: None))
         self._make_tasks(folder, monkeypatch)
-        monkeypatch.setattr("kafka_rebalance.admin.running_reassignments.can_cancel", lambda _: self.version != "2.0")
-        monkeypatch.setattr("kafka_rebalance.admin.running_reassignments.cancel_reassignments", self._cancel_by_api)
+        monkeypatch.setattr("kafka_rebalance.admin.reassignments.can_cancel", lambda _: self.version != "2.0")
+        monkeypatch.setattr("kafka_rebalance.admin.reassignments.cancel_reassignments", self._cancel_by_api)
         self.templates: dict[str, tuple[dict[str, Any], dict[str, SimulatedRun]]] = {}
         for version in ("2.0", "2.8"):
             self._plan(version)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_rebalance.throttle.recorded_before import take_lease
+from kafka_rebalance.throttle.put_back import take_lease
 from support.kafka.small_clusters import DIGEST, move
 
 LEADERS = "leader.replication.throttled.replicas"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from kafka_rebalance.admin.replica_sizes import read_log_dirs
+from kafka_rebalance.admin.log_dirs import read_log_dirs
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.class_path import tiered_storage_jar
 from kafka_rebalance.model.connection import KafkaConnection

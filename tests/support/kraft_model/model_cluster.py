@@ -17,10 +17,10 @@ import pytest
 from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.cluster.with_admin_api import AdminApiCluster
-from kafka_rebalance.model.configs import ConfigValue
+from kafka_rebalance.model.cluster_view import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.pages.figure import Plot
-from kafka_rebalance.run.checks.broker_versions import ELECT_LEADERS
+from kafka_rebalance.pages.plots import Plot
+from kafka_rebalance.run.checks.cluster_ready import ELECT_LEADERS
 from support.documents.segment_configs import KAFKAS_DEFAULTS
 from support.kraft_model.model_log import ModelLog
 from support.kraft_model.model_wire import model_wire
@@ -48,17 +48,17 @@ class ModelCluster:
 
     def __init__(self, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world = world
-        for opens in ("kafka_rebalance.cluster.open_cluster", "kafka_rebalance.admin.replica_sizes"):
+        for opens in ("kafka_rebalance.cluster.open_cluster", "kafka_rebalance.admin.log_dirs"):
             monkeypatch.setattr(f"{opens}.open_wire", self._open_wire)
         monkeypatch.setattr("kafka_rebalance.admin.log_lock.TransactionLog", self._open_log)
         clock = SimpleNamespace(time=lambda: self.now().timestamp(), monotonic=lambda: world.seconds, sleep=world.sleep)
         for module in TIMED:
             monkeypatch.setattr(f"{module}.time", clock)
-        monkeypatch.setattr("kafka_rebalance.admin.api_versions.read_api_versions", self._spoken)
+        monkeypatch.setattr("kafka_rebalance.admin.wire.read_api_versions", self._spoken)
         for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
             monkeypatch.setattr(f"kafka_rebalance.admin.offsets.{name}", _offsets(offset))
-        monkeypatch.setattr("kafka_rebalance.admin.group_members.read_committed_offsets", lambda *_: {})
-        for module in ("kafka_rebalance.admin.effective_configs", "kafka_rebalance.segments.segment_configs_now"):
+        monkeypatch.setattr("kafka_rebalance.admin.groups.read_committed_offsets", lambda *_: {})
+        for module in ("kafka_rebalance.admin.configs", "kafka_rebalance.segments.segment_configs_now"):
             monkeypatch.setattr(f"{module}.read_effective_configs", self._effective)
         monkeypatch.setattr(rebalance_run, "LOOK_SECONDS", 0)
         monkeypatch.setattr(Plot, "source", "")  # to draw the pictures takes most of a page's time

@@ -11,8 +11,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from kafka_rebalance.admin.records import State, unpack
-from kafka_rebalance.admin.transaction_log import PART_KEY, Write
+from kafka_rebalance.admin.transaction_log import PART_KEY, State, Write, unpack
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import CorruptZnodeError
 from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS

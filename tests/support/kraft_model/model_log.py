@@ -10,9 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kafka_rebalance.admin.log_reader import Ends, Record
-from kafka_rebalance.admin.records import State, decode, encode
-from kafka_rebalance.admin.transaction_log import PART_KEY, Write
+from kafka_rebalance.admin.transaction_log import PART_KEY, Ends, Record, State, Write, decode, encode
 from kafka_rebalance.errors import ReadError, RebalanceError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 

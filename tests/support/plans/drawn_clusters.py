@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kafka_rebalance.model.settings import LEADERS_ALONE
-from kafka_rebalance.planning.tables.snapshot_files import PROPOSED
+from kafka_rebalance.planning.tables.read_problem import PROPOSED
 
 Rows = list[dict[str, Any]]
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.planning.tables.move_columns import COLUMNS
-from kafka_rebalance.planning.tables.result_tables import moves_of
+from kafka_rebalance.planning.tables.result_tables import COLUMNS, moves_of
 
 
 def move_table(moves: Sequence[Move]) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.moves.rolling import Limits
+from kafka_rebalance.moves.run_position import Limits
 
 
 def fitting(

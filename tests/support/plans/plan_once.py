@@ -11,8 +11,8 @@ from kafka_rebalance.documents.storage import read_if_there
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS
-from kafka_rebalance.planning.tables.topic_rates import TOPIC_RATES
+from kafka_rebalance.planning.tables.history import TOPIC_RATES
+from kafka_rebalance.planning.tables.read_problem import BROKERS, PARTITIONS
 
 _planned: dict[tuple[object, ...], Path] = {}
 _kept = tempfile.TemporaryDirectory(prefix="kafka-rebalance-plans-")

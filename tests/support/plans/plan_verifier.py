@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kafka_rebalance.model.candidate import Move, candidate_digest
-from kafka_rebalance.model.replica_list import replica_list_problem
+from kafka_rebalance.model.partition import replica_list_problem
 from kafka_rebalance.model.settings import LEADERS_ALONE, Settings, matches
 from kafka_rebalance.planning.batches import controller_bytes
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate

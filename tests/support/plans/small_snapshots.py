@@ -12,7 +12,7 @@ from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 
 Rows = list[dict[str, Any]]
 

@@ -15,34 +15,31 @@ import pytest
 
 from kafka_rebalance.cancel import elect_controller as controller_election
 from kafka_rebalance.cancel import request as cancel_request
-from kafka_rebalance.cancel.actions import CONSENT
-from kafka_rebalance.cancel.cancel_now import cancel_now
+from kafka_rebalance.cancel.cancel_now import cancel_now, stop_run
 from kafka_rebalance.cancel.set_throttle import raise_throttle, set_throttle
-from kafka_rebalance.cancel.stop_run import stop_run
+from kafka_rebalance.cancel.target_run import CONSENT
 from kafka_rebalance.cancel.verify import verify
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
-from kafka_rebalance.zookeeper.znodes.controller_requests import encode_reassignment
+from kafka_rebalance.zookeeper.znodes import encode_reassignment
 from support.kafka.recordings.cancelled_moves import cancel_by_api, fail_over
 from support.runs.asked_run import AskedRun
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun
 from support.zookeeper.fake_zookeeper import REASSIGN
 
-APPROVAL = "kafka_rebalance.cancel.ask_for_approval.CancelApproval"
+APPROVAL = "kafka_rebalance.cancel.request.CancelApproval"
 BEFORE = {topic: {p: list(replicas) for p, replicas in lists.items()} for topic, lists in TOPICS.items()}
 
 
 def let_cancel(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller, and from 2.4 on the brokers, cancel as those of its version."""
     fail_over(cluster.fake, cluster.controller)
+    monkeypatch.setattr("kafka_rebalance.admin.reassignments.can_cancel", lambda _: cluster.controller.version != "2.0")
     monkeypatch.setattr(
-        "kafka_rebalance.admin.running_reassignments.can_cancel", lambda _: cluster.controller.version != "2.0"
-    )
-    monkeypatch.setattr(
-        "kafka_rebalance.admin.running_reassignments.cancel_reassignments",
+        "kafka_rebalance.admin.reassignments.cancel_reassignments",
         lambda _, asked: cancel_by_api(cluster.fake, cluster.controller, asked),
     )
 

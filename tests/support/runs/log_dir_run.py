@@ -18,22 +18,20 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, PlannedLogDirs
 from kafka_rebalance.documents.progress import PROGRESS_FILE
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
-from kafka_rebalance.log_dirs.hold_rate import hold_rate
-from kafka_rebalance.log_dirs.move_replicas import Copying, move_replicas
-from kafka_rebalance.log_dirs.plan_moves import plan_moves
-from kafka_rebalance.log_dirs.release_rate import release_rate
+from kafka_rebalance.log_dirs.copies import CopiesFollower, Copying, move_replicas
+from kafka_rebalance.log_dirs.plan import plan_moves
+from kafka_rebalance.log_dirs.rate import hold_rate, release_rate
 from kafka_rebalance.log_dirs.verify import verify
 from kafka_rebalance.run.batch_seen import BatchSeen
 from kafka_rebalance.run.checks.batch_wait import Wait
-from kafka_rebalance.throttle.throttle_lease import ThrottleLease
+from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.asked_run import AskedRun
 from support.runs.rebalance_run import set_up_airflow
 
-APPROVAL = "kafka_rebalance.log_dirs.ask_for_approval.LogDirApproval"
+APPROVAL = "kafka_rebalance.log_dirs.request.LogDirApproval"
 CONNECTION = "kafka_log_dirs_run"
 POLICY = "approvers: [uma]\nmax_bytes_share: 1.0\ninternal_topics: true\n"
 LOOK_SECONDS = 0.2

@@ -10,7 +10,7 @@ from typing import Any
 from kafka_rebalance.errors import ConnectionSettingsError, ReadError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import AirflowState
-from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.run.inputs import Deployment
 
 
 @dataclass

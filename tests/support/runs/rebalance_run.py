@@ -21,21 +21,21 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.rebalance.ask_for_approval import offered_digests, stopped_candidates
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.rebalance.follow_batch import BatchFollower
+from kafka_rebalance.rebalance.follow import BatchFollower
 from kafka_rebalance.rebalance.record import record
-from kafka_rebalance.rebalance.render_report import render_report
-from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.rebalance.report import render_report
+from kafka_rebalance.rebalance.request import offered_digests, stopped_candidates
+from kafka_rebalance.rebalance.snapshot import take_snapshot
 from kafka_rebalance.rebalance.verify import verify
 from kafka_rebalance.run.batch_seen import BatchSeen
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.hold_throttle import hold_throttle
+from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.release_throttle import release_throttle
-from kafka_rebalance.throttle.throttle_lease import ThrottleLease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.operators.reassign import ReassignOperator
+from kafka_rebalance.workflow.operators.moves import ReassignOperator
 from kafka_rebalance.workflow.run_step import run_step
 from support.plans.plan_once import plan_once
 
@@ -59,7 +59,7 @@ def set_up_airflow(
     monkeypatch.setenv(f"AIRFLOW_CONN_{connection_id.upper()}", json.dumps(given))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
-    monkeypatch.setattr("kafka_rebalance.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("kafka_rebalance.run.snapshot.STORM_PAUSE_SECONDS", 0.1)
     (folder / "policies").mkdir(exist_ok=True)
     (folder / "policies" / f"{connection_id}.yaml").write_text(policy)
 

@@ -18,20 +18,20 @@ from typing import Any
 import pytest
 from kazoo.protocol.states import KeeperState
 
-from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir, Metered
+from kafka_rebalance.admin.log_dirs import BrokerDisks, LogDir, Metered
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import make_folder
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.model.configs import ConfigValue
+from kafka_rebalance.model.cluster_view import ConfigValue
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.pages.figure import Plot
+from kafka_rebalance.pages.plots import Plot
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.run.checks.broker_versions import ELECT_LEADERS
+from kafka_rebalance.run.checks.cluster_ready import ELECT_LEADERS
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.zookeeper.znodes.paths import RUN_LOCK_PARENT
+from kafka_rebalance.zookeeper.znodes import RUN_LOCK_PARENT
 from support.documents.segment_configs import KAFKAS_DEFAULTS
 from support.runs import rebalance_run
 from support.runs.rebalance_run import InProcessRun
@@ -76,25 +76,25 @@ class SimulatedCluster:
         self.requests: list[dict[TopicPartition, list[int]]] = []  # what each reassignment znode asked for
         self.elections: list[list[TopicPartition]] = []  # what each election znode asked for
         monkeypatch.setattr("kafka_rebalance.zookeeper.client.Client", lambda **_: SimulatedClient(self.fake))
-        monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", self._log_dirs)
-        states = "kafka_rebalance.admin.replica_sizes.read_dir_states"
+        monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", self._log_dirs)
+        states = "kafka_rebalance.admin.log_dirs.read_dir_states"
         monkeypatch.setattr(states, lambda kafka, brokers: self._log_dirs(kafka, brokers).log_dirs)
-        monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_replica_sizes", self._sizes)
+        monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_replica_sizes", self._sizes)
         monkeypatch.setattr(
-            "kafka_rebalance.admin.api_versions.read_api_versions",
+            "kafka_rebalance.admin.wire.read_api_versions",
             lambda _, asked: {broker: self.spoken(broker) for broker in asked},
         )
         for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
             monkeypatch.setattr(f"kafka_rebalance.admin.offsets.{name}", partial(self._offsets, offset))
-        monkeypatch.setattr("kafka_rebalance.admin.group_members.read_committed_offsets", self._committed_offsets)
+        monkeypatch.setattr("kafka_rebalance.admin.groups.read_committed_offsets", self._committed_offsets)
         self.internal: frozenset[str] | None = frozenset()  # what brokers call internal; None: they do not answer
         monkeypatch.setattr("kafka_rebalance.admin.cluster_view.read_internal_topics", self._internal)
         monkeypatch.setattr(
-            "kafka_rebalance.admin.cluster_id.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"]
+            "kafka_rebalance.admin.cluster_view.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"]
         )
         self.may_list_reassignments = True
-        monkeypatch.setattr("kafka_rebalance.admin.running_reassignments.read_reassignments", self._reassignments)
-        for module in ("kafka_rebalance.admin.effective_configs", "kafka_rebalance.segments.segment_configs_now"):
+        monkeypatch.setattr("kafka_rebalance.admin.reassignments.read_reassignments", self._reassignments)
+        for module in ("kafka_rebalance.admin.configs", "kafka_rebalance.segments.segment_configs_now"):
             monkeypatch.setattr(f"{module}.read_effective_configs", self._broker_configs)
         monkeypatch.setattr(rebalance_run, "LOOK_SECONDS", 0)
         monkeypatch.setattr(Plot, "source", "")  # to draw the pictures takes most of a page's time
@@ -269,7 +269,7 @@ class SimulatedRun(InProcessRun):
         self, folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, run_id: str = "one"
     ) -> None:
         super().__init__(folder, cluster, monkeypatch, run_id)  # type: ignore[arg-type]
-        monkeypatch.setattr("kafka_rebalance.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0)
+        monkeypatch.setattr("kafka_rebalance.run.snapshot.STORM_PAUSE_SECONDS", 0)
         self.cluster = cluster
         self.policy_file = folder / "policies" / f"{rebalance_run.CONNECTION}.yaml"
 

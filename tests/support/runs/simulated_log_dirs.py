@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.admin.replica_sizes import BrokerDisks, FutureReplica, LogDir
+from kafka_rebalance.admin.log_dirs import BrokerDisks, FutureReplica, LogDir
 from kafka_rebalance.documents.log_dir_plan import Replica
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
@@ -38,10 +38,10 @@ class SimulatedLogDirs:
         self.refused: set[TopicPartition] = set()
         self.asked: list[tuple[int, dict[TopicPartition, str]]] = []
         self._cluster = cluster
-        monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", self.read)
-        monkeypatch.setattr("kafka_rebalance.log_dirs.move_replicas.alter_log_dirs", self.alter)
-        monkeypatch.setattr("kafka_rebalance.log_dirs.move_replicas.open_wire", _no_wire)
-        monkeypatch.setattr("kafka_rebalance.log_dirs.release_rate.open_wire", _no_wire)
+        monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", self.read)
+        monkeypatch.setattr("kafka_rebalance.log_dirs.copies.alter_log_dirs", self.alter)
+        monkeypatch.setattr("kafka_rebalance.log_dirs.copies.open_wire", _no_wire)
+        monkeypatch.setattr("kafka_rebalance.log_dirs.rate.open_wire", _no_wire)
         monkeypatch.setattr("kafka_rebalance.cluster.announced_requests.open_wire", _no_wire)
         monkeypatch.setattr("kafka_rebalance.cluster.announced_requests.alter_log_dirs", self.alter)
 

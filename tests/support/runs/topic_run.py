@@ -16,14 +16,14 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.topics import forecast_keys, verify, write_change
+from kafka_rebalance.topics import keys, verify, write
 from kafka_rebalance.topics import request as topic_request
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.asked_run import AskedRun
 from support.runs.rebalance_run import set_up_airflow
 
-APPROVAL = "kafka_rebalance.topics.ask_for_approval.TopicApproval"
+APPROVAL = "kafka_rebalance.topics.request.TopicApproval"
 CONNECTION = "kafka_topics_run"
 POLICY = "approvers: [uma]\n"
 _NUMBERS = itertools.count(1)
@@ -50,7 +50,7 @@ class TopicRun(AskedRun):
 
     def ask(self) -> ApprovalOperator:
         """`forecast`, and `approve` up to the moment at which it waits, or goes on where nobody is asked."""
-        run_step(forecast_keys.forecast, self.dag_run, str(self.folder))
+        run_step(keys.forecast, self.dag_run, str(self.folder))
         self.operator = ApprovalOperator(
             task_id="approve", approval=APPROVAL, run_folder=str(self.folder), nonce=self.xcom["nonce"]
         )
@@ -68,7 +68,7 @@ class TopicRun(AskedRun):
         operator.execute_complete(self._context, event)
 
     def write(self) -> dict[str, Any]:
-        return run_step(write_change.write_change, self.dag_run, self.xcom["decision"])
+        return run_step(write.write_change, self.dag_run, self.xcom["decision"])
 
     def verify(self) -> dict[str, int]:
         return run_step(verify.verify, self.dag_run, self.xcom["decision"])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_rebalance.planning.tables.history_table import SAMPLES_SCHEMA
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.history import SAMPLES_SCHEMA
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from support.plans.small_snapshots import broker_rows, partition_rows
 
 PARTITIONS, NIGHTS = 40, 6

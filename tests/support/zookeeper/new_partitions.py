@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from kazoo.client import KazooClient
 
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper import znodes
 
 
 def are_led(client: KazooClient, topic: str, partitions: Mapping[int, Sequence[int]]) -> bool:
     """Whether each of these partitions is stored with these replicas, and has a leader."""
-    stored = json.loads(client.get(paths.topic_path(topic))[0])["partitions"]
-    states = [paths.state_path(TopicPartition(topic, partition)) for partition in partitions]
+    stored = json.loads(client.get(znodes.topic_path(topic))[0])["partitions"]
+    states = [znodes.state_path(TopicPartition(topic, partition)) for partition in partitions]
     return all(
         stored.get(str(partition)) == list(replicas)
         and client.exists(state) is not None

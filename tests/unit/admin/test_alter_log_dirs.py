@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kafka.errors import KafkaConnectionError
 
-from kafka_rebalance.admin.alter_log_dirs import alter_log_dirs
+from kafka_rebalance.admin.log_dirs import alter_log_dirs
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.errors import LockLostError, ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.model.cluster_writes import ClusterWrite, Kind, noted

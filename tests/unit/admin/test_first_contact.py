@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_rebalance.admin import first_contact
-from kafka_rebalance.admin.cluster_id import read_cluster_id
+from kafka_rebalance.admin.cluster_view import read_cluster_id
 from kafka_rebalance.admin.first_contact import check_enters
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kafka.errors import IncompatibleBrokerVersion
 
-from kafka_rebalance.admin import first_contact, group_members, listed_groups
+from kafka_rebalance.admin import first_contact, groups
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.consumer_groups import GroupMember, TopicGroups
@@ -39,16 +39,16 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Brokers]:
         def opened(_: object) -> Iterator[Brokers]:
             yield brokers
 
-        monkeypatch.setattr(group_members, "open_wire", opened)
-        monkeypatch.setattr(listed_groups, "SETTLE_SECONDS", patience)
-        monkeypatch.setattr(listed_groups, "PAUSE_SECONDS", 0.0)
+        monkeypatch.setattr(groups, "open_wire", opened)
+        monkeypatch.setattr(groups, "SETTLE_SECONDS", patience)
+        monkeypatch.setattr(groups, "PAUSE_SECONDS", 0.0)
         return brokers
 
     return use
 
 
 def read(partitions: Any = (0, 1)) -> TopicGroups:
-    return group_members.read_groups(KAFKA, "t", partitions)
+    return groups.read_groups(KAFKA, "t", partitions)
 
 
 def names(found: TopicGroups) -> list[str]:
@@ -292,7 +292,7 @@ def test_offsets_that_cannot_be_read_are_named(answering: Any) -> None:
 def test_brokers_that_may_leave_out_groups_are_not_asked_for_them(answering: Any) -> None:
     brokers = answering(Brokers())
     brokers.may_describe = False
-    for ask in (read, lambda: group_members.read_committed_offsets(KAFKA, [1, 2])):
+    for ask in (read, lambda: groups.read_committed_offsets(KAFKA, [1, 2])):
         with pytest.raises(ReadError, match="silently leave out consumer groups"):
             ask()
     assert "ListGroups" not in [name for name, _ in brokers.asked]
@@ -312,7 +312,7 @@ def test_the_offsets_of_all_groups_come_by_partition_from_every_broker(answering
     listed = [(name, "classic", "consumer") for name in ("audit", "billing")]
     brokers = answering(Brokers(*listed, ("queue", "share", "share"), ("workers", "classic", "connect")))
     brokers.committed = {("billing", 0): 7, ("audit", 0): 5, ("queue", 1): 3, ("billing", 2): 0}
-    assert group_members.read_committed_offsets(KAFKA, {2, 1}) == {
+    assert groups.read_committed_offsets(KAFKA, {2, 1}) == {
         TopicPartition("t", 0): {"audit": 5, "billing": 7},
         TopicPartition("t", 1): {"queue": 3},
         TopicPartition("t", 2): {"billing": 0},
@@ -322,28 +322,28 @@ def test_the_offsets_of_all_groups_come_by_partition_from_every_broker(answering
 
 def test_a_cluster_without_groups_has_no_offsets(answering: Any) -> None:
     answering(Brokers())
-    assert group_members.read_committed_offsets(KAFKA, {1}) == {}
+    assert groups.read_committed_offsets(KAFKA, {1}) == {}
 
 
 def test_nobody_names_the_topic_of_offsets_before_it_is_there(answering: Any) -> None:
     brokers = Brokers()
     brokers.has_offsets_topic = False
     answering(brokers)
-    assert group_members.read_groups(KAFKA, "orders", [0]).groups == ()
+    assert groups.read_groups(KAFKA, "orders", [0]).groups == ()
 
 
 def test_one_group_that_cannot_be_read_leaves_none_of_the_offsets(answering: Any) -> None:
     refused = Answer(groups=[Answer(group_id="a", error_code=DENIED, topics=[])])
     brokers = answering(Brokers(("a", "classic", "consumer"), ("b", "classic", "consumer"), OffsetFetch=refused))
     with pytest.raises(ReadError, match=r"consumer group a: of its offsets.*one of 2 such groups"):
-        group_members.read_committed_offsets(KAFKA, {1})
+        groups.read_committed_offsets(KAFKA, {1})
     brokers.answers.clear()
     brokers.silent = {2}
     with pytest.raises(ReadError, match="groups of broker 2"):
-        group_members.read_committed_offsets(KAFKA, {1, 2})
+        groups.read_committed_offsets(KAFKA, {1, 2})
 
 
 def test_brokers_that_do_not_answer_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_contact, "FIRST_SECONDS", 0.2)
     with pytest.raises(ReadError, match=r"127\.0\.0\.1:1 "):
-        group_members.read_groups(KafkaConnection("127.0.0.1:1"), "t", [0])
+        groups.read_groups(KafkaConnection("127.0.0.1:1"), "t", [0])

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.admin import records
-from kafka_rebalance.admin.records import HERE, Lease, State
+from kafka_rebalance.admin import transaction_log
+from kafka_rebalance.admin.transaction_log import HERE, Lease, State
 from kafka_rebalance.errors import CorruptZnodeError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.model.lock_owner import LockOwner
@@ -22,7 +22,7 @@ MOVES = {TopicPartition("orders", 0): (3, 1)}
 
 
 def test_a_state_is_read_as_it_was_written() -> None:
-    name, state, record = records.decode(records.encode("n", "raise", STATE), 9, 1)
+    name, state, record = transaction_log.decode(transaction_log.encode("n", "raise", STATE), 9, 1)
     assert (name, state, record["kind"]) == ("n", STATE, "raise")
 
 
@@ -30,7 +30,7 @@ def test_a_record_that_tells_of_itself_is_placed_where_it_is() -> None:
     own = replace(
         STATE, raised_at=HERE, raised_ms=HERE, intents={"a": 5, "b": HERE}, lease=Lease("log-1", "x", 2, HERE)
     )
-    _, state, _ = records.decode(records.encode("n", "intent", own), 20, 1_795_000_001_000)
+    _, state, _ = transaction_log.decode(transaction_log.encode("n", "intent", own), 20, 1_795_000_001_000)
     assert (state.raised_at, state.raised_ms) == (20, 1_795_000_001_000)
     assert state.intents == {"a": 5, "b": 20}
     assert state.lease == Lease("log-1", "x", 2, 18), "its parts come right before it"
@@ -48,11 +48,11 @@ def test_later_fences_are_later_texts() -> None:
 @pytest.mark.parametrize("field", ["run", "digest", "owner"])
 def test_an_owner_without_a_name_is_not_written(field: str) -> None:
     with pytest.raises(WriteError, match="must all be named"):
-        records.encode("n", "claim", replace(STATE, lock=replace(OWNER, **{field: ""})))
+        transaction_log.encode("n", "claim", replace(STATE, lock=replace(OWNER, **{field: ""})))
 
 
 def changed(**fields: Any) -> bytes:
-    document = json.loads(records.encode("n", "raise", STATE))
+    document = json.loads(transaction_log.encode("n", "raise", STATE))
     document["state"] |= fields
     return json.dumps(document).encode()
 
@@ -76,22 +76,22 @@ def changed(**fields: Any) -> bytes:
 )
 def test_a_strangers_record_is_an_error_and_no_free_cluster(value: bytes | None) -> None:
     with pytest.raises(CorruptZnodeError, match=LOCK_TOPIC):
-        records.decode(value, 3, 1)
+        transaction_log.decode(value, 3, 1)
 
 
 def test_an_intent_has_exact_targets() -> None:
-    more = {"run": OWNER.run, "owner": OWNER.owner, "batch": 4, "moves": records.encode_targets(MOVES)}
-    _, _, record = records.decode(records.encode("n", "intent", STATE, **more), 9, 1_795_000_000_000)
-    intent = records.decode_intent(record, 9, 1_795_000_000_000)
+    more = {"run": OWNER.run, "owner": OWNER.owner, "batch": 4, "moves": transaction_log.encode_targets(MOVES)}
+    _, _, record = transaction_log.decode(transaction_log.encode("n", "intent", STATE, **more), 9, 1_795_000_000_000)
+    intent = transaction_log.decode_intent(record, 9, 1_795_000_000_000)
     assert (intent.id, intent.run, intent.batch, intent.targets) == ("n", OWNER.run, 4, MOVES)
     with pytest.raises(CorruptZnodeError):
-        records.decode_intent({**record, "moves": [["orders", 0]]}, 9, 1)
+        transaction_log.decode_intent({**record, "moves": [["orders", 0]]}, 9, 1)
 
 
 def test_a_lease_in_parts_is_put_together_again_and_a_damaged_one_is_told() -> None:
     text = bytes(range(256)) * 10_000
-    digest, parts = records.pack(text)
-    assert records.unpack(digest, parts) == text
+    digest, parts = transaction_log.pack(text)
+    assert transaction_log.unpack(digest, parts) == text
     for wrong in ([], [b"x"], [*parts, b"x"]):
         with pytest.raises(CorruptZnodeError, match="digest"):
-            records.unpack(digest, wrong)
+            transaction_log.unpack(digest, wrong)

@@ -11,9 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_rebalance.admin import transaction_log
 from kafka_rebalance.admin.log_lock import LogLock
-from kafka_rebalance.admin.log_reader import Record
-from kafka_rebalance.admin.records import State, decode, encode
-from kafka_rebalance.admin.transaction_log import TransactionLog, Write
+from kafka_rebalance.admin.transaction_log import Record, State, TransactionLog, Write, decode, encode
 from kafka_rebalance.errors import LockLostError, WriteError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.lock_owner import LockOwner

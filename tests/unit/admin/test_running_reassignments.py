@@ -14,7 +14,7 @@ from kafka.errors import (
     NoReassignmentInProgressError,
 )
 
-from kafka_rebalance.admin import running_reassignments
+from kafka_rebalance.admin import reassignments
 from kafka_rebalance.errors import ReadError, WriteError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
@@ -48,30 +48,30 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Any:
     def opened(kafka: Any) -> Any:
         yield made
 
-    monkeypatch.setattr(running_reassignments, "open_kafka_python", opened)
+    monkeypatch.setattr(reassignments, "open_kafka_python", opened)
     return made
 
 
 def test_exactly_the_given_partitions_are_cancelled(client: Any) -> None:
     client.answers = {ORDERS: None, AUDIT: None}
-    assert running_reassignments.cancel_reassignments(KAFKA, [ORDERS, AUDIT]) == {ORDERS, AUDIT}
+    assert reassignments.cancel_reassignments(KAFKA, [ORDERS, AUDIT]) == {ORDERS, AUDIT}
     assert client.asked == [{AUDIT: None, ORDERS: None}]
 
 
 def test_nothing_is_asked_for_nothing(client: Any) -> None:
-    assert running_reassignments.cancel_reassignments(KAFKA, []) == frozenset()
+    assert reassignments.cancel_reassignments(KAFKA, []) == frozenset()
     assert client.asked == []
 
 
 def test_a_partition_that_ended_meanwhile_is_no_error(client: Any) -> None:
     client.answers = {ORDERS: NoReassignmentInProgressError, AUDIT: None}
-    assert running_reassignments.cancel_reassignments(KAFKA, [ORDERS, AUDIT]) == {AUDIT}
+    assert reassignments.cancel_reassignments(KAFKA, [ORDERS, AUDIT]) == {AUDIT}
 
 
 def test_each_partitions_error_is_named_and_so_is_one_without_an_answer(client: Any) -> None:
     client.answers = {ORDERS: ClusterAuthorizationFailedError}
     with pytest.raises(WriteError) as refused:
-        running_reassignments.cancel_reassignments(KAFKA, [ORDERS, AUDIT])
+        reassignments.cancel_reassignments(KAFKA, [ORDERS, AUDIT])
     assert "2 of 2" in str(refused.value)
     assert "audit-3 (no answer), orders-0 (ClusterAuthorizationFailedError)" in str(refused.value)
 
@@ -82,24 +82,24 @@ def test_each_partitions_error_is_named_and_so_is_one_without_an_answer(client: 
 def test_no_answer_at_all_is_neither_success_nor_failure(client: Any, error: Any) -> None:
     client.error = error
     with pytest.raises(ReadError, match="whether Kafka cancelled them is unknown"):
-        running_reassignments.cancel_reassignments(KAFKA, [ORDERS])
+        reassignments.cancel_reassignments(KAFKA, [ORDERS])
 
 
 def test_a_cluster_below_2_4_is_told_from_one_that_does_not_answer(client: Any) -> None:
-    assert running_reassignments.can_cancel(KAFKA) is True
+    assert reassignments.can_cancel(KAFKA) is True
     client.error = IncompatibleBrokerVersion()
-    assert running_reassignments.can_cancel(KAFKA) is False
+    assert reassignments.can_cancel(KAFKA) is False
     with pytest.raises(WriteError, match=r"below Kafka 2\.4"):
-        running_reassignments.cancel_reassignments(KAFKA, [ORDERS])
+        reassignments.cancel_reassignments(KAFKA, [ORDERS])
     client.error = KafkaTimeoutError()
     with pytest.raises(ReadError):
-        running_reassignments.can_cancel(KAFKA)
+        reassignments.can_cancel(KAFKA)
 
 
 def test_what_is_reassigned_is_told_with_the_list_that_it_goes_to(client: Any) -> None:
     lists = {"replicas": [3, 2, 1], "adding_replicas": [3], "removing_replicas": [1]}
     client.listed = {KafkaTopicPartition(*ORDERS): lists}
-    assert running_reassignments.read_reassignments(KAFKA) == {ORDERS: (3, 2)}
+    assert reassignments.read_reassignments(KAFKA) == {ORDERS: (3, 2)}
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,11 @@ def test_what_is_reassigned_is_told_with_the_list_that_it_goes_to(client: Any) -
 )
 def test_brokers_that_do_not_tell_what_is_reassigned(client: Any, error: Any, found: Any) -> None:
     client.error = error
-    assert running_reassignments.read_reassignments(KAFKA) == found
+    assert reassignments.read_reassignments(KAFKA) == found
 
 
 @pytest.mark.parametrize("error", [KafkaTimeoutError("slow"), RuntimeError("no controller"), OSError("gone")])
 def test_reassignments_that_cannot_be_read_are_not_none(client: Any, error: Any) -> None:
     client.error = error
     with pytest.raises(ReadError, match="cannot be read"):
-        running_reassignments.read_reassignments(KAFKA)
+        reassignments.read_reassignments(KAFKA)

@@ -12,12 +12,12 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigEntry, ConfigSource, OffsetSpec
 from kafka.errors import NodeNotReadyError
 
-from kafka_rebalance.admin import effective_configs, replica_sizes
+from kafka_rebalance.admin import configs, log_dirs
 from kafka_rebalance.admin import offsets as metadata
-from kafka_rebalance.admin.replica_sizes import FutureReplica, LogDir
+from kafka_rebalance.admin.log_dirs import FutureReplica, LogDir
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.errors import ReadDeniedError, ReadError
-from kafka_rebalance.model.configs import ConfigValue
+from kafka_rebalance.model.cluster_view import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 
@@ -70,14 +70,14 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     def opened(kafka: Any) -> Any:
         yield Wire(kafka, SimpleNamespace(_manager=Manager()))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(replica_sizes, "open_wire", opened)
+    monkeypatch.setattr(log_dirs, "open_wire", opened)
     return by_broker
 
 
 def test_a_log_dir_that_has_failed_is_told_beside_the_sizes_of_the_others(answers: Any) -> None:
     answers[1] = [log_dir("/a", error=56), log_dir("/b", topics=[topic("orders", (0, 50, False))])]
     answers[2] = [log_dir("/a")]
-    found = replica_sizes.read_replica_sizes(KAFKA, [1, 2], [TopicPartition("orders", 0)])
+    found = log_dirs.read_replica_sizes(KAFKA, [1, 2], [TopicPartition("orders", 0)])
     assert found.offline == {1: ("/a",)}
     assert found.replicas == {("orders", 0): {1: 50}}
 
@@ -88,11 +88,11 @@ def test_sizes_are_by_partition_and_broker_and_future_replicas_are_left_out(answ
         log_dir("/b", topics=[topic("orders", (1, 50, False))], total_bytes=-1, usable_bytes=-1),
     ]
     answers[2] = [log_dir("/a", topics=[topic("orders", (0, 90, False))])]
-    disks = replica_sizes.read_log_dirs(KAFKA, [1, 2])
+    disks = log_dirs.read_log_dirs(KAFKA, [1, 2])
     assert disks.replicas == {("orders", 0): {1: 100, 2: 90}, ("orders", 1): {1: 50}}
     assert disks.paths == {("orders", 0): {1: "/a", 2: "/a"}, ("orders", 1): {1: "/b"}}
     assert disks.future == {("orders", 1): {1: FutureReplica("/a", 7)}}
-    assert replica_sizes.read_copies_within(KAFKA, [1, 2]) == {1: {("orders", 1)}}
+    assert log_dirs.read_copies_within(KAFKA, [1, 2]) == {1: {("orders", 1)}}
     assert disks.log_dirs == {
         1: (LogDir("/a", 1000, 600, replicas=2), LogDir("/b", replicas=1)),
         2: (LogDir("/a", replicas=1),),
@@ -101,12 +101,12 @@ def test_sizes_are_by_partition_and_broker_and_future_replicas_are_left_out(answ
 
 def test_a_directory_that_takes_no_new_replica_is_told(answers: Any) -> None:
     answers[1] = [log_dir("/a", is_cordoned=True), log_dir("/b", is_cordoned=False), log_dir("/c")]
-    assert [one.cordoned for one in replica_sizes.read_log_dirs(KAFKA, [1]).log_dirs[1]] == [True, False, False]
+    assert [one.cordoned for one in log_dirs.read_log_dirs(KAFKA, [1]).log_dirs[1]] == [True, False, False]
 
 
 def test_an_offline_directory_is_there_without_totals(answers: Any) -> None:
     answers[1] = [log_dir("/a", error=56), log_dir("/b", topics=[topic("t", (0, 5, False))])]
-    disks = replica_sizes.read_log_dirs(KAFKA, [1])
+    disks = log_dirs.read_log_dirs(KAFKA, [1])
     assert disks.log_dirs[1] == (LogDir("/a", online=False), LogDir("/b", replicas=1))
     assert disks.replicas == {("t", 0): {1: 5}}
 
@@ -122,7 +122,7 @@ def test_an_offline_directory_is_there_without_totals(answers: Any) -> None:
 def test_a_broker_whose_sizes_cannot_be_read_is_named(answers: Any, answer: Any, said: str) -> None:
     answers[1], answers[2] = [log_dir()], answer
     with pytest.raises(ReadError, match=f"Broker 2.*{said}"):
-        replica_sizes.read_log_dirs(KAFKA, [1, 2])
+        log_dirs.read_log_dirs(KAFKA, [1, 2])
 
 
 @pytest.mark.parametrize("answer", [NodeNotReadyError(), [], [log_dir("/a"), log_dir("/b", error=31)]])
@@ -130,7 +130,7 @@ def test_of_the_rest_a_broker_whose_sizes_cannot_be_read_is_absent(
     answers: Any, answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers[1], answers[2] = [log_dir(topics=[topic("t", (0, 5, False))])], answer
-    disks = replica_sizes.read_log_dirs(KAFKA, [1, 2], of_the_rest=True)
+    disks = log_dirs.read_log_dirs(KAFKA, [1, 2], of_the_rest=True)
     assert set(disks.log_dirs) == {1}
     assert disks.replicas == {("t", 0): {1: 5}}
     assert "Broker 2" in caplog.text
@@ -139,11 +139,11 @@ def test_of_the_rest_a_broker_whose_sizes_cannot_be_read_is_absent(
 def test_of_the_rest_somebody_has_to_tell_sizes(answers: Any) -> None:
     answers[1] = answers[2] = NodeNotReadyError()
     with pytest.raises(ReadError, match="Broker 2"):
-        replica_sizes.read_log_dirs(KAFKA, [1, 2], of_the_rest=True)
+        log_dirs.read_log_dirs(KAFKA, [1, 2], of_the_rest=True)
 
 
 def test_no_broker_is_asked_where_none_is_wanted(answers: Any) -> None:
-    assert replica_sizes.read_log_dirs(KAFKA, []).replicas == {}
+    assert log_dirs.read_log_dirs(KAFKA, []).replicas == {}
 
 
 # --- configs ---
@@ -189,8 +189,8 @@ def test_effective_configs_say_where_each_comes_from(monkeypatch: pytest.MonkeyP
         entry("replica.fetch.max.bytes", "9", ConfigSource.STATIC_BROKER_CONFIG),
         entry("ssl.key.password", None, ConfigSource.STATIC_BROKER_CONFIG, sensitive=True),
     ]
-    use(monkeypatch, effective_configs, Admin({1: settled({item.name: item for item in found})}))
-    assert effective_configs.read_effective_configs(KAFKA, [1]) == {
+    use(monkeypatch, configs, Admin({1: settled({item.name: item for item in found})}))
+    assert configs.read_effective_configs(KAFKA, [1]) == {
         1: {
             "log.roll.ms": ConfigValue("5", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
             "log.roll.hours": ConfigValue("168", "DEFAULT_CONFIG"),
@@ -202,7 +202,7 @@ def test_effective_configs_say_where_each_comes_from(monkeypatch: pytest.MonkeyP
 
 
 def test_all_brokers_are_asked_before_the_first_answer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    admin = use(monkeypatch, effective_configs, Admin({2: settled({})}))
+    admin = use(monkeypatch, configs, Admin({2: settled({})}))
 
     class Last(Future):
         def result(self, timeout: Any = None) -> Any:
@@ -210,7 +210,7 @@ def test_all_brokers_are_asked_before_the_first_answer_is_waited_for(monkeypatch
             return {}
 
     admin.broker_configs[1] = Last()
-    assert effective_configs.read_effective_configs(KAFKA, [1, 2]) == {1: {}, 2: {}}
+    assert configs.read_effective_configs(KAFKA, [1, 2]) == {1: {}, 2: {}}
 
 
 @pytest.mark.parametrize(
@@ -220,23 +220,23 @@ def test_all_brokers_are_asked_before_the_first_answer_is_waited_for(monkeypatch
 def test_a_broker_that_does_not_tell_its_configs_is_named(
     monkeypatch: pytest.MonkeyPatch, failure: Any, said: str
 ) -> None:
-    use(monkeypatch, effective_configs, Admin({1: settled({}), 2: settled(error=failure)}))
+    use(monkeypatch, configs, Admin({1: settled({}), 2: settled(error=failure)}))
     with pytest.raises(ReadError, match=f"Broker 2.*{said}"):
-        effective_configs.read_effective_configs(KAFKA, [1, 2])
+        configs.read_effective_configs(KAFKA, [1, 2])
 
 
 def test_of_the_rest_a_broker_that_does_not_tell_its_configs_is_absent(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    use(monkeypatch, effective_configs, Admin({1: settled({}), 2: settled(error=TimeoutError())}))
-    assert effective_configs.read_effective_configs(KAFKA, [1, 2], of_the_rest=True) == {1: {}}
+    use(monkeypatch, configs, Admin({1: settled({}), 2: settled(error=TimeoutError())}))
+    assert configs.read_effective_configs(KAFKA, [1, 2], of_the_rest=True) == {1: {}}
     assert "Broker 2 does not tell its configs (no answer)" in caplog.text
 
 
 def test_of_the_rest_somebody_has_to_tell_configs(monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, effective_configs, Admin({1: settled(error=TimeoutError())}))
+    use(monkeypatch, configs, Admin({1: settled(error=TimeoutError())}))
     with pytest.raises(ReadError, match="Broker 1"):
-        effective_configs.read_effective_configs(KAFKA, [1], of_the_rest=True)
+        configs.read_effective_configs(KAFKA, [1], of_the_rest=True)
 
 
 # --- offsets and cluster id ---

@@ -9,7 +9,7 @@ import pytest
 from kafka.errors import KafkaConnectionError, RequestTimedOutError, TopicAuthorizationFailedError, UnknownBrokerIdError
 from kafka.protocol.admin import DeleteTopicsRequest
 
-from kafka_rebalance.admin import moves, topic_changes, wire
+from kafka_rebalance.admin import reassignments, topic_changes, wire
 from kafka_rebalance.admin.wire import Wire, check_read
 from kafka_rebalance.errors import KafkaRuleError, LockLostError, ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.topics import BY_NAME
@@ -177,7 +177,7 @@ def test_what_a_fence_stops_is_not_sent(monkeypatch: pytest.MonkeyPatch, what: s
     opened = wire_of(manager)
     act = {
         "delete": lambda: topic_changes.delete_topic(opened, "orders", expected=ORDERS, bound=risen),
-        "elect": lambda: moves.elect_leaders(opened, [TopicPartition("orders", 0)], bound=risen),
+        "elect": lambda: reassignments.elect_leaders(opened, [TopicPartition("orders", 0)], bound=risen),
         "expand": lambda: topic_changes.expand_topic(opened, change, [1, 2], bound=risen),
     }[what]
     with pytest.raises(LockLostError, match="the fence has risen"):

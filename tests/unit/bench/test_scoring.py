@@ -24,7 +24,7 @@ from bench.scoring import (
 )
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows
 
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a"}

@@ -11,8 +11,7 @@ from bench.size.others import Seen
 from bench.size.znodes import write_znodes
 from bench.slow_network import SlowNetwork
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.zookeeper.znodes.registrations import decode_broker
-from kafka_rebalance.zookeeper.znodes.topic_assignment import decode_partition_state, decode_topic
+from kafka_rebalance.zookeeper.znodes import decode_broker, decode_partition_state, decode_topic
 
 
 class Client:

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from kafka_rebalance.command import first_look
 from kafka_rebalance.command import main as command
-from kafka_rebalance.command.told_here import told_here
+from kafka_rebalance.command.main import told_here
 from kafka_rebalance.documents.storage import storage_error
 from kafka_rebalance.errors import NothingToDoError, PlanningError, ReadError
 

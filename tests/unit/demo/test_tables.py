@@ -8,7 +8,7 @@ from demo.__main__ import recommended_option
 from demo.tables import broker_table, move_lines
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from support.plans.small_snapshots import broker_rows, partition_rows
 
 

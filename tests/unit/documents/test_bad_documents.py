@@ -22,11 +22,10 @@ from kafka_rebalance.model.digests import canonical_json, digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.throttle.in_force import confirm, set_changes
+from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.put_back import release
-from kafka_rebalance.throttle.throttle_lease import ThrottleLease
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.znodes import controller_requests, entity_configs, registrations, topic_assignment
-from kafka_rebalance.zookeeper.znodes.json_fields import is_topic_name
+from kafka_rebalance.zookeeper import cluster_lock, znodes
+from kafka_rebalance.zookeeper.znodes import is_topic_name
 from support.documents.bad_documents import ODD, spoiled_bytes, spoiled_value
 from support.documents.valid_documents import (
     BROKER,
@@ -69,18 +68,18 @@ def value_of(valid: Any) -> Callable[[random.Random], Any]:
 
 
 def topic(data: bytes) -> None:
-    found = topic_assignment.decode_topic(data, "orders")
+    found = znodes.decode_topic(data, "orders")
     for lists in (found.partitions, found.adding, found.removing):
         assert all(type(p) is int and p >= 0 and brokers(replicas) for p, replicas in lists.items())
     fresh = len(found.partitions)
-    written = topic_assignment.encode_added_partitions("orders", data, {fresh: found.partitions.get(0, ())})
-    again = topic_assignment.decode_topic(written, "orders")
+    written = znodes.encode_added_partitions("orders", data, {fresh: found.partitions.get(0, ())})
+    again = znodes.decode_topic(written, "orders")
     assert again.partitions == {**found.partitions, fresh: found.partitions[0]}
     assert (again.adding, again.removing, again.topic_id) == (found.adding, found.removing, found.topic_id)
 
 
 def state(data: bytes) -> None:
-    found = topic_assignment.decode_partition_state(data)
+    found = znodes.decode_partition_state(data)
     assert brokers(found.isr)
     assert type(found.leader) is int
     assert -1 <= found.leader <= INT_MAX
@@ -89,13 +88,13 @@ def state(data: bytes) -> None:
 
 
 def broker(data: bytes) -> None:
-    found = registrations.decode_broker(1, data)
+    found = znodes.decode_broker(1, data)
     assert all(isinstance(e.host, str) and type(e.port) is int and 0 <= e.port < 65536 for e in found.endpoints)
     assert found.rack is None or isinstance(found.rack, str)
 
 
 def controller(data: bytes) -> None:
-    found = registrations.decode_controller(data, 1)
+    found = znodes.decode_controller(data, 1)
     assert type(found.broker) is int
     assert found.broker >= -1
     assert type(found.kraft_epoch) is int
@@ -103,23 +102,23 @@ def controller(data: bytes) -> None:
 
 
 def epoch(data: bytes) -> None:
-    assert str(registrations.decode_controller_epoch(data)).encode() == data.lstrip(b"0").rjust(1, b"0")
+    assert str(znodes.decode_controller_epoch(data)).encode() == data.lstrip(b"0").rjust(1, b"0")
 
 
 def cluster_id(data: bytes) -> None:
-    assert isinstance(registrations.decode_cluster_id(data), str)
+    assert isinstance(znodes.decode_cluster_id(data), str)
 
 
 def request(data: bytes) -> None:
-    found = controller_requests.decode_reassignment(data)
+    found = znodes.decode_reassignment(data)
     assert all(is_topic_name(t) and type(p) is int and brokers(replicas) for (t, p), replicas in found.items())
     check_request(found)
 
 
 def config(data: bytes) -> None:
-    found = entity_configs.decode_config(data, "topics/orders")
+    found = znodes.decode_config(data, "topics/orders")
     assert all(isinstance(key, str) and isinstance(value, str) for key, value in found.items())
-    assert entity_configs.decode_config(entity_configs.encode_config(found)) == found
+    assert znodes.decode_config(znodes.encode_config(found)) == found
 
 
 def owner(data: bytes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.documents.controller import controller_document
+from kafka_rebalance.documents.snapshot import controller_document
 from kafka_rebalance.model.cluster_view import ClusterView, Controller, SettledController
 from kafka_rebalance.model.partition import TopicPartition
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_rebalance.documents.move_reason import REASON_GROUPS, MoveReason, ReasonKind, encode_reasons
-from kafka_rebalance.model.metrics import Metric
+from kafka_rebalance.documents.proposals import REASON_GROUPS, MoveReason, ReasonKind, encode_reasons
+from kafka_rebalance.model.candidate import Metric
 
 ROOM = "makes room for what other moves bring"
 

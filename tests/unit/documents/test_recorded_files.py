@@ -9,19 +9,15 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.documents.batches import BATCHES_FILE
-from kafka_rebalance.documents.control import CANCELLED_FILE, CONTROL_FILE
 from kafka_rebalance.documents.json_files import JsonFile
-from kafka_rebalance.documents.page_tables import PAGE_FILE
-from kafka_rebalance.documents.progress import PROGRESS_FILE
-from kafka_rebalance.documents.proposals import PROPOSALS_FILE
-from kafka_rebalance.documents.rejection import REJECTION_FILE
+from kafka_rebalance.documents.progress import BATCHES_FILE, CANCELLED_FILE, CONTROL_FILE, PROGRESS_FILE
+from kafka_rebalance.documents.proposals import PAGE_FILE, PROPOSALS_FILE, REJECTION_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.run.decision import DECISION_FILE
-from kafka_rebalance.run.estimate import ESTIMATE_FILE
-from kafka_rebalance.run.left_out import LEFT_OUT_FILE
-from kafka_rebalance.run.verification import VERIFICATION_FILE
+from kafka_rebalance.run.approval_rules import DECISION_FILE
+from kafka_rebalance.run.approved_plan import LEFT_OUT_FILE
+from kafka_rebalance.run.check_result import VERIFICATION_FILE
+from kafka_rebalance.run.ledger import ESTIMATE_FILE
 from kafka_rebalance.throttle.rates import RATES_FILE
 from support.documents.as_in_a_file import in_json
 from support.golden.records import FOLDER, recorded

@@ -10,7 +10,7 @@ import pytest
 from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan
 from kafka_rebalance.errors import PolicyError, SettingsError
 from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
-from kafka_rebalance.log_dirs.asked_log_dirs import AskedLogDirs, check_within_policy
+from kafka_rebalance.log_dirs.rules import AskedLogDirs, check_within_policy
 from kafka_rebalance.model.policy import Approver, Policy
 
 POLICY = Policy((Approver("uma", "uma"),), topics_out=("audit*",), brokers_out=(7,))

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.admin.replica_sizes import BrokerDisks, FutureReplica, LogDir
+from kafka_rebalance.admin.log_dirs import BrokerDisks, FutureReplica, LogDir
 from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, LogDirMove, LogDirPlan
 from kafka_rebalance.documents.progress import PROGRESS_FILE
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
+from kafka_rebalance.log_dirs.copies import CopiesFollower
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.batch_seen import BatchState
@@ -46,7 +46,7 @@ class Brokers:
 @pytest.fixture
 def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     found = Brokers()
-    monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", found.read)
+    monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", found.read)
     return found
 
 
@@ -92,7 +92,7 @@ def test_it_wakes_the_run_for_what_only_the_run_may_do(
         brokers.copies, brokers.done = {}, {0, 1, 2}
     else:
         monkeypatch.setattr(
-            "kafka_rebalance.admin.replica_sizes.read_log_dirs",
+            "kafka_rebalance.admin.log_dirs.read_log_dirs",
             lambda *_: BrokerDisks({}, {1: (LogDir("/a"),)}, {TopicPartition("t", 0): {1: "/c"}}),
         )
     assert look(follower, 1001.0) is BatchState.READY

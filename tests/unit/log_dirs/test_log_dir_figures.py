@@ -9,12 +9,19 @@ import pytest
 
 from kafka_rebalance.documents.log_dir_plan import DirForecast, LogDirMove, LogDirPlan
 from kafka_rebalance.documents.progress import Progress
-from kafka_rebalance.log_dirs.copy_states import CopyState
-from kafka_rebalance.log_dirs.log_dir_figures import COPY_STATES, buttons, caveats, log_dir_figures, silence
-from kafka_rebalance.log_dirs.log_dir_run import LogDirRun, LogDirState
-from kafka_rebalance.pages.key_figures import KeyFigure
+from kafka_rebalance.log_dirs.page import (
+    COPY_STATES,
+    LogDirRun,
+    LogDirState,
+    buttons,
+    caveats,
+    log_dir_figures,
+    silence,
+)
+from kafka_rebalance.log_dirs.rules import CopyState
+from kafka_rebalance.pages.first_screen import KeyFigure
 from kafka_rebalance.pages.run_state import Action, Tone
-from kafka_rebalance.run.decision import Decision
+from kafka_rebalance.run.approval_rules import Decision
 from support.documents.log_dir_sample import WRITTEN as SAMPLE
 
 GIB = 1024**3

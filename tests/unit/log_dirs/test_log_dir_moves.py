@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafka_rebalance.documents.log_dir_plan import DirForecast, LogDirMove, LogDirPlan
-from kafka_rebalance.log_dirs.request_words import approval_body, approval_subject, plan_lines
+from kafka_rebalance.log_dirs.request import approval_body, approval_subject, plan_lines
 from support.documents.log_dir_sample import WRITTEN as SAMPLE
 
 GIB = 1024**3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_rebalance.documents.log_dir_plan import LogDirMove
-from kafka_rebalance.log_dirs.log_dirs_in_place import check_log_dirs
+from kafka_rebalance.log_dirs.rules import check_log_dirs
 
 MOVE = LogDirMove("t", 0, 1, "/a", "/b", 5)
 

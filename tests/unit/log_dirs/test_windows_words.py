@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kafka_rebalance.documents.log_dir_plan import LogDirMove, PlannedLogDirs
-from kafka_rebalance.log_dirs.windows_words import windows_words
+from kafka_rebalance.log_dirs.page import windows_words
 from support.documents.log_dir_sample import PLAN, WRITTEN
 
 NIGHTS = "daily 22:00-04:00 UTC"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.metrics_server.hourly_rates import SECONDS, read_hourly_rates
-from kafka_rebalance.planning.tables.topic_rates import HourlyRates
+from kafka_rebalance.metrics_server import SECONDS, read_hourly_rates
+from kafka_rebalance.planning.tables.history import HourlyRates
 from support.metrics.http_server import HOUR, Answer, Asked, Rate, answering, metrics_server, send, series, success
 
 NOW = datetime(2026, 11, 25, 10, 20, tzinfo=UTC)

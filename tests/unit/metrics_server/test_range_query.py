@@ -15,11 +15,11 @@ from urllib.parse import quote
 
 import pytest
 
+from kafka_rebalance import metrics_server as range_query
 from kafka_rebalance.errors import AuthenticationError, ReadError
 from kafka_rebalance.local_cluster.machine.ports import free_port
 from kafka_rebalance.local_cluster.security.certificates import Authority
-from kafka_rebalance.metrics_server import range_query
-from kafka_rebalance.metrics_server.range_query import query_range
+from kafka_rebalance.metrics_server import query_range
 from support.metrics.http_server import Answer, Asked, answering, body, metrics_server, success
 
 SECRET = "hunter2-s3cret"

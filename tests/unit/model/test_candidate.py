@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.model.candidate import Candidate, brokers_touched, candidate_digest
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection, KafkaConnection, ZooKeeperConnection
-from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.replica_list import replica_list_problem
+from kafka_rebalance.model.partition import TopicPartition, replica_list_problem
 from support.kafka.small_clusters import DIGEST, move, partition, tp
 from support.plans.rack_rule import rack_rule_problem
 

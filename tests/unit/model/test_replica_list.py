@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kafka_rebalance.model.replica_list import is_uneven_over, replica_list_problem
+from kafka_rebalance.model.partition import is_uneven_over, replica_list_problem
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import ApprovalError, ArtifactError
-from kafka_rebalance.moves.cancel_fates import (
+from kafka_rebalance.moves.cancel_plan import (
     CancelPlan,
     CancelWay,
     Fate,
@@ -20,8 +20,7 @@ from kafka_rebalance.moves.cancel_fates import (
     remaining,
 )
 from kafka_rebalance.moves.move_stage import cancelled_order
-from kafka_rebalance.moves.rolling import Limits
-from kafka_rebalance.moves.run_position import position
+from kafka_rebalance.moves.run_position import Limits, position
 from support.kafka.controller_steps import steps
 from support.kafka.small_clusters import CLUSTER_ID, DIGEST, batches, move, partition, tp, view
 

@@ -16,7 +16,7 @@ from kafka_rebalance.moves.move_progress import (
     partition_progress,
     progress_line,
 )
-from kafka_rebalance.rebalance.batch_eta import Rate, Sample, rate_and_eta
+from kafka_rebalance.rebalance.broker_traffic import Rate, Sample, rate_and_eta
 from support.kafka.controller_steps import Step, steps
 from support.kafka.small_clusters import move, partition, tp, view
 

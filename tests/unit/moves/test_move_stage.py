@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.model.partition import PartitionState, PartitionView
 from kafka_rebalance.moves.move_stage import Stage, cancelled_order, headed_elsewhere, marks_moves, stage_in, stage_of
-from kafka_rebalance.zookeeper.znodes.topic_assignment import decode_topic
+from kafka_rebalance.zookeeper.znodes import decode_topic
 from support.kafka.controller_steps import steps
 from support.kafka.small_clusters import move, partition, view
 

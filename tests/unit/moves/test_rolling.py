@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.rolling.runs import roll
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.moves.rolling import Limits, RestOfPlan, in_order
+from kafka_rebalance.moves.run_position import Limits, RestOfPlan, in_order
 from support.kafka.small_clusters import move
 from support.plans import plain_rolling
 from support.plans.batch_runs import run_batches

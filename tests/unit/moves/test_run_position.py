@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.model.cluster_view import BY_ADMIN_API
-from kafka_rebalance.moves.rolling import Limits
-from kafka_rebalance.moves.run_position import check_position, position
+from kafka_rebalance.moves.run_position import Limits, check_position, position
 from support.kafka.controller_steps import steps
 from support.kafka.small_clusters import batches, move, partition, tp, view
 

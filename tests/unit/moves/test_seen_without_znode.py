@@ -9,8 +9,7 @@ import pytest
 
 from kafka_rebalance.errors import ExecutionError, RefusedError
 from kafka_rebalance.model.cluster_view import BY_ADMIN_API
-from kafka_rebalance.moves.rolling import Limits
-from kafka_rebalance.moves.run_position import position
+from kafka_rebalance.moves.run_position import Limits, position
 from kafka_rebalance.rebalance import request_batch
 from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
 from support.kafka.small_clusters import batches, move, partition, view

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka_rebalance.errors import SettingsError, StoppedError
 from kafka_rebalance.model.recurring_window import openings
 from kafka_rebalance.moves.eta import CONTROLLER_SECONDS, predicted_seconds
-from kafka_rebalance.moves.time_window import Window, pause_until, read_window
+from kafka_rebalance.moves.windows import Window, pause_until, read_window
 from support.kafka.small_clusters import move
 
 NOW = datetime(2026, 11, 21, 22, tzinfo=UTC)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import StoppedError
-from kafka_rebalance.moves.time_window import Window, pause_until, read_window
-from kafka_rebalance.moves.window_fit import NoRoom, fit
+from kafka_rebalance.moves.windows import NoRoom, Window, fit, pause_until, read_window
 
 NIGHTS = read_window({"recurring": ["Mon-Fri 22:00-06:00 UTC"]})
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)  # a Thursday

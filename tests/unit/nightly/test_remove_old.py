@@ -14,9 +14,8 @@ from kafka_rebalance.errors import PolicyError, RunFolderError
 from kafka_rebalance.model.lock_owner import AirflowState, LockOwner
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.nightly.remove_old import remove_old
-from kafka_rebalance.run import ledger_rows
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.inputs import StartedRun, StepInputs
+from kafka_rebalance.run import ledger
+from kafka_rebalance.run.inputs import Deployment, StartedRun, StepInputs
 from kafka_rebalance.run.run_folder import create_run_folder
 from kafka_rebalance.run.run_lock import note_lock
 from support.runs.plain_deployment import ToldRuns, plain_deployment
@@ -125,11 +124,11 @@ def test_days_of_the_ledger_are_removed_by_their_date(deployment: Deployment) ->
     (deployment.policies_folder / f"{CLUSTER}.yaml").write_text("approvers: [uma]\nkeep_ledger_days: 100\n")
     now = datetime.now(UTC)
     for days in (0, 99, 102):
-        ledger_rows.append(deployment, "metrics", CLUSTER, "run", now - timedelta(days=days), [ROW])
-        ledger_rows.append(deployment, "metrics", "kafka_us", "run", now - timedelta(days=days), [ROW])
+        ledger.append(deployment, "metrics", CLUSTER, "run", now - timedelta(days=days), [ROW])
+        ledger.append(deployment, "metrics", "kafka_us", "run", now - timedelta(days=days), [ROW])
     assert clean(deployment) == [f"day={now - timedelta(days=102):%Y-%m-%d}"]
-    assert len(ledger_rows.read(deployment, "metrics", CLUSTER, 1000).rows) == 2
-    assert len(ledger_rows.read(deployment, "metrics", "kafka_us", 1000).rows) == 3
+    assert len(ledger.read(deployment, "metrics", CLUSTER, 1000).rows) == 2
+    assert len(ledger.read(deployment, "metrics", "kafka_us", 1000).rows) == 3
 
 
 def test_one_unusable_policy_does_not_keep_the_files_of_other_clusters(

@@ -8,20 +8,20 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.model.metrics import Metric
+from kafka_rebalance.model.candidate import Metric
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.nightly.how_uneven import skew, verdict
+from kafka_rebalance.nightly.which_job import skew, verdict
 from kafka_rebalance.nightly.why_not_propose import cannot_help, within
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.describe.shortfall import outside_pools
-from kafka_rebalance.planning.evenness.scores import scores_now
+from kafka_rebalance.planning.describe.status_and_note import outside_pools
+from kafka_rebalance.planning.evenness import scores_now
 from kafka_rebalance.planning.planner import offered
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.recommendation import recommend
 from kafka_rebalance.planning.rules.rack_rule import broken_now
-from kafka_rebalance.run.ledger_columns import TABLES
+from kafka_rebalance.run.ledger import TABLES
 from support.plans.drawn_clusters import Rows, clusters
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 

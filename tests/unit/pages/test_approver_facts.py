@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.moves.time_window import Window
+from kafka_rebalance.moves.windows import Window
 from kafka_rebalance.pages.approver_facts import brief
 from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.run_report import RunReport
-from kafka_rebalance.pages.words_of_time_window import window_words
-from kafka_rebalance.rebalance.rebalance import approval_body
+from kafka_rebalance.pages.windows import window_words
+from kafka_rebalance.rebalance.request import approval_body
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

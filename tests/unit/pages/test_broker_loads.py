@@ -10,21 +10,22 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.pages.broker_loads import (
+from kafka_rebalance.pages.page import details_of, render_brokers
+from kafka_rebalance.pages.tables import (
     BROKER_SORTS,
     CHANGED,
     MOST_LISTED,
+    PAGE_ROWS,
     WORST,
     BrokerChange,
     Load,
+    Query,
     broker_changes,
+    brokers_csv,
     brokers_page,
     listed_brokers,
     rack_changes,
 )
-from kafka_rebalance.pages.csv_files import brokers_csv
-from kafka_rebalance.pages.page import details_of, render_brokers
-from kafka_rebalance.pages.search_query import PAGE_ROWS, Query
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.pages.broker_loads import BrokerChange, Load
-from kafka_rebalance.pages.brokers_at_a_glance import glance_plot
+from kafka_rebalance.pages.plots import glance_plot
+from kafka_rebalance.pages.tables import BrokerChange, Load
 
 GIB = 1024**3
 

@@ -9,9 +9,9 @@ import pytest
 
 from kafka_rebalance.documents.json_files import decode
 from kafka_rebalance.documents.proposals import HistoryUsed, ReadByGroups
-from kafka_rebalance.pages.bytes_in_source import bytes_out_line, history_line
 from kafka_rebalance.pages.page import render_file
-from kafka_rebalance.rebalance.rebalance import approval_body
+from kafka_rebalance.pages.run_report import bytes_out_line, history_line
+from kafka_rebalance.rebalance.request import approval_body
 from support.documents import report_samples
 from support.documents.built_report import build_report
 

@@ -9,22 +9,28 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.documents.disks import Disks, FullestLogDir
 from kafka_rebalance.documents.proposals import FirstFull, FullestDisk
-from kafka_rebalance.pages.cluster_facts import (
+from kafka_rebalance.documents.snapshot import Disks, FullestLogDir
+from kafka_rebalance.pages.fleet import (
     CheckRun,
     Cluster,
+    Health,
     Janitor,
     Lease,
     Leftover,
     Link,
     Moving,
+    NightlyCheck,
     OpenRequest,
+    Places,
+    Reason,
+    Row,
     Run,
     Unread,
+    Why,
+    reasons_of,
+    rows_of,
 )
-from kafka_rebalance.pages.cluster_health import Health, Places, Reason, Row, Why, reasons_of, rows_of
-from kafka_rebalance.pages.nightly_check import NightlyCheck
 from kafka_rebalance.pages.run_state import RunState, Tone
 
 NOW = datetime(2026, 5, 3, 15, 0, tzinfo=UTC)

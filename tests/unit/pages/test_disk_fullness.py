@@ -9,8 +9,8 @@ import pytest
 
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.pages.candidate_report import DiskCourse
-from kafka_rebalance.pages.disk_fullness import disk_plot
 from kafka_rebalance.pages.page import render_file
+from kafka_rebalance.pages.plots import disk_plot
 from kafka_rebalance.pages.run_report import RunReport
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.pages.page_tables import LARGEST_MOVES
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.run_state import RunState
+from kafka_rebalance.pages.tables import LARGEST_MOVES
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_rebalance.documents.json_files import decode
-from kafka_rebalance.documents.peaks_of_log_dirs import LogDirPeaks
-from kafka_rebalance.pages.fullest_log_dirs import amount, fullest_words
+from kafka_rebalance.documents.proposals import LogDirPeaks
+from kafka_rebalance.pages.candidate_report import amount, fullest_words
 from support.documents import report_samples as samples
 
 

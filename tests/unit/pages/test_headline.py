@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.pages.headline import headline
+from kafka_rebalance.pages.first_screen import headline
 from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.run_state import RunState
 from support.documents import report_samples as samples

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents.progress import Count
+from kafka_rebalance.pages.progress import BATCHES_SHOWN, SILENT, live_words
 from kafka_rebalance.pages.run_report import RunReport
-from kafka_rebalance.pages.time_left import SILENT, live_words
-from kafka_rebalance.pages.what_happened import BATCHES_SHOWN
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

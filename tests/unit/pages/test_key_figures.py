@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.pages.key_figures import KeyFigure, key_figures
-from kafka_rebalance.pages.looks import limits_sum, looks_of, moves_sum
+from kafka_rebalance.pages.first_screen import KeyFigure, key_figures, limits_sum, looks_of, moves_sum
 from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.run_state import Tone
 from support.documents import report_samples as samples

@@ -14,11 +14,19 @@ from hypothesis import strategies as st
 from kafka_rebalance.errors import InputError
 from kafka_rebalance.model.candidate import Move, candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.pages.broker_loads import BrokerChange, Load
-from kafka_rebalance.pages.csv_files import brokers_csv
-from kafka_rebalance.pages.move_search import MOST_GROUPS, OTHER, MoveTable
-from kafka_rebalance.pages.search_query import PAGE_ROWS, SORTS, MovesPage, Query
-from kafka_rebalance.planning.tables.move_columns import moves_digest, moves_in
+from kafka_rebalance.pages.tables import (
+    MOST_GROUPS,
+    OTHER,
+    PAGE_ROWS,
+    SORTS,
+    BrokerChange,
+    Load,
+    MovesPage,
+    MoveTable,
+    Query,
+    brokers_csv,
+)
+from kafka_rebalance.planning.tables.result_tables import moves_digest, moves_in
 from support.documents import report_samples as samples
 from support.documents.built_report import summary_of
 from support.plans.move_tables import move_table

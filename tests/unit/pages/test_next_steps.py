@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kafka_rebalance.pages.next_steps import next_steps
+from kafka_rebalance.pages.first_screen import next_steps
 from kafka_rebalance.pages.page import render_file, render_page
 from kafka_rebalance.pages.run_state import Action, RunState
 from support.documents import report_samples as samples

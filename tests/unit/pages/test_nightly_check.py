@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.pages.nightly_check import read_check
+from kafka_rebalance.pages.fleet import read_check
 
 OF_0_1_0 = {"observed_at": "2026-05-03T02:15:00+00:00", "text": "replicas are even", "imbalance": 0.1, "limit": 0.2,
             "rack_violations": 0}  # fmt: skip

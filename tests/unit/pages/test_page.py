@@ -14,11 +14,11 @@ from xml.etree import ElementTree
 import pytest
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.pages.broker_loads import BrokerChange, Load
 from kafka_rebalance.pages.page import render_file, render_page
-from kafka_rebalance.pages.plots_of_broker_loads import BROKERS_SHOWN, broker_plots
+from kafka_rebalance.pages.plots import BROKERS_SHOWN, broker_plots
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.shell import read_static, render_message
+from kafka_rebalance.pages.tables import BrokerChange, Load
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 
@@ -309,7 +309,7 @@ def plots_of(brokers: int) -> tuple[Any, ...]:
 
 
 def test_the_same_brokers_give_the_same_picture_byte_for_byte() -> None:
-    from kafka_rebalance.pages.plots_of_broker_loads import draw
+    from kafka_rebalance.pages.plots import draw
 
     first = [plot.source for plot in plots_of(6)]
     draw.cache_clear()

@@ -10,7 +10,7 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.pages import units
 from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.run_report import RunReport
-from kafka_rebalance.rebalance.rebalance import approval_body
+from kafka_rebalance.rebalance.request import approval_body
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

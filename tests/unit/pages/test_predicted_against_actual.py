@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.pages.predicted_against_actual import Compared, compared
+from kafka_rebalance.pages.progress import Compared, compared
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

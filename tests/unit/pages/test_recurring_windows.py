@@ -9,14 +9,12 @@ import pytest
 
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.pages.approver_facts import brief
-from kafka_rebalance.pages.key_figures import key_figures
+from kafka_rebalance.pages.first_screen import key_figures, risks
 from kafka_rebalance.pages.page import render_file
-from kafka_rebalance.pages.predicted_against_actual import compared
-from kafka_rebalance.pages.risks import risks
+from kafka_rebalance.pages.progress import compared, live_words
 from kafka_rebalance.pages.run_report import RunReport
-from kafka_rebalance.pages.time_left import live_words
-from kafka_rebalance.pages.words_of_time_window import WindowWords
-from kafka_rebalance.rebalance.rebalance import approval_body
+from kafka_rebalance.pages.windows import WindowWords
+from kafka_rebalance.rebalance.request import approval_body
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

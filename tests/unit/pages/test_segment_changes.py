@@ -13,8 +13,8 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.pages.page import FINDINGS_SHOWN, render_file
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.run_state import RunState
-from kafka_rebalance.rebalance.rebalance import approval_body
-from kafka_rebalance.segments.next_roll import expected_rolls
+from kafka_rebalance.rebalance.request import approval_body
+from kafka_rebalance.segments.open_files import expected_rolls
 from support.documents import report_samples as samples
 from support.documents.as_in_a_file import in_json
 from support.documents.built_report import build_report

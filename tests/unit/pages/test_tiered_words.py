@@ -5,11 +5,11 @@ from __future__ import annotations
 import html
 from typing import Any
 
+from kafka_rebalance.command.first_look import check_lines
 from kafka_rebalance.pages.approver_facts import brief
-from kafka_rebalance.pages.first_look import check_lines
 from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.run_report import RunReport
-from kafka_rebalance.rebalance.rebalance import approval_body
+from kafka_rebalance.rebalance.request import approval_body
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

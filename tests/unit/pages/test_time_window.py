@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.pages.time_left import live_words
-from kafka_rebalance.pages.words_of_time_window import WindowWords
+from kafka_rebalance.pages.progress import live_words
+from kafka_rebalance.pages.windows import WindowWords
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.pages.page import plot_picture, render_file, render_page
+from kafka_rebalance.pages.plots import timetable_plot
 from kafka_rebalance.pages.run_report import RunReport
-from kafka_rebalance.pages.timetable import timetable_plot
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_rebalance.pages.trend import NIGHTS, Trend, trends
+from kafka_rebalance.pages.fleet import NIGHTS, Trend, trends
 
 NOW = datetime(2026, 5, 31, 2, 15, tzinfo=UTC)
 

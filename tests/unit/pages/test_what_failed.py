@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_rebalance.pages.what_failed import what_failed
-from kafka_rebalance.run.check_result import CheckName
-from kafka_rebalance.run.verification import CheckResult, Verification
+from kafka_rebalance.pages.progress import what_failed
+from kafka_rebalance.run.check_result import CheckName, CheckResult, Verification
 
 
 def verified(*checks: tuple[str, bool]) -> Verification:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_rebalance.planning.search.by_solver import steps
+from kafka_rebalance.planning.search import optimal
 
 
 @pytest.fixture(scope="module", autouse=True)
 def brief_search() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(steps, "_WORK", steps._WORK // 10)
+        patch.setattr(optimal, "_WORK", optimal._WORK // 10)
         yield

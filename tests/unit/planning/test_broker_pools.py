@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.settings import JOBS, Settings
-from kafka_rebalance.planning.can_be_more_even import can_be_more_even
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.sharper_bound import bound_of, with_sharper_bound
-from kafka_rebalance.planning.planner import offered
+from kafka_rebalance.planning.planner import can_be_more_even, offered
 from kafka_rebalance.topics.new_partitions import place_partitions
 from support.plans.drawn_clusters import settings_for
 from support.plans.plan_verifier import verify

@@ -13,12 +13,12 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import SEARCHED, Settings
-from kafka_rebalance.pages.broker_loads import broker_changes
+from kafka_rebalance.pages.tables import broker_changes
 from kafka_rebalance.planning.__main__ import main
 from kafka_rebalance.planning.planner import run
+from kafka_rebalance.planning.tables.read_problem import BROKERS, PARTITIONS, write_snapshot
 from kafka_rebalance.planning.tables.result_tables import read_candidate, read_fullest_disks, read_loads
-from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, write_snapshot
-from kafka_rebalance.throttle.auto_rate import traffic
+from kafka_rebalance.throttle.rates import traffic
 from support.plans.small_snapshots import broker_rows, partition_rows
 
 WRITTEN = {TopicPartition("orders", number): 10.0 for number in range(6)}

@@ -12,10 +12,10 @@ import pytest
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning import can_be_more_even, planner
+from kafka_rebalance.planning import planner
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 
 BROKERS, LISTS = broker_rows([1, 2, 3, 4]), partition_rows([[1, 2], [2, 3], [3, 1]] * 4)
@@ -93,15 +93,15 @@ def test_that_all_candidates_failed_is_not_told_as_an_impossible_job(
 
 
 def test_the_nightly_question_has_an_answer_though_one_candidate_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    propose = can_be_more_even.propose
+    propose = planner.propose
 
     def broken(problem: Any, name: str) -> Any:
         if name == "light":
             raise UnreadableError("no light")
         return propose(problem, name)
 
-    monkeypatch.setattr(can_be_more_even, "propose", broken)
-    found = can_be_more_even.can_be_more_even(problem_of(BROKERS, LISTS), ("replicas",), 0.2)
+    monkeypatch.setattr(planner, "propose", broken)
+    found = planner.can_be_more_even(problem_of(BROKERS, LISTS), ("replicas",), 0.2)
     assert found["replicas"].can_help
 
 

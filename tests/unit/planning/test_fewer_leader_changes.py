@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from kafka_rebalance.model.settings import BALANCED, LEADERS_ONLY
-from kafka_rebalance.planning import fewer_leader_changes as fewer
-from kafka_rebalance.planning.as_good_as_fresh import leaders_off
+from kafka_rebalance.planning import candidates as fewer
 from kafka_rebalance.planning.bounds import solver
-from kafka_rebalance.planning.candidates import propose, searched
+from kafka_rebalance.planning.candidates import leaders_off, propose, searched
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
+from kafka_rebalance.planning.rules.leaders import TopicLeaders
 from kafka_rebalance.planning.search.frame import FoundLists
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 

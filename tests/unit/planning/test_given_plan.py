@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_rebalance.documents.recommendation import Why
+from kafka_rebalance.documents.proposals import Why
 from kafka_rebalance.errors import KafkaRuleError, PlanningError, SettingsError
 from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.kafka.reassign_tool_files import (
@@ -27,8 +27,8 @@ from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.recommendation import recommend
 from kafka_rebalance.planning.rules.goals import candidate_names
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from support.documents.as_in_a_file import in_json
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.plan_verifier import verify

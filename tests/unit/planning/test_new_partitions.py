@@ -13,10 +13,9 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.model.replica_list import replica_list_problem
+from kafka_rebalance.model.partition import replica_list_problem
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.tables.read_problem import read_problem
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.read_problem import read_problem, write_snapshot
 from kafka_rebalance.topics.new_partitions import place_partitions
 from support.plans.drawn_clusters import clusters
 from support.plans.rack_rule import rack_rule_problem

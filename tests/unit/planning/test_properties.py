@@ -22,8 +22,13 @@ from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.problem.arrays import Problem, widened
 from kafka_rebalance.planning.rules.rack_rule import allowed, domains_of, rack_rule, violations
-from kafka_rebalance.planning.tables.read_problem import read_problem
-from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, SNAPSHOT_SCHEMAS, write_snapshot
+from kafka_rebalance.planning.tables.read_problem import (
+    BROKERS,
+    PARTITIONS,
+    SNAPSHOT_SCHEMAS,
+    read_problem,
+    write_snapshot,
+)
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.plan_verifier import racks_that_count, verify
 from support.plans.rack_rule import rack_rule_problem

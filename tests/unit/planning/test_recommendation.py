@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.documents.recommendation import Why
+from kafka_rebalance.documents.proposals import Why
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.recommendation import recommend
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of
 
 FOUR = broker_rows([1, 2, 3, 4])

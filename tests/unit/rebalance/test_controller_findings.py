@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.model.cluster_view import Controller
-from kafka_rebalance.rebalance.batch_finding import FindingKind
-from kafka_rebalance.rebalance.controller_findings import UNHEARD_SECONDS, ZOMBIE_SECONDS, detect
+from kafka_rebalance.rebalance.controller_findings import UNHEARD_SECONDS, ZOMBIE_SECONDS, FindingKind, detect
 from support.kafka.controller_steps import steps
 from support.kafka.small_clusters import move, partition, view
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.rebalance.events import KEPT, Happenings, events_after
+from kafka_rebalance.rebalance.progress_notes import KEPT, Happenings, events_after
 
 
 def test_a_thing_is_told_as_it_begins_and_as_it_is_over_however_its_words_change() -> None:

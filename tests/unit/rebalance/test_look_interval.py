@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_rebalance.rebalance.look_interval import seconds_to_next_look
+from kafka_rebalance.rebalance.follow import seconds_to_next_look
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from kafka_rebalance.documents.json_files import PAGE, PROPOSALS, read_json, wri
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.rebalance import plan_tables, render_report
+from kafka_rebalance.rebalance import report
 from support.documents.built_report import summary_of
 from support.plans.small_snapshots import broker_rows, partition_rows
 
@@ -35,7 +35,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     brokers = broker_rows([1, 2, 3, 4], racks, disk_capacity_bytes=capacity, **network)
     write_snapshot(folder, brokers, partition_rows(lists, bytes_in_per_second=[100.0] * 16))
     run(folder, folder, Settings())
-    render_report.write_tables(folder)
+    report.write_tables(folder)
     return folder
 
 
@@ -50,8 +50,8 @@ def proposals(folder: Path) -> dict[str, Any]:
 
 
 def test_a_page_reads_the_same_as_from_the_tables(folder: Path) -> None:
-    found = plan_tables.read_page_tables(folder, proposals(folder), NAME)
-    assert found == plan_tables.read_tables(folder, proposals(folder), NAME)
+    found = report.read_page_tables(folder, proposals(folder), NAME)
+    assert found == report.read_tables(folder, proposals(folder), NAME)
     assert found.moves == summary_of(read_candidate(folder, NAME).moves)
     assert found.moves.partitions > 0
     assert {broker.broker: broker.most_bytes for broker in found.brokers}[1] == 16_000
@@ -62,7 +62,7 @@ def test_a_page_reads_the_same_as_from_the_tables(folder: Path) -> None:
 
 def test_a_page_reads_no_moves(folder: Path) -> None:
     shutil.rmtree(folder / "moves")
-    assert plan_tables.read_page_tables(folder, proposals(folder), NAME).moves.partitions > 0
+    assert report.read_page_tables(folder, proposals(folder), NAME).moves.partitions > 0
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_what_was_written_for_another_plan_or_cannot_be_read_is_not_used(folder:
     digest = next(entry["digest"] for entry in proposals(folder)["candidates"] if entry["name"] == NAME)
     entries = [{"digest": digest} | entry if entry != 3 else entry for entry in content.get("candidates", [])]
     write_json(folder, PAGE, content | {"candidates": entries} if content else {})
-    found = plan_tables.read_page_tables(folder, proposals(folder), NAME)
-    assert found == plan_tables.read_tables(folder, proposals(folder), NAME)
+    found = report.read_page_tables(folder, proposals(folder), NAME)
+    assert found == report.read_tables(folder, proposals(folder), NAME)
     shutil.rmtree(folder / "moves")
-    assert plan_tables.read_page_tables(folder, proposals(folder), NAME) == found, "read once"
+    assert report.read_page_tables(folder, proposals(folder), NAME) == found, "read once"
 
 
 def test_moves_are_read_ahead_once_and_a_failure_is_left_to_whoever_asks(
@@ -94,27 +94,27 @@ def test_moves_are_read_ahead_once_and_a_failure_is_left_to_whoever_asks(
             with suppress(ArtifactError):
                 read()
 
-    monkeypatch.setattr(plan_tables, "_ahead", Now())
-    plan_tables.begin_to_read(folder, proposals(folder), NAME)
+    monkeypatch.setattr(report, "_ahead", Now())
+    report.begin_to_read(folder, proposals(folder), NAME)
     shutil.rmtree(folder / "moves")
     monkeypatch.setattr(Now, "ask", None)
-    plan_tables.begin_to_read(folder, proposals(folder), NAME)
-    assert plan_tables.read_move_table(folder, proposals(folder), NAME).summary().partitions > 0
+    report.begin_to_read(folder, proposals(folder), NAME)
+    assert report.read_move_table(folder, proposals(folder), NAME).summary().partitions > 0
     monkeypatch.undo()
-    plan_tables.begin_to_read(folder, proposals(folder), "light")
+    report.begin_to_read(folder, proposals(folder), "light")
     with pytest.raises(ArtifactError):
-        plan_tables.read_move_table(folder, proposals(folder), "light")
+        report.read_move_table(folder, proposals(folder), "light")
 
 
 def test_the_moves_in_use_stay_however_large() -> None:
-    large: Any = SimpleNamespace(size_bytes=10 * plan_tables.MOVE_TABLES_BYTES)
-    assert plan_tables._moves.getsizeof(large) <= plan_tables._moves.maxsize
+    large: Any = SimpleNamespace(size_bytes=10 * report.MOVE_TABLES_BYTES)
+    assert report._moves.getsizeof(large) <= report._moves.maxsize
 
 
 def test_moves_that_do_not_give_the_digest_are_neither_searched_nor_written(folder: Path) -> None:
     changed = proposals(folder)
     next(entry for entry in changed["candidates"] if entry["name"] == NAME)["digest"] = "0" * 64
-    for reading in (plan_tables.read_tables, plan_tables.read_move_table):
+    for reading in (report.read_tables, report.read_move_table):
         with pytest.raises(ArtifactError, match="somebody changed one of the files"):
             reading(folder, changed, NAME)
 

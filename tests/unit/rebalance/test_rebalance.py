@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from kafka_rebalance.pages.markdown import code, sentence
 from kafka_rebalance.pages.run_report import RunReport
-from kafka_rebalance.rebalance.rebalance import BODY_BYTES, LINES, approval_body, approval_subject
+from kafka_rebalance.rebalance.request import BODY_BYTES, LINES, approval_body, approval_subject
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

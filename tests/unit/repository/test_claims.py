@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from kafka_rebalance.cancel.actions import ACTIONS
+from kafka_rebalance.cancel.target_run import ACTIONS
 from kafka_rebalance.local_cluster.jars.locked_jars import ROOTS
 from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 from kafka_rebalance.model.connection import EXTRAS
@@ -69,8 +69,8 @@ def test_what_this_package_is_said_not_to_do_is_nothing_that_it_does() -> None:
         "sets of brokers|pools": "broker_pools" in fields(Settings),
         "which brokers (may )?receive|--broker-list": "brokers_in" in fields(Settings),
         "Prometheus|metrics server": "metrics_secret_config" in EXTRAS["kafka_zookeeper"],
-        "log dirs": (PRODUCT / "steps" / "log_dirs").is_dir(),
-        "create|delete|alter.* topics?": (PRODUCT / "steps" / "topics").is_dir(),
+        "log dirs": (PRODUCT / "log_dirs").is_dir(),
+        "create|delete|alter.* topics?": (PRODUCT / "topics").is_dir(),
         "windows": "windows" in fields(Policy),
         "roll.?back": True,
     }
@@ -114,7 +114,7 @@ def test_the_product_is_not_said_to_make_no_http_request_while_it_makes_some() -
 
 
 def test_the_yaml_loader_that_is_named_is_the_one_that_is_used() -> None:
-    calls = set(re.findall(r"\byaml\.(\w+)\(", (PRODUCT / "steps" / "policy_file.py").read_text(encoding="utf-8")))
+    calls = set(re.findall(r"\byaml\.(\w+)\(", (PRODUCT / "run" / "policy_file.py").read_text(encoding="utf-8")))
     assert calls == {"load", "YAMLError"}
     assert "`safe_load`" not in page("dependencies.md")
     assert "`SafeLoader`" in page("dependencies.md")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from kafka_rebalance.model.metrics import Metric
+from kafka_rebalance.model.candidate import Metric
 from kafka_rebalance.throttle.janitor import read_gauges
 
 DOCS = Path(__file__).parents[3] / "docs"

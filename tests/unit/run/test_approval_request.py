@@ -16,7 +16,7 @@ from kafka_rebalance.run.approval_rules import Answer, label
 from kafka_rebalance.run.inputs import StartedRun, StepInputs
 from kafka_rebalance.run.requester import hand_on, requester_of
 from kafka_rebalance.run.run_folder import create_run_folder
-from kafka_rebalance.topics.ask_for_approval import TopicApproval
+from kafka_rebalance.topics.request import TopicApproval
 from support.runs.plain_deployment import plain_deployment
 
 LINKS = RunLinks("https://airflow.example/run", "https://airflow.example/run.svg")

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_rebalance.errors import ApprovalError, StaleProposalError
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.moves.time_window import CLOCKS_MAY_DIFFER
+from kafka_rebalance.moves.windows import CLOCKS_MAY_DIFFER
 from kafka_rebalance.run.approval_rules import (
     REJECT,
     Answer,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.run.checks.automatic_elections import ENABLED, INTERVAL, automatic_elections
+from kafka_rebalance.run.checks.cluster_ready import ENABLED, INTERVAL, automatic_elections
 from support.documents.as_in_a_file import in_json
 
 

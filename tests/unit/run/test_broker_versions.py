@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.run.checks.broker_versions import ELECT_LEADERS, PROTOCOL, harmed_by_copies_within, mixed_versions
+from kafka_rebalance.run.checks.cluster_ready import ELECT_LEADERS, PROTOCOL, harmed_by_copies_within, mixed_versions
 
 
 def configs(protocol: Any = "2.8-IV1") -> Any:

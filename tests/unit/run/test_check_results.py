@@ -9,9 +9,8 @@ import pytest
 
 from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.run.check_result import Check, CheckName, checks_in_order, document, only_behind, summarise
-from kafka_rebalance.run.preferred_leaders import check_leaders
-from kafka_rebalance.run.replicas_in_place import check_not_deleted, check_placement, check_same_topics
-from kafka_rebalance.throttle.throttle_back import check_left, check_throttles
+from kafka_rebalance.run.replicas_in_place import check_leaders, check_not_deleted, check_placement, check_same_topics
+from kafka_rebalance.throttle.in_force import check_left, check_throttles
 from support.documents.as_in_a_file import in_json
 from support.kafka.small_clusters import move, partition, view
 

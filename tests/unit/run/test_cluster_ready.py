@@ -10,8 +10,7 @@ import pytest
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.cluster_view import BY_ADMIN_API, Controller
 from kafka_rebalance.model.partition import PartitionState, PartitionView
-from kafka_rebalance.moves.what_waits import waiting_for
-from kafka_rebalance.run.checks.cluster_ready import readiness_findings, refuse
+from kafka_rebalance.run.checks.cluster_ready import readiness_findings, refuse, waiting_for
 from support.kafka.small_clusters import CLUSTER_ID, partition, tp, view
 
 HEALTHY = {"t-0": partition([1, 2]), "t-1": partition([2, 3]), "u-0": partition([3, 1])}

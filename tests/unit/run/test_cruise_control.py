@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_rebalance.run.checks.cruise_control import cruise_control
+from kafka_rebalance.run.checks.cluster_ready import cruise_control
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import pytest
 from kafka_rebalance.errors import FrozenError, ReadError, RunFolderError, SettingsError
 from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.run import run_folder
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.inputs import StartedRun
+from kafka_rebalance.run.inputs import Deployment, StartedRun
 from kafka_rebalance.run.run_folder import create_run_folder, installation, open_own_folder, open_run_folder
 from kafka_rebalance.run.run_lock import lock_owner, read_standing, this_airflow
 from kafka_rebalance.throttle.hold_throttle import warn_without_janitor

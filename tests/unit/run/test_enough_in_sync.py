@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_rebalance.run.checks.enough_in_sync import cut_below_min_isr, min_insync_now, under_min_isr
+from kafka_rebalance.run.checks.in_sync import cut_below_min_isr, min_insync_now, under_min_isr
 from support.kafka.small_clusters import move, partition, tp, view
 
 

@@ -11,7 +11,7 @@ import pytest
 from kafka_rebalance.errors import NothingToDoError, SettingsError
 from kafka_rebalance.model.cluster_view import BrokerRegistration, ClusterView
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.run.checks.names_exist import check_names
+from kafka_rebalance.run.checks.limits import check_names
 from support.kafka.small_clusters import partition, view
 
 PARTITIONS = {"orders-0": partition((1, 2)), "audit-0": partition((3, 9))}  # broker 9 is not registered

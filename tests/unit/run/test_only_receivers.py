@@ -10,8 +10,7 @@ from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.run.checks.drift import BrokerThen
-from kafka_rebalance.run.checks.only_receivers import check_only_receivers
+from kafka_rebalance.run.checks.drift import BrokerThen, check_only_receivers
 
 BROKERS = {1: BrokerThen(1), 2: BrokerThen(2), 3: BrokerThen(3), 4: BrokerThen(4, held_replicas=False)}
 MOVES = (

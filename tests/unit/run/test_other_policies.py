@@ -12,7 +12,7 @@ from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.run.approved_plan import bound_policy, other_policies
-from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.run.inputs import Deployment
 from support.runs.plain_deployment import plain_deployment
 
 MB = 1_000_000

@@ -16,7 +16,7 @@ from kafka_rebalance.model.candidate import OFFERED, Batch, Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.run.checks.policy_limits import check_within_policy
+from kafka_rebalance.run.checks.limits import check_within_policy
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of
 
 SIZE = 100

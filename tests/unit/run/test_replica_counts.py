@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.run.checks.replica_counts import beyond_limit, held_replicas, too_many_now
+from kafka_rebalance.run.checks.limits import beyond_limit, held_replicas, too_many_now
 from support.kafka.small_clusters import move, tp
 
 HELD = {tp("orders-0"): (1, 2), tp("orders-1"): (1, 2), tp("others-0"): (1, 4), tp("others-1"): (4,)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,9 @@ from kafka_rebalance.run.settled_checks import check_passed, settled, write_chec
 def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Each time that was slept; no time passes otherwise."""
     slept: list[float] = []
-    monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
+    monkeypatch.setattr(
+        clock, "time", SimpleNamespace(time=time.time, monotonic=lambda: sum(slept), sleep=slept.append)
+    )
     return slept
 
 

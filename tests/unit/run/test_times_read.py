@@ -12,9 +12,8 @@ import pytest
 
 from kafka_rebalance.admin.offsets import LocalStarts
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.planning.tables.history_table import EXISTING_SCHEMA, SAMPLES_SCHEMA
-from kafka_rebalance.planning.tables.sample_aggregates import aggregated
-from kafka_rebalance.run.metric_rows import metric_rows
+from kafka_rebalance.planning.tables.history import EXISTING_SCHEMA, SAMPLES_SCHEMA, aggregated
+from kafka_rebalance.run.ledger import metric_rows
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 Groups = Mapping[str, int] | None  # the offset of each; None: they could not be read

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import SettingsError
-from kafka_rebalance.model.replica_list import MayNotLead, may_not_lead
+from kafka_rebalance.model.partition import MayNotLead, may_not_lead
 from kafka_rebalance.run.checks.drift import PartitionThen
-from kafka_rebalance.run.checks.wrong_leaders import check_leaders_may_lead, out_of_isr_now
+from kafka_rebalance.run.checks.in_sync import check_leaders_may_lead, out_of_isr_now
 from support.kafka.small_clusters import move, partition, tp, view
 
 THEN = {tp("t-0"): PartitionThen((4, 1, 2), leader=1), tp("t-1"): PartitionThen((4, 1, 2), leader=4)}

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.run.checks import znode_size
-from kafka_rebalance.run.checks.znode_size import ZNODE_BYTES, too_large_znodes
-from kafka_rebalance.zookeeper.znodes.controller_requests import encode_reassignment
-from kafka_rebalance.zookeeper.znodes.topic_assignment import decode_topic
+from kafka_rebalance.run.checks import limits
+from kafka_rebalance.run.checks.limits import ZNODE_BYTES, too_large_znodes
+from kafka_rebalance.zookeeper.znodes import decode_topic, encode_reassignment
 from support.kafka.small_clusters import batches, move, partition, view
 
 
@@ -39,7 +38,7 @@ def test_a_request_that_zookeeper_would_not_take_is_found() -> None:
 
 def sizes_of(moves: tuple[Move, ...], lists: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """The bytes that are found for the request and for each topic's znode, by subject."""
-    monkeypatch.setattr(znode_size, "ZNODE_BYTES", 0)
+    monkeypatch.setattr(limits, "ZNODE_BYTES", 0)
     found = too_large_znodes(batches(*moves), view({name: partition(replicas) for name, replicas in lists.items()}))
     return {one.subject: int(re.findall(r"([\d,]+) of 0 bytes", one.problem)[0].replace(",", "")) for one in found}
 
@@ -69,7 +68,7 @@ def test_what_exactly_fits_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None
     assert sizes.keys() == {"batch 1", "topic t"}
     for subject, size in sizes.items():
         for limit, is_found in ((size, False), (size - 1, True)):
-            monkeypatch.setattr(znode_size, "ZNODE_BYTES", limit)
+            monkeypatch.setattr(limits, "ZNODE_BYTES", limit)
             found = list(too_large_znodes(batches(*moves), view({"t-0": partition([1, 2])})))
             assert (subject in {one.subject for one in found}) == is_found
             assert all(one.remedy.startswith("Start a new Dag run with") for one in found)

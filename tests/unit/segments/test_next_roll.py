@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings, RollReason
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.segments.next_roll import expected_roll, expected_rolls
+from kafka_rebalance.segments.open_files import expected_roll, expected_rolls
 from support.documents.segment_configs import configs, placed, reported
 
 DAY_SECONDS = 86_400

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.documents.segment_finding import first_findings
+from kafka_rebalance.documents.segments import first_findings
 from kafka_rebalance.segments.roll_rules import RULES, TopicData, effective_retention_ms, span
 from kafka_rebalance.segments.settings_audit import audit_cluster
 from support.documents.segment_configs import DAY, DYNAMIC, DYNAMIC_DEFAULT, MIB, STATIC, configs, placed, reported

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.segments.segment_settings import check_segments
+from kafka_rebalance.segments.settings_audit import check_segments
 from support.documents.segment_configs import DAY, STATIC, configs, reported
 from support.kafka.small_clusters import move
 

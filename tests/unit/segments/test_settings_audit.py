@@ -8,8 +8,13 @@ import pytest
 
 from kafka_rebalance.documents.segments import OpenFiles
 from kafka_rebalance.segments.open_files import MAX_MAP_COUNT, files_now, replica_files
-from kafka_rebalance.segments.settings_audit import audit_cluster, audit_moves, copies_stopped
-from kafka_rebalance.segments.unloadable_configs import broker_config_problem, topic_config_problem
+from kafka_rebalance.segments.settings_audit import (
+    audit_cluster,
+    audit_moves,
+    broker_config_problem,
+    copies_stopped,
+    topic_config_problem,
+)
 from support.documents.segment_configs import DAY, MIB, configs, placed, reported
 from support.kafka.small_clusters import move
 

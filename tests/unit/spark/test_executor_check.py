@@ -9,14 +9,14 @@ import sys
 import numpy as np
 import pytest
 
-from kafka_rebalance.spark.executor_check import NEEDED, versions_in_words, what_is_lacking
+from kafka_rebalance.spark.job_driver import NEEDED, versions_in_words, what_is_lacking
 
 OWN = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": "26.0.1"}
 MINOR = ".".join(OWN["python"].split(".")[:2])
 # What tasks of the three jobs run on executors, which PySpark imports by name.
 ON_EXECUTORS = (
     "kafka_rebalance.planning.candidates",
-    "kafka_rebalance.planning.tables.sample_aggregates",
+    "kafka_rebalance.planning.tables.history",
     "kafka_rebalance.spark.one_file_a_day",
 )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_rebalance.errors import ConnectionSettingsError
-from kafka_rebalance.spark.kafka_options import KAFKA_CONFIG, TIMEOUTS, kafka_options, settings_of
+from kafka_rebalance.spark.keys import KAFKA_CONFIG, TIMEOUTS, kafka_options, settings_of
 
 SECRET = "hunter2"
 BROKERS = {"bootstrap.servers": "a:9092,b:9092"}

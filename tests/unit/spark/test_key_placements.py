@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.kafka.partitioner import partition_for_key
-from kafka_rebalance.spark.key_placements import Placements
+from kafka_rebalance.spark.keys import Placements
 
 PARTITIONS, COUNTS = 4, (4, 6, 9)
 a_group = st.tuples(st.none() | st.binary(max_size=12), st.integers(0, PARTITIONS - 1), st.integers(1, 10**12))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.kafka.partitioner import murmur2, partition_for_key
-from kafka_rebalance.spark.murmur2 import hash_keys, partitions_of
+from kafka_rebalance.spark.keys import hash_keys, partitions_of
 
 KNOWN = {
     b"21": -973932308,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import SparkError
-from kafka_rebalance.rebalance import spark_installed
-from kafka_rebalance.rebalance.spark_installed import check_one_version
+from kafka_rebalance.rebalance import spark_checks
+from kafka_rebalance.rebalance.spark_checks import check_one_version
 
 INPUTS: Any = None
 
@@ -21,7 +21,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
         except KeyError as missing:
             raise PackageNotFoundError(package) from missing
 
-    monkeypatch.setattr(spark_installed, "version", version)
+    monkeypatch.setattr(spark_checks, "version", version)
 
 
 def test_two_versions_are_refused_with_the_command_that_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:

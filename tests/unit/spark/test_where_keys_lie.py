@@ -13,8 +13,8 @@ import pytest
 
 from kafka_rebalance.documents.key_sample import KeySample, OffsetRange
 from kafka_rebalance.kafka.partitioner import partition_for_key
-from kafka_rebalance.spark.key_placements import Placements
-from kafka_rebalance.topics.moved_keys import KeyForecast, Verdict, forecast_keys
+from kafka_rebalance.spark.keys import Placements
+from kafka_rebalance.topics.forecast import KeyForecast, Verdict, forecast_keys
 from support.kafka.java.default_partitioner import DefaultPartitioner
 
 BEFORE, AFTER = 6, 12

@@ -9,8 +9,14 @@ import pytest
 from kafka_rebalance.errors import ThrottleRateError
 from kafka_rebalance.model.connection import BrokerCapacity
 from kafka_rebalance.model.policy import Approver, Policy
-from kafka_rebalance.throttle.auto_rate import BrokerLoad, auto_rate, free_bytes_per_second, network_uses, traffic
-from kafka_rebalance.throttle.least_rate import LeastRate
+from kafka_rebalance.throttle.rates import (
+    BrokerLoad,
+    LeastRate,
+    auto_rate,
+    free_bytes_per_second,
+    network_uses,
+    traffic,
+)
 from support.kafka.small_clusters import tp
 
 MB = 1_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_rebalance.throttle.batch_lists import batch_changes, listed_over, only_for
 from kafka_rebalance.throttle.in_force import set_changes
+from kafka_rebalance.throttle.put_back import batch_changes, listed_over, only_for
 from support.kafka.small_clusters import move, tp
 from support.kafka.small_throttles import FOLLOWER_RATE, FOLLOWERS, LEADER_RATE, LEADERS, RATE, applied, lease
 

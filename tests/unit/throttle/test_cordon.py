@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.kafka.throttles import CORDON, FOLLOWER_RATE, throttle_problem
-from kafka_rebalance.throttle.in_force import confirm, rate_changes, set_changes, with_rate
-from kafka_rebalance.throttle.lifted_by_others import lifted
-from kafka_rebalance.throttle.put_back import left_changes, release
-from kafka_rebalance.throttle.recorded_before import recorded_anew, take_lease
-from kafka_rebalance.throttle.throttle_back import check_throttles
-from kafka_rebalance.throttle.throttle_lease import LeftBehind, RateChange, ThrottleLease
+from kafka_rebalance.throttle.in_force import check_throttles, confirm, rate_changes, set_changes, with_rate
+from kafka_rebalance.throttle.lease import LeftBehind, RateChange, ThrottleLease
+from kafka_rebalance.throttle.put_back import left_changes, lifted, recorded_anew, release, take_lease
 from support.kafka.small_clusters import DIGEST
 from support.kafka.small_throttles import LEADER_RATE, MOVES, RATE, applied
 

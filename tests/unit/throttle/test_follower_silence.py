@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_rebalance.throttle.janitor.follower_silence import LONGEST_GAP, Sighting, sighted
+from kafka_rebalance.throttle.janitor.rules import LONGEST_GAP, Sighting, sighted
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 DAYS = (timedelta(days=-1), timedelta(0), timedelta(days=1))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.model.lock_owner import AirflowState
-from kafka_rebalance.throttle.janitor.lease_custody import IDLE_SECONDS, UNWATCHED_SECONDS, custody
-from kafka_rebalance.throttle.recorded_before import take_lease
-from kafka_rebalance.throttle.throttle_lease import ThrottleLease
+from kafka_rebalance.throttle.janitor.rules import IDLE_SECONDS, UNWATCHED_SECONDS, custody
+from kafka_rebalance.throttle.lease import ThrottleLease
+from kafka_rebalance.throttle.put_back import take_lease
 from support.kafka.small_clusters import DIGEST, move, tp
 
 MOVES = [move("t-0", [1, 2], [2, 3]), move("t-1", [2, 1], [2, 3])]

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_rebalance.errors import ThrottleRateError
 from kafka_rebalance.model.policy import Approver, Policy
-from kafka_rebalance.throttle.least_rate import LeastRate, check_rate, least_rate
+from kafka_rebalance.throttle.rates import LeastRate, check_rate, least_rate
 from support.kafka.small_clusters import move, tp
 
 MB = 1_000_000

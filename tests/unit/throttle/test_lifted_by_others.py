@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.throttle.in_force import set_changes
-from kafka_rebalance.throttle.lifted_by_others import Lifted, lifted, lifted_text, wanted_for
+from kafka_rebalance.throttle.put_back import Lifted, lifted, lifted_text, wanted_for
 from support.kafka.small_clusters import move, tp
 from support.kafka.small_throttles import FOLLOWER_RATE, FOLLOWERS, LEADER_RATE, LEADERS, RATE, applied, lease
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.throttle.recorded_before import take_lease
-from kafka_rebalance.throttle.still_copying import absent_receivers, copying_of, slowed_catch_up
-from kafka_rebalance.throttle.throttle_lease import ThrottleLease
+from kafka_rebalance.throttle.lease import ThrottleLease
+from kafka_rebalance.throttle.put_back import absent_receivers, copying_of, slowed_catch_up, take_lease
 from support.kafka.small_clusters import DIGEST, move, partition, tp, view
 
 MOVES = [move("t-0", [1, 2], [2, 3]), move("t-1", [2, 1], [2, 3])]

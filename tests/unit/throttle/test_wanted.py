@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import ThrottleError
-from kafka_rebalance.throttle.wanted import desired_throttle
+from kafka_rebalance.throttle.in_force import desired_throttle
 from support.kafka.small_clusters import move
 
 LEADERS = "leader.replication.throttled.replicas"

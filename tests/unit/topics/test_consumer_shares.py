@@ -9,7 +9,7 @@ import pytest
 
 from kafka_rebalance.model.consumer_groups import ConsumerGroup, GroupMember
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.topics.consumer_shares import forecast_groups
+from kafka_rebalance.topics.forecast import forecast_groups
 
 
 def member(name: Any, *topics: Any, assigned: Any = (), instance: Any = None) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.topics.disk_use import broker_costs, disk_problems, expected_replica_bytes
+from kafka_rebalance.topics.forecast import broker_costs, disk_problems, expected_replica_bytes
 
 DAY_MS = 86_400_000
 

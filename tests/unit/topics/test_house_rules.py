@@ -13,7 +13,7 @@ from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.topic_change import TopicChange
-from kafka_rebalance.topics.house_rules import check_still, house_problems
+from kafka_rebalance.topics.rules import check_still, house_problems
 
 RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
 CREATED = TopicChange(

@@ -23,7 +23,7 @@ from kafka_rebalance.documents.key_sample import (
 )
 from kafka_rebalance.errors import ArtifactError, InputError
 from kafka_rebalance.kafka.partitioner import partition_for_key
-from kafka_rebalance.topics.moved_keys import MAX_COUNTS, Verdict, counts_to_try, forecast_keys, moved_key_share
+from kafka_rebalance.topics.forecast import MAX_COUNTS, Verdict, counts_to_try, forecast_keys, moved_key_share
 from support.documents.as_in_a_file import in_json
 
 TOPIC = "orders"

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.topics import read_topics
+from kafka_rebalance.topics import read
 from kafka_rebalance.topics.topic_request import TopicRequest
 
 NAMES = ("orders", "orders.eu", "payments", "a" * 60 + "-")
@@ -17,7 +17,7 @@ VIEW: Any = SimpleNamespace(partitions={TopicPartition(name, 0): None for name i
 
 
 def selected(expression: str) -> list[str]:
-    return read_topics.selected_topics(TopicRequest.from_params({"action": "list", "topic": expression}), VIEW)
+    return read.selected_topics(TopicRequest.from_params({"action": "list", "topic": expression}), VIEW)
 
 
 def test_a_name_is_matched_as_a_whole_and_a_comma_means_or() -> None:
@@ -34,6 +34,6 @@ def test_what_is_no_regular_expression_is_refused_in_words(expression: str) -> N
 
 
 def test_an_expression_that_tries_every_way_to_divide_a_name_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_topics, "MATCHING_SECONDS", 1.0)
+    monkeypatch.setattr(read, "MATCHING_SECONDS", 1.0)
     with pytest.raises(SettingsError, match=r"has not been compared with 5 names within 1 s.*repetitions"):
         selected("(a+)+b")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.topics.topic_as_approved import check_configs, check_deleted, check_new_partitions
+from kafka_rebalance.topics.rules import check_configs, check_deleted, check_new_partitions
 from support.kafka.small_clusters import partition, view
 
 

@@ -9,10 +9,15 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from kafka_rebalance.model.consumer_groups import ConsumerGroup, GroupMember
-from kafka_rebalance.topics.consumer_shares import forecast_groups
-from kafka_rebalance.topics.moved_keys import KeyForecast
-from kafka_rebalance.topics.topic_change import approval_body, approval_subject, change_lines, forecast_lines
-from kafka_rebalance.topics.topic_listing import describe_lines, list_lines
+from kafka_rebalance.topics.forecast import KeyForecast, forecast_groups
+from kafka_rebalance.topics.words import (
+    approval_body,
+    approval_subject,
+    change_lines,
+    describe_lines,
+    forecast_lines,
+    list_lines,
+)
 
 ENTRY = {
     "topic": "orders",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import KafkaRuleError, ReadError
-from kafka_rebalance.topics import write_change
+from kafka_rebalance.topics import write
 
 
 @pytest.fixture
@@ -47,9 +47,9 @@ def delete(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | None, B
             "forget_lock": lambda *_: None,
             "_check_may_begin": lambda *_: None,
         }.items():
-            monkeypatch.setattr(write_change, name, value)
+            monkeypatch.setattr(write, name, value)
         inputs: Any = SimpleNamespace(deployment=deployment, run=None)
-        return write_change.write_change(inputs, {})
+        return write.write_change(inputs, {})
 
     return act
 

@@ -16,9 +16,8 @@ from kafka_rebalance.kafka.throttles import throttle_problem
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.zookeeper import cluster_lock, config_writes, writer
+from kafka_rebalance.zookeeper import cluster_lock, config_writes, writer, znodes
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.znodes import controller_requests, entity_configs, topic_assignment
 from support.documents.bad_documents import ODD, spoiled_bytes, spoiled_value
 from support.documents.valid_documents import (
     BROKER,
@@ -146,13 +145,13 @@ def odd_assignment(rng: random.Random) -> Any:
 def topic_document(assignment: Any, rng: random.Random) -> None:
     lists = {rng.choice((0, 1, *ODD[:8])): replicas for replicas in assignment.values()}
     for version in ("2.0", "2.8"):
-        found = topic_assignment.decode_topic(topic_assignment.encode_topic("orders", lists, version=version), "orders")
+        found = znodes.decode_topic(znodes.encode_topic("orders", lists, version=version), "orders")
         assert found.partitions == {p: tuple(replicas) for p, replicas in lists.items()}
 
 
 def config_document(assignment: Any, rng: random.Random) -> None:
     values = {rng.choice(("retention.ms", *(odd for odd in ODD if not isinstance(odd, list | dict)))): rng.choice(ODD)}
-    assert entity_configs.decode_config(entity_configs.encode_config(values)) == values
+    assert znodes.decode_config(znodes.encode_config(values)) == values
     problem = throttle_problem(rng.choice(("topics/orders", "brokers/1", "brokers/01", "topics/..", "")), values)
     assert problem is not None or not values
 
@@ -165,7 +164,7 @@ def owner_document(assignment: Any, rng: random.Random) -> None:
 
 ENCODERS: dict[str, Callable[[Any, random.Random], None]] = {
     "request": lambda assignment, rng: check_request(assignment),
-    "election": lambda assignment, rng: check_election(controller_requests.encode_election(assignment)),
+    "election": lambda assignment, rng: check_election(znodes.encode_election(assignment)),
     "topic": topic_document,
     "config": config_document,
     "lock": owner_document,

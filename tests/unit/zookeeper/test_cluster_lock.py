@@ -11,7 +11,7 @@ from kazoo.security import READ_ACL_UNSAFE, make_acl
 from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, WriteError
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS
+from kafka_rebalance.zookeeper.writer import ATTEMPTS
 from support.zookeeper.fake_zookeeper import fake_cluster
 
 RUN = "/kafka_rebalance/run"

@@ -16,7 +16,7 @@ from kafka_rebalance.moves.stuck_request import ElectionPlan, EntryState, entry_
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.controller_deletion import delete_controller, plan_election
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.znodes.controller_requests import encode_reassignment
+from kafka_rebalance.zookeeper.znodes import encode_reassignment
 from support.kafka.recordings.cancelled_moves import fail_over
 from support.zookeeper.fake_zookeeper import REASSIGN, FakeZooKeeper, SimulatedController, fake_cluster, put_topic
 

@@ -13,7 +13,7 @@ from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError, Writ
 from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import topic_identities
-from kafka_rebalance.zookeeper import cluster_lock, writer, znode_writes
+from kafka_rebalance.zookeeper import cluster_lock, writer
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.topic_writes import delete_topic, write_more_partitions
@@ -131,7 +131,7 @@ def test_every_topic_of_a_large_batch_is_held(number: int) -> None:
 def test_checks_leave_a_request_the_room_that_zookeeper_gives(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     """The request alone is of 9,629 bytes, and its checks are of 7,000."""
     fake, batch = many_topics()
-    for room in (writer, znode_writes):
+    for room in (writer, writer):
         monkeypatch.setattr(room, "JUTE_MAXBUFFER_BYTES", limit)
     fence, view = cluster_lock.acquire(fake, RUN), read_cluster_view(fake)
     create_reassignment(fake, batch, DIGEST, {1, 2, 3, 4}, view=view, fence=fence)

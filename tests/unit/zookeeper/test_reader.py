@@ -8,15 +8,15 @@ import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError, SessionExpiredError
 
 from kafka_rebalance.errors import ClusterNotReadyError, CorruptZnodeError, ReadError
-from kafka_rebalance.model.configs import DEFAULT_BROKER
+from kafka_rebalance.model.cluster_view import DEFAULT_BROKER
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper import client as client_module
 from kafka_rebalance.zookeeper.reader import (
+    check_controller_stable,
     read_broker_configs,
     read_cluster_view,
     read_topic_configs,
 )
-from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from support.zookeeper.fake_zookeeper import fake_cluster, put_topic, register
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -16,7 +16,7 @@ from kafka_rebalance.errors import (
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.topic_change import Created
 from kafka_rebalance.zookeeper.topic_writes import set_topic_configs
-from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS
+from kafka_rebalance.zookeeper.writer import ATTEMPTS
 from support.zookeeper.fake_zookeeper import fake_cluster
 from support.zookeeper.topic_changes import (
     CONFIG,

@@ -20,7 +20,7 @@ from kafka_rebalance.errors import ApprovalError, ArtifactError, StorageError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.rebalance import render_report
+from kafka_rebalance.rebalance import report as render_report
 from kafka_rebalance.run.approved_plan import read_approved
 from kafka_rebalance.workflow.run_step import step_inputs
 from support.airflow.approval_requests import EVEN, LEADERS_EVEN, POLICY, SKEWED, Asked, World

@@ -13,14 +13,14 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.rejection import REJECTION_FILE, LastAnswer
+from kafka_rebalance.documents.proposals import REJECTION_FILE, LastAnswer
 from kafka_rebalance.errors import ApprovalError, ArtifactError
 from kafka_rebalance.model.digests import digest_of
-from kafka_rebalance.rebalance.ask_for_approval import CandidateApproval
-from kafka_rebalance.rebalance.render_report import render_report
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.rebalance.report import render_report
+from kafka_rebalance.rebalance.request import CandidateApproval
+from kafka_rebalance.run import ledger
 from kafka_rebalance.run.approved_plan import read_approved
-from kafka_rebalance.run.estimate import ESTIMATE_FILE, Estimate
+from kafka_rebalance.run.ledger import ESTIMATE_FILE, Estimate
 from kafka_rebalance.run.run_folder import digests_of_files
 from kafka_rebalance.segments.snapshot_audit import read_configs_of, write_audit
 from kafka_rebalance.throttle.rates import RATES_FILE, Rates
@@ -130,7 +130,7 @@ def test_a_report_that_is_rendered_anew_in_mid_plan_leaves_the_files_that_were_a
     run.hold()
     assert run.request() == 1
     now, ended = datetime.now(UTC), {"run_id": "another", "candidate": "light", "verified": True, "copied_bytes": 1}
-    ledger_rows.append(airflow_deployment(), "outcomes", CONNECTION, "another", now, [ended])
+    ledger.append(airflow_deployment(), "outcomes", CONNECTION, "another", now, [ended])
     run_step(render_report, run.dag_run, str(run.folder))
     cluster.controller.run()
     run.reassign()

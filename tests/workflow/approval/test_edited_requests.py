@@ -16,7 +16,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.key_sample import REQUEST, OffsetRange
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.consumer_groups import TopicGroups
-from kafka_rebalance.topics import sample_keys
+from kafka_rebalance.topics import keys
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import step_inputs
 from support.runs.asked_run import AskedRun
@@ -54,7 +54,7 @@ def cancel(folder: Path, patch: pytest.MonkeyPatch) -> Waiting:
 def move_log_dirs(folder: Path, patch: pytest.MonkeyPatch) -> Waiting:
     cluster = SimulatedCluster(patch, TOPICS)
     SimulatedLogDirs(patch, cluster)
-    patch.setattr("kafka_rebalance.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0)
+    patch.setattr("kafka_rebalance.run.snapshot.STORM_PAUSE_SECONDS", 0)
     run = LogDirRun(folder, cluster, patch)  # type: ignore[arg-type]
     run.plan(**DRAIN)
     return Waiting(run, run.ask())
@@ -63,7 +63,7 @@ def move_log_dirs(folder: Path, patch: pytest.MonkeyPatch) -> Waiting:
 def topic_run(folder: Path, patch: pytest.MonkeyPatch) -> TopicRun:
     cluster = SimulatedCluster(patch, TOPICS)
     cluster.broker_settings = {broker: {"delete.topic.enable": "true"} for broker in RACKS}
-    patch.setattr("kafka_rebalance.topics.forecast_keys.read_groups", lambda *_: TopicGroups(()))
+    patch.setattr("kafka_rebalance.topics.keys.read_groups", lambda *_: TopicGroups(()))
     return TopicRun(folder, cluster, patch)  # type: ignore[arg-type]
 
 
@@ -111,13 +111,13 @@ def test_an_answer_to_a_request_that_somebody_has_edited_does_not_count(
 
 def test_a_sample_that_somebody_has_edited_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = topic_run(tmp_path, monkeypatch)
-    monkeypatch.setattr(sample_keys, "read_offset_ranges", lambda *_, **__: (OffsetRange(0, 0, 10),))
+    monkeypatch.setattr(keys, "read_offset_ranges", lambda *_, **__: (OffsetRange(0, 0, 10),))
     run.request(topic="orders", action="alter", partitions=5, sample_rows=10)
     file, nonce = run.folder / REQUEST, run.xcom["nonce"]
     places = ["--sample", str(file), "--out", str(run.folder)]
     submit: Any = SimpleNamespace(application_args=[*places, "--expect-nonce", nonce], py_files=None)
     inputs = step_inputs(run.dag_run)
-    sample_keys.begin_sample(inputs, str(run.folder), submit)
+    keys.begin_sample(inputs, str(run.folder), submit)
     edit(file)
     with pytest.raises(ArtifactError, match=r"sample\.json is not as the task request wrote it"):
-        sample_keys.begin_sample(inputs, str(run.folder), submit)
+        keys.begin_sample(inputs, str(run.folder), submit)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.rebalance.read_report import read_report
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.rebalance.report import read_report
+from kafka_rebalance.run import ledger
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun
@@ -33,7 +33,7 @@ def planned(folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyP
 def answered(run_id: str, choice: str | None, **answer: Any) -> None:
     now = datetime.now(UTC)
     row = {"dag_id": "kafka_rebalance", "run_id": run_id, "choice": choice, "by": "uma", "at": AT, **answer}
-    ledger_rows.append(airflow_deployment(), "decisions", CONNECTION, f"{run_id}{choice}", now, [row])
+    ledger.append(airflow_deployment(), "decisions", CONNECTION, f"{run_id}{choice}", now, [row])
 
 
 def rejected(run: SimulatedRun) -> Any:

@@ -15,7 +15,7 @@ from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, RebalanceError, WriteError
 from kafka_rebalance.rebalance import request_batch
-from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.run.running_rebalance import read_control
 from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze
@@ -107,7 +107,7 @@ def test_bytes_that_are_thrown_away_are_what_brokers_report(
     assert {step["bytes_thrown_away"] for step in canceller.document["steps"]} == {0}  # they hold nothing yet
     held = {move.topic_partition: {move.added[0]: 700} for move in run.candidate.moves}
     disks = SimpleNamespace(replicas=held)
-    monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", lambda *_: disks)
+    monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", lambda *_: disks)
     canceller.request("cancel_now")
     thrown = [step["bytes_thrown_away"] for step in canceller.document["steps"]]
     assert sorted(thrown) == [0, 0, 700, 700]
@@ -116,7 +116,7 @@ def test_bytes_that_are_thrown_away_are_what_brokers_report(
     def unreadable(*_: object) -> None:
         raise ReadError("simulated")
 
-    monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", unreadable)
+    monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", unreadable)
     canceller.request("cancel_now")
     assert "unfinished copies of unknown size are thrown away" in canceller.ask().body
 
@@ -366,7 +366,7 @@ def test_no_order_is_restored_beside_another_run_that_has_taken_the_cluster(
 ) -> None:
     begin(run, cluster)
     canceller.approved()
-    requests, real = len(cluster.requests), cancel_now.cancel_fates.out_of_order
+    requests, real = len(cluster.requests), cancel_now.cancel_plan.out_of_order
 
     def taken(moves: Any, view: Any) -> Any:
         found = real(moves, view)
@@ -375,7 +375,7 @@ def test_no_order_is_restored_beside_another_run_that_has_taken_the_cluster(
             cluster.fake.put_json("/kafka_rebalance/run", {**holder, "run": "kafka_rebalance/other"})
         return found
 
-    monkeypatch.setattr(cancel_now.cancel_fates, "out_of_order", taken)
+    monkeypatch.setattr(cancel_now.cancel_plan, "out_of_order", taken)
     with pytest.raises(AirflowFailException, match=r"Run kafka_rebalance/other of .* now holds the cluster"):
         canceller.cancel()
     assert len(cluster.requests) == requests

@@ -17,7 +17,7 @@ from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.rebalance import batch_notes
-from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.run.running_rebalance import read_control
 from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze, given_run
 from support.zookeeper.fake_zookeeper import put_topic
@@ -142,7 +142,7 @@ def test_who_stops_and_who_cancels_at_once_both_get_what_they_asked(
     canceller.approved()
     second.approved()
     stopper.stop()
-    freeze(monkeypatch, cancel_now.cancel_fates, "plan_cancel", second.cancel)
+    freeze(monkeypatch, cancel_now.cancel_plan, "plan_cancel", second.cancel)
     canceller.cancel()
     assert lists(cluster) == BEFORE
     asked = read_control(run.folder)

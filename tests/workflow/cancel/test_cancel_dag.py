@@ -14,7 +14,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG
 
-from kafka_rebalance.dags.cancel_form import CANCEL_PARAMS
+from kafka_rebalance.dags.kafka_rebalance_cancel_dag import CANCEL_PARAMS
 from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.throttle import lease_files

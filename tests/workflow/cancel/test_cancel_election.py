@@ -11,8 +11,8 @@ from kafka_rebalance.cancel import elect_controller as election
 from kafka_rebalance.cancel.election_words import approval_body, approval_subject
 from kafka_rebalance.errors import ExecutionError, RebalanceError
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.run.stop_requests import read_control
-from kafka_rebalance.zookeeper.znodes.controller_requests import encode_reassignment
+from kafka_rebalance.run.running_rebalance import read_control
+from kafka_rebalance.zookeeper.znodes import encode_reassignment
 from support.runs.cancel_run import CancelRun, begin, cancellable_cluster, lost_request
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, approved_run, freeze
 from support.zookeeper.fake_zookeeper import REASSIGN, put_topic
@@ -166,8 +166,8 @@ def test_an_election_storm_two_clusters_and_a_freeze_stop_it_before_and_after_th
     before = cluster.tree()
     for patched, made, why in (
         (f"{election.__name__}.check_controller_stable", storm, "one after the other"),
-        ("kafka_rebalance.admin.cluster_id.read_cluster_id", lambda _: "other", "names two clusters"),
-        ("kafka_rebalance.run.deployment.Deployment.check_not_frozen", frozen, "frozen"),
+        ("kafka_rebalance.admin.cluster_view.read_cluster_id", lambda _: "other", "names two clusters"),
+        ("kafka_rebalance.run.inputs.Deployment.check_not_frozen", frozen, "frozen"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(patched, made)

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.cancel.set_throttle import raise_throttle
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.run.running_rebalance import read_control
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
 from support.runs.rebalance_run import open_lease
@@ -148,7 +148,7 @@ def test_brokers_of_another_cluster_than_zookeepers_are_neither_cancelled_nor_th
     if work == "raise_throttle":
         canceller.answer("set_throttle")
     before = cluster.tree()
-    monkeypatch.setattr("kafka_rebalance.admin.cluster_id.read_cluster_id", lambda _: "another-cluster-000002")
+    monkeypatch.setattr("kafka_rebalance.admin.cluster_view.read_cluster_id", lambda _: "another-cluster-000002")
     do = {"cancel": canceller.cancel, "set_throttle": canceller.set_throttle}.get(
         work, lambda: run_step(raise_throttle, canceller.dag_run, canceller.xcom["decision"])
     )

@@ -26,7 +26,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.nightly import check_cluster
 from kafka_rebalance.planning import planner
 from kafka_rebalance.rebalance import request_batch
-from kafka_rebalance.rebalance.follow_batch import BatchFollower
+from kafka_rebalance.rebalance.follow import BatchFollower
 from kafka_rebalance.run.run_lock import read_standing
 from kafka_rebalance.throttle import lease_files, release_throttle
 from kafka_rebalance.throttle.janitor import look_after_lease
@@ -49,7 +49,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster
     monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(tmp_path / "runs"))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(tmp_path))
-    monkeypatch.setattr("kafka_rebalance.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0)
+    monkeypatch.setattr("kafka_rebalance.run.snapshot.STORM_PAUSE_SECONDS", 0)
     (tmp_path / f"{CONNECTION}.yaml").write_text(POLICY)
     look = BatchFollower.look
 

@@ -15,9 +15,9 @@ from airflow.sdk.definitions.taskgroup import MappedTaskGroup
 from airflow.sdk.exceptions import ParamValidationError
 
 from kafka_rebalance.cancel.request import APPROVE_RATE, NEXT
-from kafka_rebalance.dags.rebalance_form import REBALANCE_PARAMS
+from kafka_rebalance.dags.kafka_rebalance_dag import REBALANCE_PARAMS
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.rebalance.take_snapshot import PARAMS_OUTSIDE_SETTINGS
+from kafka_rebalance.rebalance.snapshot import PARAMS_OUTSIDE_SETTINGS
 from kafka_rebalance.workflow.run_step import by_path
 from support.airflow.airflow_home import REPOSITORY
 from support.airflow.parsed_dags import read_dags

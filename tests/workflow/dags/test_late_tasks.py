@@ -12,16 +12,16 @@ import pytest
 from airflow.utils.state import TaskInstanceState as State
 
 from kafka_rebalance import clock
-from kafka_rebalance.cancel.ask_for_approval import CancelApproval
+from kafka_rebalance.cancel.request import CancelApproval
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, VerificationError
-from kafka_rebalance.log_dirs.ask_for_approval import LogDirApproval
-from kafka_rebalance.rebalance.ask_for_approval import CandidateApproval
+from kafka_rebalance.log_dirs.request import LogDirApproval
 from kafka_rebalance.rebalance.record import record
+from kafka_rebalance.rebalance.request import CandidateApproval
 from kafka_rebalance.rebalance.verify import check_verified
 from kafka_rebalance.run.approval_request import Approval
 from kafka_rebalance.run.late_tasks import check_all_will_run
-from kafka_rebalance.topics.ask_for_approval import TopicApproval
+from kafka_rebalance.topics.request import TopicApproval
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step, step_inputs
 from support.airflow.control_plane import ControlPlane, Moment

@@ -23,7 +23,7 @@ from kafka_rebalance.documents.storage import write_whole
 from kafka_rebalance.errors import StorageError
 from kafka_rebalance.spark import package_zip
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.operators.submit_job import JobSubmitOperator
+from kafka_rebalance.workflow.operators.submit import JobSubmitOperator
 from support.storage.s3_server import S3Server
 
 # Notes what it was started with, and the digest of its zip. Then it ends as the test wants.

@@ -10,7 +10,7 @@ import pytest
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.moves.run_position import Position
 from kafka_rebalance.rebalance import request_batch
-from kafka_rebalance.run import approved_plan, checks_before_write, deployment
+from kafka_rebalance.run import approved_plan, checks_before_write, inputs
 from kafka_rebalance.run.run_folder import open_run_folder
 from kafka_rebalance.throttle import hold_throttle
 from support.histories.process import Process
@@ -65,7 +65,7 @@ def test_an_expired_approval_that_is_executed_although_nothing_of_ours_was_begun
 def test_a_policy_that_was_not_approved(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.act("policy_changes", 0)
     assert take(world, "hold")[0] == "refused"
-    monkeypatch.setattr(deployment, "check_policy_unchanged", lambda *_: None)
+    monkeypatch.setattr(inputs, "check_policy_unchanged", lambda *_: None)
     with pytest.raises(AssertionError, match="under a policy that was not approved"):
         take(world, "hold")
 

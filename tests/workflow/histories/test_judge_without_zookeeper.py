@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.admin import config_changes, moves
+from kafka_rebalance.admin import configs, reassignments
 from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.cluster.with_admin_api import AdminApiCluster
 from kafka_rebalance.kafka.throttles import FOLLOWER_REPLICAS
 from kafka_rebalance.rebalance import request_batch, verify
-from kafka_rebalance.run import approved_plan, deployment
+from kafka_rebalance.run import approved_plan, inputs
 from kafka_rebalance.run.run_folder import open_run_folder
-from kafka_rebalance.throttle import hold_throttle, write_back
+from kafka_rebalance.throttle import hold_throttle, release_throttle
 from kafka_rebalance.throttle.janitor import look_after_lease
 from support.histories.process import Process
 from support.kraft_model.model_controller import APPEND, DELETE
@@ -62,13 +62,13 @@ def test_a_request_that_goes_out_long_after_its_announcement(
     world: ModelWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert take(world, "hold")[0] == "ok"
-    real = moves.request_moves
+    real = reassignments.request_moves
 
     def late(*arguments: Any, not_later_than: float, **options: Any) -> Any:
         world.seconds += 60.0
         return real(*arguments, not_later_than=not_later_than + 1e9, **options)
 
-    monkeypatch.setattr(moves, "request_moves", late)
+    monkeypatch.setattr(reassignments, "request_moves", late)
     with pytest.raises(AssertionError, match="sent 60 s after its announcement"):
         take(world, "request")
 
@@ -88,14 +88,14 @@ def test_another_target_than_was_approved(world: ModelWorld, monkeypatch: pytest
 
 def test_another_target_for_a_partition_in_flight(world: ModelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     assert take(world, "hold")[0] == "ok"
-    real = moves.request_moves
+    real = reassignments.request_moves
 
     def although_it_moves(wire: Any, targets: Any, **options: Any) -> Any:
         world.controller.alter(("orders", 0), [1, 3])  # approved is [2, 3]; by whom does not matter
         return real(wire, targets, **options)
 
-    monkeypatch.setattr(moves, "request_moves", although_it_moves)
-    monkeypatch.setattr(moves, "read_targets", lambda _: {})
+    monkeypatch.setattr(reassignments, "request_moves", although_it_moves)
+    monkeypatch.setattr(reassignments, "read_targets", lambda _: {})
     with pytest.raises(AssertionError, match="is on its way to"):
         take(world, "request")
 
@@ -123,7 +123,7 @@ def test_a_run_that_takes_back_its_own_moves(world: ModelWorld, monkeypatch: pyt
     begin(world)
 
     def all_of_them(self: AdminApiCluster, *_: Any) -> Any:
-        return moves.cancel_moves(self._wire, moves.read_targets(self._wire))
+        return reassignments.cancel_moves(self._wire, reassignments.read_targets(self._wire))
 
     monkeypatch.setattr(AdminApiCluster, "take_back_late_requests", all_of_them)
     with pytest.raises(AssertionError, match="is what the run itself has requested"):
@@ -133,7 +133,7 @@ def test_a_run_that_takes_back_its_own_moves(world: ModelWorld, monkeypatch: pyt
 def test_a_throttle_that_is_taken_off_a_copy(world: ModelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(world)
     assert take(world, "release")[0] == "refused"
-    monkeypatch.setattr(write_back, "copying_of", lambda *_: frozenset())
+    monkeypatch.setattr(release_throttle, "copying_of", lambda *_: frozenset())
     with pytest.raises(AssertionError, match=r"is gone while .* copies"):
         take(world, "release")
 
@@ -142,9 +142,7 @@ def test_entries_of_somebody_else_that_go_with_ours(world: ModelWorld, monkeypat
     assert take(world, "hold")[0] == "ok"
     world.controller.change_config("topics/orders", [(FOLLOWER_REPLICAS, APPEND, "9:1")])
     world.foreign["topics/orders"] = {(FOLLOWER_REPLICAS, "9:1")}
-    monkeypatch.setattr(
-        config_changes, "_list_changes", lambda topic, key, *_: ([(key, config_changes._Do.DELETE, None)], [])
-    )
+    monkeypatch.setattr(configs, "_list_changes", lambda topic, key, *_: ([(key, configs._Do.DELETE, None)], []))
     with pytest.raises(AssertionError, match="of somebody else are gone"):
         take(world, "release")
 
@@ -171,7 +169,7 @@ def test_a_throttle_that_is_set_late_and_stays(world: ModelWorld, monkeypatch: p
 def test_an_approval_that_does_not_count(world: ModelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.act("policy_changes", 0)
     assert take(world, "hold")[0] == "refused"
-    monkeypatch.setattr(deployment, "check_policy_unchanged", lambda *_: None)
+    monkeypatch.setattr(inputs, "check_policy_unchanged", lambda *_: None)
     with pytest.raises(AssertionError, match="under a policy that was not approved"):
         take(world, "hold")
 

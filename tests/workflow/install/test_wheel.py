@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.local_cluster.machine.java import java_home
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from support.airflow.airflow_home import REPOSITORY
 from support.plans.small_snapshots import broker_rows, partition_rows
 

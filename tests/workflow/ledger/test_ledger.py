@@ -20,7 +20,7 @@ from kafka_rebalance.errors import NothingToDoError, StorageError
 from kafka_rebalance.moves.eta import with_controller
 from kafka_rebalance.nightly.remove_old import remove_old
 from kafka_rebalance.rebalance.record import record
-from kafka_rebalance.run import ledger_rows, write_estimate
+from kafka_rebalance.run import ledger
 from kafka_rebalance.run.inputs import StartedRun, StepInputs
 from kafka_rebalance.run.running_rebalance import find_moved
 from kafka_rebalance.workflow import airflow_state
@@ -44,8 +44,8 @@ def read_all(root: Path, table: str) -> pyarrow.Table:
 
 
 def test_rows_are_found_by_cluster_and_day(root: Path) -> None:
-    ledger_rows.append(airflow_deployment(), "metrics", "kafka_eu", "one", DAY, [ROW])
-    ledger_rows.append(airflow_deployment(), "metrics", "kafka_us", "one", DAY.replace(day=22), [ROW, ROW])
+    ledger.append(airflow_deployment(), "metrics", "kafka_eu", "one", DAY, [ROW])
+    ledger.append(airflow_deployment(), "metrics", "kafka_us", "one", DAY.replace(day=22), [ROW, ROW])
     found = read_all(root, "metrics")
     assert sorted(zip(found["cluster"].to_pylist(), map(str, found["day"].to_pylist()), strict=True)) == [
         ("kafka_eu", "2026-11-21"),
@@ -61,27 +61,27 @@ def test_rows_are_found_by_cluster_and_day(root: Path) -> None:
 
 def test_a_task_that_is_cleared_counts_once_and_another_run_beside_it(root: Path) -> None:
     for _ in range(2):
-        ledger_rows.append(airflow_deployment(), "metrics", "kafka_eu", "manual__2026-11-21T00:00:00+00:00", DAY, [ROW])
-    ledger_rows.append(airflow_deployment(), "metrics", "kafka_eu", "manual__2026-11-21T00:00:00-00:00", DAY, [ROW])
+        ledger.append(airflow_deployment(), "metrics", "kafka_eu", "manual__2026-11-21T00:00:00+00:00", DAY, [ROW])
+    ledger.append(airflow_deployment(), "metrics", "kafka_eu", "manual__2026-11-21T00:00:00-00:00", DAY, [ROW])
     assert read_all(root, "metrics").num_rows == 2
 
 
-@pytest.mark.parametrize("table", list(ledger_rows.TABLES))
+@pytest.mark.parametrize("table", list(ledger.TABLES))
 def test_a_table_keeps_its_columns_when_a_run_has_nothing_to_say(root: Path, table: str) -> None:
-    path = ledger_rows.append(airflow_deployment(), table, "kafka_eu", "one", DAY, [])
+    path = ledger.append(airflow_deployment(), table, "kafka_eu", "one", DAY, [])
     found = pyarrow.dataset.dataset(str(path)).to_table()
-    assert found.schema.equals(ledger_rows.TABLES[table])
+    assert found.schema.equals(ledger.TABLES[table])
     assert found.num_rows == 0
 
 
 def add(run_id: str, at: datetime, size: int, connection: str = "kafka_eu") -> Path:
     return Path(
-        str(ledger_rows.append(airflow_deployment(), "metrics", connection, run_id, at, [{**ROW, "size_bytes": size}]))
+        str(ledger.append(airflow_deployment(), "metrics", connection, run_id, at, [{**ROW, "size_bytes": size}]))
     )
 
 
 def sizes(days: float = 28) -> list[int]:
-    found = ledger_rows.read(airflow_deployment(), "metrics", "kafka_eu", days, now=DAY)
+    found = ledger.read(airflow_deployment(), "metrics", "kafka_eu", days, now=DAY)
     assert found.unreadable == ()
     return [row["size_bytes"] for row in found.rows]
 
@@ -93,12 +93,12 @@ def test_a_clusters_rows_of_the_last_days_come_newest_first(root: Path) -> None:
     assert sizes() == [0, 1, 3]
     assert sizes(days=2) == [0, 1]
     assert sizes(days=2.999) == [0, 1], "the day's folder is read, and what is older in it is left out"
-    row = ledger_rows.read(airflow_deployment(), "metrics", "kafka_eu", 1, now=DAY).rows[0]
-    assert (list(row), row["observed_at"]) == (ledger_rows.TABLES["metrics"].names, DAY)
+    row = ledger.read(airflow_deployment(), "metrics", "kafka_eu", 1, now=DAY).rows[0]
+    assert (list(row), row["observed_at"]) == (ledger.TABLES["metrics"].names, DAY)
 
 
 def test_a_cluster_of_which_nothing_was_written_has_no_rows(root: Path) -> None:
-    assert ledger_rows.read(airflow_deployment(), "outcomes", "kafka_eu", 28) == ([], ())
+    assert ledger.read(airflow_deployment(), "outcomes", "kafka_eu", 28) == ([], ())
 
 
 def test_a_file_that_cannot_be_read_is_named_and_takes_no_other_with_it(
@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_read_is_named_and_takes_no_other_with_it(
         pyarrow.table({"observed_at": [DAY], "size_bytes": ["much"]}), folder / "text-for-a-number.parquet"
     )
     (folder / ".sound.parquet.part").write_bytes(b"half")
-    found = ledger_rows.read(airflow_deployment(), "metrics", "kafka_eu", 1, now=DAY)
+    found = ledger.read(airflow_deployment(), "metrics", "kafka_eu", 1, now=DAY)
     assert [row["size_bytes"] for row in found.rows] == [1]
     assert found.unreadable == tuple(
         f"day=2026-11-21/{name}.parquet" for name in ("cut", "foreign", "text-for-a-number")
@@ -120,17 +120,17 @@ def test_a_file_that_cannot_be_read_is_named_and_takes_no_other_with_it(
 
 
 def test_a_folder_that_cannot_be_listed_is_an_error_and_not_nothing(root: Path) -> None:
-    place = Path(str(ledger_rows.folder_of(airflow_deployment(), "balance", "kafka_eu")))
+    place = Path(str(ledger.folder_of(airflow_deployment(), "balance", "kafka_eu")))
     place.parent.mkdir(parents=True)
     place.write_bytes(b"a file where the cluster's folder should be")
     with pytest.raises(StorageError, match="cannot be listed"):
-        ledger_rows.read(airflow_deployment(), "balance", "kafka_eu", 28)
+        ledger.read(airflow_deployment(), "balance", "kafka_eu", 28)
 
 
 def test_columns_that_an_earlier_version_did_not_write_are_null(root: Path) -> None:
     path = add("old", DAY, 7)
     pyarrow.parquet.write_table(pyarrow.parquet.read_table(path).drop_columns(["topic_czxid"]), path)
-    (row,) = ledger_rows.read(airflow_deployment(), "metrics", "kafka_eu", 1, now=DAY).rows
+    (row,) = ledger.read(airflow_deployment(), "metrics", "kafka_eu", 1, now=DAY).rows
     assert (row["size_bytes"], row["topic_czxid"]) == (7, None)
 
 
@@ -138,15 +138,15 @@ def test_the_job_is_told_where_the_ledger_is_and_nothing_where_there_is_none(roo
     told: dict[str, str] = {}
     inputs = StepInputs(StartedRun("kafka_ledger", "night"), airflow_deployment(), told.__setitem__)
     with pytest.raises(NothingToDoError):
-        ledger_rows.locate(inputs)
+        ledger.locate(inputs)
     assert told == {}
     add("a", DAY, 1)
-    ledger_rows.locate(inputs)
+    ledger.locate(inputs)
     assert told == {"ledger": str(root)}
 
 
 def compacted(folder: Path, number: int, sizes_by_file: dict[str, int]) -> None:
-    schema = ledger_rows.TABLES["metrics"].append(pyarrow.field(SOURCE_FILE, pyarrow.string()))
+    schema = ledger.TABLES["metrics"].append(pyarrow.field(SOURCE_FILE, pyarrow.string()))
     rows = [{**ROW, "observed_at": DAY, "size_bytes": size, SOURCE_FILE: name} for name, size in sizes_by_file.items()]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), folder / compacted_name(number))
 
@@ -172,7 +172,7 @@ def test_rows_that_compaction_takes_away_while_the_day_is_read_are_found_in_its_
 ) -> None:
     folder = add("a", DAY, 1).parent
     add("b", DAY, 2)
-    listed = ledger_rows.names_in
+    listed = ledger.names_in
     looks = []
 
     def compacts_after_the_first_look(place: Path) -> list[str]:
@@ -184,7 +184,7 @@ def test_rows_that_compaction_takes_away_while_the_day_is_read_are_found_in_its_
                 (folder / "b.parquet").unlink()
         return names
 
-    monkeypatch.setattr(ledger_rows, "names_in", compacts_after_the_first_look)
+    monkeypatch.setattr(ledger, "names_in", compacts_after_the_first_look)
     assert sorted(sizes()) == [1, 2]
     assert len(looks) == 2
 
@@ -247,7 +247,7 @@ def test_a_plan_is_estimated_by_the_clusters_earlier_runs_and_names_what_it_coul
     made = SimulatedRun(tmp_path, cluster, monkeypatch)
     now = datetime.now(UTC)
     for age in range(1, 8):
-        ledger_rows.append(
+        ledger.append(
             airflow_deployment(),
             "outcomes",
             CONNECTION,
@@ -255,7 +255,7 @@ def test_a_plan_is_estimated_by_the_clusters_earlier_runs_and_names_what_it_coul
             now - timedelta(days=30 * age),
             [outcome(f"run-{age}")],
         )
-    ledger_rows.append(
+    ledger.append(
         airflow_deployment(),
         "outcomes",
         CONNECTION,
@@ -263,12 +263,12 @@ def test_a_plan_is_estimated_by_the_clusters_earlier_runs_and_names_what_it_coul
         now - timedelta(hours=1),
         [outcome("one", actual_seconds=9e9)],
     )
-    ledger_rows.append(airflow_deployment(), "outcomes", "other", "other", now, [outcome("other", actual_seconds=9e9)])
-    (Path(str(ledger_rows.folder_of(airflow_deployment(), "outcomes", CONNECTION))) / f"day={now:%Y-%m-%d}").mkdir(
+    ledger.append(airflow_deployment(), "outcomes", "other", "other", now, [outcome("other", actual_seconds=9e9)])
+    (Path(str(ledger.folder_of(airflow_deployment(), "outcomes", CONNECTION))) / f"day={now:%Y-%m-%d}").mkdir(
         exist_ok=True
     )
     (
-        Path(str(ledger_rows.folder_of(airflow_deployment(), "outcomes", CONNECTION)))
+        Path(str(ledger.folder_of(airflow_deployment(), "outcomes", CONNECTION)))
         / f"day={now:%Y-%m-%d}"
         / "cut.parquet"
     ).write_bytes(b"")
@@ -284,10 +284,10 @@ def test_a_ledger_that_cannot_be_listed_stops_no_plan_and_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(tmp_path))
-    place = Path(str(ledger_rows.folder_of(airflow_deployment(), "outcomes", CONNECTION)))
+    place = Path(str(ledger.folder_of(airflow_deployment(), "outcomes", CONNECTION)))
     place.parent.mkdir(parents=True)
     place.write_bytes(b"no folder")
-    write_estimate.write_estimate(airflow_deployment(), tmp_path, CONNECTION, "one", DAY)
+    ledger.write_estimate(airflow_deployment(), tmp_path, CONNECTION, "one", DAY)
     found = json_files.read_json(tmp_path, json_files.ESTIMATE)
     assert (found["ratios"], found["last"]) == ([], [])
     assert "cannot be listed" in found["problems"][0]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_rebalance.nightly import check_cluster
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run import ledger
 from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
@@ -22,10 +22,10 @@ def test_the_samples_of_a_check_and_of_a_rebalance_of_one_id_are_both_kept(
     monkeypatch.setattr(airflow_state, "is_active", lambda *_: False)
     run = SimulatedRun(tmp_path, SimulatedCluster(monkeypatch, TOPICS), monkeypatch)
     run.plan(job="drain", drain=[2])
-    of_the_run = ledger_rows.read(airflow_deployment(), "metrics", CONNECTION, 1).rows
+    of_the_run = ledger.read(airflow_deployment(), "metrics", CONNECTION, 1).rows
     checking = SimpleNamespace(**{**vars(run.dag_run), "dag_id": "kafka_balance_check"})
     for _ in range(2):  # a second try of the check replaces the rows of the first
         run_step(check_cluster.check, checking, CONNECTION)
-    rows = ledger_rows.read(airflow_deployment(), "metrics", CONNECTION, 1).rows
+    rows = ledger.read(airflow_deployment(), "metrics", CONNECTION, 1).rows
     assert len(of_the_run) > 0
     assert len(rows) == 2 * len(of_the_run)

@@ -13,9 +13,9 @@ from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents.log_dir_plan import Replica
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
-from kafka_rebalance.log_dirs import hold_rate
+from kafka_rebalance.log_dirs import rate
 from kafka_rebalance.throttle import lease_files
-from kafka_rebalance.throttle.throttle_lease import ThrottleLease
+from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.janitor_run import SIMULATED, Airflow, tend
 from support.runs.log_dir_run import CONNECTION, LogDirRun
@@ -192,7 +192,7 @@ def test_the_next_run_neither_records_nor_forgets_the_rate_that_was_left(
     broker.come_back()
     left = {replica: copy for replica, copy in dirs.future.items() if replica.broker == AWAY}
     other = approved_beside(left, dirs, LogDirRun(tmp_path, cluster, monkeypatch), broker=1)  # type: ignore[arg-type]
-    monkeypatch.setattr(hold_rate, "_check_may_begin", lambda *_: None)
+    monkeypatch.setattr(rate, "_check_may_begin", lambda *_: None)
     other.hold()
     assert log_dir_rates(cluster) == {1: str(RATE + 1), AWAY: str(RATE)}
     other.release()
@@ -213,7 +213,7 @@ def test_no_rate_is_taken_for_a_broker_that_still_copies_under_the_rate_of_anoth
 ) -> None:
     broker.come_back()
     other = approved_beside(dict(dirs.future), dirs, LogDirRun(tmp_path, cluster, monkeypatch))  # type: ignore[arg-type]
-    monkeypatch.setattr(hold_rate, "_check_may_begin", lambda *_: None)
+    monkeypatch.setattr(rate, "_check_may_begin", lambda *_: None)
     with pytest.raises(ClusterNotReadyError, match=f"brokers/{AWAY}, which still copies"):
         other.hold()
     assert (log_dir_rates(cluster), cluster.leftovers()) == ({AWAY: str(RATE)}, [])

@@ -20,9 +20,9 @@ from kafka_rebalance.errors import (
     ThrottleError,
     WriteError,
 )
-from kafka_rebalance.log_dirs import hold_rate
+from kafka_rebalance.log_dirs import rate
 from kafka_rebalance.model.lock_owner import LockOwner
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run import ledger
 from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import cluster_lock
@@ -243,7 +243,7 @@ def test_a_setup_that_fails_half_way_gives_rate_and_lock_back(
     def fail(*_: object) -> None:
         raise WriteError("simulated")
 
-    monkeypatch.setattr(hold_rate, "check_in_force", fail)
+    monkeypatch.setattr(rate, "check_in_force", fail)
     with pytest.raises(WriteError, match="simulated"):
         approved.hold()
     assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
@@ -331,7 +331,7 @@ def test_copies_that_stall_are_cancelled_and_the_next_try_asks_for_them_anew(
 
 def history() -> dict[str, Any]:
     """The ledger's one row."""
-    (row,) = ledger_rows.read(airflow_deployment(), "log_dirs", CONNECTION, 1).rows
+    (row,) = ledger.read(airflow_deployment(), "log_dirs", CONNECTION, 1).rows
     return row
 
 

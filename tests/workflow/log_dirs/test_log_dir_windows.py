@@ -14,15 +14,14 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, LockHeldError
-from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
+from kafka_rebalance.log_dirs.copies import CopiesFollower
 from kafka_rebalance.model.recurring_window import Opening
 from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.run_lock import lock_owner, take_lock
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
-from kafka_rebalance.workflow.operators.move_log_dirs import MoveLogDirsOperator
+from kafka_rebalance.workflow.operators.moves import HoldThrottleOperator, MoveLogDirsOperator
 from kafka_rebalance.workflow.triggers import CopiesTrigger, PauseTrigger
 from support.runs.janitor_run import Airflow, tend
 from support.runs.log_dir_run import CONNECTION, POLICY, LogDirRun
@@ -32,7 +31,7 @@ from support.runs.simulated_log_dirs import DRAIN, SimulatedLogDirs, log_dir_rat
 
 RATE = SIZE_BYTES
 LOCK = "/kafka_rebalance/run"
-HOLD = "kafka_rebalance.log_dirs.hold_rate.hold_rate"
+HOLD = "kafka_rebalance.log_dirs.rate.hold_rate"
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
-from kafka_rebalance.admin.replica_sizes import read_log_dirs
-from kafka_rebalance.dags.log_dirs_form import LOG_DIRS_PARAMS
+from kafka_rebalance.admin.log_dirs import read_log_dirs
+from kafka_rebalance.dags.kafka_log_dirs_dag import LOG_DIRS_PARAMS
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.log_dirs import move_replicas
+from kafka_rebalance.log_dirs import copies
 from kafka_rebalance.model.connection import KafkaConnection
 from support.airflow.answered_dag import Run, defaults_of, read_dag, runs_of
 from support.runs.rebalance_run import set_up_airflow
@@ -81,14 +81,14 @@ def test_a_move_that_fails_leaves_no_copy_behind_and_fails_the_run(
     log_dirs_dag.get_task("move").stay_seconds = 0
     before = held(cluster)
     path = max(before, key=lambda one: len(before[one]))
-    notes = move_replicas.write_progress
+    notes = copies.write_progress
 
     def fail_once_copies_run(*arguments: Any) -> Any:
         notes(*arguments)
         if arguments[2].future:
             raise RuntimeError("simulated: the worker is lost")
 
-    monkeypatch.setattr(move_replicas, "write_progress", fail_once_copies_run)
+    monkeypatch.setattr(copies, "write_progress", fail_once_copies_run)
     log_dirs_dag.get_task("move").stay_seconds = 30
     states = run("drain", job="drain", broker=1, log_dir=path, throttle_bytes_per_second=1_000_000)
     assert [states[task] for task in TASKS] == ["success", "success", "success", "failed", "success", "failed"]

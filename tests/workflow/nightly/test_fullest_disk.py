@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
+from kafka_rebalance.admin.log_dirs import BrokerDisks, LogDir
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.nightly import check_cluster
-from kafka_rebalance.pages.nightly_check import read_check
-from kafka_rebalance.run import cluster_snapshot, ledger_rows
+from kafka_rebalance.pages.fleet import read_check
+from kafka_rebalance.run import ledger, snapshot
 from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
@@ -30,14 +30,14 @@ COLUMNS = ("fullest_disk_broker", "fullest_disk_share", "first_full_broker", "fi
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     """All of it on brokers 1 and 2 of four, whose disks hold other files too."""
     made = SimulatedCluster(monkeypatch, {"orders": dict.fromkeys(range(4), (1, 2))})
-    read_log_dirs = cluster_snapshot.sizes.read_log_dirs
+    read_log_dirs = snapshot.sizes.read_log_dirs
 
     def told(*arguments: Any, **options: Any) -> BrokerDisks:
         found = read_log_dirs(*arguments, **options)
         dirs = {b: (LogDir("/data", CAPACITIES[b], CAPACITIES[b] - USED[b]),) for b in found.log_dirs}
         return replace(found, log_dirs=dirs)
 
-    monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", told)
+    monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", told)
     return made
 
 
@@ -51,7 +51,7 @@ def checked(run: SimulatedRun, tmp_path: Path) -> tuple[dict[str, Any], dict[str
     """(`disks` of verdict.json, the row of the ledger's table `balance`) of a check."""
     run_step(check_cluster.check, run.dag_run, CONNECTION)
     folder = max((tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir())
-    ((row,), _) = ledger_rows.read(airflow_deployment(), "balance", CONNECTION, 1)
+    ((row,), _) = ledger.read(airflow_deployment(), "balance", CONNECTION, 1)
     return json_files.read_json(folder, VERDICT)["disks"], row
 
 
@@ -66,7 +66,7 @@ def grown(cluster: SimulatedCluster, bytes_a_day: int) -> None:
             for number in range(4)
         ]
         at = now - timedelta(days=night)
-        ledger_rows.append(airflow_deployment(), "metrics", CONNECTION, f"night-{night}", at, rows)
+        ledger.append(airflow_deployment(), "metrics", CONNECTION, f"night-{night}", at, rows)
 
 
 def test_a_check_keeps_the_fullest_disk_and_the_one_that_is_full_first(

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
+from kafka_rebalance.admin.log_dirs import BrokerDisks, LogDir
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.nightly import check_cluster
-from kafka_rebalance.pages.nightly_check import read_check
-from kafka_rebalance.rebalance.take_snapshot import take_snapshot
-from kafka_rebalance.run import cluster_snapshot, ledger_rows
+from kafka_rebalance.pages.fleet import read_check
+from kafka_rebalance.rebalance.snapshot import take_snapshot
+from kafka_rebalance.run import ledger, snapshot
 from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -109,7 +109,7 @@ def test_a_broker_that_is_down_fails_no_check_and_the_rest_is_scored(
     assert "broker 2 is not registered, at least since" in verdict["text"]
     assert verdict["propose"] is False, "one night tells nothing of how long"
     assert "no plan is made while a broker is away" in verdict["text"]
-    ((kept,), _) = ledger_rows.read(airflow_deployment(), "balance", CONNECTION, 1)
+    ((kept,), _) = ledger.read(airflow_deployment(), "balance", CONNECTION, 1)
     assert kept["brokers_away"] == [2]
 
 
@@ -118,7 +118,7 @@ def nights(away: dict[int, list[int] | None]) -> None:
     for days, brokers in away.items():
         at = datetime.now(UTC) - timedelta(days=days)
         row = {"run_id": f"night-{days}", "past_limit": False, "brokers_away": brokers}
-        ledger_rows.append(airflow_deployment(), "balance", CONNECTION, f"night-{days}", at, [row])
+        ledger.append(airflow_deployment(), "balance", CONNECTION, f"night-{days}", at, [row])
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_registered_broker_that_does_not_answer_fails_no_check_and_the_rest_is
     assert "broker 2 does not tell its configs" in verdict["text"]
     assert (verdict["past_limit"], verdict["propose"]) == (True, False)
     assert "no rebalance is proposed: a plan needs what could not be read" in verdict["text"]
-    ((kept,), _) = ledger_rows.read(airflow_deployment(), "balance", CONNECTION, 1)
+    ((kept,), _) = ledger.read(airflow_deployment(), "balance", CONNECTION, 1)
     assert (kept["brokers_unread"], kept["brokers_away"]) == ([2], [])
 
 
@@ -206,21 +206,21 @@ def test_what_a_silent_broker_leads_is_measured_by_its_replicas_in_sync(
     verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["skew"]["disk"] == pytest.approx(2.0), "broker 2 holds all that lies on the three that tell"
     assert "the offsets of 4 partitions cannot be read (orders-0" in verdict["text"]
-    (rows, _) = ledger_rows.read(airflow_deployment(), "metrics", CONNECTION, 1)
+    (rows, _) = ledger.read(airflow_deployment(), "metrics", CONNECTION, 1)
     assert [(row["size_bytes"], row["end_offset"]) for row in rows] == [(SIZE_BYTES, None)] * 4
 
 
 def test_the_rest_is_compared_by_its_own_capacities(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_log_dirs = cluster_snapshot.sizes.read_log_dirs
+    read_log_dirs = snapshot.sizes.read_log_dirs
 
     def told(*arguments: Any, **options: Any) -> BrokerDisks:
         found = read_log_dirs(*arguments, **options)
         capacities = {1: 100_000_000, 2: 900_000_000, 3: 200_000_000, 4: 200_000_000}
         return replace(found, log_dirs={b: (LogDir("/data", capacities[b], 50_000_000),) for b in found.log_dirs})
 
-    monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", told)
+    monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", told)
     cluster.silent = {2}
     verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["skew"]["disk"] == pytest.approx(4.0), (
@@ -230,13 +230,13 @@ def test_the_rest_is_compared_by_its_own_capacities(
 
 def hide_sizes(monkeypatch: pytest.MonkeyPatch, hidden: set[tuple[str, int]]) -> None:
     """No broker tells these: the log dir of each replica is offline."""
-    read_log_dirs = cluster_snapshot.sizes.read_log_dirs
+    read_log_dirs = snapshot.sizes.read_log_dirs
 
     def told(*arguments: Any, **options: Any) -> BrokerDisks:
         found = read_log_dirs(*arguments, **options)
         return replace(found, replicas={tp: held for tp, held in found.replicas.items() if tp not in hidden})
 
-    monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", told)
+    monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", told)
 
 
 def test_bytes_of_which_some_are_unknown_are_not_measured_and_the_rest_is(
@@ -250,9 +250,9 @@ def test_bytes_of_which_some_are_unknown_are_not_measured_and_the_rest_is(
         in verdict["text"]
     )
     assert verdict["propose"] is False
-    ((kept,), _) = ledger_rows.read(airflow_deployment(), "balance", CONNECTION, 1)
+    ((kept,), _) = ledger.read(airflow_deployment(), "balance", CONNECTION, 1)
     assert (kept["skew_disk"], kept["brokers_unread"]) == (None, [])
-    assert len(ledger_rows.read(airflow_deployment(), "metrics", CONNECTION, 1).rows) == 3, (
+    assert len(ledger.read(airflow_deployment(), "metrics", CONNECTION, 1).rows) == 3, (
         "a size that is unknown is no sample"
     )
 
@@ -334,7 +334,7 @@ def test_a_night_whose_row_cannot_be_read_tells_nothing_of_who_was_away(
 ) -> None:
     nights({1: [2], 2: [2], 3: [2]})
     at = datetime.now(UTC) - timedelta(days=2)
-    kept = ledger_rows.append(airflow_deployment(), "balance", CONNECTION, "night-2", at, [])
+    kept = ledger.append(airflow_deployment(), "balance", CONNECTION, "night-2", at, [])
     kept.write_bytes(b"no Parquet")
     lose(cluster, 2)
     verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_rebalance.nightly import check_cluster
-from kafka_rebalance.run import ledger_rows as ledger
+from kafka_rebalance.run import ledger
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION, POLICY

@@ -17,7 +17,7 @@ from airflow.utils.session import create_session
 from kafka_rebalance.documents.json_files import DECISION, PROPOSALS
 from kafka_rebalance.errors import ConnectionSettingsError
 from kafka_rebalance.pages.drift import CandidateDrift, DriftReport
-from kafka_rebalance.rebalance import plan_drift
+from kafka_rebalance.rebalance import drift
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
@@ -63,7 +63,7 @@ def only(found: DriftReport) -> CandidateDrift:
 
 
 def test_a_cluster_that_stayed_as_it_was_is_said_unchanged(run: SimulatedRun) -> None:
-    found = plan_drift.read_drift(airflow_deployment(), run.folder)
+    found = drift.read_drift(airflow_deployment(), run.folder)
     assert (only(found).unchanged, only(found).harmless, only(found).conflicting) == (4, 0, 0)
     assert found.in_the_way == ()
     assert found.states_read
@@ -73,7 +73,7 @@ def test_lists_that_others_have_changed_are_conflicts_with_their_names(
     run: SimulatedRun, cluster: SimulatedCluster
 ) -> None:
     set_lists(cluster, "orders", {"1": [3, 1]})
-    one = only(plan_drift.read_drift(airflow_deployment(), run.folder))
+    one = only(drift.read_drift(airflow_deployment(), run.folder))
     assert one.conflicting == 1
     assert one.conflicts == ("orders-1: replicas are now [3, 1], the approved proposal starts from [3, 2]",)
 
@@ -81,7 +81,7 @@ def test_lists_that_others_have_changed_are_conflicts_with_their_names(
 def test_in_sync_replicas_that_changed_do_no_harm_and_are_told(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     path = "/brokers/topics/orders/partitions/0/state"
     cluster.fake.set(path, json.dumps({**cluster.fake.json(path), "isr": [1]}).encode())
-    one = only(plan_drift.read_drift(airflow_deployment(), run.folder))
+    one = only(drift.read_drift(airflow_deployment(), run.folder))
     assert (one.harmless, one.conflicting) == (1, 0)
     assert one.changes == ("orders-0: replicas [1] are in sync, [1, 2] were",)
 
@@ -89,9 +89,9 @@ def test_in_sync_replicas_that_changed_do_no_harm_and_are_told(run: SimulatedRun
 def test_of_very_many_partitions_only_the_lists_are_read(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_drift, "STATES_READ", 1)
+    monkeypatch.setattr(drift, "STATES_READ", 1)
     cluster.fake.delete("/brokers/topics/orders/partitions/0/state")
-    found = plan_drift.read_drift(airflow_deployment(), run.folder)
+    found = drift.read_drift(airflow_deployment(), run.folder)
     assert not found.states_read
     assert only(found).unchanged == 4
 
@@ -101,14 +101,14 @@ def test_what_would_stop_the_first_write_is_named(run: SimulatedRun, cluster: Si
     cluster.fake.create(REASSIGN, json.dumps(moved).encode())
     assert any(
         "a reassignment is under way" in finding
-        for finding in plan_drift.read_drift(airflow_deployment(), run.folder).in_the_way
+        for finding in drift.read_drift(airflow_deployment(), run.folder).in_the_way
     )
 
 
 def test_before_an_answer_every_candidate_that_is_offered_is_compared(run: SimulatedRun) -> None:
     (run.folder / DECISION).unlink()
     plan = json.loads((run.folder / PROPOSALS).read_text())
-    names = [one.name for one in plan_drift.read_drift(airflow_deployment(), run.folder).candidates]
+    names = [one.name for one in drift.read_drift(airflow_deployment(), run.folder).candidates]
     assert names[0] == plan["recommended"]
     assert set(names) == {one["name"] for one in plan["candidates"] if one["status"] in ("ok", "partial")}
 
@@ -117,15 +117,15 @@ def test_of_very_many_moves_only_the_recommended_candidate_is_compared(
     run: SimulatedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (run.folder / DECISION).unlink()
-    monkeypatch.setattr(plan_drift, "MOVES_COMPARED", 1)
-    found = plan_drift.read_drift(airflow_deployment(), run.folder)
+    monkeypatch.setattr(drift, "MOVES_COMPARED", 1)
+    found = drift.read_drift(airflow_deployment(), run.folder)
     assert only(found).name == json.loads((run.folder / PROPOSALS).read_text())["recommended"]
     assert found.aside
 
 
 def test_reading_for_the_page_changes_nothing_in_zookeeper(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     before = cluster.tree()
-    plan_drift.read_drift(airflow_deployment(), run.folder)
+    drift.read_drift(airflow_deployment(), run.folder)
     assert cluster.tree() == before
 
 
@@ -141,12 +141,12 @@ def test_the_api_server_takes_the_connection_from_airflows_own_database(
     given = json.loads(os.environ[environment])
     monkeypatch.delenv(environment)
     with pytest.raises(ConnectionSettingsError):
-        plan_drift.read_drift(airflow_deployment(), run.folder)
+        drift.read_drift(airflow_deployment(), run.folder)
     with create_session() as session:
         session.add(Connection(CONNECTION, given["conn_type"], host=given["host"], extra=json.dumps(given["extra"])))
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
     try:
-        assert only(plan_drift.read_drift(airflow_deployment(), run.folder)).unchanged == 4
+        assert only(drift.read_drift(airflow_deployment(), run.folder)).unchanged == 4
     finally:
         with create_session() as session:
             session.query(Connection).filter_by(conn_id=CONNECTION).delete()
@@ -161,17 +161,17 @@ def test_of_an_unexpected_error_only_its_kind_is_said(
     def fail(*_: object) -> str:
         raise ValueError("sasl password is hunter2")
 
-    monkeypatch.setattr(plan_drift, "read_drift", fail)
-    said = plan_drift.drift_now(airflow_deployment(), tmp_path, 10)
+    monkeypatch.setattr(drift, "read_drift", fail)
+    said = drift.drift_now(airflow_deployment(), tmp_path, 10)
     assert said == "The cluster could not be read (ValueError)."
     assert "hunter2" not in caplog.text
 
 
 def test_clusters_that_hang_do_not_take_every_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     go_on = threading.Event()
-    monkeypatch.setattr(plan_drift, "read_drift", lambda *_: go_on.wait(10))
-    for number in range(plan_drift.AT_ONCE):
-        assert plan_drift.drift_now(airflow_deployment(), tmp_path / str(number), 0) is None
-    said = plan_drift.drift_now(airflow_deployment(), tmp_path / "one more", 0)
+    monkeypatch.setattr(drift, "read_drift", lambda *_: go_on.wait(10))
+    for number in range(drift.AT_ONCE):
+        assert drift.drift_now(airflow_deployment(), tmp_path / str(number), 0) is None
+    said = drift.drift_now(airflow_deployment(), tmp_path / "one more", 0)
     go_on.set()
     assert said == "The page is reading other clusters, which do not answer. Reload it later."

@@ -13,7 +13,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from kafka_rebalance.pages import page
-from kafka_rebalance.pages.cluster_health import Health
+from kafka_rebalance.pages.fleet import Health
 from support.airflow.airflow_home import RUNS
 from support.airflow.browser import (
     console_errors,

@@ -11,7 +11,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.log_dirs.log_dir_run import LogDirState
+from kafka_rebalance.log_dirs.page import LogDirState
 from kafka_rebalance.pages import page
 from kafka_rebalance.pages.run_state import Tone
 from support.airflow.browser import (

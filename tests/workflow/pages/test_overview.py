@@ -21,7 +21,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner
 from kafka_rebalance.documents.json_files import PROGRESS, VERIFICATION, write_json
 from kafka_rebalance.pages import read_fleet
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run import ledger
 from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.web import clusters_page
@@ -312,7 +312,7 @@ def test_a_file_of_the_ledger_that_cannot_be_read_is_said_and_the_others_are_dra
     for skew in (0.31, 0.25):
         checked(skew={"disk": skew}, imbalance=0.1, segment_errors=0)
     janitor_report(CLUSTER, datetime.now(UTC))
-    written = ledger_rows.append(airflow_deployment(), "balance", CLUSTER, "broken", datetime.now(UTC), [])
+    written = ledger.append(airflow_deployment(), "balance", CLUSTER, "broken", datetime.now(UTC), [])
     written.write_bytes(b"no parquet")
     page = get(URL).text
     assert "1 files of the ledger cannot be read" in words(page)

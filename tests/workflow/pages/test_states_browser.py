@@ -8,9 +8,9 @@ import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
-from kafka_rebalance.pages.page_tables import CandidateTables
 from kafka_rebalance.pages.run_state import Action, RunState, Tone
-from kafka_rebalance.rebalance import read_report
+from kafka_rebalance.pages.tables import CandidateTables
+from kafka_rebalance.rebalance import report
 from support.airflow.browser import console_errors, keep_picture, look_as, overflow
 from support.airflow.web_stages import run_at
 from support.airflow.web_states import CASES, Case
@@ -63,7 +63,7 @@ def test_the_first_screen_says_where_the_run_stands_and_what_one_can_press(
     run = case.run() if case is not BETWEEN else run_at("between_windows")
     expected = case.state.tone in LOUD and case.state.actions[0] in EXPECTED
     if case.state is RunState.NOTHING_TO_MOVE:
-        monkeypatch.setattr(read_report, "read_page_tables", without_moves)
+        monkeypatch.setattr(report, "read_page_tables", without_moves)
     browser.get(f"{served}{run.url}")
     for width in (1280, 390):
         for dark in (False, True):

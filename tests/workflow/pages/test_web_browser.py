@@ -13,7 +13,7 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.pages import page
-from kafka_rebalance.rebalance import plan_drift
+from kafka_rebalance.rebalance import drift
 from support.airflow.browser import (
     DEADLINE_SECONDS,
     console_errors,
@@ -107,7 +107,7 @@ def test_a_comparison_that_comes_after_the_run_has_begun_is_passed_over(
         go_on.wait(DEADLINE_SECONDS)
         return "too late"
 
-    monkeypatch.setattr(plan_drift, "read_drift", read)
+    monkeypatch.setattr(drift, "read_drift", read)
     run = Run().ready()
     look_as(browser, 1280)
     browser.get(f"{served}{run.url}")
@@ -197,8 +197,8 @@ def open_part(browser: Chrome, part: WebElement) -> None:
 def test_moves_are_searched_sorted_and_paged_by_clicks(
     browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_rebalance.pages.search_query.PAGE_ROWS", 10)
-    monkeypatch.setattr("kafka_rebalance.pages.move_search.PAGE_ROWS", 10)
+    monkeypatch.setattr("kafka_rebalance.pages.tables.PAGE_ROWS", 10)
+    monkeypatch.setattr("kafka_rebalance.pages.tables.PAGE_ROWS", 10)
     look_as(browser, 1280)
     browser.get(f"{served}{run_at('waiting').url}")
     part = browser.find_element(By.CSS_SELECTOR, "details.more[data-load*='/moves?']")

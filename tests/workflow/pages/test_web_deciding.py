@@ -15,14 +15,14 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from sqlalchemy import update
 
-from kafka_rebalance.dags.cancel_form import ACTIONS
+from kafka_rebalance.dags.kafka_rebalance_cancel_dag import ACTIONS
 from kafka_rebalance.documents.json_files import BATCHES, DECISION, PROPOSALS, write_json
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.log_dirs.log_dir_run import LogDirState
+from kafka_rebalance.log_dirs.page import LogDirState
 from kafka_rebalance.pages.drift import CandidateDrift, DriftReport
 from kafka_rebalance.pages.run_state import Action, RunState
-from kafka_rebalance.rebalance import plan_drift
-from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.rebalance import drift
+from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.read_in_time import Reads
 from kafka_rebalance.workflow.web import run_page as run_pages
 from support.airflow.airflow_home import RUNS
@@ -40,7 +40,7 @@ NOW = datetime(2026, 5, 3, 15, 0, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_drift, "_reads", Reads(plan_drift.AT_ONCE, plan_drift.KEPT_SECONDS))
+    monkeypatch.setattr(drift, "_reads", Reads(drift.AT_ONCE, drift.KEPT_SECONDS))
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         one = CandidateDrift("balanced", 30, 3, 1, (bad,), ("broker 2: it has registered again",))
         return DriftReport(NOW - timedelta(minutes=28), NOW, (one,), ("controller: there is none. Wait",), True)
 
-    monkeypatch.setattr(plan_drift, "read_drift", read)
+    monkeypatch.setattr(drift, "read_drift", read)
     return folders
 
 
@@ -79,7 +79,7 @@ def test_the_page_of_a_run_that_waits_asks_for_what_has_changed(
 
 def test_what_was_looked_at_is_said_and_what_is_checked_only_later(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = DriftReport(NOW - timedelta(minutes=28), NOW, (CandidateDrift("balanced", 34, 0, 0, (), ()),), (), True)
-    monkeypatch.setattr(plan_drift, "read_drift", lambda *_: found)
+    monkeypatch.setattr(drift, "read_drift", lambda *_: found)
     text = get(f"{Run().ready().url}/drift").text
     assert "Brokers, controller and open requests are ready for the first write." in text
     assert "Before its first write the run also checks the freeze, the policy and the age of the approval." in text
@@ -130,7 +130,7 @@ def test_a_cluster_that_cannot_be_read_from_here_is_said_so_without_a_trace(
     def fail(*_: object) -> DriftReport:
         raise ReadError("ZooKeeper zk1:2181 cannot be read (ConnectionLoss).")
 
-    monkeypatch.setattr(plan_drift, "read_drift", fail)
+    monkeypatch.setattr(drift, "read_drift", fail)
     answer = get(f"{Run().ready().url}/drift")
     assert answer.status_code == 200
     assert "Airflow&#39;s API server cannot read the cluster" in answer.text.replace("'", "&#39;")
@@ -151,8 +151,8 @@ def test_a_file_that_cannot_be_read_is_named_without_where_the_server_keeps_it(g
 
 def test_nobody_waits_for_a_cluster_that_hangs(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
-    monkeypatch.setattr(plan_drift, "read_drift", lambda *_: go_on.wait(10))
-    monkeypatch.setattr(run_pages, "drift_now", lambda deployment, folder: plan_drift.drift_now(deployment, folder, 0))
+    monkeypatch.setattr(drift, "read_drift", lambda *_: go_on.wait(10))
+    monkeypatch.setattr(run_pages, "drift_now", lambda deployment, folder: drift.drift_now(deployment, folder, 0))
     answer = get(f"{Run().ready().url}/drift")
     go_on.set()
     assert "has not answered within 5\N{NO-BREAK SPACE}s" in answer.text

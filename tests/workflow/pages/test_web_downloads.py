@@ -12,7 +12,7 @@ from airflow.api_fastapi.app import get_auth_manager
 from kafka_rebalance.documents.json_files import PROPOSALS, write_json
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
-from kafka_rebalance.rebalance import read_report
+from kafka_rebalance.rebalance import report
 from support.airflow.airflow_home import RUNS
 from support.airflow.web_run import NONCE_VALUE, Run
 from support.documents import report_samples as samples
@@ -102,9 +102,7 @@ def test_only_files_of_candidates_that_exist_are_given(get: Any, name: str) -> N
 
 def test_a_candidate_that_moves_nothing_has_no_download(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MOVES, "light", ())
-    monkeypatch.setattr(
-        read_report, "read_candidate", lambda folder, name: type("Candidate", (), {"moves": MOVES[name]})
-    )
+    monkeypatch.setattr(report, "read_candidate", lambda folder, name: type("Candidate", (), {"moves": MOVES[name]}))
     assert get(url_of(Run().ready(), "light.json")).status_code == 404
 
 
@@ -129,7 +127,7 @@ def test_moves_that_are_no_longer_the_proposed_ones_are_not_given(get: Any, monk
     def changed(folder: Path, name: str) -> None:
         raise ArtifactError(f"The moves of candidate {name!r} have another digest")
 
-    monkeypatch.setattr(read_report, "read_candidate", changed)
+    monkeypatch.setattr(report, "read_candidate", changed)
     answer = get(url_of(Run().ready(), "balanced.json"))
     assert answer.status_code == 503
     assert "another digest" in answer.text

@@ -13,7 +13,7 @@ import pytest
 
 from kafka_rebalance.documents.json_files import PROPOSALS
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.rebalance import plan_tables
+from kafka_rebalance.rebalance import report
 from support.airflow.web_run import SECRET, Run
 from support.documents import report_samples as samples
 
@@ -135,7 +135,7 @@ def test_moves_that_are_no_longer_the_proposed_ones_are_not_searched(get: Any, m
     def changed(folder: Path, proposals: object, name: str) -> None:
         raise ArtifactError(f"The moves of candidate {name!r} have another digest")
 
-    monkeypatch.setattr(plan_tables, "read_move_table", changed)
+    monkeypatch.setattr(report, "read_move_table", changed)
     for path in ("moves?candidate=balanced", "tables/moves-balanced.csv"):
         answer = get(f"{Run().ready().url}/{path}")
         assert answer.status_code == 503

@@ -12,9 +12,9 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError, StorageError
-from kafka_rebalance.moves.rolling import Beside, Limits
+from kafka_rebalance.moves.run_position import Beside, Limits
 from kafka_rebalance.rebalance.batch_file import followed, followed_beside, read_followed, write_followed
-from kafka_rebalance.run import left_out_moves
+from kafka_rebalance.run import approved_plan
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
 
@@ -36,7 +36,7 @@ def test_it_is_what_the_plan_says(run: SimulatedRun, monkeypatch: pytest.MonkeyP
     first, second = (followed(run.candidate, number) for number in (1, 2))
     assert len(first.batch.moves) == first.later == second.earlier == 2
     assert first.flow_later.received
-    monkeypatch.setattr(left_out_moves, "read_candidate", no_plan)
+    monkeypatch.setattr(approved_plan, "read_candidate", no_plan)
     for number, expected in ((1, first), (2, second)):
         write_followed(run.folder, run.candidate.digest, followed(run.candidate, number), is_in_plan=True)
         assert read_followed(run.folder, "light", number) == expected
@@ -49,7 +49,7 @@ def test_a_trigger_follows_it_without_the_plan(
     assert run.request() == 1
     trigger = run.deferred.trigger
     trigger.poll_seconds = 0
-    monkeypatch.setattr(left_out_moves, "read_candidate", no_plan)
+    monkeypatch.setattr(approved_plan, "read_candidate", no_plan)
     cluster.controller.run()
     while cluster.step():
         pass

@@ -9,7 +9,7 @@ import pytest
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.rebalance.controller_findings import UNHEARD_SECONDS
-from kafka_rebalance.rebalance.follow_batch import BatchFollower
+from kafka_rebalance.rebalance.follow import BatchFollower
 from kafka_rebalance.workflow.hooks import read_connection
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError, ReadError, ThrottleError
 from kafka_rebalance.moves.eta import predicted_seconds
 from kafka_rebalance.rebalance import progress_notes
-from kafka_rebalance.rebalance.follow_batch import BatchFollower
+from kafka_rebalance.rebalance.follow import BatchFollower
 from kafka_rebalance.rebalance.record import record
 from kafka_rebalance.rebalance.verify import verify
 from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
-from kafka_rebalance.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step

@@ -13,10 +13,10 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.digests import digest_of
-from kafka_rebalance.rebalance.wait_for_batch import Waiter
+from kafka_rebalance.rebalance.request_batch import Waiter
 from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
-from kafka_rebalance.run.stop_requests import ask_stop
-from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
+from kafka_rebalance.run.running_rebalance import ask_stop
+from kafka_rebalance.workflow.operators.moves import HoldThrottleOperator
 from kafka_rebalance.workflow.triggers import PauseTrigger
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
 

@@ -16,8 +16,7 @@ from kafka_rebalance.errors import ExecutionError, NotInSyncError, RebalanceErro
 from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.rebalance.elect_preferred import elect_preferred
+from kafka_rebalance.rebalance.elect_leaders import elect_leaders, elect_preferred
 from kafka_rebalance.rebalance.verify import verify
 from kafka_rebalance.run.run_lock import lock_owner
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.errors import ExecutionError, NotInSyncError, RebalanceError, ThrottleError, WriteError
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.rebalance.follow_batch import BatchFollower
+from kafka_rebalance.rebalance.follow import BatchFollower
 from kafka_rebalance.rebalance.verify import verify
 from kafka_rebalance.run.batch_seen import BatchSeen
 from kafka_rebalance.workflow.hooks import read_connection

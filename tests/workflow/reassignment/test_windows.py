@@ -17,13 +17,12 @@ from kafka_rebalance.errors import LockHeldError
 from kafka_rebalance.model.recurring_window import Opening
 from kafka_rebalance.rebalance.record import outcome_row
 from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
-from kafka_rebalance.run.estimate import ESTIMATE_FILE, Estimate
+from kafka_rebalance.run.ledger import ESTIMATE_FILE, Estimate
 from kafka_rebalance.run.run_lock import lock_owner, take_lock
-from kafka_rebalance.run.running_rebalance import approved_in
-from kafka_rebalance.run.stop_requests import ask_stop
+from kafka_rebalance.run.running_rebalance import approved_in, ask_stop
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
+from kafka_rebalance.workflow.operators.moves import HoldThrottleOperator
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import CONNECTION

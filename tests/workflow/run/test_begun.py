@@ -183,9 +183,9 @@ def test_a_cancel_leaves_alone_what_somebody_else_has_begun_as_approved(
         document["partitions"]["1"] = [2, 3, 1]
         document["adding_replicas"]["1"], document["removing_replicas"]["1"] = [2], [1]
         cluster.fake.put_json("/brokers/topics/orders", document)
-    monkeypatch.setattr("kafka_rebalance.admin.running_reassignments.can_cancel", lambda _: version != "2.0")
+    monkeypatch.setattr("kafka_rebalance.admin.reassignments.can_cancel", lambda _: version != "2.0")
     monkeypatch.setattr(
-        "kafka_rebalance.admin.running_reassignments.cancel_reassignments",
+        "kafka_rebalance.admin.reassignments.cancel_reassignments",
         lambda _, tps: cancel_by_api(cluster.fake, cluster.controller, tps),
     )
     canceller = CancelRun(monkeypatch)

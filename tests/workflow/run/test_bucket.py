@@ -19,11 +19,11 @@ from upath import UPath
 from kafka_rebalance.documents import json_files, storage
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.run import ledger_rows
-from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.run import ledger
+from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import attempts, create_run_folder, folder_of_run
 from kafka_rebalance.throttle import lease_files
-from kafka_rebalance.throttle.throttle_lease import ThrottleLease
+from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs import rebalance_run
 from support.runs.rebalance_run import CONNECTION, open_lease
@@ -101,7 +101,7 @@ def test_a_run_in_a_bucket_goes_from_snapshot_to_ledger(
     assert open_lease(CLUSTER) is None
     assert cluster.leftovers() == []
     assert b"<html" in storage.read_bytes(run.folder / "report.html")
-    (row,) = ledger_rows.read(airflow_deployment(), "outcomes", CONNECTION, 1).rows
+    (row,) = ledger.read(airflow_deployment(), "outcomes", CONNECTION, 1).rows
     assert row["verified"] is True
     assert not (tmp_path / "runs").exists(), "something went to a local folder"
     everything = UPath(bucket.replace("store@", ""), **s3.options())

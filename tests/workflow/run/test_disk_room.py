@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
+from kafka_rebalance.admin.log_dirs import BrokerDisks, LogDir
 from kafka_rebalance.errors import ClusterNotReadyError
 from support.runs.rebalance_run import CONNECTION, POLICY
 from support.runs.simulated_cluster import RATE, SIZE_BYTES, SimulatedCluster, SimulatedRun
@@ -110,7 +110,7 @@ def test_replicas_that_this_run_has_removed_do_not_count_until_kafka_deletes_the
         dirs = {b: (LogDir("/data", 20 * SIZE_BYTES, (20 - used[b]) * SIZE_BYTES),) for b in brokers}
         return BrokerDisks(read(_, brokers).replicas, dirs)
 
-    monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", told)
+    monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", told)
     run = planned(tmp_path, cluster, monkeypatch, "first", per_batch=2, capacities={4: 9 * SIZE_BYTES})
     run.hold()
     assert run.request() == 1

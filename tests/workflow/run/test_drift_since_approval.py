@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.rebalance.read_report import read_report
+from kafka_rebalance.rebalance.report import read_report
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import (
     RACKS,

@@ -9,8 +9,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.rebalance.read_report import read_report
-from kafka_rebalance.rebalance.rebalance import approval_body
+from kafka_rebalance.rebalance.report import read_report
+from kafka_rebalance.rebalance.request import approval_body
 from kafka_rebalance.rebalance.verify import verify
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, approved_run

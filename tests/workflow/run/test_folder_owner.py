@@ -12,20 +12,19 @@ import pytest
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_rebalance.cancel.cancel_now import cancel_now
+from kafka_rebalance.cancel.cancel_now import cancel_now, stop_run
 from kafka_rebalance.cancel.set_throttle import set_throttle
-from kafka_rebalance.cancel.stop_run import stop_run
 from kafka_rebalance.cancel.verify import verify as verify_cancel
 from kafka_rebalance.dags import kafka_rebalance_dag
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner, read_folder_owner
 from kafka_rebalance.errors import RunFolderError
-from kafka_rebalance.rebalance.check_spark_arguments import check_spark_arguments
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.record import record
-from kafka_rebalance.rebalance.render_report import render_report
+from kafka_rebalance.rebalance.report import render_report
+from kafka_rebalance.rebalance.spark_checks import check_spark_arguments
 from kafka_rebalance.rebalance.verify import verify
-from kafka_rebalance.run import ledger_rows, run_folder
+from kafka_rebalance.run import ledger, run_folder
 from kafka_rebalance.run.inputs import StartedRun, StepInputs
 from kafka_rebalance.run.requester import hand_on
 from kafka_rebalance.spark import job_driver
@@ -199,7 +198,7 @@ def test_the_dag_gives_spark_what_is_checked_before(monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_nothing_of_another_folder_and_no_code_is_submitted(run: SimulatedRun, option: str | None, value: str) -> None:
-    metrics = str(ledger_rows.folder_of(airflow_deployment(), "metrics", "kafka_in_process"))
+    metrics = str(ledger.folder_of(airflow_deployment(), "metrics", "kafka_in_process"))
     submit = rebalance_submit(run.folder, run.xcom["nonce"], metrics, run.dag_run)
     context = {"task": submit, "dag_run": run.dag_run}
     run_step(check_spark_arguments, context["dag_run"], context["task"])
@@ -213,7 +212,7 @@ def test_nothing_of_another_folder_and_no_code_is_submitted(run: SimulatedRun, o
 
 def test_another_runs_plan_is_not_made_again(run: SimulatedRun) -> None:
     other = other_dag_run("two")
-    metrics = str(ledger_rows.folder_of(airflow_deployment(), "metrics", "kafka_in_process"))
+    metrics = str(ledger.folder_of(airflow_deployment(), "metrics", "kafka_in_process"))
     submit = rebalance_submit(run.folder, run.xcom["nonce"], metrics, other)
     with pytest.raises(AirflowFailException, match=OTHERS):
         run_step(check_spark_arguments, other, submit)
@@ -229,12 +228,12 @@ def test_sparks_driver_refuses_a_folder_of_another_run(run: SimulatedRun) -> Non
 def test_the_ledgers_job_gets_the_ledger_and_no_code(run: SimulatedRun, place: str | None, code: str | None) -> None:
     pushed: dict[str, str] = {}
     inputs = StepInputs(StartedRun("kafka_ledger", "night"), airflow_deployment(), pushed.__setitem__)
-    ledger_rows.locate(inputs)
+    ledger.locate(inputs)
     given = SimpleNamespace(application_args=["--ledger", pushed["ledger"]], py_files=None)
-    ledger_rows.check_located(inputs, given)
+    ledger.check_located(inputs, given)
     edited = SimpleNamespace(application_args=["--ledger", place or pushed["ledger"]], py_files=code)
     with pytest.raises(RunFolderError, match="not this run's own"):
-        ledger_rows.check_located(inputs, edited)
+        ledger.check_located(inputs, edited)
 
 
 # --- cancelling ---

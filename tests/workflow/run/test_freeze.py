@@ -18,7 +18,7 @@ from kafka_rebalance.errors import FrozenError, ReadError, SettingsError
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.run import freeze
 from kafka_rebalance.run.freeze import frozen_clusters
-from kafka_rebalance.workflow import freeze_variable
+from kafka_rebalance.workflow import airflow_deployment as freeze_variable
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import KafkaClusterHook
 from kafka_rebalance.workflow.run_step import run_step

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
+from kafka_rebalance.admin.log_dirs import BrokerDisks, LogDir
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError, RebalanceError
 from kafka_rebalance.model.partition import TopicPartition
@@ -51,7 +51,7 @@ def fill_disks(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> No
     def full(kafka: object, brokers: list[int]) -> BrokerDisks:
         return BrokerDisks(read(kafka, brokers).replicas, dict.fromkeys(brokers, (LogDir("/data", 10**9, 1000),)))
 
-    monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", full)
+    monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", full)
 
 
 def start_a_storm(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def start_a_storm(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) ->
         cluster.fake.znodes["/controller_epoch"].data = b"40"
         return read(kafka, brokers)
 
-    monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", storm)
+    monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", storm)
 
 
 HAZARDS = [
@@ -159,7 +159,7 @@ def test_nothing_is_requested_while_nobody_can_tell_what_else_is_reassigned(
         raise ReadError("Kafka cannot be read")
 
     run.hold()
-    monkeypatch.setattr("kafka_rebalance.admin.running_reassignments.read_reassignments", unreachable)
+    monkeypatch.setattr("kafka_rebalance.admin.reassignments.read_reassignments", unreachable)
     with pytest.raises(ReadError, match="cannot be read"):
         run.request()
     assert cluster.requests == []
@@ -179,7 +179,7 @@ def test_brokers_of_another_cluster_than_zookeepers_get_no_write(
     if step == "request":
         run.hold()
     before = cluster.tree()
-    monkeypatch.setattr("kafka_rebalance.admin.cluster_id.read_cluster_id", lambda _: "another-cluster-000002")
+    monkeypatch.setattr("kafka_rebalance.admin.cluster_view.read_cluster_id", lambda _: "another-cluster-000002")
     with pytest.raises(AirflowFailException, match="names two clusters"):
         getattr(run, step)()
     assert cluster.tree() == before

@@ -17,9 +17,9 @@ from kafka_rebalance.errors import StorageError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_disk_peaks
-from kafka_rebalance.run import checks_before_write, ledger_rows, run_folder, running_rebalance
+from kafka_rebalance.run import checks_before_write, ledger, run_folder, running_rebalance
 from kafka_rebalance.throttle import lease_files, run_rates
-from kafka_rebalance.topics import forecast_keys
+from kafka_rebalance.topics import keys
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 
 
@@ -59,15 +59,15 @@ ASKED: dict[str, Callable[[Any], object]] = {
     ),
     "the least rates": run_rates.read_rates,
     "the disks' peaks": lambda root: read_disk_peaks(root, "light"),
-    "the keys' sample": lambda root: forecast_keys.build(
+    "the keys' sample": lambda root: keys.build(
         root,
         SimpleNamespace(topic="t", partitions_before=1, partitions_after=2),  # type: ignore[arg-type]
         SimpleNamespace(),  # type: ignore[arg-type]
     ),
     "the lease": lambda root: lease_files.read(airflow_deployment(), "cluster"),
-    "a table of the ledger": lambda root: ledger_rows.read(airflow_deployment(), "metrics", "kafka", 30),
+    "a table of the ledger": lambda root: ledger.read(airflow_deployment(), "metrics", "kafka", 30),
     "a removal": lambda root: storage.remove(root / "lock.json"),
-    "a new row of the ledger": lambda root: ledger_rows.append(
+    "a new row of the ledger": lambda root: ledger.append(
         airflow_deployment(), "metrics", "kafka", "one", datetime.now(UTC), []
     ),
 }

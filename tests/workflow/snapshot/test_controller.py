@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from kafka_rebalance.documents.controller import NAMES_SHOWN, Queue, controller_document
+from kafka_rebalance.documents.snapshot import NAMES_SHOWN, Queue, controller_document
 from kafka_rebalance.model.cluster_view import BrokerRegistration, ClusterView, Controller, Endpoint, SettledController
 from support.documents.as_in_a_file import in_json
 from support.kafka.small_clusters import partition, tp, view

@@ -16,11 +16,11 @@ from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, LastProposal
 from kafka_rebalance.model.candidate import candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_rows
+from kafka_rebalance.planning.tables.read_problem import PARTITIONS, PROPOSED, SNAPSHOT_SCHEMAS
 from kafka_rebalance.planning.tables.result_tables import move_of, read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS, PROPOSED, SNAPSHOT_SCHEMAS
-from kafka_rebalance.rebalance.read_report import read_report
-from kafka_rebalance.rebalance.rebalance import approval_body
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.rebalance.report import read_report
+from kafka_rebalance.rebalance.request import approval_body
+from kafka_rebalance.run import ledger
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun
@@ -185,7 +185,7 @@ def forge(run: SimulatedRun, *, texts: bool) -> None:
 def test_a_ledger_that_cannot_be_read_is_not_taken_for_one_without_plans(
     tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, first: SimulatedRun
 ) -> None:
-    (file,) = Path(str(ledger_rows.folder_of(airflow_deployment(), "plans", CONNECTION))).glob("*/*.parquet")
+    (file,) = Path(str(ledger.folder_of(airflow_deployment(), "plans", CONNECTION))).glob("*/*.parquet")
     file.write_bytes(b"no parquet")
     found = last(planned(tmp_path, cluster, monkeypatch, "second"))
     assert found is not None

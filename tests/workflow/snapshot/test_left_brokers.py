@@ -13,10 +13,10 @@ import pytest
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_rows
+from kafka_rebalance.planning.tables.read_problem import PARTITIONS, SNAPSHOT_SCHEMAS
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS, SNAPSHOT_SCHEMAS
-from kafka_rebalance.rebalance.read_report import read_report
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.rebalance.report import read_report
+from kafka_rebalance.run import ledger
 from kafka_rebalance.run.inputs import StartedRun
 from kafka_rebalance.run.requester import hand_on
 from kafka_rebalance.run.run_folder import create_run_folder
@@ -133,7 +133,7 @@ def test_an_approved_run_that_has_moved_nothing_yet_keeps_nothing_away(
 def test_a_plan_of_more_than_a_week_ago_and_one_that_was_rejected_count_for_nothing(
     tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, earlier: SimulatedRun
 ) -> None:
-    shutil.rmtree(str(ledger_rows.folder_of(airflow_deployment(), "outcomes", CONNECTION)))
+    shutil.rmtree(str(ledger.folder_of(airflow_deployment(), "outcomes", CONNECTION)))
     answered(earlier, datetime.now(UTC) - timedelta(days=7, minutes=1))
     assert left(proposed(tmp_path, cluster, monkeypatch)) == {}
     answered(earlier, datetime.now(UTC), choice="Reject")
@@ -161,4 +161,4 @@ def answered(run: SimulatedRun, at: datetime, choice: str = "given") -> None:
         "choice": choice,
         "digest": run.decision["digest"],
     }
-    ledger_rows.append(airflow_deployment(), "decisions", CONNECTION, run.dag_run.run_id, at, [row])
+    ledger.append(airflow_deployment(), "decisions", CONNECTION, run.dag_run.run_id, at, [row])

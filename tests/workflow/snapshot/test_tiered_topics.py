@@ -16,10 +16,10 @@ from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection,
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare
-from kafka_rebalance.planning.tables.history_table import existing_partitions
-from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
-from kafka_rebalance.run import cluster_snapshot
-from kafka_rebalance.run.metric_rows import metric_rows
+from kafka_rebalance.planning.tables.history import existing_partitions
+from kafka_rebalance.planning.tables.read_problem import PARTITIONS
+from kafka_rebalance.run import snapshot as cluster_snapshot
+from kafka_rebalance.run.ledger import metric_rows
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun
 
 CONNECTION = ClusterConnection("kafka_eu", ZooKeeperConnection("simulated:2181"), KafkaConnection("simulated:9092"))

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_rebalance.cancel import set_throttle as rate_change
+from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError, WriteError
 from kafka_rebalance.run.run_lock import lock_owner
-from kafka_rebalance.throttle import change_rate as rate_change
-from kafka_rebalance.throttle import lease_files, release_throttle, write_back
-from kafka_rebalance.throttle.change_rate import change_rate
+from kafka_rebalance.throttle import lease_files, release_throttle
 from kafka_rebalance.throttle.janitor import look_after_lease, sweep
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import cluster_lock, config_writes
@@ -313,7 +313,7 @@ def test_a_release_that_began_before_a_batch_was_about_to_be_requested_lifts_not
         ended.set()
         worker.join()
 
-    freeze(monkeypatch, write_back, "read_lease_configs", begin)
+    freeze(monkeypatch, release_throttle, "read_lease_configs", begin)
     freeze(monkeypatch, lease_files, "write", finish)
     try:
         run.release()

@@ -15,7 +15,7 @@ from kafka_rebalance.errors import ThrottleError, UnwatchedError
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.run.approved_plan import read_approved
 from kafka_rebalance.run.run_lock import lock_owner
-from kafka_rebalance.throttle import write_back
+from kafka_rebalance.throttle import release_throttle
 from kafka_rebalance.throttle.janitor import look_after_cluster, sweep
 from kafka_rebalance.throttle.throttle_in_force import check_throttle_in_force
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -200,7 +200,7 @@ def test_copies_that_start_while_the_throttle_is_put_back_keep_it(
     held = cluster.throttles()
     airflow.paused = True
     silent(run, 1000)
-    real, woken = write_back.read_lease_configs, []
+    real, woken = release_throttle.read_lease_configs, []
 
     def read_configs(*arguments: Any) -> Any:
         if not woken:
@@ -208,7 +208,7 @@ def test_copies_that_start_while_the_throttle_is_put_back_keep_it(
             run.request()  # the Dag was unpaused; that nothing is in flight has been read just before
         return real(*arguments)
 
-    monkeypatch.setattr(write_back, "read_lease_configs", read_configs)
+    monkeypatch.setattr(release_throttle, "read_lease_configs", read_configs)
     tend()
     assert REASSIGN in cluster.fake.znodes
     assert cluster.throttles() == held
@@ -322,7 +322,7 @@ def test_a_broker_that_died_for_good_after_its_copies_keeps_nobody_from_the_clus
 ) -> None:
     broker = gone_for_good(run, cluster)
     said: list[str] = []
-    monkeypatch.setattr(write_back.log, "warning", lambda form, text: said.append(text))
+    monkeypatch.setattr(release_throttle.log, "warning", lambda form, text: said.append(text))
     if by == "release":
         run.release()
     else:

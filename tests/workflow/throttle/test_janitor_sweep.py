@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_rebalance.admin.replica_sizes import BrokerDisks
+from kafka_rebalance.admin.log_dirs import BrokerDisks
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.throttle.janitor import look_after_cluster, sweep
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -49,13 +49,13 @@ def littered(run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.M
         "/config/brokers/1", {"version": 1, "config": {LEADER_RATE: "123", "log.cleaner.threads": "2"}}
     )
     cluster.fake.put_json("/config/topics/half", {"version": 1, "config": {"retention.ms": "1"}})
-    real = sweep.replica_sizes.read_log_dirs
+    real = sweep.log_dirs.read_log_dirs
 
     def log_dirs(kafka: Any, brokers: Any) -> BrokerDisks:
         found = real(kafka, brokers)
         return BrokerDisks({**found.replicas, TopicPartition("idle", 0): {1: 5, 3: 5, 4: 5}}, found.log_dirs)
 
-    monkeypatch.setattr(sweep.replica_sizes, "read_log_dirs", log_dirs)
+    monkeypatch.setattr(sweep.log_dirs, "read_log_dirs", log_dirs)
     return cluster
 
 

@@ -16,14 +16,14 @@ from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem
 from kazoo.exceptions import ConnectionLoss
 
+from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, LockLostError, StorageError, ThrottleError, WriteError
 from kafka_rebalance.model.digests import canonical_json
-from kafka_rebalance.run.left_out_moves import read_left_out
+from kafka_rebalance.run.approved_plan import read_left_out
 from kafka_rebalance.run.run_folder import installation
-from kafka_rebalance.run.stop_requests import read_control
-from kafka_rebalance.throttle import hold_throttle, lease_files, write_back
-from kafka_rebalance.throttle.change_rate import change_rate
+from kafka_rebalance.run.running_rebalance import read_control
+from kafka_rebalance.throttle import hold_throttle, lease_files, release_throttle
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import config_writes
 from support.runs.rebalance_run import open_lease
@@ -226,16 +226,16 @@ def test_a_run_that_takes_its_throttle_again_while_it_is_put_back_keeps_its_leas
     given = dataclasses.replace(lease, handed_over_at="2026-11-21T00:00:00+00:00")
     lease_files.write(airflow_deployment(), given)
 
-    real = write_back.write_back
+    real = release_throttle.write_back
 
     def begin(*arguments: Any) -> Any:
         run.hold()  # somebody has cleared the run
         return real(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(write_back, "write_back", begin)
+        patched.setattr(release_throttle, "write_back", begin)
         with pytest.raises(ThrottleError, match="took its throttle again"):
-            write_back.put_back(cluster.lease(), given)
+            release_throttle.put_back(cluster.lease(), given)
     assert open_lease(CLUSTER) is not None
     run.hold()
     run.release()

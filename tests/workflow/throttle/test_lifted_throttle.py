@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
-from kafka_rebalance.rebalance.follow_batch import BatchFollower
-from kafka_rebalance.throttle.change_rate import change_rate
-from kafka_rebalance.throttle.lifted_by_others import LOOK_SECONDS
+from kafka_rebalance.rebalance.follow import BatchFollower
+from kafka_rebalance.throttle.put_back import LOOK_SECONDS
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from support.runs.janitor_run import Airflow, tend

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import UnwatchedError
 from kafka_rebalance.rebalance.progress_notes import write_waiting
 from kafka_rebalance.throttle import suspend_throttle
-from kafka_rebalance.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import POLICY

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ThrottleError, ThrottleRateError
-from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, WORST_HOUR_SCHEMA, write_history
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.rebalance.read_report import read_report
+from kafka_rebalance.planning.tables.history import HISTORY_SCHEMA, WORST_HOUR_SCHEMA, write_history
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
+from kafka_rebalance.rebalance.report import read_report
 from kafka_rebalance.throttle import lease_files, run_rates
-from kafka_rebalance.throttle.auto_rate import free_bytes_per_second
-from kafka_rebalance.throttle.change_rate import change_rate
+from kafka_rebalance.throttle.rates import free_bytes_per_second
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import config_writes
 from support.plans.small_snapshots import broker_rows, partition_rows

@@ -15,7 +15,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ConnectionSettingsError
 from kafka_rebalance.model.consumer_groups import TopicGroups
 from kafka_rebalance.run import run_folder
-from kafka_rebalance.topics import forecast_keys
+from kafka_rebalance.topics import keys
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import cluster_lock
@@ -35,7 +35,7 @@ MARKER = "/admin/delete_topics/orders"
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     made = SimulatedCluster(monkeypatch, TOPICS)
     made.broker_settings = {broker: {"delete.topic.enable": "true"} for broker in RACKS}
-    monkeypatch.setattr("kafka_rebalance.topics.forecast_keys.read_groups", lambda *_: TopicGroups(()))
+    monkeypatch.setattr("kafka_rebalance.topics.keys.read_groups", lambda *_: TopicGroups(()))
     return made
 
 
@@ -131,7 +131,7 @@ def test_no_task_of_another_run_works_with_this_ones_change(
     before = cluster.tree()
     run.dag_run.run_id = "two"
     work: dict[str, Callable[[], Any]] = {
-        "forecast": lambda: run_step(forecast_keys.forecast, run.dag_run, str(run.folder)),
+        "forecast": lambda: run_step(keys.forecast, run.dag_run, str(run.folder)),
         "approve": run.ask,
         "write": run.write,
         "verify": run.verify,
@@ -148,7 +148,7 @@ def test_brokers_of_another_cluster_than_zookeepers_get_no_change(
 ) -> None:
     """Somebody edits the connection's bootstrap_servers while the request waits."""
     before = cluster.tree()
-    monkeypatch.setattr("kafka_rebalance.admin.cluster_id.read_cluster_id", lambda _: "another-cluster-000002")
+    monkeypatch.setattr("kafka_rebalance.admin.cluster_view.read_cluster_id", lambda _: "another-cluster-000002")
     with pytest.raises((ConnectionSettingsError, AirflowFailException), match="names two clusters"):
         approved.write()
     assert cluster.tree() == before

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_rebalance.topics import plan_change
+from kafka_rebalance.topics import plan
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster
 from support.runs.topic_run import TopicRun
 
@@ -31,7 +31,7 @@ def test_a_request_beyond_the_policy_is_refused_before_a_partition_is_placed(
         raise MemoryError
 
     for name in ("assign_replicas", "add_partitions", "place_partitions"):
-        monkeypatch.setattr(plan_change, name, place)
+        monkeypatch.setattr(plan, name, place)
     with pytest.raises(AirflowFailException, match="are more than the policy's partitions_per_topic 1000"):
         TopicRun(tmp_path, cluster, monkeypatch).request(**asked)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_rebalance.admin.replica_sizes import BrokerDisks
+from kafka_rebalance.admin.log_dirs import BrokerDisks
 from kafka_rebalance.errors import PolicyError
-from kafka_rebalance.model.configs import ConfigValue
+from kafka_rebalance.model.cluster_view import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.topics.plan_change import PlannedTopic, plan_change
-from kafka_rebalance.topics.read_topics import TopicCluster
+from kafka_rebalance.topics.plan import PlannedTopic, plan_change
+from kafka_rebalance.topics.read import TopicCluster
 from kafka_rebalance.topics.topic_request import TopicRequest
 from support.documents.segment_configs import KAFKAS_DEFAULTS
 from support.kafka.small_clusters import partition, view

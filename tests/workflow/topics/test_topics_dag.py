@@ -11,7 +11,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException
 
-from kafka_rebalance.dags.topics_form import TOPICS_PARAMS
+from kafka_rebalance.dags.kafka_topics_dag import TOPICS_PARAMS
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.topics.topic_request import TopicRequest
 from support.airflow.answered_dag import Run, defaults_of, read_dag, runs_of

@@ -16,8 +16,8 @@ from airflow.serialization.decoders import smart_decode_trigger_kwargs
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, UnwatchedError
-from kafka_rebalance.run import ledger_rows
-from kafka_rebalance.run.ledger_columns import TABLES
+from kafka_rebalance.run import ledger
+from kafka_rebalance.run.ledger import TABLES
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.golden.chain import RecordedCluster, RecordedRun
 from support.golden.planning import without_pictures
@@ -170,7 +170,7 @@ def test_a_new_run_takes_the_cluster_after_an_ended_one(
     """It reads the lease that was given back, and adds to the ledger of the earlier version."""
     _, cluster, airflow = left(Moment.ENDED)
     days = 400
-    before = {table: ledger_rows.read(airflow_deployment(), table, CONNECTION, days) for table in TABLES}
+    before = {table: ledger.read(airflow_deployment(), table, CONNECTION, days) for table in TABLES}
     run = RecordedRun(tmp_path, cluster, monkeypatch, given(START) | {"params": BACK}, "two", lambda: None)
     run.plan_as_given(START)
     assert json_files.read_json(run.folder, json_files.ESTIMATE)["last"][0]["run_id"] == "one"
@@ -181,7 +181,7 @@ def test_a_new_run_takes_the_cluster_after_an_ended_one(
     run.finish()
     moved_as_approved(run, cluster)
     for table in ("decisions", "metrics", "outcomes", "plans"):
-        now = ledger_rows.read(airflow_deployment(), table, CONNECTION, days)
+        now = ledger.read(airflow_deployment(), table, CONNECTION, days)
         assert now.unreadable == ()
         added = [row for row in now.rows if row not in before[table].rows]
         assert before[table].rows, table
@@ -191,12 +191,12 @@ def test_a_new_run_takes_the_cluster_after_an_ended_one(
 
 def test_every_table_of_the_ledger_is_read_with_todays_columns(left: Callable[[Moment], Left]) -> None:
     run, _, _ = left(Moment.ENDED)
-    root = run.folder.parents[2] / ledger_rows.LEDGER
+    root = run.folder.parents[2] / ledger.LEDGER
     tables = sorted(path.name for path in root.iterdir())
     assert len(tables) > 4
     for table in tables:
         files = [pyarrow.parquet.read_table(path, partitioning=None) for path in (root / table).rglob("*.parquet")]
-        found = ledger_rows.read(airflow_deployment(), table, CONNECTION, 400)
+        found = ledger.read(airflow_deployment(), table, CONNECTION, 400)
         assert found.unreadable == ()
         assert len(found.rows) == sum(len(one) for one in files)
         assert found.rows or table == "audits", "that cluster has no finding"

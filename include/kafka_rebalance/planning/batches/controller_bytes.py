@@ -24,8 +24,7 @@ from kafka_rebalance.kafka.znode_limits import (
     JUTE_MAXBUFFER_BYTES,
 )
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem
-from kafka_rebalance.planning.problem.moved_lists import moved_lists
+from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, moved_lists
 
 # Less the path and headers of the request, and the check of the controller epoch since 2.1.
 ZNODE_BYTES = JUTE_MAXBUFFER_BYTES - 1024

@@ -13,24 +13,28 @@ from functools import partial
 
 import numpy as np
 
-from kafka_rebalance.documents.candidate_figures import Timetable
+from kafka_rebalance.documents.proposals import Timetable
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.batches.batch_order import (
+from kafka_rebalance.planning.batches.controller_bytes import Rewrites, Work, bytes_by_batch, partitions_per_batch
+from kafka_rebalance.planning.batches.list_schedules import (
+    FillOrder,
+    filled_batches,
+    levelled,
+    one_after_another,
+    pieces,
+)
+from kafka_rebalance.planning.batches.timetable import timetable
+from kafka_rebalance.planning.batches.transfers import (
     LAST,
     ORDINARY,
     RELIEVING,
     DiskUse,
+    Transfers,
     disk_use,
     in_safe_order,
     peak_fraction,
 )
-from kafka_rebalance.planning.batches.controller_bytes import Rewrites, Work, bytes_by_batch, partitions_per_batch
-from kafka_rebalance.planning.batches.largest_first import FillOrder, filled_batches, pieces
-from kafka_rebalance.planning.batches.one_after_another import one_after_another
-from kafka_rebalance.planning.batches.shorter_batches import levelled
-from kafka_rebalance.planning.batches.timetable import timetable
-from kafka_rebalance.planning.batches.transfers import Transfers
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_meanwhile
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from kafka_rebalance.documents.candidate_figures import BatchSlot, HeldUp, HeldUpTopic, Timetable
+from kafka_rebalance.documents.proposals import BatchSlot, HeldUp, HeldUpTopic, Timetable
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Floats, Ints
 

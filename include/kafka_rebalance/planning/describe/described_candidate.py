@@ -3,72 +3,89 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.documents.candidate_figures import FurtherRuns, LessEven, MoveGroup, Range, Score
-from kafka_rebalance.documents.move_reason import MoveReason, encode_reasons
+from kafka_rebalance.documents.proposals import (
+    FurtherRuns,
+    LessEven,
+    MoveGroup,
+    MoveReason,
+    Range,
+    Score,
+    SinceLast,
+    WayBack,
+    encode_reasons,
+)
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH
+from kafka_rebalance.model.amounts_in_words import bytes_in_words, share_in_words
 from kafka_rebalance.model.candidate import Candidate, Move, Status, candidate_digest
+from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import BALANCED
-from kafka_rebalance.planning.batches.batch_order import DiskUse, overfilled, ranks_of
 from kafka_rebalance.planning.batches.controller_bytes import rewrites, too_large
 from kafka_rebalance.planning.batches.schedule import NoRoom, schedule
 from kafka_rebalance.planning.batches.timetable import held_up
-from kafka_rebalance.planning.bounds.bands import band
-from kafka_rebalance.planning.bounds.simple_bound import makespan_bound, moved_bytes_bound
-from kafka_rebalance.planning.describe.broker_loss import broker_loss
-from kafka_rebalance.planning.describe.cost_of_receivers import cost_of_receivers
+from kafka_rebalance.planning.batches.transfers import DiskUse, overfilled, ranks_of
+from kafka_rebalance.planning.bounds.lp_bound import makespan_bound, moved_bytes_bound
+from kafka_rebalance.planning.bounds.targets import band
 from kafka_rebalance.planning.describe.evenness_by_bytes import evenness_by_bytes
-from kafka_rebalance.planning.describe.log_dir_peaks import log_dir_peaks
 from kafka_rebalance.planning.describe.move_reasons import Reasons, move_groups, rack_limits
-from kafka_rebalance.planning.describe.planned_elections import Ending, ending
-from kafka_rebalance.planning.describe.shortfall import (
+from kafka_rebalance.planning.describe.status_and_note import (
+    Ending,
     Held,
     Shortfall,
     bytes_left,
+    ending,
     held_now,
     held_to_the_job,
     left_waiting,
-    shortfall,
-    stays_behind,
-)
-from kafka_rebalance.planning.describe.since_last import since_last
-from kafka_rebalance.planning.describe.status_and_note import (
     no_room_words,
     off_words,
     receive_nothing,
+    shortfall,
     status_and_note,
+    stays_behind,
     too_large_words,
     waiting_words,
 )
-from kafka_rebalance.planning.describe.way_back import batch_of_rows, way_back
-from kafka_rebalance.planning.describe.worst_case import worst_case
-from kafka_rebalance.planning.evenness.scores import scores
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, added, naming, replication, widened
-from kafka_rebalance.planning.problem.loads import (
+from kafka_rebalance.planning.describe.worst_case import broker_loss, log_dir_peaks, worst_case
+from kafka_rebalance.planning.evenness import scores
+from kafka_rebalance.planning.problem.arrays import (
     DISK,
     LEADERS,
+    METRICS,
+    REPLICA_METRICS,
+    Bools,
+    Floats,
+    Ints,
+    MovedLists,
+    Problem,
+    added,
     all_loads,
     bytes_out,
+    changed_lists,
+    known_metrics,
     loads_now,
+    moved_lists,
+    naming,
     replica_loads,
     replica_weights,
+    replication,
     shares,
+    widened,
 )
-from kafka_rebalance.planning.problem.moved_lists import MovedLists, moved_lists
 from kafka_rebalance.planning.problem.pools import parts_of, strays
 from kafka_rebalance.planning.rules.crowding import crowded_replicas
 from kafka_rebalance.planning.rules.disk_limits import used_bytes
+from kafka_rebalance.planning.rules.leaders import TopicLeaders
 from kafka_rebalance.planning.rules.rack_rule import broken_now, violations
-from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
-from kafka_rebalance.planning.search.frame import FoundLists
+from kafka_rebalance.planning.search.frame import FoundLists, frame_of
 from kafka_rebalance.planning.search.placement import Limit
 
 _ROUNDING = 1e-6
@@ -394,3 +411,106 @@ def _bytes_bound(problem: Problem, found: FoundLists, before: Floats, after: Flo
 
 def _spread(score: Score) -> float:
     return score.max_over_mean - score.min_over_mean
+
+
+# How far lists are from what the job asks for, with their leaders and elections.
+
+
+def reached(problem: Problem, found: FoundLists) -> Shortfall:
+    """The shortfall of the lists that a search found, as `described_candidate` tells it."""
+    end = ending(problem, found.replicas, searched=found.goal.searched, elects=found.goal.elects)
+    leaders = end.leaders(problem)
+    asked = held_to_the_job(problem, np.hstack([found.targets * found.scale, found.leader_targets]), found.scale)
+    loads = all_loads(problem, end.replicas, leaders)
+    return shortfall(problem, asked, end.replicas, leaders, loads, violations(found.rule, end.replicas))
+
+
+# How a plan differs from the one that was proposed last.
+
+
+def since_last(proposed: Ints, end: Ending) -> SinceLast:
+    """Counts the plan's lists beside those proposed, [partition row, position]."""
+    was, now = (proposed >= 0).any(axis=1), end.changed
+    differs = changed_lists(proposed, end.replicas)
+    both = was & now
+    counts = (both & ~differs, both & differs, now & ~was, was & ~now)
+    return SinceLast(*(int(some.sum()) for some in counts))
+
+
+# The cost of the way back, once a plan is done.
+
+
+def batch_of_rows(problem: Problem, moves: Sequence[Move]) -> Ints:
+    """[partition row] The batch in which it moves, from 1; 0 where it does not."""
+    number = {name: position for position, name in enumerate(problem.topics)}
+    width = 1 + int(problem.partition.max(initial=0))
+    keys = problem.topic * width + problem.partition  # ascending, as the problem's rows are
+    wanted = [number[move.topic_partition.topic] * width + move.topic_partition.partition for move in moves]
+    batch = np.zeros(len(keys), dtype=np.int64)
+    batch[np.searchsorted(keys, np.array(wanted, dtype=np.int64))] = [move.batch for move in moves]
+    return batch
+
+
+def way_back(problem: Problem, replicas: Ints, batch: Ints) -> WayBack:
+    """The cost to go back after the last batch: bytes to copy, and seconds with the same batches and throttle.
+
+    Kafka deletes old replicas at the end of their batch. So the leader after the plan copies each of them again.
+    `batch` is [partition row].
+    """
+    rows, brokers = np.flatnonzero(batch > 0), len(problem.brokers)
+    before, after, number, size = problem.replicas[rows], replicas[rows], batch[rows], problem.size_bytes[rows]
+    missing = added(before, after)
+    move, position = np.nonzero(missing)
+    cells = (1 + int(batch.max(initial=0))) * brokers
+    received = np.bincount(number[move] * brokers + before[move, position], size[move], cells)
+    sent = np.bincount(number * brokers + after[:, 0], size * missing.sum(axis=1), cells)
+    busiest = float(np.maximum(received, sent).reshape(-1, brokers).max(axis=1).sum())
+    throttle = problem.settings.throttle_bytes_per_second
+    return WayBack(int((size * missing.sum(axis=1)).sum()), round(busiest / throttle, 3) if throttle else None)
+
+
+# What it costs that only some brokers receive replicas: in evenness, and in bytes beside the bound without that.
+
+
+_MATTERS = 0.01  # of a load: figures in words hide a smaller difference
+
+
+def cost_of_receivers(problem: Problem, found: FoundLists, bound: Callable[..., int]) -> list[str]:
+    """A clause of the candidate's note, with pools of each; none if all may receive, or if the limit costs nothing.
+
+    `bound` gives the bound on bytes of a problem, of lists with its targets, and of the bytes where disks are `after`.
+    """
+    if problem.only_receivers is None or not (found.goal.balances and found.goal.searched):
+        return []
+    if problem.pools is not None:
+        return [
+            f"in the pool of {part.name}: {clause}"
+            for part, own in zip(parts_of(problem), found.parts, strict=True)
+            for clause in cost_of_receivers(part.problem, own, bound)
+        ]
+    open_to_all = replace(problem, only_receivers=None)
+    frame = frame_of(open_to_all, found.goal, found.wanted)
+    here = problem.evened[:, None] & (frame.targets > 0)
+    known = known_metrics(problem)
+    asked = np.array([metric in known for metric in REPLICA_METRICS])
+    ratio = np.divide(found.targets, frame.targets, out=np.ones_like(frame.targets), where=here & asked)
+    metric = int(np.abs(ratio - 1).max(axis=0).argmax())
+    lowest, highest = (float(ratio[:, metric].min()), float(ratio[:, metric].max()))
+    if max(1 - lowest, highest - 1) <= _MATTERS:
+        return []
+    lists = replace(found, targets=frame.targets, relief=frame.relief)
+    fewest = bound(open_to_all, lists, after=_disks(frame.targets, found.scale))
+    ids = problem.brokers[problem.receivers].tolist()
+    who = (
+        f"only broker{'s' * (len(ids) > 1)} {listed(ids[:10])}{' and others' * (len(ids) > 10)}" if ids else "no broker"
+    )
+    return [
+        f"{who} may receive ({problem.settings.receivers_setting}): with all brokers the bound within "
+        f"{share_in_words(found.goal.tolerance)} would be {bytes_in_words(fewest)}, and as it is, brokers end at best "
+        f"with {share_in_words(lowest)} to {share_in_words(highest)} of the {METRICS[metric].noun} they would have then"
+    ]
+
+
+def _disks(targets: Floats, scale: Floats) -> Floats:
+    disks: Floats = targets[:, DISK] * scale[DISK]
+    return disks

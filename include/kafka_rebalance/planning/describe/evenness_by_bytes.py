@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_rebalance.documents.candidate_figures import CutPlan
-from kafka_rebalance.planning.bounds.bands import Bands
-from kafka_rebalance.planning.evenness.scores import scores
-from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem, added, widened
-from kafka_rebalance.planning.problem.loads import (
+from kafka_rebalance.documents.proposals import CutPlan
+from kafka_rebalance.planning.bounds.targets import Bands
+from kafka_rebalance.planning.evenness import scores
+from kafka_rebalance.planning.problem.arrays import (
     DISK,
     LEADERS,
+    Floats,
+    Ints,
+    Problem,
+    added,
     all_loads,
     leader_loads,
     leader_weights,
@@ -23,6 +26,7 @@ from kafka_rebalance.planning.problem.loads import (
     replica_loads,
     replica_weights,
     shares,
+    widened,
 )
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end
 

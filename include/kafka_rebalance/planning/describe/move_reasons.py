@@ -9,25 +9,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.documents.candidate_figures import MoveGroup
-from kafka_rebalance.documents.move_reason import MoveReason, ReasonKind, multiple_in_words
+from kafka_rebalance.documents.proposals import MoveGroup, MoveReason, ReasonKind, multiple_in_words
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.settings import LEADERS_ALONE
-from kafka_rebalance.planning.evenness.scores import ratios
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, added, replication
-from kafka_rebalance.planning.problem.loads import (
+from kafka_rebalance.planning.evenness import ratios
+from kafka_rebalance.planning.problem.arrays import (
     DISK,
     LEADERS,
     METRICS,
+    Bools,
+    Floats,
+    Ints,
+    MovedLists,
+    Problem,
+    added,
     known_metrics,
     leader_weights,
     loads_now,
     replica_weights,
+    replication,
     shares,
 )
-from kafka_rebalance.planning.problem.moved_lists import MovedLists
+from kafka_rebalance.planning.rules.leaders import TopicLeaders
 from kafka_rebalance.planning.rules.rack_rule import RackRule
-from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 
 GROUPS = 10  # of a candidate, at most
 RACKS = 5  # named as racks that cannot be even, at most

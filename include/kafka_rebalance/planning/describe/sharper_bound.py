@@ -15,11 +15,20 @@ import numpy as np
 from kafka_rebalance.model.candidate import OFFERED
 from kafka_rebalance.model.settings import BALANCED, OPTIMAL, SEARCHED
 from kafka_rebalance.planning.bounds import solver
-from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.lp_bound import Relaxation, relaxed_bound
+from kafka_rebalance.planning.bounds.targets import Bands, band
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, among, replication
-from kafka_rebalance.planning.problem.loads import LEADERS, replica_loads, replica_weights
+from kafka_rebalance.planning.problem.arrays import (
+    LEADERS,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    among,
+    replica_loads,
+    replica_weights,
+    replication,
+)
 from kafka_rebalance.planning.problem.pools import parts_of, strays
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations

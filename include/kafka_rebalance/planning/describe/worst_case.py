@@ -1,19 +1,147 @@
-"""The effect of losing one broker or one rack while a plan runs, and afterwards.
-
-Between two batches, each partition that has moved is in sync on its new replicas. While a batch runs, its partitions
-are in sync on the old replicas. New replicas count after the batch: the controller removes old replicas only when all
-new ones are in the ISR (KafkaController.onPartitionReassignment). So the state in a batch is the state before it.
-Partitions that do not move keep the ISR of the snapshot.
-"""
+"""What a plan risks: the loss of a broker or a rack, and full log dirs, while it runs and afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.documents.candidate_figures import Course, Loss, WorstCase
-from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, replication, widened
+from kafka_rebalance.documents.proposals import (
+    AfterLoss,
+    BrokerLoss,
+    Course,
+    DiskAfterLoss,
+    LogDirPeak,
+    LogDirPeaks,
+    Loss,
+    NetworkAfterLoss,
+    WorstCase,
+)
+from kafka_rebalance.kafka.log_dir_choice import arrivals
+from kafka_rebalance.planning.problem.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    added,
+    known_of_all,
+    lagging,
+    leader_loads,
+    replica_loads,
+    replication,
+    sent_bytes,
+    shares,
+    totals,
+    widened,
+)
+from kafka_rebalance.planning.rules.disk_limits import used_bytes
+
+# The effect of losing one broker on the network and the disks of the others, before a plan and after it.
+#
+# The next replica in sync leads what the lost broker led: the first of the list that is alive and in the ISR (Kafka,
+# PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection). Then people copy the lost replicas anew: to the
+# rest of the rack, each broker by its capacity. If the broker has no rack, or no other is in it, all others share
+# them. So every leader has as many followers as before. With pools, the others are those of its pool.
+
+
+def broker_loss(problem: Problem, replicas: Ints, leaders: Ints) -> BrokerLoss:
+    """`replicas` and `leaders` are those after the plan."""
+    held_before, held_after = _held(problem, problem.replicas), _held(problem, replicas)
+    used = used_bytes(problem)
+    return BrokerLoss(
+        AfterLoss(_network(problem, problem.replicas, problem.leader), _disk(problem, held_before, used)),
+        AfterLoss(_network(problem, replicas, leaders), _disk(problem, held_after, used + held_after - held_before)),
+    )
+
+
+def _held(problem: Problem, replicas: Ints) -> Floats:
+    """[broker] Bytes of the replicas on each broker."""
+    return replica_loads(replicas, problem.size_bytes[:, None].astype(np.float64), len(problem.brokers))[:, 0]
+
+
+def next_leaders(problem: Problem, replicas: Ints, leaders: Ints) -> Ints:
+    """[partition row] The broker that leads if the leader is lost; -1: no other replica is alive and in sync."""
+    alive = (replicas >= 0) & problem.registered[np.maximum(replicas, 0)] & (replicas != leaders[:, None])
+    able = alive & ~lagging(problem, replicas)
+    rows = np.arange(len(replicas))
+    return np.where(able.any(axis=1), replicas[rows, able.argmax(axis=1)], -1)
+
+
+def _network(problem: Problem, replicas: Ints, leaders: Ints) -> NetworkAfterLoss | None:
+    sent = sent_bytes(problem, replicas)
+    if sent is None or sent.sum() <= 0:
+        return None
+    brokers = len(problem.brokers)
+    base = leader_loads(leaders, sent[:, None], brokers)[:, 0]
+    follows = next_leaders(problem, replicas, leaders)
+    fair = shares(problem)[:, -1] * (sent.sum() if problem.pools is None else totals(problem, base[:, None])[:, 0])
+    # A broker that leaves, or has no share, is no yardstick.
+    taken = (follows >= 0) & (fair[np.maximum(follows, 0)] > 0) & problem.registered[leaders]
+    if not taken.any():
+        return None
+    # Only pairs that occur: a table of all pairs would grow with the square of the brokers.
+    pairs, pair = np.unique(leaders[taken] * brokers + follows[taken], return_inverse=True)
+    lost, takes = np.divmod(pairs, brokers)
+    total = base[takes] + np.bincount(pair, sent[taken])
+    worst = int((total / fair[takes]).argmax())
+    at = int(takes[worst])
+    whole = problem.networks[at, 1]
+    return NetworkAfterLoss(
+        int(problem.brokers[lost[worst]]),
+        int(problem.brokers[at]),
+        round(float(total[worst] / fair[at]), 6),
+        round(float(total[worst])),
+        None if np.isnan(whole) else round(float(whole)),
+    )
+
+
+def _disk(problem: Problem, held: Floats, used: Floats) -> DiskAfterLoss | None:
+    capacity = known_of_all(problem, problem.disk_capacity)
+    staying = np.flatnonzero(problem.staying)
+    if capacity is None or len(staying) < 2 or not (capacity[staying] > 0).all():
+        return None
+    pool = np.zeros(len(held), dtype=np.int64) if problem.pools is None else problem.pools.of_broker
+    groups: dict[tuple[int, str | None], list[int]] = {}
+    for broker in staying.tolist():
+        groups.setdefault((int(pool[broker]), problem.racks[broker]), []).append(broker)
+    fullness = np.divide(used, capacity, out=np.zeros(len(used)), where=capacity > 0)
+
+    def fullest_first(members: Ints) -> tuple[Ints, float]:
+        """(its two fullest brokers, its capacity)"""
+        return members[np.argsort(-fullness[members], kind="stable")[:2]], float(capacity[members].sum())
+
+    everywhere = {own: fullest_first(staying[pool[staying] == own]) for own in np.unique(pool[staying]).tolist()}
+    by_rack = {group: fullest_first(np.array(here)) for group, here in groups.items() if group[1] is not None}
+    worst: tuple[float, int, int, float] | None = None
+    for lost in np.flatnonzero(problem.registered & (held > 0)).tolist():
+        own = float(capacity[lost]) if problem.staying[lost] else 0.0
+        in_pool = everywhere.get(int(pool[lost]))
+        if in_pool is None or in_pool[0].tolist() == [lost]:
+            continue  # nobody else may take its replicas
+        fullest, total = by_rack.get((int(pool[lost]), problem.racks[lost]), in_pool)
+        if fullest.tolist() == [lost]:
+            fullest, total = in_pool
+        at = int(fullest[fullest != lost][0])
+        filled = held[lost] / (total - own)
+        if worst is None or fullness[at] + filled > worst[0]:
+            worst = float(fullness[at] + filled), lost, at, filled
+    if worst is None:
+        return None
+    _, lost, at, filled = worst
+    bytes_then = round(float(used[at] + filled * capacity[at]))
+    return DiskAfterLoss(int(problem.brokers[lost]), int(problem.brokers[at]), bytes_then, int(capacity[at]))
+
+
+# The effect of losing one broker or one rack while a plan runs, and afterwards.
+#
+# Between two batches, each partition that has moved is in sync on its new replicas. While a batch runs, its partitions
+# are in sync on the old replicas. New replicas count after the batch: the controller removes old replicas only when
+# all new ones are in the ISR (KafkaController.onPartitionReassignment). So the state in a batch is the state before
+# it. Partitions that do not move keep the ISR of the snapshot.
+
 
 TOPICS_NAMED = 3
 
@@ -85,3 +213,118 @@ def _worst(problem: Problem, before: Ints, after: Ints, names: Sequence[int | st
 
     worst = int(most[:-1].argmax()) if states > 1 else 0
     return Course(loss(0, 0), loss(worst, worst + 1) if states > 1 else None, loss(states - 1, 0))
+
+
+# How full single log dirs get while a plan runs.
+#
+# Kafka chooses the log dir of each new replica (`kafka.log_dir_choice`). The number of replicas for each dir is nearly
+# certain, but not which replicas. So there are two figures: the expected bytes, and bytes that nine of ten cases stay
+# below.
+
+
+LISTED = 20
+_NINE_OF_TEN = 1.2816  # standard deviations of a normal distribution
+
+
+@dataclass(slots=True)
+class _Dir:
+    """One log dir while it fills. `variance` is that of its bytes, because it is unknown which replicas it received."""
+
+    number: int
+    used: float
+    replicas: float
+    limit: float  # bytes, if it received the largest replicas each time
+    peak: tuple[float, float, int]  # (expected, nine of ten, batch) when it is fullest
+    variance: float = 0.0
+
+
+def log_dir_peaks(problem: Problem, replicas: Ints, batch: Ints) -> LogDirPeaks:
+    """Of brokers with several log dirs that receive replicas: the number of dirs, and the LISTED that may get fullest.
+
+    `replicas` are the lists after; `batch` is [partition row], 0: it does not move. Full is the share of the size that
+    Kafka reports from 3.3 on. Dirs of unknown size come last, sorted by bytes.
+    """
+    contents = problem.dir_contents
+    if not contents.path:
+        return LogDirPeaks()
+    counts = np.bincount(contents.holding[contents.holding >= 0], minlength=len(contents.path)).tolist()
+    dirs = [
+        _Dir(number, used, float(count), used, (used, used, 0))
+        for number, (used, count) in enumerate(zip(contents.used_bytes.tolist(), counts, strict=True))
+    ]
+    by_broker: dict[int, list[_Dir]] = defaultdict(list)
+    for one, broker in zip(dirs, contents.broker.tolist(), strict=True):
+        by_broker[broker].append(one)
+    is_open = contents.is_open.tolist()
+    receiving: set[int] = set()
+    for broker, number, arriving, leaving in _changes(problem, replicas, batch, set(by_broker)):
+        if arriving:
+            receiving.add(broker)
+            _fill([one for one in by_broker[broker] if is_open[one.number]], number, sorted(arriving, reverse=True))
+        for old, size in leaving:  # Kafka deletes old replicas when the batch is done
+            dirs[old].used -= size
+            dirs[old].limit -= size
+            dirs[old].replicas -= 1
+    found = [one for broker in receiving for one in by_broker[broker] if is_open[one.number]]
+    total = contents.total_bytes
+
+    def rank(one: _Dir) -> tuple[bool, float, int]:
+        unknown = math.isnan(total[one.number])
+        return unknown, -one.peak[1] / (1 if unknown else max(1.0, total[one.number])), one.number
+
+    found.sort(key=rank)
+    return LogDirPeaks(
+        len(found),
+        tuple(
+            LogDirPeak(
+                int(problem.brokers[contents.broker[one.number]]),
+                contents.path[one.number],
+                int(total[one.number]) if not math.isnan(total[one.number]) else None,
+                int(contents.used_bytes[one.number]),
+                int(one.peak[0]),
+                int(one.peak[1]),
+                one.peak[2],
+            )
+            for one in found[:LISTED]
+        ),
+    )
+
+
+def _changes(
+    problem: Problem, replicas: Ints, batch: Ints, brokers: set[int]
+) -> Iterator[tuple[int, int, list[float], list[tuple[int, float]]]]:
+    """(broker, batch, bytes of each new replica, (dir, bytes) of each old one), by batch."""
+    rows = np.flatnonzero(batch > 0)
+    before, after, holding = problem.replicas[rows], replicas[rows], problem.dir_contents.holding[rows]
+    size, number = problem.size_bytes[rows].tolist(), batch[rows].tolist()
+    changes: dict[tuple[int, int], tuple[list[float], list[tuple[int, float]]]] = defaultdict(lambda: ([], []))
+    moves, places = np.nonzero(added(after, before))
+    for move, broker in zip(moves.tolist(), after[moves, places].tolist(), strict=True):
+        changes[number[move], broker][0].append(size[move])
+    moves, places = np.nonzero(added(before, after) & (holding >= 0))
+    for move, broker, lay in zip(
+        moves.tolist(), before[moves, places].tolist(), holding[moves, places].tolist(), strict=True
+    ):
+        changes[number[move], broker][1].append((lay, size[move]))
+    for (of_batch, broker), (arriving, leaving) in sorted(changes.items()):
+        if broker in brokers:
+            yield broker, of_batch, arriving, leaving
+
+
+def _fill(dirs: list[_Dir], batch: int, sizes: list[float]) -> None:
+    """A broker's dirs receive new replicas. Every order is equally likely. `sizes`: the largest first."""
+    new = len(sizes)
+    mean = sum(sizes) / new
+    spread = sum((size - mean) ** 2 for size in sizes) / new
+    for one, share in zip(dirs, arrivals([one.replicas for one in dirs], new), strict=True):
+        drawn = share.average
+        one.used += drawn * mean
+        one.replicas += drawn
+        one.limit += sum(sizes[: share.most])
+        if new > 1:  # variance of a sum of sizes drawn without replacement (Cochran, Sampling Techniques, 2.5)
+            one.variance += drawn * (new - drawn) / (new - 1) * spread
+        odd = one.replicas % 1  # it may have one replica more
+        deviation = math.sqrt(one.variance + odd * (1 - odd) * mean**2)
+        most = min(one.limit, one.used + _NINE_OF_TEN * deviation)
+        if (most, one.used) > (one.peak[1], one.peak[0]):
+            one.peak = one.used, most, batch

@@ -10,11 +10,10 @@ from copy import copy
 
 import numpy as np
 
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
-from kafka_rebalance.planning.problem.loads import REPLICAS, shares
+from kafka_rebalance.planning.problem.arrays import REPLICAS, Bools, Floats, Ints, Problem, shares
 from kafka_rebalance.planning.problem.pools import parts_of
+from kafka_rebalance.planning.rules.leaders import TopicLeaders
 from kafka_rebalance.planning.rules.rack_rule import RackRule
-from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 
 _ROUNDING = 1e-9
 

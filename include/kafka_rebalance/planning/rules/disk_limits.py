@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Problem
-from kafka_rebalance.planning.problem.loads import DISK, replica_loads, replica_weights
+from kafka_rebalance.planning.problem.arrays import DISK, Bools, Floats, Problem, replica_loads, replica_weights
 
 
 def held_bytes(problem: Problem) -> Floats:

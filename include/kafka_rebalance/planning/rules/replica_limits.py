@@ -10,8 +10,7 @@ import numpy as np
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.finding import listed
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
-from kafka_rebalance.planning.problem.loads import DISK, REPLICA_METRICS, REPLICAS
+from kafka_rebalance.planning.problem.arrays import DISK, REPLICA_METRICS, REPLICAS, Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end
 
 _ROUNDING = 1e-3  # of a replica: sums of weights are not exact

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.planning.bounds.bands import Bands
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
-from kafka_rebalance.planning.problem.loads import BYTES_IN, DISK, REPLICAS
+from kafka_rebalance.planning.bounds.targets import Bands
+from kafka_rebalance.planning.problem.arrays import BYTES_IN, DISK, REPLICAS, Bools, Floats, Ints
 from kafka_rebalance.planning.rules.rack_rule import allowed
-from kafka_rebalance.planning.search.leader_chains import Leading
+from kafka_rebalance.planning.search.leaders import Leading
 from kafka_rebalance.planning.search.placement import Placement
 
 Exchange = tuple[Ints, Ints]  # slots, and the brokers they go to: one of each, or two

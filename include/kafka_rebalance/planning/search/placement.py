@@ -9,9 +9,18 @@ from enum import StrEnum
 
 import numpy as np
 
-from kafka_rebalance.planning.bounds.bands import Bands, distance
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, added, changed_lists
-from kafka_rebalance.planning.problem.loads import DISK, REPLICAS, replica_loads
+from kafka_rebalance.planning.bounds.targets import Bands, distance
+from kafka_rebalance.planning.problem.arrays import (
+    DISK,
+    REPLICAS,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    added,
+    changed_lists,
+    replica_loads,
+)
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.rack_rule import RackRule, allowed, domains_of
 

@@ -10,8 +10,7 @@ from typing import Any
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import AnyView, ClusterView
 from kafka_rebalance.model.finding import some
-from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.replica_list import may_not_lead
+from kafka_rebalance.model.partition import TopicPartition, may_not_lead
 
 WATCHED = 100  # partitions for which a pause waits; the check after it finds any others
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from kafka_rebalance.errors import ReadError, StaleProposalError
+from kafka_rebalance.errors import ReadError, SettingsError, StaleProposalError
 from kafka_rebalance.kafka.who_may_receive import Shut, shut_in_words
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.model.finding import some
-from kafka_rebalance.model.partition import PartitionView, TopicIdentity, TopicPartition
-from kafka_rebalance.model.replica_list import replica_list_problem
+from kafka_rebalance.model.finding import listed, some
+from kafka_rebalance.model.partition import PartitionView, TopicIdentity, TopicPartition, replica_list_problem
+from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.moves.move_stage import Stage, headed_elsewhere, headed_for, stage_in
 
 LEAST_GROWTH_BYTES = 1_000_000  # less needs no second look of a person, whatever share of the plan it is
@@ -302,3 +302,28 @@ def check_grown(approved: int, grown: Mapping[str, int], limit: float) -> None:
         f"approved. The largest growth: {named}. Start a new Dag run, and ask for an approval of "
         "what it proposes."
     )
+
+
+# Brokers that receive replicas although the run's settings let only others do so.
+
+
+def check_only_receivers(moves: Iterable[Move], settings: Settings, brokers: Mapping[int, BrokerThen]) -> None:
+    """Raises SettingsError if a move brings a replica to a broker that may not receive any.
+
+    `brokers` are the snapshot's: what they say counts, and nothing that the planner has worked out.
+    """
+    if settings.receivers_setting is None:
+        return
+    if settings.new_brokers_only:
+        receiving = {broker for broker, then in brokers.items() if not then.held_replicas}
+    else:
+        receiving = set(settings.brokers_in)
+    wrong = [move for move in moves if not receiving.issuperset(move.added)]
+    if wrong:
+        others = sorted({broker for move in wrong for broker in move.added} - receiving)
+        raise SettingsError(
+            f"The approved plan brings {some([move.topic_partition for move in wrong])} to broker {listed(others)}, "
+            f"but by {settings.receivers_setting} only broker {listed(sorted(receiving))} may receive replicas. "
+            "Do not trust the plan's files or the planner: find out why, then "
+            "start a new Dag run."
+        )

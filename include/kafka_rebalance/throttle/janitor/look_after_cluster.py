@@ -19,24 +19,30 @@ from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.progress import PROGRESS_FILE
 from kafka_rebalance.documents.storage import make_folder
-from kafka_rebalance.errors import ArtifactError, LockHeldError, ReadError, SettingsError, UnwatchedError
+from kafka_rebalance.errors import (
+    ArtifactError,
+    LockHeldError,
+    ReadError,
+    RunFolderError,
+    SettingsError,
+    UnwatchedError,
+)
 from kafka_rebalance.run.clusters import fleet
-from kafka_rebalance.run.deployment import Deployment
-from kafka_rebalance.run.inputs import StepInputs
-from kafka_rebalance.run.run_folder import file_name
+from kafka_rebalance.run.inputs import Deployment, StepInputs
+from kafka_rebalance.run.run_folder import file_name, open_run_folder
 from kafka_rebalance.run.run_lock import forget_old_locks, noted_connections
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.janitor import sweep
-from kafka_rebalance.throttle.janitor.follower_silence import Sighting
 from kafka_rebalance.throttle.janitor.look_after_lease import Look, look_after_lease
-from kafka_rebalance.throttle.janitor.run_progress import run_progress
+from kafka_rebalance.throttle.janitor.rules import Sighting, UnheldFinding
 from kafka_rebalance.throttle.janitor.sweep import Asked, read_asked
-from kafka_rebalance.throttle.janitor.unheld_findings import UnheldFinding
-from kafka_rebalance.throttle.throttle_lease import ThrottleLease
+from kafka_rebalance.throttle.lease import ThrottleLease
 
 log = logging.getLogger(__name__)
+
 
 # While copies are in flight, the janitor looks every 10 s until the next minute's task starts. So it notices a silent
 # follower within a minute.
@@ -198,3 +204,32 @@ def _log(connection_id: str, report: Mapping[str, Any]) -> None:
         log.warning("%s: %s | %s. %s", connection_id, one.id if one.can_be_cleaned else "-", one.text, one.remedy)
     for one_id in report["cleaned"]:
         log.info("%s: cleaned %s", connection_id, one_id)
+
+
+# How far the run is that holds the cluster's throttle, and since when it has not come further.
+
+
+def run_progress(
+    deployment: Deployment, lease: ThrottleLease | None, before: Mapping[str, Any] | None, now: datetime
+) -> dict[str, Any] | None:
+    """`progress` of the janitor's report; None if no run holds a throttle, or if it has noted nothing that can be read.
+
+    `before`: the same of the last report. `since` is the janitor's time at which the copied bytes, or the partitions in
+    place, were first seen as they are now.
+    """
+    if lease is None:
+        return None
+    try:
+        written = json_files.read_json_if_there(open_run_folder(deployment, lease.run_folder), json_files.PROGRESS)
+        seen = None if written is None else PROGRESS_FILE.decode(written)
+    except (RunFolderError, ArtifactError):
+        return None
+    if seen is None:
+        return None
+    found = {
+        "run": lease.run,
+        "partitions_left": max(0, seen.partitions_total - seen.partitions_done),
+        "bytes_left": max(0, seen.bytes_total - seen.bytes_copied),
+    }
+    is_same = before is not None and all(before.get(key) == value for key, value in found.items())
+    return {**found, "since": before["since"] if is_same and before is not None else now.isoformat()}

@@ -25,23 +25,25 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import AirflowState, LockOwner, is_same_airflow
 from kafka_rebalance.run.clusters import how_to_stop
-from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import open_run_folder
 from kafka_rebalance.run.run_lock import read_standing, this_airflow
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.throttle.copies_within import read_copies_within
-from kafka_rebalance.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.throttle.in_force import set_now as throttle_now
-from kafka_rebalance.throttle.janitor.follower_silence import Sighting, sighted
-from kafka_rebalance.throttle.janitor.lease_custody import UNWATCHED_SECONDS, custody
+from kafka_rebalance.throttle.janitor.rules import UNWATCHED_SECONDS, Sighting, custody, sighted
 from kafka_rebalance.throttle.janitor.sweep import Asked
-from kafka_rebalance.throttle.left_behind import put_back_left_behind
-from kafka_rebalance.throttle.lifted_by_others import lifted, lifted_text, wanted_for
-from kafka_rebalance.throttle.long_pause import paused_until, waits_long
-from kafka_rebalance.throttle.still_copying import absent_receivers, copying_of, slowed_catch_up
-from kafka_rebalance.throttle.suspend_throttle import suspend
-from kafka_rebalance.throttle.throttle_lease import ThrottleLease
-from kafka_rebalance.throttle.write_back import put_back, put_back_late
+from kafka_rebalance.throttle.lease import ThrottleLease
+from kafka_rebalance.throttle.put_back import (
+    absent_receivers,
+    copying_of,
+    lifted,
+    lifted_text,
+    slowed_catch_up,
+    wanted_for,
+)
+from kafka_rebalance.throttle.release_throttle import put_back, put_back_late, put_back_left_behind, read_copies_within
+from kafka_rebalance.throttle.suspend_throttle import paused_until, suspend, waits_long
+from kafka_rebalance.throttle.throttle_in_force import read_away, read_configs, read_lease_configs
 
 log = logging.getLogger(__name__)
 

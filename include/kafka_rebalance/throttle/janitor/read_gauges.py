@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from kafka_rebalance import clock
-from kafka_rebalance.model.metrics import Metric
-from kafka_rebalance.run import ledger_rows
-from kafka_rebalance.run.deployment import Deployment
+from kafka_rebalance.model.candidate import Metric
+from kafka_rebalance.run import ledger
+from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.throttle.janitor.look_after_cluster import read_janitor_report
 
 PREFIX = "kafka_rebalance"
@@ -35,7 +35,7 @@ class Gauge:
 def read_gauges(deployment: Deployment, connection_id: str, now: datetime | None = None) -> tuple[Gauge, ...]:
     """Raises StorageError."""
     now = now or clock.utc_now()
-    checks = ledger_rows.read(deployment, "balance", connection_id, CHECK_DAYS, now=now).rows
+    checks = ledger.read(deployment, "balance", connection_id, CHECK_DAYS, now=now).rows
     values = {
         **_of_check(checks[0] if checks else {}, now),
         **_of_report(read_janitor_report(deployment, connection_id), now),

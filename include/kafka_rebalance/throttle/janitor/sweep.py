@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_rebalance.admin import replica_sizes
+from kafka_rebalance.admin import log_dirs
 from kafka_rebalance.errors import InputError, PolicyError, ReadError, SettingsError
 from kafka_rebalance.kafka.throttles import LIST_KEYS
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -15,8 +15,8 @@ from kafka_rebalance.model.lock_owner import Fence, is_same_run
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.throttle.janitor import unheld_findings
-from kafka_rebalance.throttle.janitor.unheld_findings import UnheldFinding
+from kafka_rebalance.throttle.janitor import rules
+from kafka_rebalance.throttle.janitor.rules import UnheldFinding
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,14 @@ def sweep(kept: ClusterLease, connection: ClusterConnection, *, to_clean: bool =
     unread = [f"/config/brokers/{name!r} names no broker, so the sweep left it out. Remove it." for name in strange]
     held: Mapping[TopicPartition, Collection[int]] = {}
     try:
-        held = replica_sizes.read_log_dirs(connection.kafka, sorted(before.brokers)).replicas
+        held = log_dirs.read_log_dirs(connection.kafka, sorted(before.brokers)).replicas
     except ReadError as away:
         unread.append(f"The sweep left out replica directories: {away}")
     after = cluster.read_view()
     findings = (
-        *unheld_findings.unheld_throttles(configs, lease, holder.name if holder else None),
-        *unheld_findings.orphaned_configs(orphans, after),
-        *unheld_findings.stray_replicas(held, before, after),
+        *rules.unheld_throttles(configs, lease, holder.name if holder else None),
+        *rules.orphaned_configs(orphans, after),
+        *rules.stray_replicas(held, before, after),
     )
     return Swept(fence, findings, configs, after, tuple(unread))
 
@@ -123,7 +123,7 @@ def _problem(name: str, finding: UnheldFinding | None, swept: Swept) -> str | No
     if finding.key and (swept.view.reassignments is not None or swept.view.moving):
         return f"{name!r}: a reassignment is in motion, and this throttle may limit its copies"
     if finding.key in LIST_KEYS:
-        behind = unheld_findings.listed_behind(finding, swept.configs[finding.entity][finding.key], swept.view)
+        behind = rules.listed_behind(finding, swept.configs[finding.entity][finding.key], swept.view)
         if behind:
             return f"{name!r}: replicas of {', '.join(behind[:5])} are outside the ISR and would catch up unthrottled"
     return None

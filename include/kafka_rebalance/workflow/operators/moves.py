@@ -1,4 +1,4 @@
-"""What the operators that request moves and follow them have in common."""
+"""The operators that hold the throttle, request moves and follow them. They defer while they wait."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from kafka_rebalance.workflow.run_step import fails_without_retry
+from kafka_rebalance.workflow.run_step import by_path, fails_without_retry, step_inputs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from kafka_rebalance.run.batch_seen import BatchSeen
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from kafka_rebalance.run.batch_seen import BatchSeen
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from kafka_rebalance.run.batch_seen import BatchSeen
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+# What the operators that request moves and follow them have in common.
 
 
 class MovesOperator(BaseOperator):
@@ -46,3 +59,90 @@ class MovesOperator(BaseOperator):
     @abstractmethod
     def _advance(self, context: Context, seen: BatchSeen | None) -> None:
         """Requests what is next, and defers while there is something to follow or to wait for."""
+
+
+# Runs the approved batches. For each it writes the request, follows it to the end and elects preferred leaders.
+
+
+class ReassignOperator(MovesOperator):
+    """It looks at a batch every `poll_seconds` at its beginning and near its end. In the middle of a long copy it looks
+    only every `slowest_poll_seconds`. The worker stays only if a batch should end within `stay_seconds`.
+    """
+
+    def __init__(self, *, poll_seconds: float = 0.5, slowest_poll_seconds: float = 15.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.poll_seconds = poll_seconds
+        self.slowest_poll_seconds = slowest_poll_seconds
+
+    def _advance(self, context: Context, seen: BatchSeen | None) -> None:
+        from kafka_rebalance.rebalance.request_batch import Pace, reassign
+        from kafka_rebalance.run.checks.batch_wait import Wait
+        from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
+
+        pace = Pace(self.poll_seconds, self.slowest_poll_seconds, self.stall_seconds, self.stay_seconds)
+        step = reassign(step_inputs(context["dag_run"]), self.decision, seen, pace)
+        if step is None:
+            return
+        given = {**step.to_arguments(), "poll_seconds": pace.quickest, "slowest_poll_seconds": pace.slowest}
+        waits = isinstance(step, Wait)
+        trigger = PauseTrigger(**given) if waits else BatchTrigger(**given, stall_seconds=pace.stall)
+        self.defer(trigger=trigger, method_name="resume")
+
+
+# Requests the approved copies between log dirs, and follows them until every replica is in place.
+
+
+class MoveLogDirsOperator(MovesOperator):
+    """The worker stays after each request, so that small replicas follow each other without a wait."""
+
+    def _advance(self, context: Context, seen: BatchSeen | None) -> None:
+        from kafka_rebalance.log_dirs.copies import move_replicas
+        from kafka_rebalance.run.checks.batch_wait import Wait
+        from kafka_rebalance.workflow.triggers import CopiesTrigger, PauseTrigger
+
+        step = move_replicas(step_inputs(context["dag_run"]), self.decision, seen, self.stay_seconds)
+        if step is None:
+            return
+        given = step.to_arguments()
+        waits = isinstance(step, Wait)
+        trigger = PauseTrigger(**given) if waits else CopiesTrigger(**given, stall_seconds=self.stall_seconds)
+        self.defer(trigger=trigger, method_name="resume")
+
+
+# Waits for the run's window, then takes the cluster's lock and sets the throttle.
+
+
+HOLD_THROTTLE = "kafka_rebalance.throttle.hold_throttle.hold_throttle"
+
+
+class HoldThrottleOperator(BaseOperator):
+    """Deferrable. While it waits, the run holds no lock and no throttle, and takes no worker slot.
+
+    `hold` is the dotted path of the step, which returns its lease or what it waits for.
+    """
+
+    template_fields = ("decision",)
+
+    def __init__(self, *, decision: Any, hold: str = HOLD_THROTTLE, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.decision = decision
+        self.hold = hold
+
+    @fails_without_retry
+    def execute(self, context: Context) -> dict[str, Any]:
+        return self._hold(context)
+
+    @fails_without_retry
+    def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Goes on at the time, or when somebody has asked to stop."""
+        return self._hold(context)
+
+    def _hold(self, context: Context) -> dict[str, Any]:
+        from kafka_rebalance.run.checks.batch_wait import Wait
+        from kafka_rebalance.workflow.triggers import PauseTrigger
+
+        held = by_path(self.hold)(step_inputs(context["dag_run"]), self.decision)
+        if isinstance(held, Wait):
+            self.log.info("The run waits and holds no lock and no throttle. %s", held.words)
+            self.defer(trigger=PauseTrigger(**held.to_arguments()), method_name="resume")
+        return {"throttle_bytes_per_second": held.bytes_per_second, "entities": len(held.wanted)}

@@ -19,13 +19,13 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kafka_rebalance.pages.overview_page import REQUESTS
+from kafka_rebalance.pages.fleet import REQUESTS
 from kafka_rebalance.pages.page import warm_up
 from kafka_rebalance.pages.shell import STATIC, read_static
 from kafka_rebalance.run.clusters import CANCEL_DAG, LOG_DIRS_DAG, REBALANCE_DAG, TOPICS_DAG
 from kafka_rebalance.run.read_in_time import Reads
 from kafka_rebalance.workflow.urls import MOUNT, PICTURE
-from kafka_rebalance.workflow.web import candidate_pages, run_page
+from kafka_rebalance.workflow.web import run_page
 from kafka_rebalance.workflow.web.clusters_page import overview_page, requests_tag
 
 __all__ = ["HEADERS", "MOUNT", "create_app"]
@@ -60,11 +60,11 @@ PAGES_OF_A_RUN: dict[str, run_page.Page] = {
     "/reassignments/{name}": run_page.reassignment_file,
     "/drift": run_page.drift_page,
     f"/{PICTURE}": run_page.run_picture,
-    "/tables/{name}": candidate_pages.table_file,
-    "/plot": candidate_pages.plot_file,
-    "/moves": candidate_pages.moves_page,
-    "/brokers": candidate_pages.brokers_table,
-    "/candidate": candidate_pages.candidate_page,
+    "/tables/{name}": run_page.table_file,
+    "/plot": run_page.plot_file,
+    "/moves": run_page.moves_page,
+    "/brokers": run_page.brokers_table,
+    "/candidate": run_page.candidate_page,
     "": run_page.run_page,
 }
 
@@ -106,7 +106,7 @@ def create_app() -> FastAPI:
 
 def _warm_up() -> None:
     """Loads what the first reader of a page would wait for: this takes seconds on a busy machine."""
-    importlib.import_module("kafka_rebalance.pages.move_search")
+    importlib.import_module("kafka_rebalance.pages.tables")
     warm_up()
 
 

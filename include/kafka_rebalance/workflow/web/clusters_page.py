@@ -16,9 +16,17 @@ from sqlalchemy.orm import Session
 
 from kafka_rebalance import clock
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.pages.cluster_facts import CheckRun, Lease, Link, OpenRequest, Run
-from kafka_rebalance.pages.cluster_health import Overview, Places, rows_of
-from kafka_rebalance.pages.overview_page import render_overview
+from kafka_rebalance.pages.fleet import (
+    CheckRun,
+    Lease,
+    Link,
+    OpenRequest,
+    Overview,
+    Places,
+    Run,
+    render_overview,
+    rows_of,
+)
 from kafka_rebalance.pages.read_fleet import ClusterToRead, RunToRead, read_clusters, read_leases
 from kafka_rebalance.pages.run_state import ACTIVE_STATES, RunState
 from kafka_rebalance.run import freeze

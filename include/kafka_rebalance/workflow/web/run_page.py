@@ -1,4 +1,4 @@
-"""The "Rebalance" tab of a Dag run, and the files that it links to. The app has checked login and permission."""
+"""The tab of a Dag run, and what it fetches. The app has checked login and permission."""
 
 from __future__ import annotations
 
@@ -6,33 +6,49 @@ import functools
 import logging
 from collections.abc import Callable
 from hashlib import sha256
+from typing import Any
 
 from fastapi import Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from sqlalchemy.orm import Session
 
 from kafka_rebalance import clock
 from kafka_rebalance.documents.folder_owner import read_folder_owner
-from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, read_json
+from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, read_json, read_json_if_there
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import InputError, ReadError, RebalanceError, RunFolderError, SettingsError
-from kafka_rebalance.log_dirs.log_dir_run import LogDirState
-from kafka_rebalance.pages.page import picture, render_drift, render_page
+from kafka_rebalance.log_dirs.page import LogDirRun, LogDirState, read_log_dir_run, render_log_dirs
+from kafka_rebalance.pages.candidate_report import CandidateReport
+from kafka_rebalance.pages.page import (
+    picture,
+    plot_picture,
+    render_brokers,
+    render_candidate,
+    render_drift,
+    render_moves,
+    render_page,
+)
 from kafka_rebalance.pages.read_fleet import read_run_state
+from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.run_state import ACTIVE_STATES, Action, RunState
 from kafka_rebalance.pages.shell import render_message
+from kafka_rebalance.pages.tables import BROKER_SORTS, SORTS, Query, brokers_csv, brokers_file, brokers_page, moves_file
 from kafka_rebalance.pages.units import format_time
-from kafka_rebalance.rebalance.plan_drift import PATIENCE_SECONDS, drift_now
-from kafka_rebalance.rebalance.plan_tables import begin_to_read
-from kafka_rebalance.rebalance.read_report import read_reassignment, read_report
+from kafka_rebalance.rebalance import report as plan_tables
+from kafka_rebalance.rebalance.drift import PATIENCE_SECONDS, drift_now
+from kafka_rebalance.rebalance.report import begin_to_read, read_reassignment, read_report
 from kafka_rebalance.run.clusters import LOG_DIRS_DAG
 from kafka_rebalance.run.freeze import VARIABLE, check_frozen_exist, frozen_clusters
 from kafka_rebalance.run.run_folder import RunFolder, check_shared, file_name, find_run_folder, open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.urls import answer_url, dag_url, run_page_url, run_url, static_url, task_url
-from kafka_rebalance.workflow.web import log_dirs_page, run_records
+from kafka_rebalance.workflow.web import run_records
 
 log = logging.getLogger(__name__)
+
+
+# The "Rebalance" tab of a Dag run, and the files that it links to. The app has checked login and permission.
+
 
 MANY_MOVES = 10_000  # so many are read in advance: a search should not wait for them
 APPROVE_TASK, FIRST_WRITING_TASK, VERIFY_TASK = "approve", "hold_throttle", "verify"
@@ -104,16 +120,16 @@ def _unless_known(html: str, request: Request) -> Response:
 
 def _log_dirs(run_id: str, session: Session) -> str:
     dag_run = _read_run(LOG_DIRS_DAG, run_id, session)
-    folder = _folder_of(session, dag_run, log_dirs_page.PLAN_TASK)
+    folder = _folder_of(session, dag_run, PLAN_TASK)
     if folder is None:
-        raise _nothing_yet(log_dirs_page.PLAN_TASK, dag_run, 200)
+        raise _nothing_yet(PLAN_TASK, dag_run, 200)
     owner = read_folder_owner(folder)
     if (owner.dag_id, owner.run_id) != (dag_run.dag_id, dag_run.run_id):
         raise _of_another_run()
-    run = log_dirs_page.read_log_dirs(dag_run, folder, session)
+    run = read_log_dirs(dag_run, folder, session)
     held = holds(session, LOG_DIRS_DAG, owner.connection_id) if str(dag_run.state) in ACTIVE_STATES else ()
     late = _said_too_late(session, dag_run, run.state is LogDirState.UNANSWERED)
-    return log_dirs_page.log_dirs_html(run, dag_run, owner.connection_id, (*held, *late))
+    return log_dirs_html(run, dag_run, owner.connection_id, (*held, *late))
 
 
 def _pages(dag_id: str, run_id: str, *, is_asked: bool) -> dict[Action, str]:
@@ -345,3 +361,123 @@ def _of_another_run() -> NotServed:
 
 def _message(status: int, heading: str, text: str) -> HTMLResponse:
     return HTMLResponse(render_message(heading, text, static_url=static_url()), status_code=status)
+
+
+# The parts that the run's tab fetches on demand: all moves and brokers of a candidate, as pages and as files.
+#
+# The app has checked login and permission.
+
+
+CSV = "text/csv; charset=utf-8; header=present"
+
+
+@answered
+def moves_page(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
+    """The result of a search among a candidate's moves, or a page that says why there is none."""
+    folder, _ = open_folder(dag_id, run_id, session)
+    query = Query.of(request.query_params, SORTS)
+    plan = _plan(folder)
+    if query.candidate not in (candidate["name"] for candidate in plan["candidates"]):
+        raise _unknown(query.candidate)
+    found = plan_tables.read_move_table(folder, plan, query.candidate).search(query)
+    connection_id = read_json(folder, SNAPSHOT)["connection_id"]
+    return HTMLResponse(render_moves(found, connection_id, query.candidate, **_urls(dag_id, run_id)))
+
+
+@answered
+def brokers_table(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
+    """A page of all brokers of a candidate."""
+    folder, _ = open_folder(dag_id, run_id, session)
+    query = Query.of(request.query_params, BROKER_SORTS)
+    report, candidate = _candidate(folder, query.candidate)
+    found = brokers_page(candidate.brokers, query)
+    return HTMLResponse(render_brokers(found, report.connection_id, query.candidate, **_urls(dag_id, run_id)))
+
+
+@answered
+def candidate_page(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
+    """Brokers and moves of a candidate other than the one on the run's page."""
+    folder, _ = open_folder(dag_id, run_id, session)
+    report, candidate = _candidate(folder, request.query_params.get("candidate", ""))
+    return HTMLResponse(render_candidate(report, candidate, **_urls(dag_id, run_id)))
+
+
+@answered
+def plot_file(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
+    """One of a candidate's pictures. It is drawn when a page asks for it, so no page waits for it."""
+    folder, _ = open_folder(dag_id, run_id, session)
+    _, candidate = _candidate(folder, request.query_params.get("candidate", ""))
+    drawn = plot_picture(candidate, request.query_params.get("number", ""))
+    if drawn is None:
+        raise NotServed(404, "There is no such picture", "The page of this run has fewer pictures.")
+    return Response(drawn, media_type="image/svg+xml")
+
+
+@answered
+def table_file(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
+    """All moves or all brokers of a candidate as CSV, for download."""
+    folder, _ = open_folder(dag_id, run_id, session)
+    name = request.path_params["name"]
+    headers = download(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
+    plan = _plan(folder)
+    for candidate in (one["name"] for one in plan["candidates"]):
+        if name == moves_file(candidate):
+            rows = plan_tables.read_move_table(folder, plan, candidate).csv()
+            return StreamingResponse(rows, media_type=CSV, headers=headers)
+        if name == brokers_file(candidate):
+            return Response(brokers_csv(_candidate(folder, candidate)[1].brokers), media_type=CSV, headers=headers)
+    raise NotServed(404, "There is no such file", "No candidate of this run has a file of this name.")
+
+
+def _urls(dag_id: str, run_id: str) -> dict[str, Any]:
+    return {"static_url": static_url(), "run_url": run_page_url(dag_id, run_id)}
+
+
+def _plan(folder: RunFolder) -> dict[str, Any]:
+    found = read_json_if_there(folder, PROPOSALS)
+    if found is None:
+        raise NotServed(404, "No plan yet", "The task plan has not written this run's candidates.")
+    return found
+
+
+def _candidate(folder: RunFolder, name: str) -> tuple[RunReport, CandidateReport]:
+    report = read_report(folder, for_page=True)
+    for candidate in report.candidates:
+        if candidate.name == name:
+            return report, candidate
+    raise _unknown(name)
+
+
+def _unknown(name: str) -> NotServed:
+    return NotServed(404, "There is no such candidate", f"This run has no candidate {name!r}.")
+
+
+# The tab of a run of `kafka_log_dirs`. The app has checked login and permission.
+
+
+PLAN_TASK = "plan"  # pushes folder and nonce
+
+
+def read_log_dirs(dag_run: run_records.DagRun, folder: RunFolder, session: Session) -> LogDirRun:
+    """Raises ArtifactError, StorageError."""
+    is_active = str(dag_run.state) in ACTIVE_STATES
+    return read_log_dir_run(
+        folder,
+        is_active=is_active,
+        has_succeeded=str(dag_run.state) == "success",
+        has_open_request=is_active and run_records.has_open_request(session, dag_run),
+    )
+
+
+def log_dirs_html(run: LogDirRun, dag_run: run_records.DagRun, connection_id: str, holds: tuple[str, ...]) -> str:
+    """The page. `holds` says what keeps the run from going on, or what came too late."""
+    dag_id, run_id = dag_run.dag_id, dag_run.run_id
+    pages = {
+        Action.ANSWER: answer_url(dag_id, run_id, "approve"),
+        Action.STOP: task_url(dag_id, run_id, "move"),
+        Action.FIND_CAUSE: run_url(dag_id, run_id),
+        Action.ASK_AGAIN: task_url(dag_id, run_id, "approve"),
+        Action.GO_ON: task_url(dag_id, run_id, "hold_rate"),
+        **dict.fromkeys((Action.ROLL_BACK, Action.START_ANEW), dag_url(dag_id)),
+    }
+    return render_log_dirs(run, connection_id, static_url=static_url(), pages=pages, now=clock.utc_now(), holds=holds)

@@ -12,15 +12,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
-from kafka_rebalance.admin.replica_sizes import read_replica_sizes
+from kafka_rebalance.admin.log_dirs import read_replica_sizes
 from kafka_rebalance.cancel import elect_controller
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.zookeeper import znodes
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
-from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
 from support.kafka.on_versions import NEWEST
 from support.runs.cancel_run import CancelRun
 from support.runs.rebalance_run import InProcessRun
@@ -73,12 +72,12 @@ def test_a_request_that_outlives_its_topic_is_cleared_and_the_next_rebalance_run
         "the copies have begun",
         lambda: all(p.adding for p in read_cluster_view(zookeeper, [deleted]).partitions.values()),
     )
-    zookeeper.create(paths.deletion_path(deleted))
+    zookeeper.create(znodes.deletion_path(deleted))
     wait(
         "the topic is gone",
-        lambda: not any(map(zookeeper.exists, (paths.topic_path(deleted), paths.deletion_path(deleted)))),
+        lambda: not any(map(zookeeper.exists, (znodes.topic_path(deleted), znodes.deletion_path(deleted)))),
     )
-    assert zookeeper.exists(paths.REASSIGN_PARTITIONS) is not None, "the request outlives its topic"
+    assert zookeeper.exists(znodes.REASSIGN_PARTITIONS) is not None, "the request outlives its topic"
     before = check_controller_stable(zookeeper, lambda: None).controller
 
     canceller = CancelRun(monkeypatch)
@@ -90,7 +89,7 @@ def test_a_request_that_outlives_its_topic_is_cleared_and_the_next_rebalance_run
     found = canceller.elect_controller()
     assert (found["deleted"], found["epoch"], found["request"]) == (True, before.epoch + 1, "cleared")
     assert canceller.elect_controller() == {**found, "deleted": False}
-    assert zookeeper.exists(paths.REASSIGN_PARTITIONS) is None
+    assert zookeeper.exists(znodes.REASSIGN_PARTITIONS) is None
     with pytest.raises(AirflowFailException, match="it was deleted"):
         run.reassign()  # what it was approved to move is gone
     run.release()
@@ -125,7 +124,7 @@ def test_a_move_that_the_controller_does_not_end_is_ended_by_another(
         return read_cluster_view(zookeeper, [topic]).partitions[tp]
 
     wait("the copies have begun", lambda: bool(now(stuck).adding))
-    state, (new,) = paths.state_path(stuck), now(stuck).adding
+    state, (new,) = znodes.state_path(stuck), now(stuck).adding
     zookeeper.set(state, zookeeper.get(state)[0])  # a version that the controller does not know of
     wait("the other partition has ended", lambda: 2 not in now(other).replicas)
     connection = KafkaConnection(cluster.bootstrap_servers)

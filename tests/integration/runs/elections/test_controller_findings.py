@@ -15,12 +15,18 @@ from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.rebalance.batch_finding import BatchFinding, FindingKind
-from kafka_rebalance.rebalance.controller_findings import UNHEARD_SECONDS, ZOMBIE_SECONDS, Watch, detect
+from kafka_rebalance.rebalance.controller_findings import (
+    UNHEARD_SECONDS,
+    ZOMBIE_SECONDS,
+    BatchFinding,
+    FindingKind,
+    Watch,
+    detect,
+)
+from kafka_rebalance.zookeeper import znodes
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_batch_view
-from kafka_rebalance.zookeeper.znodes import paths
-from kafka_rebalance.zookeeper.znodes.controller_requests import encode_election, encode_reassignment
+from kafka_rebalance.zookeeper.znodes import encode_election, encode_reassignment
 from support.kafka.small_clusters import move
 from support.waiting import wait
 
@@ -48,7 +54,7 @@ class Look:
 
 
 def request(client: KazooClient, *moves: Move) -> None:
-    client.create(paths.REASSIGN_PARTITIONS, encode_reassignment({one.topic_partition: one.after for one in moves}))
+    client.create(znodes.REASSIGN_PARTITIONS, encode_reassignment({one.topic_partition: one.after for one in moves}))
 
 
 def replicas(client: KazooClient, one: Move) -> tuple[int, ...]:
@@ -60,7 +66,7 @@ def asked(client: KazooClient) -> set[TopicPartition]:
 
 
 def is_requested(client: KazooClient) -> bool:
-    return client.exists(paths.REASSIGN_PARTITIONS) is not None
+    return client.exists(znodes.REASSIGN_PARTITIONS) is not None
 
 
 def let_the_controller_finish(client: KazooClient, one: Move) -> None:
@@ -70,16 +76,16 @@ def let_the_controller_finish(client: KazooClient, one: Move) -> None:
     creates again; at the end of a move it deletes whatever is there, also a request that somebody has just made
     (KafkaController.removePartitionsFromReassignedPartitions).
     """
-    client.create(paths.PREFERRED_ELECTION, encode_election([one.topic_partition]))
-    wait("the election is answered", lambda: client.exists(paths.PREFERRED_ELECTION) is None)
+    client.create(znodes.PREFERRED_ELECTION, encode_election([one.topic_partition]))
+    wait("the election is answered", lambda: client.exists(znodes.PREFERRED_ELECTION) is None)
 
 
 def fail_over(client: KazooClient) -> None:
-    epoch = client.get(paths.CONTROLLER_EPOCH)[0]
-    client.delete(paths.CONTROLLER)
+    epoch = client.get(znodes.CONTROLLER_EPOCH)[0]
+    client.delete(znodes.CONTROLLER)
     wait(
         "another controller is elected",
-        lambda: client.exists(paths.CONTROLLER) is not None and client.get(paths.CONTROLLER_EPOCH)[0] != epoch,
+        lambda: client.exists(znodes.CONTROLLER) is not None and client.get(znodes.CONTROLLER_EPOCH)[0] != epoch,
     )
 
 
@@ -100,7 +106,7 @@ def moves(
     if not cluster.is_running(target):
         cluster.start_broker(target)
     if is_requested(client):  # a test has failed: the cluster is others', too
-        client.delete(paths.REASSIGN_PARTITIONS)
+        client.delete(znodes.REASSIGN_PARTITIONS)
         fail_over(client)
 
 
@@ -126,7 +132,7 @@ def test_a_request_deleted_in_mid_move_is_told_and_the_controller_hears_again_wh
 ) -> None:
     first, second, _ = moves
     look = begin(cluster, client, first)
-    client.delete(paths.REASSIGN_PARTITIONS)
+    client.delete(znodes.REASSIGN_PARTITIONS)
     found = look.again()
     assert list(found) == [FindingKind.DEAF_CONTROLLER]
     assert f"{first.topic_partition} out of" in found[FindingKind.DEAF_CONTROLLER].text
@@ -146,7 +152,7 @@ def test_after_somebody_wrote_into_the_request_no_other_is_heard_until_a_failove
     first, foreign, second = moves
     look = begin(cluster, client, first)
     both = {one.topic_partition: one.after for one in (first, foreign)}
-    client.set(paths.REASSIGN_PARTITIONS, encode_reassignment(both))
+    client.set(znodes.REASSIGN_PARTITIONS, encode_reassignment(both))
     found = look.again()
     assert list(found) == [FindingKind.FOREIGN_REASSIGNMENT]
     assert str(foreign.topic_partition) in found[FindingKind.FOREIGN_REASSIGNMENT].text
@@ -155,9 +161,9 @@ def test_after_somebody_wrote_into_the_request_no_other_is_heard_until_a_failove
     assert replicas(client, foreign) == foreign.before, "what was set was not seen"
     assert list(look.again()) == [FindingKind.FOREIGN_REASSIGNMENT]
 
-    client.delete(paths.REASSIGN_PARTITIONS)  # by hand
+    client.delete(znodes.REASSIGN_PARTITIONS)  # by hand
     request(client, first, second)  # each followed as a batch of its own; the first has nothing left to do
-    before = client.get(paths.REASSIGN_PARTITIONS)
+    before = client.get(znodes.REASSIGN_PARTITIONS)
     zombie, unheard = Look(client, first), Look(client, second)
     assert not {FindingKind.ZOMBIE_ENTRY, FindingKind.UNHEARD_REQUEST} & {*zombie.again(), *unheard.again()}
     told = {**zombie.again(ZOMBIE_SECONDS), **unheard.again(UNHEARD_SECONDS)}
@@ -165,7 +171,7 @@ def test_after_somebody_wrote_into_the_request_no_other_is_heard_until_a_failove
         assert told[kind].stops, "it ends in an error"
         assert "The next controller reads the request anew" in told[kind].text
         assert replicas(client, one) == (first.after if one is first else second.before)
-    assert client.get(paths.REASSIGN_PARTITIONS) == before, "looking writes nothing"
+    assert client.get(znodes.REASSIGN_PARTITIONS) == before, "looking writes nothing"
     fail_over(client)  # the remedy
     wait("the next controller has heard of it", lambda: replicas(client, second) == second.after)
     wait("and takes it away", lambda: not is_requested(client))
@@ -179,12 +185,12 @@ def test_a_topic_queued_for_deletion_in_mid_move_is_told_while_it_can_still_be_t
     first, _, second = moves
     topic = first.topic_partition.topic
     look = begin(cluster, client, first)
-    client.create(f"{paths.DELETE_TOPICS}/{topic}")
+    client.create(f"{znodes.DELETE_TOPICS}/{topic}")
     found = look.again()
     assert list(found) == [FindingKind.TOPIC_DELETION]
     assert found[FindingKind.TOPIC_DELETION].stops
     # The remedy.
-    client.delete(f"{paths.DELETE_TOPICS}/{topic}")
+    client.delete(f"{znodes.DELETE_TOPICS}/{topic}")
     fail_over(client)
     assert look.again() == {}
     end(cluster, client, first)

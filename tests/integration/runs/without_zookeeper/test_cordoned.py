@@ -19,18 +19,18 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kafka_rebalance.admin.config_changes import read_cannot_cordon
-from kafka_rebalance.admin.replica_sizes import LogDir, read_log_dirs
+from kafka_rebalance.admin.configs import read_cannot_cordon
+from kafka_rebalance.admin.log_dirs import LogDir, read_log_dirs
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ThrottleError
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.nightly.check_cluster import check
+from kafka_rebalance.planning.tables.read_problem import BROKERS
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import BROKERS
-from kafka_rebalance.rebalance.plan_drift import read_drift
-from kafka_rebalance.run import disks_now
+from kafka_rebalance.rebalance.drift import read_drift
+from kafka_rebalance.run import checks_before_write
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.api_cluster import ApiCluster
@@ -190,7 +190,7 @@ def test_what_kafka_refuses_is_told_with_kafkas_own_words(
     run.plan(plan=json.dumps({"version": 1, "partitions": lists}), candidates=[])
     run.approve("given", FAST)
     run.hold()
-    monkeypatch.setattr(disks_now, "who_is_shut", lambda *_: {})  # as if it came between check and request
+    monkeypatch.setattr(checks_before_write, "who_is_shut", lambda *_: {})  # as if it came between check and request
     cordon(4, "*")
     words = rf"{topic}-0: InvalidReplicationAssignmentError: .*broker 4, but all its log directories are cordoned"
     with pytest.raises(AirflowFailException, match=words):

@@ -11,7 +11,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.admin.cluster_view import read_internal_topics, read_view
-from kafka_rebalance.admin.group_members import read_committed_offsets, read_groups
+from kafka_rebalance.admin.groups import read_committed_offsets, read_groups
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.kafka.topics import BY_NAME

@@ -18,7 +18,7 @@ from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.kraft_migration import KraftMigration
 from kafka_rebalance.nightly.check_cluster import check
-from kafka_rebalance.run import ledger_rows
+from kafka_rebalance.run import ledger
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import step_inputs
 from support.runs.plain_deployment import ToldRuns
@@ -85,8 +85,7 @@ def test_history_policy_ledger_and_an_approved_plan_outlive_the_migration(
     assert after["limit"] == before["limit"]
     now = datetime.now(UTC)
     tables = {
-        name: ledger_rows.read(airflow_deployment(), name, CONNECTION, 1.0, now=now).rows
-        for name in ("balance", "metrics")
+        name: ledger.read(airflow_deployment(), name, CONNECTION, 1.0, now=now).rows for name in ("balance", "metrics")
     }
     assert [row["run_id"] for row in tables["balance"]] == ["night-2", "night-1"]
     assert len({row["observed_at"] for row in tables["metrics"] if row["topic"] == "orders"}) >= 2

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run.batch_seen import BatchState
-from kafka_rebalance.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster

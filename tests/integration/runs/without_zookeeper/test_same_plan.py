@@ -13,8 +13,8 @@ from kafka_rebalance.admin import cluster_view, quorum
 from kafka_rebalance.admin.quorum import Quorum
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.planning.tables.read_problem import BROKERS, PARTITIONS
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS
 from support.runs.rebalance_run import CONNECTION, InProcessRun
 from support.waiting import wait
 

@@ -15,7 +15,7 @@ import pytest
 
 from kafka_rebalance.cluster import with_admin_api
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.moves import announced
+from kafka_rebalance.moves import late_requests
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs.api_cluster import ApiCluster
 from support.runs.cancel_run import CancelRun
@@ -57,7 +57,7 @@ class StandingWorker:
     def __init__(self, run: InProcessRun, monkeypatch: pytest.MonkeyPatch) -> None:
         self._announced, self._may_go = threading.Event(), threading.Event()
         self._outcome: list[Any] = []
-        real = with_admin_api.moves.request_moves
+        real = with_admin_api.reassignments.request_moves
 
         def stand_still(*arguments: Any, **options: Any) -> Any:
             self._announced.set()
@@ -70,11 +70,11 @@ class StandingWorker:
             except BaseException as failed:
                 self._outcome.append(failed)
 
-        monkeypatch.setattr(with_admin_api.moves, "request_moves", stand_still)
+        monkeypatch.setattr(with_admin_api.reassignments, "request_moves", stand_still)
         self._thread = threading.Thread(target=work)
         self._thread.start()
         assert self._announced.wait(120)
-        monkeypatch.setattr(with_admin_api.moves, "request_moves", real)
+        monkeypatch.setattr(with_admin_api.reassignments, "request_moves", real)
 
     def goes_on(self) -> Any:
         self._may_go.set()
@@ -86,7 +86,7 @@ def beside(worker: StandingWorker, act: Callable[[], object], monkeypatch: pytes
     """What `act` gives, and what the worker says that sends its request while `act` waits for it."""
     told: list[object] = []
     sent = threading.Event()
-    real = announced.may_still_come
+    real = late_requests.may_still_come
 
     def look(age: float) -> bool:
         if not sent.is_set():
@@ -151,9 +151,9 @@ def test_a_worker_that_died_while_it_asked_is_waited_for_by_the_clock_of_the_clu
         raise KeyboardInterrupt
 
     with monkeypatch.context() as dying:
-        dying.setattr(with_admin_api.moves, "request_moves", die)
+        dying.setattr(with_admin_api.reassignments, "request_moves", die)
         with pytest.raises(KeyboardInterrupt):
             run.request()
-    monkeypatch.setattr(announced, "COME_SECONDS", 3.0)
+    monkeypatch.setattr(late_requests, "COME_SECONDS", 3.0)
     run.release()
     assert ApiCluster(cluster).leftovers() == []

@@ -17,7 +17,7 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.nightly.check_cluster import check
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.rebalance.plan_drift import read_drift
+from kafka_rebalance.rebalance.drift import read_drift
 from kafka_rebalance.run.approval_request import RunLinks
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kafka_rebalance.planning.bounds.bands import water_filled
-from kafka_rebalance.planning.bounds.simple_bound import makespan_bound, moved_bytes_bound
+from kafka_rebalance.planning.bounds.lp_bound import makespan_bound, moved_bytes_bound
+from kafka_rebalance.planning.bounds.targets import water_filled
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.planning.bounds import lp_bound, solver
-from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.lp_bound import relaxed_bound
+from kafka_rebalance.planning.bounds.targets import Bands, band
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.sharper_bound import bound_of, with_sharper_bound
 from kafka_rebalance.planning.problem.arrays import Problem, replication

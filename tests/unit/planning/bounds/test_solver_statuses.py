@@ -9,9 +9,9 @@ import highspy
 import numpy as np
 import pytest
 
-from kafka_rebalance.planning import fewer_leader_changes
+from kafka_rebalance.planning import candidates
 from kafka_rebalance.planning.bounds import lp_bound, solver
-from kafka_rebalance.planning.search.by_solver import dive, optimal, steps
+from kafka_rebalance.planning.search import optimal
 
 ONES = np.ones(3)
 # Least x + 2 y + 3 z with x + y + z = 1.5, each at most 1.
@@ -32,12 +32,12 @@ def test_an_option_that_highs_does_not_take_is_an_error_with_its_name(option: di
     "options",
     [
         optimal.EFFORT,
-        steps.RELAXED,
-        dive._RELAXED,
-        dive._AGAIN,
+        optimal.RELAXED,
+        optimal._RELAXED,
+        optimal._AGAIN,
         lp_bound._EFFORT,
-        fewer_leader_changes._RELAXED,
-        fewer_leader_changes._STEP,
+        candidates._RELAXED,
+        candidates._STEP,
         {"mip_max_nodes": 5},
     ],
 )

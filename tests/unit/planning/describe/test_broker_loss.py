@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_rebalance.documents.candidate_figures import AfterLoss, BrokerLoss
+from kafka_rebalance.documents.proposals import AfterLoss, BrokerLoss
 from kafka_rebalance.planning.candidates import propose
-from kafka_rebalance.planning.describe.broker_loss import broker_loss, next_leaders
-from kafka_rebalance.planning.describe.planned_elections import ending
+from kafka_rebalance.planning.describe.status_and_note import ending
+from kafka_rebalance.planning.describe.worst_case import broker_loss, next_leaders
 from kafka_rebalance.planning.problem.arrays import Problem
 from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_rebalance.documents.candidate_figures import CutPlan
-from kafka_rebalance.planning.bounds.bands import band
+from kafka_rebalance.documents.proposals import CutPlan
+from kafka_rebalance.planning.bounds.targets import band
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.evenness_by_bytes import evenness_by_bytes
-from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.problem.loads import all_loads, loads_now
+from kafka_rebalance.planning.problem.arrays import Problem, all_loads, loads_now
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 
 RACKS = {broker: "abc"[broker % 3] for broker in range(1, 10)}

@@ -8,12 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_rebalance.documents.move_reason import MoveReason, ReasonKind
+from kafka_rebalance.documents.proposals import MoveReason, ReasonKind
 from kafka_rebalance.planning.describe.move_reasons import Reasons
-from kafka_rebalance.planning.problem.arrays import Floats, Ints
-from kafka_rebalance.planning.problem.loads import LEADERS, METRICS, known_metrics
-from kafka_rebalance.planning.problem.moved_lists import MovedLists
-from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
+from kafka_rebalance.planning.problem.arrays import LEADERS, METRICS, Floats, Ints, MovedLists, known_metrics
+from kafka_rebalance.planning.rules.leaders import TopicLeaders
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 
 TOLERANCE, EDGE = 0.1, 1e-3

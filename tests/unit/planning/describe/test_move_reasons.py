@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.planning.bounds.bands import band, distance
-from kafka_rebalance.planning.bounds.targets import leader_targets
-from kafka_rebalance.planning.problem.loads import all_loads
+from kafka_rebalance.planning.bounds.targets import band, distance, leader_targets
+from kafka_rebalance.planning.problem.arrays import all_loads
 from kafka_rebalance.planning.rules.goals import goal_of
+from kafka_rebalance.planning.rules.leaders import TopicLeaders
 from kafka_rebalance.planning.rules.rack_rule import violations
-from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
 from kafka_rebalance.planning.search.frame import frame_of
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
 

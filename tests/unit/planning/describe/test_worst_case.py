@@ -10,12 +10,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_rebalance.documents.candidate_figures import Course, WorstCase
+from kafka_rebalance.documents.proposals import Course, WorstCase
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.batches.timetable import held_up
 from kafka_rebalance.planning.batches.transfers import Transfers
 from kafka_rebalance.planning.candidates import propose
-from kafka_rebalance.planning.describe.way_back import batch_of_rows
+from kafka_rebalance.planning.describe.described_candidate import batch_of_rows
 from kafka_rebalance.planning.describe.worst_case import worst_case
 from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.documents.disks import FullestLogDir
-from kafka_rebalance.planning.evenness.diagnosis import fullest_log_dir, outlook
+from kafka_rebalance.documents.snapshot import FullestLogDir
+from kafka_rebalance.planning.evenness import fullest_log_dir, outlook
 from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kafka_rebalance.documents.proposals import FurtherBrokers
-from kafka_rebalance.planning.evenness.further_brokers import further_brokers, further_brokers_of_pools
+from kafka_rebalance.planning.evenness import further_brokers, further_brokers_of_pools
 from kafka_rebalance.planning.problem.arrays import Problem
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_rebalance.planning.can_be_more_even import can_be_more_even
-from kafka_rebalance.planning.evenness.hot_spots import HotSpot, hot_spots
+from kafka_rebalance.planning.evenness import HotSpot, hot_spots
+from kafka_rebalance.planning.planner import can_be_more_even
 from kafka_rebalance.planning.problem.arrays import Problem
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 

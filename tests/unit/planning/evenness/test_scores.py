@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_rebalance.planning.evenness.scores import scores
+from kafka_rebalance.planning.evenness import scores
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 
 

@@ -11,9 +11,9 @@ from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.settings import JOBS, Settings
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.problem.loads import METRICS
+from kafka_rebalance.planning.problem.arrays import METRICS
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from support.plans.plan_verifier import verify
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
 

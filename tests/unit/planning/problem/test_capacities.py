@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.planning.problem.loads import METRICS, known_of_all
+from kafka_rebalance.planning.problem.arrays import METRICS, known_of_all
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of, problem_of
 
 SIZES = {1: 1, 2: 2, 3: 4}  # how many times as large as the smallest

@@ -16,16 +16,15 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.__main__ import main
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.planner import prepare, run
-from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.problem.loads import METRICS
-from kafka_rebalance.planning.tables.history_table import (
+from kafka_rebalance.planning.problem.arrays import METRICS, Problem
+from kafka_rebalance.planning.tables.history import (
     HISTORY_SCHEMA,
     existing_partitions,
     planned_with,
     read_history,
     write_history,
 )
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows
 

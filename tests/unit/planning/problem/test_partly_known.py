@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.planning.candidates import propose
-from kafka_rebalance.planning.evenness.diagnosis import outlook
-from kafka_rebalance.planning.problem.loads import METRICS
+from kafka_rebalance.planning.evenness import outlook
+from kafka_rebalance.planning.problem.arrays import METRICS
 from kafka_rebalance.topics.new_partitions import place_partitions
 from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of

@@ -11,9 +11,9 @@ from kafka_rebalance.planning.problem.arrays import replication
 from kafka_rebalance.planning.rules.crowding import Crowding, left_by_racks
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.rack_rule import rack_rule
-from kafka_rebalance.planning.search.by_solver.fewest_bytes import fewest_bytes
-from kafka_rebalance.planning.search.by_solver.kept_rules import crowds_more
+from kafka_rebalance.planning.search.fewest_bytes import fewest_bytes
 from kafka_rebalance.planning.search.frame import frame_of
+from kafka_rebalance.planning.search.optimal import crowds_more
 from support.plans.plan_verifier import verify
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
 

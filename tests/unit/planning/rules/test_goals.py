@@ -9,7 +9,7 @@ import pytest
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.ranking import front, ranking
+from kafka_rebalance.planning.recommendation import front, ranking
 from support.plans.small_snapshots import broker_rows, lists_after, partition_rows, plan_of, problem_of
 
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}

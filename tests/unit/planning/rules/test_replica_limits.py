@@ -13,14 +13,14 @@ from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.candidate import OFFERED
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.bounds.bands import band
+from kafka_rebalance.planning.bounds.targets import band
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.problem.arrays import replication
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.replica_limits import held_replicas
 from kafka_rebalance.planning.search.frame import frame_of, placement_of
 from kafka_rebalance.planning.search.greedy import Effort, greedy
-from kafka_rebalance.planning.search.kept_leaders import with_kept_leaders
+from kafka_rebalance.planning.search.leaders import with_kept_leaders
 from kafka_rebalance.planning.search.placement import budget_of
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
 

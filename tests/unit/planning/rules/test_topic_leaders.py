@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.rules.topic_leaders import TopicLeaders
+from kafka_rebalance.planning.rules.leaders import TopicLeaders
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
 
 CANDIDATES = ("leaders_only", "light", "balanced", "optimal")

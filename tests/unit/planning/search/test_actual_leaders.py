@@ -15,15 +15,20 @@ from kafka_rebalance.model.candidate import candidate_digest
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.moves.eta import busiest_bytes
 from kafka_rebalance.planning.candidates import propose
-from kafka_rebalance.planning.evenness.diagnosis import outlook
+from kafka_rebalance.planning.evenness import outlook
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.problem.loads import LEADERS, METRICS
+from kafka_rebalance.planning.problem.arrays import LEADERS, METRICS
 from kafka_rebalance.planning.recommendation import recommend
-from kafka_rebalance.planning.tables.move_columns import changes_leader, moves_digest, moves_in, read_moves
-from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
+from kafka_rebalance.planning.tables.result_tables import (
+    changes_leader,
+    moves_digest,
+    moves_in,
+    read_candidate,
+    read_moves,
+)
 from kafka_rebalance.rebalance.broker_traffic import planned
-from kafka_rebalance.throttle.least_rate import least_rate
+from kafka_rebalance.throttle.rates import least_rate
 from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of, problem_of
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.problem.loads import LEADER_METRICS, METRICS
+from kafka_rebalance.planning.problem.arrays import LEADER_METRICS, METRICS
 from support.plans.small_snapshots import broker_rows, lists_after, partition_rows, plan_of
 
 # Both brokers lead four partitions. Broker 1 sends 120, broker 2 sends 80: 40 for 20 makes it 100 each.

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_rebalance.planning.bounds.bands import Bands
+from kafka_rebalance.planning.bounds.targets import Bands
 from kafka_rebalance.planning.search.excused_brokers import Led
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_rebalance.planning.candidates import searched
 from kafka_rebalance.planning.problem.arrays import Ints, Problem
-from kafka_rebalance.planning.search import leader_balance
+from kafka_rebalance.planning.search import leaders as leader_balance
 from kafka_rebalance.planning.search.frame import FoundLists
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 

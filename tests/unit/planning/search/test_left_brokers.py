@@ -14,8 +14,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
-from kafka_rebalance.planning.tables.read_problem import read_problem
-from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS, write_snapshot
+from kafka_rebalance.planning.tables.read_problem import PARTITIONS, read_problem, write_snapshot
 from support.plans.plan_verifier import verify
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
 

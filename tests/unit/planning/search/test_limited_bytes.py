@@ -10,7 +10,7 @@ import pytest
 
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.problem.loads import DISK
+from kafka_rebalance.planning.problem.arrays import DISK
 from kafka_rebalance.planning.recommendation import recommend
 from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of

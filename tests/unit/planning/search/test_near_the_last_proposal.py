@@ -21,8 +21,7 @@ from kafka_rebalance.planning.problem.arrays import replication
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.proposed_lists import lists_near
 from kafka_rebalance.planning.search.frame import FoundLists, frame_of
-from kafka_rebalance.planning.tables.read_problem import read_problem
-from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS, write_snapshot
+from kafka_rebalance.planning.tables.read_problem import PARTITIONS, read_problem, write_snapshot
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.plan_verifier import verify
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.problem.loads import METRICS
+from kafka_rebalance.planning.problem.arrays import METRICS
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
 
 DISK = METRICS.index("disk")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.lp_bound import relaxed_bound
+from kafka_rebalance.planning.bounds.targets import Bands, band
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_rebalance.errors import PlanningError, SettingsError
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.problem.loads import METRICS
+from kafka_rebalance.planning.problem.arrays import METRICS
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of
 
 DISK = METRICS.index("disk")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kafka_rebalance.planning.tables.checked_columns import Columns
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.planning.tables.parquet_files import Columns
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from support.plans.small_snapshots import broker_rows, partition_rows
 
 

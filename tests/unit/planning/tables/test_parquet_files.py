@@ -15,9 +15,23 @@ import pytest
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.tables.history_table import HISTORY, HISTORY_SCHEMA, read_history, write_history
+from kafka_rebalance.planning.tables.history import (
+    HISTORY,
+    HISTORY_SCHEMA,
+    TOPIC_RATES,
+    read_history,
+    read_topic_rates,
+    write_history,
+    write_unread,
+)
 from kafka_rebalance.planning.tables.parquet_files import PART, parquet_bytes, parquet_table, read_rows, write_rows
-from kafka_rebalance.planning.tables.read_problem import read_problem
+from kafka_rebalance.planning.tables.read_problem import (
+    BROKERS,
+    PARTITIONS,
+    SNAPSHOT_SCHEMAS,
+    read_problem,
+    write_snapshot,
+)
 from kafka_rebalance.planning.tables.result_tables import (
     DISK_SCHEMA,
     LOADS_SCHEMA,
@@ -26,8 +40,6 @@ from kafka_rebalance.planning.tables.result_tables import (
     read_disk_peaks,
     read_loads,
 )
-from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, SNAPSHOT_SCHEMAS, write_snapshot
-from kafka_rebalance.planning.tables.topic_rates import TOPIC_RATES, read_topic_rates, write_unread
 from support.plans.small_snapshots import broker_rows, partition_rows
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)

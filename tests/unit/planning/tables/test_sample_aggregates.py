@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafka_rebalance.planning.tables.history_table import EXISTING_SCHEMA, SAMPLES_SCHEMA
-from kafka_rebalance.planning.tables.sample_aggregates import aggregated
+from kafka_rebalance.planning.tables.history import EXISTING_SCHEMA, SAMPLES_SCHEMA, aggregated
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

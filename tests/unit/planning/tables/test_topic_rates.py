@@ -15,17 +15,20 @@ from kafka_rebalance.errors import ArtifactError, SettingsError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare, run
 from kafka_rebalance.planning.problem.arrays import Floats, Problem
-from kafka_rebalance.planning.tables.history_table import EXISTING_SCHEMA, SAMPLES_SCHEMA, planned_with, write_history
-from kafka_rebalance.planning.tables.sample_aggregates import aggregated
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.planning.tables.topic_rates import (
+from kafka_rebalance.planning.tables.history import (
+    EXISTING_SCHEMA,
+    SAMPLES_SCHEMA,
     TOPIC_RATES,
     HourlyRates,
+    aggregated,
+    in_worst_hour,
+    planned_with,
     read_topic_rates,
+    write_history,
     write_topic_rates,
     write_unread,
 )
-from kafka_rebalance.planning.tables.worst_hour import in_worst_hour
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import broker_rows, partition_rows
 from unit.planning.tables.test_worst_hour import MONDAY, NOON, TUESDAY_3, Rate, at_noon, on_tuesday, sampled

@@ -15,18 +15,18 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.tables import worst_hour as module
-from kafka_rebalance.planning.tables.history_table import (
+from kafka_rebalance.planning.tables import history as module
+from kafka_rebalance.planning.tables.history import (
     EXISTING_SCHEMA,
     HISTORY_SCHEMA,
     SAMPLES_SCHEMA,
+    aggregated,
+    in_worst_hour,
     planned_with,
     read_history,
     write_history,
 )
-from kafka_rebalance.planning.tables.sample_aggregates import aggregated
-from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.planning.tables.worst_hour import in_worst_hour
+from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import broker_rows, partition_rows
 

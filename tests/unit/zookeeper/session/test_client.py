@@ -11,9 +11,8 @@ import pytest
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.zookeeper import client as client_module
-from kafka_rebalance.zookeeper import first_connection
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.first_connection import ConnectingHandler
+from kafka_rebalance.zookeeper import client as first_connection
+from kafka_rebalance.zookeeper.client import ConnectingHandler, open_client
 
 SECRET = "hunter2"
 SASL = {"mechanism": "DIGEST-MD5", "username": "rebalancer", "password": SECRET}

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 from kazoo.handlers.threading import SequentialThreadingHandler
 
-from kafka_rebalance.zookeeper.quick_handler import QuickHandler
+from kafka_rebalance.zookeeper.client import QuickHandler
 
 Pair = tuple[socket.socket, socket.socket]
 

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassignment, encode_reassignment
-from kafka_rebalance.zookeeper.znodes.entity_configs import decode_config, encode_config
-from kafka_rebalance.zookeeper.znodes.registrations import (
+from kafka_rebalance.zookeeper.znodes import (
     decode_broker,
     decode_cluster_id,
+    decode_config,
     decode_controller,
     decode_controller_epoch,
+    decode_partition_state,
+    decode_reassignment,
+    decode_topic,
+    encode_config,
+    encode_reassignment,
 )
-from kafka_rebalance.zookeeper.znodes.topic_assignment import decode_partition_state, decode_topic
 
 FOLDER = Path(__file__).parents[3] / "data" / "znodes"
 MOVING = TopicPartition("moving", 0)

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_rebalance.errors import WriteError
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.zookeeper.znodes.controller_requests import encode_election, encode_reassignment
+from kafka_rebalance.zookeeper.znodes import encode_election, encode_reassignment
 
 
 @pytest.mark.parametrize(

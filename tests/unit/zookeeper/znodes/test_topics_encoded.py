@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import CorruptZnodeError, WriteError
-from kafka_rebalance.zookeeper.znodes.topic_assignment import decode_topic, encode_added_partitions, encode_topic
+from kafka_rebalance.zookeeper.znodes import decode_topic, encode_added_partitions, encode_topic
 
 BROKER_IDS = st.integers(0, 2**31 - 1)
 

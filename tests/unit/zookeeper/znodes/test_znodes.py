@@ -14,24 +14,21 @@ from kafka_rebalance.kafka.throttles import throttle_problem
 from kafka_rebalance.model.cluster_view import Endpoint
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper.cluster_lock import decode_lock
-from kafka_rebalance.zookeeper.znodes.controller_requests import (
+from kafka_rebalance.zookeeper.znodes import (
+    decode_broker,
+    decode_cluster_id,
+    decode_config,
+    decode_controller,
+    decode_controller_epoch,
     decode_election,
+    decode_partition_state,
     decode_reassignment,
+    decode_topic,
+    encode_config,
+    encode_config_change,
     encode_election,
     encode_reassignment,
 )
-from kafka_rebalance.zookeeper.znodes.entity_configs import (
-    decode_config,
-    encode_config,
-    encode_config_change,
-)
-from kafka_rebalance.zookeeper.znodes.registrations import (
-    decode_broker,
-    decode_cluster_id,
-    decode_controller,
-    decode_controller_epoch,
-)
-from kafka_rebalance.zookeeper.znodes.topic_assignment import decode_partition_state, decode_topic
 
 DECODERS = {
     "/brokers/ids/7": lambda data: decode_broker(7, data),

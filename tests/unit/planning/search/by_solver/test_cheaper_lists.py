@@ -11,14 +11,15 @@ import pytest
 from bench.clusters import SIZES, Cluster, Size, make_cluster
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.bounds import solver
-from kafka_rebalance.planning.bounds.bands import band
+from kafka_rebalance.planning.bounds.targets import band
 from kafka_rebalance.planning.candidates import chosen, described, searched
 from kafka_rebalance.planning.problem.arrays import Ints, Problem, replication
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.goals import goal_of
-from kafka_rebalance.planning.search.by_solver import cheaper_lists, rack_by_rack
-from kafka_rebalance.planning.search.by_solver.optimal import EFFORT, ListProgram
+from kafka_rebalance.planning.search import fewest_bytes as cheaper_lists
+from kafka_rebalance.planning.search import fewest_bytes as rack_by_rack
 from kafka_rebalance.planning.search.frame import FoundLists, frame_of
+from kafka_rebalance.planning.search.optimal import EFFORT, ListProgram
 from support.plans.plan_verifier import verify
 from support.plans.small_snapshots import Rows, broker_rows, problem_of
 

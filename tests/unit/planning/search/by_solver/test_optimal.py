@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.bounds import solver
-from kafka_rebalance.planning.bounds.bands import band
+from kafka_rebalance.planning.bounds.targets import band
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bounds
 from kafka_rebalance.planning.planner import offered
-from kafka_rebalance.planning.problem.arrays import Problem, replication
-from kafka_rebalance.planning.problem.loads import replica_loads
+from kafka_rebalance.planning.problem.arrays import Problem, replica_loads, replication
 from kafka_rebalance.planning.rules.goals import goal_of
-from kafka_rebalance.planning.search.by_solver import optimal
+from kafka_rebalance.planning.search import optimal
 from kafka_rebalance.planning.search.frame import frame_of
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.plan_verifier import verify

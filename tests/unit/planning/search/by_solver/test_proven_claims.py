@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.planning.bounds.bands import Bands, band
+from kafka_rebalance.planning.bounds.targets import Bands, band
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.problem.arrays import Problem, replication
 from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.goals import goal_of
-from kafka_rebalance.planning.search.by_solver import optimal
-from kafka_rebalance.planning.search.by_solver.optimal import GAP, ListProgram
+from kafka_rebalance.planning.search import optimal
 from kafka_rebalance.planning.search.frame import frame_of
+from kafka_rebalance.planning.search.optimal import GAP, ListProgram
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
 

@@ -1,0 +1,359 @@
+"""The copies between log dirs: requested, followed and noted until all are in place."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from kafka_rebalance import clock
+from kafka_rebalance.admin import log_dirs
+from kafka_rebalance.admin.log_dirs import alter_log_dirs
+from kafka_rebalance.admin.wire import Wire, open_wire
+from kafka_rebalance.clock import looks
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, LogDirMove, LogDirPlan
+from kafka_rebalance.documents.progress import PROGRESS_FILE, Progress
+from kafka_rebalance.errors import ArtifactError, ExecutionError, RefusedError, StoppedError, ThrottleError
+from kafka_rebalance.log_dirs.approved_moves import dirs_now, read_approved_moves, read_disks
+from kafka_rebalance.log_dirs.rules import (
+    CopyState,
+    DirsNow,
+    bytes_in_time,
+    bytes_over,
+    check_as_approved,
+    next_moves,
+    offline_dirs,
+    seconds_at_most,
+    states_of,
+    window_of,
+    without_room,
+)
+from kafka_rebalance.model.amounts_in_words import bytes_in_words
+from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
+from kafka_rebalance.model.finding import some
+from kafka_rebalance.model.lock_owner import Fence, LockOwner
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.moves.late_requests import SEND_SECONDS
+from kafka_rebalance.run.approved_plan import ApprovedRequest
+from kafka_rebalance.run.batch_seen import BatchSeen, BatchState, Watcher
+from kafka_rebalance.run.checks.batch_wait import Wait
+from kafka_rebalance.run.checks.cluster_ready import refuse
+from kafka_rebalance.run.checks_before_write import check_clock_for_window
+from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run.late_tasks import check_rest_will_run
+from kafka_rebalance.run.run_folder import RunFolder
+from kafka_rebalance.run.run_lock import lock_owner
+from kafka_rebalance.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.throttle.in_force import check_in_force
+from kafka_rebalance.throttle.lease_files import read_copy
+from kafka_rebalance.throttle.suspend_throttle import set_for_batch, suspend
+from kafka_rebalance.throttle.throttle_in_force import read_lease_configs
+from kafka_rebalance.throttle.wait_for_window import wait_for_opening
+
+log = logging.getLogger(__name__)
+
+
+# `move` of `kafka_log_dirs`: requests the approved copies, a few on each broker at once, until all are in place.
+#
+# Each look reads from the brokers where every replica is, so a retry goes on where an earlier try was killed. To ask
+# for a copy again changes nothing.
+
+
+LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """Copies are under way, and there is nothing to request until one of them ends."""
+
+    connection_id: str
+    run_folder: str
+
+    def to_arguments(self) -> dict[str, Any]:
+        return {"connection_id": self.connection_id, "run_folder": self.run_folder}
+
+
+def move_replicas(
+    inputs: StepInputs, decision: Mapping[str, Any], seen: BatchSeen | None = None, stay_seconds: float = 60.0
+) -> Copying | Wait | None:
+    """Requests what is next and looks for `stay_seconds`; None once every replica is in place or gone.
+
+    It requests nothing that may end after the policy's window closes. Once nothing copies any more, the rate is put
+    back until the next opening, and Wait is returned.
+
+    `seen` is what a follower gave up with. If no byte was copied for long, the copies are cancelled and ExecutionError
+    is raised: the next try asks for them anew. Raises StaleProposalError if somebody else has moved a replica,
+    RefusedError if a broker refuses a copy, and ClusterNotReadyError if a log dir is offline or has no room. Raises
+    StoppedError if the approval ends before the next opening.
+    """
+    approved = read_approved_moves(inputs, decision)
+    plan = approved.plan
+    connection = inputs.deployment.read_connection(approved.connection_id)
+    with open_cluster(connection) as cluster, open_wire(connection.kafka) as wire:
+        kept = ClusterLease(inputs.deployment, cluster, plan.cluster_id)
+        if seen is not None and seen.state is BatchState.STALLED:
+            cancel_copies(kept, wire, connection.kafka, plan, lock_owner(inputs.deployment, plan.digest, inputs.run))
+            raise ExecutionError(seen.message)
+        for _ in looks(stay_seconds, LOOK_SECONDS):
+            now = dirs_now(read_disks(connection.kafka, plan.brokers))
+            refuse(offline_dirs(now.disks))
+            states = states_of(plan.moves, now)
+            check_as_approved(states)
+            write_progress(approved.folder, plan, now, clock.now_seconds())
+            if not (states[CopyState.WAITING] or states[CopyState.COPYING]):
+                for move in states[CopyState.GONE]:
+                    log.warning("%s: the broker no longer has it, so nothing is copied", move.replica)
+                check_rest_will_run(inputs, "No copy is left to request.", ("release_rate",))
+                return None
+            rate = rate_now(approved.folder, plan)
+            chosen = next_moves(plan, now, bytes_in_time(window_of(plan), rate, clock.utc_now()))
+            wait = None
+            if chosen:
+                wait = _request(inputs, kept, wire, approved, now, chosen)
+            elif not states[CopyState.COPYING]:
+                later = next_moves(plan, now)
+                if not later:
+                    refuse(without_room(plan, now))
+                wait = _wait(inputs, kept, approved, now, later)
+            if wait is not None:
+                return wait
+    return Copying(approved.connection_id, str(approved.folder))
+
+
+def _request(
+    inputs: StepInputs,
+    kept: ClusterLease,
+    wire: Wire,
+    approved: ApprovedRequest[LogDirPlan],
+    now: DirsNow,
+    chosen: Sequence[LogDirMove],
+) -> Wait | None:
+    """None once they are requested, or what to wait for.
+
+    Raises LockHeldError unless this run holds the cluster, ThrottleError unless its rate is in force.
+    """
+    inputs.deployment.check_not_frozen(approved.connection_id)
+    inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
+    owner = lock_owner(inputs.deployment, approved.plan.digest, inputs.run)
+    lease = kept.read_open_in(approved.folder)
+    if lease is not None and lease.suspended_at is not None:
+        wait = _wait(inputs, kept, approved, now, chosen)
+        if wait is not None:
+            return wait
+    # The fence first: whoever puts the rate back after this check does not get through.
+    fence = set_for_batch(kept, approved.folder, owner)
+    check_clock_for_window(kept.cluster, window_of(approved.plan))
+    lease = kept.read_open_in(approved.folder)
+    if lease is None or lease.handed_over_at is not None:
+        raise ThrottleError(
+            "This run holds no rate for its copies, so none is requested. Clear hold_rate with what follows it."
+        )
+    check_in_force(*read_lease_configs(kept.cluster, lease))
+    refused = _ask(kept, wire, owner, fence, now, chosen)
+    if refused:
+        shown = "; ".join(f"{name} ({why})" for name, why in refused[:10])
+        raise RefusedError(
+            f"The brokers refused {len(refused)} of {len(chosen)} copies: {shown}. The others go on until this run's "
+            "release_rate cancels them. Read the broker's log, then start a new Dag run."
+        )
+    return None
+
+
+def _wait(
+    inputs: StepInputs,
+    kept: ClusterLease,
+    approved: ApprovedRequest[LogDirPlan],
+    now: DirsNow,
+    moves: Sequence[LogDirMove],
+) -> Wait | None:
+    """What to wait for before the smallest of these moves may begin; None: it may. The rate is put back meanwhile."""
+    plan, window = approved.plan, window_of(approved.plan)
+    if not window.recurring:
+        return None
+    smallest = min(now.sizes[move.replica] for move in moves)
+    lease = kept.read_open_in(approved.folder)
+    is_paused = lease is not None and lease.suspended_at is not None
+    seconds = seconds_at_most(smallest, rate_now(approved.folder, plan))
+    try:
+        wait = wait_for_opening(inputs.deployment, approved, window, seconds, is_paused=is_paused)
+    except StoppedError as never:
+        done = len(states_of(plan.moves, now)[CopyState.DONE])
+        raise StoppedError(
+            f"No further copy was requested: {never}. {done} of {len(plan.moves)} replicas are in place; "
+            "verification.json names the others. The rate is put back."
+        ) from never
+    if wait is not None:
+        if lease is not None and lease.handed_over_at is None and not suspend(kept, lease):
+            log.warning("Part of the rate is still set. The janitor puts it back")
+        log.info("The next copies wait: %s", wait.words)
+    return wait
+
+
+def cancel_copies(kept: ClusterLease, wire: Wire, kafka: KafkaConnection, plan: LogDirPlan, owner: LockOwner) -> int:
+    """Cancels this run's copies on the brokers that answer, and returns how many. Raises LockHeldError.
+
+    A broker cancels a copy if it is asked for the log dir in which the replica lies. One that is not registered copies
+    nothing. Raises ReadError if none of the others answers.
+    """
+    kept.cluster.stop_requests()  # a worker of this run that stood still requests nothing more
+    registered = kept.cluster.read_view([]).brokers.keys()
+    now = dirs_now(log_dirs.read_log_dirs(kafka, sorted(plan.brokers & registered), of_the_rest=True))
+    copying = states_of([move for move in plan.moves if move.broker in now.disks], now)[CopyState.COPYING]
+    if not copying:
+        return 0
+    kept.cluster.lock.raise_held(owner)
+    log.warning("These copies are cancelled: %s", some([move.replica for move in copying]))
+    refused: list[tuple[str, str]] = []
+    for broker, moves in _by_broker(copying).items():
+        not_later_than = time.monotonic() + SEND_SECONDS
+        kept.cluster.lock.read_own_fence(owner)
+        paths = {move.replica.topic_partition: move.before for move in moves}
+        refused += _send(wire, broker, now, paths, not_later_than)
+    for name, why in refused:
+        log.error("%s: its copy was not cancelled (%s)", name, why)
+    return len(copying) - len(refused)
+
+
+def _ask(
+    kept: ClusterLease, wire: Wire, owner: LockOwner, fence: Fence, now: DirsNow, chosen: Sequence[LogDirMove]
+) -> list[tuple[str, str]]:
+    """One request to each broker, announced before. Returns (replica, why it was refused).
+
+    Raises LockLostError if the fence has risen: then nothing of the last request is left.
+    """
+    refused = list[tuple[str, str]]()
+    for broker, moves in _by_broker(chosen).items():
+        paths = {move.replica.topic_partition: move.after for move in moves}
+        fence, said = kept.cluster.request_copies(
+            owner, broker, paths, partial(_send, wire, broker, now, paths), fence=fence
+        )
+        refused += said
+    return refused
+
+
+def _send(
+    wire: Wire, broker: int, now: DirsNow, paths: Mapping[TopicPartition, str], not_later_than: float
+) -> list[tuple[str, str]]:
+    online = {path for path, disk in now.disks[broker].items() if disk.online}
+    held = {replica.topic_partition for replica in now.paths if replica.broker == broker}
+    said = alter_log_dirs(wire, broker, paths, held=held, log_dirs=online, not_later_than=not_later_than)
+    log.info("broker %d: asked for %d replicas in other log dirs", broker, len(paths))
+    return [(f"{tp} on broker {broker}", why) for tp, why in sorted(said.items())]
+
+
+def _by_broker(moves: Sequence[LogDirMove]) -> dict[int, list[LogDirMove]]:
+    found: dict[int, list[LogDirMove]] = {}
+    for move in sorted(moves, key=lambda one: one.broker):
+        found.setdefault(move.broker, []).append(move)
+    return found
+
+
+# Looks at the copies of a run until there is something to request, to report or to end. It writes no request.
+
+
+SAY_SECONDS = 300.0
+
+
+class CopiesFollower(Watcher):
+    """Reads the plan from the run's folder. `stall_seconds` without a byte, or without an answer, end it."""
+
+    def __init__(self, connection: ClusterConnection, folder: RunFolder, stall_seconds: float) -> None:
+        super().__init__(connection)
+        self.folder, self.stall_seconds = folder, stall_seconds
+        self._plan = LOG_DIRS_FILE.read(folder).plan
+        self._first: tuple[float, int] | None = None  # the first look, and the bytes that were copied then
+        self._last: tuple[float, tuple[int, int]] | None = None  # the last progress: when, and how far it was
+        self._away_since: float | None = None
+        self._said_at = 0.0
+
+    def look(self, now: float, say: Callable[[str], object]) -> BatchSeen | None:
+        """Says how far the copies are. Returns READY if `move` is to look, STALLED if nothing was copied for long."""
+        plan = self._plan
+        found = dirs_now(read_disks(self.connection.kafka, plan.brokers))
+        self._away_since = None
+        states = states_of(plan.moves, found)
+        progress = write_progress(self.folder, plan, found, now, self._rate(now))
+        so_far = progress.partitions_done, progress.bytes_copied
+        self._first = self._first or (now, progress.bytes_copied)
+        if self._last is None or self._last[1] != so_far:
+            self._last = now, so_far
+        if now - self._said_at >= SAY_SECONDS:
+            self._said_at = now
+            say(
+                f"{so_far[0]} of {len(plan.moves)} replicas are in place, {bytes_in_words(so_far[1])} of "
+                f"{bytes_in_words(plan.size_bytes)} copied"
+            )
+        has_news = any(
+            (states[CopyState.ELSEWHERE], [*offline_dirs(found.disks)], next_moves(plan, found, self._in_time(now)))
+        )
+        if has_news or not states[CopyState.COPYING]:
+            return BatchSeen(BatchState.READY)
+        if now - self._last[0] > self.stall_seconds:
+            return BatchSeen(BatchState.STALLED, 0, self._stalled(now - self._last[0], len(states[CopyState.COPYING])))
+        return None
+
+    def away(self, now: float, why: str, say: Callable[[str], object]) -> BatchSeen | None:
+        if self._away_since is None:
+            self._away_since = now
+            say(why)
+        if now - self._away_since > self.stall_seconds:
+            return BatchSeen(BatchState.UNREADABLE, 0, why)
+        return None
+
+    def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
+        return slowest
+
+    def _in_time(self, now: float) -> float:
+        return bytes_in_time(window_of(self._plan), rate_now(self.folder, self._plan), datetime.fromtimestamp(now, UTC))
+
+    def _rate(self, now: float) -> float | None:
+        """Bytes per second since the first look."""
+        if self._first is None or self._last is None or now <= self._first[0]:
+            return None
+        return (self._last[1][1] - self._first[1]) / (now - self._first[0]) or None
+
+    def _stalled(self, seconds: float, copying: int) -> str:
+        return (
+            f"{copying} copies between log dirs have not grown for {seconds:.0f} s. They were cancelled, and the next "
+            "try of this task asks for them anew. What is in place stays. If this error comes again, read the logs of "
+            "the brokers (ReplicaAlterLogDirsThread)."
+        )
+
+
+# progress.json of a run between log dirs, in the form of a rebalance's: the janitor and its gauges read it too.
+
+
+def rate_now(folder: RunFolder, plan: LogDirPlan) -> int:
+    """The rate that was set last, else or if its note is damaged the approved one, in bytes per second."""
+    lease = None
+    with suppress(ArtifactError):
+        lease = read_copy(folder)
+    return plan.throttle_bytes_per_second if lease is None else lease.bytes_per_second
+
+
+def write_progress(
+    folder: RunFolder, plan: LogDirPlan, now: DirsNow, at: float, bytes_per_second: float | None = None
+) -> Progress:
+    """`at`: seconds of the wall clock. Raises StorageError."""
+    states = states_of(plan.moves, now)
+    over = bytes_over(plan.moves, now)
+    done = len(states[CopyState.DONE]) + len(states[CopyState.GONE])
+    progress = Progress(
+        updated_at=datetime.fromtimestamp(at, UTC),
+        state=str(BatchState.DONE if done == len(plan.moves) else BatchState.REQUESTED),
+        partitions_done=done,
+        partitions_total=len(plan.moves),
+        bytes_copied=over,
+        bytes_total=plan.size_bytes,
+        bytes_per_second=bytes_per_second,
+        eta_seconds=(plan.size_bytes - over) / bytes_per_second if bytes_per_second else None,
+        phases={str(state): len(moves) for state, moves in states.items() if moves},
+    )
+    PROGRESS_FILE.write(folder, progress, source_digest=plan.digest)
+    return progress

@@ -1,0 +1,258 @@
+"""`plan` of `kafka_log_dirs`: reads the log dirs, plans moves between them, and writes log_dirs.json."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from kafka_rebalance import clock
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.documents.log_dir_plan import (
+    LOG_DIRS_FILE,
+    DirForecast,
+    LogDirMove,
+    LogDirPlan,
+    PlannedLogDirs,
+    Replica,
+)
+from kafka_rebalance.errors import LockHeldError, NothingToDoError, PlanningError, PolicyError, SettingsError
+from kafka_rebalance.kafka.topics import KafkasOwn
+from kafka_rebalance.log_dirs.approved_moves import dirs_now, dirs_of, read_if_ready
+from kafka_rebalance.log_dirs.planner import Dir, DirMoves, emptied_dir, even_dirs
+from kafka_rebalance.log_dirs.request import plan_lines
+from kafka_rebalance.log_dirs.rules import (
+    BALANCE,
+    DISK_HEADROOM,
+    DRAIN,
+    WAY_BACK,
+    AskedLogDirs,
+    CopyState,
+    check_fits_openings,
+    check_within_policy,
+    states_of,
+)
+from kafka_rebalance.model.amounts_in_words import bytes_in_words
+from kafka_rebalance.model.finding import listed, some
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.run.approved_plan import bound_policy
+from kafka_rebalance.run.clusters import LOG_DIRS_DAG
+from kafka_rebalance.run.inputs import Deployment, StepInputs
+from kafka_rebalance.run.requester import check_somebody_may_approve, read_requester
+from kafka_rebalance.run.run_folder import create_run_folder, folder_of_run, newest_attempt
+
+log = logging.getLogger(__name__)
+
+_Dirs = Mapping[int, Sequence[Dir]]  # by broker
+
+
+def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Writes nothing to the cluster. Raises NothingToDoError if nothing has to move."""
+    asked = AskedLogDirs.from_params(params)
+    deployment, connection_id = inputs.deployment, params["kafka_conn_id"]
+    policy = deployment.read_policy(connection_id)
+    if policy is None:
+        raise PolicyError(
+            f"There is no policy file for the connection {connection_id!r}, so the cluster is read-only. "
+            "Add include/policies/<connection id>.yaml."
+        )
+    check_somebody_may_approve(policy, read_requester(deployment, inputs.run))
+    asked.limits(policy)  # a request beyond it is refused before anything is read
+    connection = deployment.read_connection(connection_id)
+    folder, nonce = create_run_folder(deployment, connection_id, inputs.run)
+    inputs.tell("run_folder", str(folder))
+    inputs.tell("nonce", nonce)
+    with open_cluster(connection) as cluster:
+        holder = cluster.lock.read()
+        if holder is not None:
+            raise LockHeldError(
+                f"Run {holder.name} holds the cluster. Nothing was planned or written. Wait until it has ended."
+            )
+        brokers = _chosen(deployment, connection_id, asked)
+        ready = read_if_ready(cluster, connection, connection.expected_cluster_id, brokers)
+        view, kafkas_own = ready.view, cluster.read_kafkas_own(ready.view)
+    if asked.broker is not None and asked.broker not in view.brokers:
+        raise SettingsError(
+            f"There is no broker {asked.broker}; the brokers are {listed(sorted(view.brokers))}. Nothing was planned "
+            "or written."
+        )
+    limits = bound_policy(deployment, policy, connection_id, view.cluster_id)
+    throttle, copies = asked.limits(limits)
+    dirs = dirs_of(ready.disks)
+    if asked.job == BALANCE:
+        planned = _evened(dirs, asked, limits, kafkas_own, ready.waiting)
+    elif asked.job == DRAIN:
+        planned = _emptied(dirs, asked, limits, kafkas_own, ready.waiting)
+    else:
+        earlier = _earlier_plan(deployment, connection_id, str(asked.of_run))
+        _check_same_cluster(earlier, str(asked.of_run), view.cluster_id)
+        done = states_of(earlier.moves, dirs_now(ready.disks))[CopyState.DONE]
+        planned = _back(done, dirs)
+    if not planned.moves:
+        raise NothingToDoError(_nothing(asked, planned))
+    plan = LogDirPlan(view.cluster_id, asked.job, planned.moves, throttle, copies, DISK_HEADROOM, asked.windows(policy))
+    check_fits_openings(plan, clock.utc_now())
+    check_within_policy(plan, limits, ready.cluster_bytes, kafkas_own)
+    written = PlannedLogDirs(
+        connection_id=connection_id,
+        policy_digest=policy.digest,
+        nonce=nonce,
+        observed_at=clock.utc_now(),
+        dag_id=inputs.run.dag_id,
+        run_id=inputs.run.run_id,
+        requested_by=inputs.run.started_by,
+        reason=params.get("reason") or "",
+        broker=asked.broker,
+        log_dir=asked.log_dir,
+        tolerance=asked.tolerance,
+        of_run=asked.of_run,
+        plan=plan,
+        digest=plan.digest,
+        dirs=tuple(_forecasts(plan, dirs)),
+        bound_bytes=planned.bound_bytes,
+        left_bytes=planned.left_bytes,
+        policy_windows=policy.windows or (),
+    )
+    LOG_DIRS_FILE.write(folder, written)
+    for line in plan_lines(written):
+        log.info("%s", line)
+    return {"digest": plan.digest, "moves": len(plan.moves), "bytes": plan.size_bytes}
+
+
+def _chosen(deployment: Deployment, connection_id: str, asked: AskedLogDirs) -> Collection[int] | None:
+    """The brokers on which replicas may move; None: any."""
+    if asked.broker is not None:
+        return {asked.broker}
+    return _earlier_plan(deployment, connection_id, str(asked.of_run)).brokers if asked.job == WAY_BACK else None
+
+
+def _evened(
+    dirs: _Dirs, asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn, waiting: Collection[TopicPartition]
+) -> DirMoves:
+    wanted = [asked.broker] if asked.broker is not None else sorted(dirs.keys() - set(policy.brokers_out))
+    found = [
+        even_dirs(
+            dirs[broker],
+            asked.tolerance,
+            DISK_HEADROOM,
+            {*_kept(dirs[broker], asked, policy, kafkas_own), *_waits(dirs[broker], waiting)},
+        )
+        for broker in wanted
+        if len(dirs[broker]) > 1
+    ]
+    return DirMoves(
+        tuple(move for one in found for move in one.moves),
+        sum(one.bound_bytes for one in found),
+        sum(one.left_bytes for one in found),
+    )
+
+
+def _emptied(
+    dirs: _Dirs, asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn, waiting: Collection[TopicPartition]
+) -> DirMoves:
+    assert asked.broker is not None  # `from_params` has checked both
+    assert asked.log_dir is not None
+    held = dirs[asked.broker]
+    if asked.log_dir not in {one.path for one in held}:
+        raise SettingsError(
+            f"Broker {asked.broker} has no log dir {asked.log_dir!r}; it has {listed(one.path for one in held)}. "
+            "Nothing was planned or written. Give one of them."
+        )
+    kept = _kept(held, asked, policy, kafkas_own)
+    waits = _waits(held, waiting) - kept
+    planned = emptied_dir(held, asked.log_dir, DISK_HEADROOM, kept | waits)
+    moved = {move.replica for move in planned.moves}
+    left = sorted(next(one for one in held if one.path == asked.log_dir).replicas.keys() - moved)
+    if left:
+        stay, wait = [one for one in left if one in kept], [one for one in left if one in waits]
+        no_room = [one for one in left if one not in kept | waits]
+        why = [f"topics_out or internal_topics keeps {some(stay)}"] if stay else []
+        why += [f"{some(wait)} cannot move unless brokers that are away come back"] if wait else []
+        why += [f"no other log dir has room for {some(no_room)}"] if no_room else []
+        raise PlanningError(
+            f"Log dir {asked.log_dir} of broker {asked.broker} cannot be emptied: {'; '.join(why)}. Nothing was "
+            "written. Tick internal_topics if the policy allows it, make room, or move replicas to other brokers first."
+        )
+    return planned
+
+
+def _back(done: Sequence[LogDirMove], dirs: _Dirs) -> DirMoves:
+    """Each replica that lies where the earlier run has put it goes back to its log dir of before."""
+    sizes = {replica: size for held in dirs.values() for one in held for replica, size in one.replicas.items()}
+    moves = tuple(
+        LogDirMove(*move.replica, before=move.after, after=move.before, size_bytes=sizes[move.replica]) for move in done
+    )
+    room = {(broker, one.path): one.room_bytes(DISK_HEADROOM) for broker, held in dirs.items() for one in held}
+    coming = Counter[tuple[int, str]]()
+    for move in moves:
+        coming[move.broker, move.after] += move.size_bytes
+    full = [
+        f"{path} of broker {broker}" for (broker, path), more in sorted(coming.items()) if more > room[broker, path]
+    ]
+    if full:
+        raise PlanningError(
+            f"The replicas cannot all go back: {listed(full)} has no room for them. Nothing was "
+            "written. Make room there."
+        )
+    total = sum(move.size_bytes for move in moves)
+    return DirMoves(moves, total)
+
+
+def _earlier_plan(deployment: Deployment, connection_id: str, run_id: str) -> LogDirPlan:
+    folder = newest_attempt(folder_of_run(deployment, connection_id, run_id), LOG_DIRS_DAG)
+    found = None if folder is None else LOG_DIRS_FILE.read_if_there(folder)
+    if found is None:
+        raise SettingsError(
+            f"There is no plan of a run {run_id!r} of {LOG_DIRS_DAG} with this connection. Nothing was planned or "
+            "written. Give the run id as Airflow shows it."
+        )
+    return found.plan
+
+
+def _check_same_cluster(earlier: LogDirPlan, run_id: str, cluster_id: str) -> None:
+    if earlier.cluster_id != cluster_id:
+        raise SettingsError(
+            f"Run {run_id} was on cluster {earlier.cluster_id}, and this is {cluster_id}. Nothing was planned or "
+            "written. Give a run of this cluster."
+        )
+
+
+def _kept(dirs: Sequence[Dir], asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn) -> set[Replica]:
+    return {replica for one in dirs for replica in one.replicas if asked.keeps(replica.topic, policy, kafkas_own)}
+
+
+def _waits(dirs: Sequence[Dir], waiting: Collection[TopicPartition]) -> set[Replica]:
+    return {replica for one in dirs for replica in one.replicas if replica.topic_partition in waiting}
+
+
+def _nothing(asked: AskedLogDirs, planned: DirMoves) -> str:
+    if asked.job == DRAIN:
+        return f"Log dir {asked.log_dir} of broker {asked.broker} is empty already. Nothing was written."
+    if asked.job != BALANCE:
+        return f"No replica lies where run {asked.of_run} has put it. Nothing was written."
+    if planned.left_bytes:
+        left = bytes_in_words(planned.left_bytes)
+        return f"{left} are outside the band, and no move of a whole replica helps. Nothing was written."
+    return f"The log dirs of each broker are even within {asked.tolerance:.0%}. Nothing was written."
+
+
+def _forecasts(plan: LogDirPlan, dirs: _Dirs) -> Iterator[DirForecast]:
+    coming, going = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
+    for move in plan.moves:
+        coming[move.broker, move.after] += move.size_bytes
+        going[move.broker, move.before] += move.size_bytes
+    for broker in sorted(plan.brokers):
+        for one in dirs[broker]:
+            place = broker, one.path
+            used = one.size_bytes
+            if one.total_bytes is not None and one.usable_bytes is not None:
+                used = one.total_bytes - one.usable_bytes
+            yield DirForecast(
+                *place,
+                before_bytes=one.size_bytes,
+                after_bytes=one.size_bytes + coming[place] - going[place],
+                peak_bytes=used + coming[place],
+                total_bytes=one.total_bytes,
+            )

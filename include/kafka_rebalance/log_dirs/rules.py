@@ -1,0 +1,358 @@
+"""What decides about moves between log dirs: what is asked, where each move stands, and what fits a window."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from math import inf
+from typing import Any
+
+from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan, Replica
+from kafka_rebalance.errors import PlanningError, PolicyError, SettingsError, StaleProposalError
+from kafka_rebalance.kafka.topics import KafkasOwn
+from kafka_rebalance.model.amounts_in_words import bytes_in_words, duration_in_words
+from kafka_rebalance.model.finding import Finding, some
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.recurring_window import openings
+from kafka_rebalance.model.settings import Settings, flag, integer, matches, number_reader, one_of
+from kafka_rebalance.moves.eta import slowest_seconds
+from kafka_rebalance.moves.windows import Window, read_window
+from kafka_rebalance.run.check_result import Check, CheckName
+
+# Where each approved move between log dirs stands, by what the brokers tell, and which may be requested next.
+
+
+class CopyState(StrEnum):
+    WAITING = "waiting"  # the replica is in its log dir of before, and no copy of it is under way
+    COPYING = "copying"
+    DONE = "done"
+    GONE = "gone"  # the broker no longer has the replica: its topic was deleted, or it moved to another broker
+    ELSEWHERE = "elsewhere"  # somebody has moved it, or moves it, to a log dir of neither before nor after
+
+
+@dataclass(frozen=True, slots=True)
+class DiskOfDir:
+    """The disk of one log dir now; None: not told (before Kafka 3.3)."""
+
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+    online: bool = True
+    cordoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DirsNow:
+    """What the brokers of a plan have just told. Every one of them has answered."""
+
+    disks: Mapping[int, Mapping[str, DiskOfDir]]  # by broker and path
+    paths: Mapping[Replica, str]  # where each replica lies
+    sizes: Mapping[Replica, int]  # bytes of each
+    future: Mapping[Replica, tuple[str, int]]  # of each copy under way: its log dir, and its bytes so far
+
+
+def state_of(move: LogDirMove, now: DirsNow) -> CopyState:
+    path, (coming, _) = now.paths.get(move.replica), now.future.get(move.replica, (None, 0))
+    if path is None:
+        return CopyState.GONE
+    if path == move.after:
+        return CopyState.DONE if coming is None else CopyState.ELSEWHERE
+    if path != move.before or coming not in (None, move.after):
+        return CopyState.ELSEWHERE
+    return CopyState.WAITING if coming is None else CopyState.COPYING
+
+
+def states_of(moves: Iterable[LogDirMove], now: DirsNow) -> dict[CopyState, list[LogDirMove]]:
+    """Every state, with its moves in the plan's order."""
+    found: dict[CopyState, list[LogDirMove]] = {state: [] for state in CopyState}
+    for move in moves:
+        found[state_of(move, now)].append(move)
+    return found
+
+
+def check_as_approved(states: Mapping[CopyState, Sequence[LogDirMove]]) -> None:
+    """Raises StaleProposalError if somebody else has moved one of the replicas."""
+    if elsewhere := states[CopyState.ELSEWHERE]:
+        raise StaleProposalError(
+            f"Somebody else has moved, or moves, {some([move.replica for move in elsewhere])} to another log dir than "
+            "the approved plan. No further copy was requested. Start a new Dag run to plan from the current log dirs."
+        )
+
+
+def offline_dirs(disks: Mapping[int, Mapping[str, DiskOfDir]]) -> Iterator[Finding]:
+    """Log dirs that have failed. Nobody can tell what is in them."""
+    for broker, dirs in sorted(disks.items()):
+        failed = sorted(path for path, disk in dirs.items() if not disk.online)
+        if failed:
+            yield Finding(
+                f"broker {broker}",
+                f"log dir {', '.join(failed)} is offline, so nobody knows which replicas are in it",
+                "Repair the disk and restart the broker. If the disk is lost, take it out of log.dirs",
+            )
+
+
+def cordoned_targets(moves: Iterable[LogDirMove], now: DirsNow) -> Iterator[Finding]:
+    """Log dirs that somebody has cordoned, and which replicas wait for (KIP-1066)."""
+    waiting = [move for move in moves if state_of(move, now) is CopyState.WAITING]
+    shut = {(move.broker, move.after) for move in waiting if _is_cordoned(move, now)}
+    for broker, path in sorted(shut):
+        yield Finding(
+            f"broker {broker}",
+            f"log dir {path} is cordoned (cordoned.log.dirs), so Kafka puts no new replica there",
+            "Ask who cordoned it and why. Start a new Dag run to plan without it, or remove it from cordoned.log.dirs",
+        )
+
+
+def _is_cordoned(move: LogDirMove, now: DirsNow) -> bool:
+    return now.disks.get(move.broker, {}).get(move.after, DiskOfDir()).cordoned
+
+
+def next_moves(plan: LogDirPlan, now: DirsNow, in_time: float = inf) -> tuple[LogDirMove, ...]:
+    """What to request now: in the plan's order, as many as may copy at once, each only where it has room.
+
+    `in_time`: the bytes that each broker can still copy before a window closes.
+    """
+    states = states_of(plan.moves, now)
+    copying = Counter(move.broker for move in states[CopyState.COPYING])
+    room = _room(plan, now, states[CopyState.COPYING])
+    left = dict.fromkeys(plan.brokers, in_time)
+    for move in states[CopyState.COPYING]:
+        left[move.broker] -= _to_copy(move, now)
+    chosen = []
+    for move in states[CopyState.WAITING]:
+        place, size_bytes = (move.broker, move.after), now.sizes[move.replica]
+        may_copy = copying[move.broker] < plan.copies_per_broker and not _is_cordoned(move, now)
+        if may_copy and size_bytes <= min(room.get(place, 0), left[move.broker]):
+            copying[move.broker] += 1
+            room[place] -= size_bytes
+            left[move.broker] -= size_bytes
+            chosen.append(move)
+    return tuple(chosen)
+
+
+def without_room(plan: LogDirPlan, now: DirsNow) -> Iterator[Finding]:
+    """Log dirs that take nothing, and brokers on which moves wait, nothing copies, and no waiting move has room."""
+    yield from cordoned_targets(plan.moves, now)
+    states = states_of(plan.moves, now)
+    going_on = {move.broker for move in (*states[CopyState.COPYING], *next_moves(plan, now))}
+    stuck: dict[int, list[LogDirMove]] = {}
+    for move in states[CopyState.WAITING]:
+        if move.broker not in going_on and not _is_cordoned(move, now):
+            stuck.setdefault(move.broker, []).append(move)
+    for broker, moves in sorted(stuck.items()):
+        smallest = min(moves, key=lambda move: now.sizes[move.replica])
+        disk = now.disks[broker].get(smallest.after, DiskOfDir())
+        yield Finding(
+            f"broker {broker}",
+            f"{len(moves)} replicas wait, and none has room. The smallest has "
+            f"{bytes_in_words(now.sizes[smallest.replica])}, and the disk of "
+            f"{smallest.after} has {bytes_in_words(disk.usable_bytes or 0)} left, of which "
+            f"{plan.disk_headroom:.0%} of the disk stay free",
+            "If Kafka has just moved replicas off that disk, wait until it has deleted them (file.delete.delay.ms, by "
+            "default 60 s), then clear this task. Else make room there, or start a new Dag run",
+        )
+
+
+def _room(plan: LogDirPlan, now: DirsNow, copying: Iterable[LogDirMove]) -> dict[tuple[int, str], float]:
+    """What may still be copied into each log dir. A copy under way takes the rest of its bytes."""
+    room = {
+        (broker, path): inf
+        if disk.usable_bytes is None
+        else disk.usable_bytes - plan.disk_headroom * (disk.total_bytes or 0)
+        for broker, dirs in now.disks.items()
+        for path, disk in dirs.items()
+    }
+    for move in copying:
+        room[move.broker, move.after] -= _to_copy(move, now)
+    return room
+
+
+def _to_copy(move: LogDirMove, now: DirsNow) -> int:
+    """What is left of a copy under way."""
+    return max(0, now.sizes[move.replica] - now.future[move.replica][1])
+
+
+def bytes_over(moves: Iterable[LogDirMove], now: DirsNow) -> int:
+    """Bytes that nobody has to copy any more: of all that are done or gone, and of the copies so far."""
+    over = 0
+    for move in moves:
+        state = state_of(move, now)
+        if state in (CopyState.DONE, CopyState.GONE):
+            over += move.size_bytes
+        elif state is CopyState.COPYING:
+            over += min(move.size_bytes, now.future[move.replica][1])
+    return over
+
+
+# How much a broker can copy between its log dirs before a window of the policy closes.
+
+
+def window_of(plan: LogDirPlan) -> Window:
+    return read_window({"recurring": plan.windows})
+
+
+def seconds_at_most(size_bytes: int, bytes_per_second: int) -> float:
+    """What a copy of so many bytes may take, at the slow end of the estimate, if its broker copies nothing else."""
+    return slowest_seconds(size_bytes / bytes_per_second, ())
+
+
+def bytes_in_time(window: Window, bytes_per_second: int, now: datetime) -> float:
+    """What each broker copies from now on until the window closes, even at the slow estimate; 0 while it is closed."""
+    if not window.recurring:
+        return inf
+    opening = next(openings(window.recurring, now), None)
+    if opening is None or now < opening.opens_at:
+        return 0.0
+    return (opening.closes_at - now).total_seconds() * bytes_per_second / slowest_seconds(1.0, ())
+
+
+def check_fits_openings(plan: LogDirPlan, now: datetime) -> None:
+    """Raises PlanningError if a copy would end in no opening of the windows."""
+    window = window_of(plan)
+    if not window.recurring:
+        return
+    largest = max(plan.moves, key=lambda move: (move.size_bytes, move.replica))
+    seconds = seconds_at_most(largest.size_bytes, plan.throttle_bytes_per_second)
+    if window.room_for(seconds, now) is None:
+        longest = max((one.seconds for one in openings(window.recurring, now)), default=0.0)
+        raise PlanningError(
+            f"The copy of {largest.replica} may take up to {duration_in_words(seconds)}, and the policy's windows "
+            f"({'; '.join(plan.windows)}) are open for {duration_in_words(longest)} at most. Nothing was written. Ask "
+            "for a higher throttle, or tick outside_windows."
+        )
+
+
+# What a run of `kafka_log_dirs` is asked to do, and the limits of the cluster's policy on it.
+
+
+BALANCE, DRAIN, WAY_BACK = JOBS = ("balance", "drain", "way_back")
+TOLERANCE, COPIES_PER_BROKER = 0.10, 3
+_UNREAD = "Nothing was read or written. Correct it."
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a text")
+    return value
+
+
+# What Airflow's form takes for these is wider: 3.0 is an integer for it, and its API does not look into texts.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "job": one_of(JOBS),
+    "broker": integer(0, 2**31 - 1),
+    "log_dir": _text,
+    "of_run": _text,
+    "tolerance": number_reader("from 0 to 1", lambda share: 0 <= share <= 1),
+    "throttle_bytes_per_second": integer(1),
+    "copies_per_broker": integer(1),
+    "internal_topics": flag,
+    "outside_windows": flag,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AskedLogDirs:
+    """One job. `broker`: the one to work on; None: all of them. `of_run`: the run to take back."""
+
+    job: str
+    broker: int | None = None
+    log_dir: str | None = None  # the one to empty: an absolute path on the broker
+    of_run: str | None = None
+    tolerance: float = TOLERANCE
+    throttle_bytes_per_second: int | None = None  # None: the policy's highest
+    copies_per_broker: int = COPIES_PER_BROKER
+    internal_topics: bool = False
+    outside_windows: bool = False
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> AskedLogDirs:
+        """Raises SettingsError if the job lacks something, or has something that only another job uses."""
+        given = {key: value for key, value in params.items() if value not in (None, "")}
+        for name, reads in _READERS.items():
+            try:
+                if name in given:
+                    reads(given[name])
+            except ValueError as wrong:
+                raise SettingsError(f"{name} {wrong}, and is {str(given[name])[:100]!a}. {_UNREAD}") from wrong
+        if "job" not in given:
+            raise SettingsError(f"job is empty. {_UNREAD}")
+        asked = cls(**{name: given[name] for name in cls.__slots__ if name in given})
+        needed = {BALANCE: (), DRAIN: ("broker", "log_dir"), WAY_BACK: ("of_run",)}[asked.job]
+        missing = [name for name in needed if name not in given]
+        unused = [
+            name
+            for name in ("broker", "log_dir", "of_run")
+            if name in given and name not in needed and (asked.job, name) != (BALANCE, "broker")
+        ]
+        for names, why in ((missing, "needs"), (unused, "does not use")):
+            if names:
+                raise SettingsError(f"Job {asked.job} {why} {', '.join(names)}. Nothing was read or written.")
+        return asked
+
+    def limits(self, policy: Policy) -> tuple[int, int]:
+        """(throttle, copies on one broker at once) within the policy. Raises PolicyError."""
+        rate = self.throttle_bytes_per_second or policy.max_throttle_bytes_per_second
+        problems = [problem] if (problem := policy.throttle_problem(rate)) else []
+        if self.internal_topics and not policy.internal_topics:
+            problems.append("the policy does not allow internal topics")
+        if self.broker in policy.brokers_out:
+            problems.append(f"brokers_out of the policy keeps out broker {self.broker}")
+        if problems:
+            raise PolicyError(f"The request goes beyond the policy: {'; '.join(problems)}. {_REMEDY}")
+        return rate, min(self.copies_per_broker, policy.copies_limit)
+
+    def windows(self, policy: Policy) -> tuple[str, ...]:
+        """Those of the policy that the run takes; a way back takes none, because what goes wrong must not wait."""
+        return () if self.outside_windows or self.job == WAY_BACK else policy.windows or ()
+
+    def keeps(self, topic: str, policy: Policy, kafkas_own: KafkasOwn) -> bool:
+        """Whether replicas of this topic stay where they are."""
+        internal = kafkas_own.holds_back(topic) and not self.internal_topics
+        return internal or matches(topic, policy.topics_out)
+
+
+DISK_HEADROOM = Settings().disk_headroom
+_REMEDY = "Correct the policy or the request, and start again."
+
+
+def check_within_policy(plan: LogDirPlan, policy: Policy, cluster_bytes: int, kafkas_own: KafkasOwn) -> None:
+    """Raises PolicyError if the plan goes beyond the policy. `cluster_bytes` is what all replicas hold together."""
+    problems = [problem] if (problem := policy.throttle_problem(plan.throttle_bytes_per_second)) else []
+    limit = policy.bytes_limit(cluster_bytes)
+    if plan.size_bytes > limit:
+        problems.append(f"{plan.size_bytes} bytes to copy are more than {limit} (max_bytes, max_bytes_share)")
+    if plan.copies_per_broker > policy.copies_limit:
+        problems.append(f"copies_per_broker is {plan.copies_per_broker}, at most {policy.copies_limit} are allowed")
+    if out := sorted(plan.brokers & set(policy.brokers_out)):
+        problems.append(f"brokers_out of the policy keeps out broker {', '.join(map(str, out))}")
+    topics = {move.topic for move in plan.moves}
+    held = {topic for topic in topics if matches(topic, policy.topics_out)}
+    held |= set() if policy.internal_topics else {topic for topic in topics if kafkas_own.holds_back(topic)}
+    if held:
+        problems.append(f"topics_out or internal_topics keeps out {', '.join(sorted(held)[:5])}")
+    if problems:
+        raise PolicyError(f"The plan goes beyond the policy: {'; '.join(problems)}. {_REMEDY}")
+
+
+# Whether each replica lies in the log dir of the approved plan, and no copy is left.
+
+
+def check_log_dirs(
+    moves: Iterable[LogDirMove], paths: Mapping[Replica, str], future: Mapping[Replica, str]
+) -> tuple[Check, ...]:
+    """`log_dir` for each move. `paths` are of replicas now, `future` of copies under way, on brokers that answered.
+
+    A replica that its broker no longer has passes with a warning: its topic was deleted, or it moved to another broker.
+    """
+    return tuple(_check(move, paths.get(move.replica), future.get(move.replica)) for move in moves)
+
+
+def _check(move: LogDirMove, path: str | None, coming: str | None) -> Check:
+    subject, expectation = str(move.replica), f"in {move.after}, and no copy of it under way"
+    if path is None:
+        finding = "the broker no longer has this replica"
+        return Check(CheckName.LOG_DIR, subject, expectation, finding, True, "warning")
+    finding = f"in {path}" if coming is None else f"in {path}, and a copy goes to {coming}"
+    return Check(CheckName.LOG_DIR, subject, expectation, finding, path == move.after and coming is None)

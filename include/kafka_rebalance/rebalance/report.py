@@ -1,0 +1,234 @@
+"""The report of a run, the files beside it, and the ledger's rows of its candidates."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+from threading import Condition
+from typing import TYPE_CHECKING, Any
+
+from cachetools import LRUCache, cached
+
+from kafka_rebalance import clock
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.proposals import PAGE_FILE, PageTables
+from kafka_rebalance.documents.storage import is_there, make_folder, write_whole
+from kafka_rebalance.errors import ArtifactError, RebalanceError
+from kafka_rebalance.model.candidate import OFFERED
+from kafka_rebalance.pages.page import render_file
+from kafka_rebalance.pages.run_report import RunReport, build_report
+from kafka_rebalance.pages.tables import CandidateTables, brokers_csv, brokers_file, moves_file
+from kafka_rebalance.planning.tables.result_tables import (
+    read_candidate,
+    read_disk_peaks,
+    read_fullest_disks,
+    read_loads,
+)
+from kafka_rebalance.rebalance import earlier_proposals
+from kafka_rebalance.run import ledger
+from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run.kafka_json_files import plan_file, reassignment_files, rollback_file
+from kafka_rebalance.run.read_in_time import Reads
+from kafka_rebalance.run.run_folder import RunFolder, open_own_folder
+from kafka_rebalance.segments import snapshot_audit
+from kafka_rebalance.throttle import run_rates
+
+if TYPE_CHECKING:
+    from kafka_rebalance.pages.tables import MoveTable
+
+log = logging.getLogger(__name__)
+
+
+def render_report(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
+    folder = open_own_folder(inputs.deployment, run_folder, inputs.run)
+    write_reassignments(folder)
+    proposals = json_files.read_json(folder, json_files.PROPOSALS)
+    written = json_files.read_json(folder, json_files.SNAPSHOT)
+    deployment, run_id, connection_id = inputs.deployment, inputs.run.run_id, written["connection_id"]
+    if not is_there(folder / json_files.BATCHES):  # else people have approved these, and the run goes on with them
+        found_by_plan = run_rates.measured(folder)
+        snapshot_audit.write_audit(folder, found_by_plan.written)
+        ledger.write_estimate(deployment, folder, connection_id, run_id, clock.utc_now())
+        earlier_proposals.write_rejection(deployment, folder, connection_id, run_id, clock.utc_now())
+        offered = [c["name"] for c in proposals["candidates"] if c["status"] in OFFERED]
+        connection, policy = deployment.read_connection(connection_id), deployment.read_policy(connection_id)
+        run_rates.write_rates(folder, offered, connection, policy, found_by_plan)
+    write_report(folder)
+    write_tables(folder)
+    rows = [_plan_row(candidate, proposals, run_id) for candidate in proposals["candidates"]]
+    observed_at = datetime.fromisoformat(written["observed_at"])
+    ledger.append(deployment, "plans", connection_id, run_id, observed_at, rows)
+    return {
+        "recommended": proposals["recommended"],
+        "candidates": {
+            c["name"]: {"moved_bytes": c["moved_bytes"], "digest": c["digest"][:8], "status": c["status"]}
+            for c in proposals["candidates"]
+        },
+    }
+
+
+_COPIED = (
+    "digest",
+    "status",
+    "moved_bytes",
+    "moved_bytes_bound",
+    "moved_replicas",
+    "leader_changes",
+    "makespan_seconds",
+)
+
+
+def _plan_row(candidate: Mapping[str, Any], proposals: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+    disk = {phase: candidate["scores"][phase].get("disk", {}).get("max_over_mean") for phase in ("before", "after")}
+    return {
+        **{key: candidate.get(key) for key in _COPIED},
+        "run_id": run_id,
+        "candidate": candidate["name"],
+        "recommended": candidate["name"] == proposals["recommended"],
+        "disk_max_over_mean_before": disk["before"],
+        "disk_max_over_mean_after": disk["after"],
+    }
+
+
+def write_report(folder: RunFolder) -> None:
+    write_whole(folder / json_files.REPORT, render_file(read_report(folder)).encode())
+
+
+def write_last_report(folder: RunFolder) -> None:
+    """`report.html` of a run that ends here. An error is only logged, because the file is for people."""
+    try:
+        write_report(folder)
+    except (RebalanceError, OSError) as failed:
+        log.warning("%s could not be written again: %s", folder / json_files.REPORT, failed)
+
+
+def write_tables(folder: RunFolder) -> None:
+    proposals = json_files.read_json(folder, json_files.PROPOSALS)
+    for name in (candidate["name"] for candidate in proposals["candidates"]):
+        brokers, moves = read_tables(folder, proposals, name).brokers, read_move_table(folder, proposals, name)
+        write_whole(folder / brokers_file(name), brokers_csv(brokers).encode())
+        write_whole(folder / moves_file(name), "".join(moves.csv()).encode())
+    write_page_tables(folder, proposals)
+
+
+def write_reassignments(folder: RunFolder) -> None:
+    """Every candidate with moves, and its way back, as files for kafka-reassign-partitions."""
+    make_folder(folder / json_files.REASSIGNMENTS)
+    for candidate in json_files.read_json(folder, json_files.PROPOSALS)["candidates"]:
+        name = candidate["name"]
+        for file, content in reassignment_files(name, read_candidate(folder, name).moves).items():
+            write_whole(folder / json_files.REASSIGNMENTS / file, content)
+
+
+# The tables of a run's plan for its pages: read once, checked against the candidate's digest, kept in bounded memory.
+#
+# A plan never changes, and its digest identifies it, so its tables can be kept. Browsers reload pages every few
+# seconds, and a plan may have 150,000 moves.
+
+
+MOVE_TABLES_BYTES = 256 * 1024**2
+CANDIDATES_KEPT = 40  # each some hundred kB at 1,000 brokers
+
+Key = tuple[str, str, str]  # folder, candidate, digest
+
+
+def _key(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> Key:
+    digest = next(candidate["digest"] for candidate in proposals["candidates"] if candidate["name"] == name)
+    return str(folder), name, digest
+
+
+_moves: LRUCache[Key, MoveTable] = LRUCache(
+    MOVE_TABLES_BYTES,
+    lambda table: min(table.size_bytes, MOVE_TABLES_BYTES),  # the one in use stays, however large
+)
+_ahead: Reads[None] = Reads()
+
+
+@cached(LRUCache(CANDIDATES_KEPT), _key, condition=Condition())
+def read_tables(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> CandidateTables:
+    """What the run's page says of a candidate of `proposals.json`. Raises ArtifactError."""
+    return CandidateTables.of(
+        name,
+        read_loads(folder, name),
+        read_move_table(folder, proposals, name).summary(),
+        read_fullest_disks(folder, name),
+        read_disk_peaks(folder, name),
+    )
+
+
+def write_page_tables(folder: RunFolder, proposals: Mapping[str, Any]) -> None:
+    """`page.json`: the same of every candidate."""
+    written = [
+        read_tables(folder, proposals, candidate["name"]).for_file(candidate["name"], candidate["digest"])
+        for candidate in proposals["candidates"]
+    ]
+    PAGE_FILE.write(folder, PageTables(tuple(written)))
+
+
+@cached(LRUCache(CANDIDATES_KEPT), _key, condition=Condition())
+def read_page_tables(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> CandidateTables:
+    """As `read_tables`, for a page: from `page.json` if it is of this digest, to read no moves.
+
+    An approval or an execution reads the moves themselves, because the digest is of the moves.
+    """
+    _, _, digest = _key(folder, proposals, name)
+    try:
+        for candidate in PAGE_FILE.read(folder).candidates:
+            if (candidate.name, candidate.digest) == (name, digest):
+                return CandidateTables.from_file(candidate)
+    except ArtifactError as unusable:
+        log.info("%s: reading the tables instead of page.json: %s", folder, unusable)
+    return read_tables(folder, proposals, name)
+
+
+@cached(_moves, _key, condition=Condition())
+def read_move_table(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> MoveTable:
+    """All its moves, to search in. Raises ArtifactError, also if they do not give the candidate's digest."""
+    # Arrow's functions: 9 MB that a process that only imports this module does not need.
+    from kafka_rebalance.pages.tables import MoveTable
+    from kafka_rebalance.planning.tables.result_tables import read_moves
+
+    return MoveTable(read_moves(folder, proposals, name))
+
+
+def begin_to_read(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> None:
+    """Reads the moves in a thread of its own, so that a search on the page need not wait."""
+    key = _key(folder, proposals, name)
+    if key not in _moves:  # an error is raised at the search
+        _ahead.ask("/".join(key), lambda: read_move_table(folder, proposals, name).prepare())
+
+
+# What the files of a run say so far, for its page, its approval request and report.html.
+
+
+_LATER = (  # files without `.json`, each of which may not be there yet
+    "segments", "decision", "throttle", "batches", "progress", "control", "cancelled", "verification", "left_out",
+    "estimate", "rates", "rejection",
+)  # fmt: skip
+
+
+def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
+    """For a page, the plan's tables come from `page.json`: browsers reload pages every few seconds."""
+    proposals = json_files.read_json_if_there(folder, json_files.PROPOSALS)
+    names = [candidate["name"] for candidate in proposals["candidates"]] if proposals else []
+    read = read_page_tables if for_page else read_tables
+    return build_report(
+        snapshot=json_files.read_json(folder, json_files.SNAPSHOT),
+        proposals=proposals,
+        tables={name: read(folder, proposals or {}, name) for name in names},
+        **{name: json_files.read_json_if_there(folder, f"{name}.json") for name in _LATER},
+    )
+
+
+def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
+    """What `write_reassignments` wrote under that name; None if it wrote no such file.
+
+    It is made again from the moves, which must still give the candidate's digest, because somebody may have changed the
+    file.
+    """
+    proposals = json_files.read_json_if_there(folder, json_files.PROPOSALS) or {"candidates": ()}
+    for name in (candidate["name"] for candidate in proposals["candidates"]):
+        if file in (plan_file(name), rollback_file(name)):
+            return reassignment_files(name, read_candidate(folder, name).moves).get(file)
+    return None

@@ -1,0 +1,166 @@
+"""The sample of a topic's keys: the request to the Spark job, its settings, and the reason if it fails."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from kafka_rebalance.admin.groups import read_groups
+from kafka_rebalance.admin.offsets import read_offset_ranges
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.key_sample import REQUEST, REQUEST_FILE, SAMPLE_FILE, SampleRequest
+from kafka_rebalance.errors import ArtifactError, ReadError
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.consumer_groups import CLASSIC, TopicGroups
+from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.finding import SHOWN
+from kafka_rebalance.model.topic_change import TopicChange
+from kafka_rebalance.run.inputs import SparkArguments, StepInputs
+from kafka_rebalance.run.run_folder import RunFolder, check_submitted, open_own_folder
+from kafka_rebalance.topics.forecast import counts_to_try, forecast_groups, forecast_keys
+from kafka_rebalance.topics.topic_request import TopicRequest
+from kafka_rebalance.topics.words import forecast_lines
+
+log = logging.getLogger(__name__)
+
+
+NOT_SAMPLED = "not_sampled.json"
+_DIGEST = "sample_digest"  # key of topic.json; earlier versions do not have it
+
+
+def prepare_sample(
+    asked: TopicRequest, change: TopicChange, connection: ClusterConnection, folder: RunFolder, now_ms: int
+) -> bool:
+    """Writes sample.json for the keys job; False if there is nothing to read."""
+    if not asked.sample_rows:
+        return go_without(folder, "no sample was asked for")
+    not_before_ms = now_ms - asked.sample_hours * 3_600_000
+    ranges = read_offset_ranges(
+        connection.kafka,
+        change.topic,
+        range(change.partitions_before),
+        max_rows=asked.sample_rows,
+        not_before_ms=not_before_ms,
+    )
+    if not any(found.offsets for found in ranges):
+        return go_without(folder, f"there is no record of the last {asked.sample_hours} hours")
+    wanted = SampleRequest(
+        topic=change.topic,
+        partitions=change.partitions_before,
+        ranges=ranges,
+        not_before_ms=not_before_ms,
+        counts=counts_to_try(change.partitions_before, change.partitions_after),
+    )
+    REQUEST_FILE.write(folder, wanted, source_digest=change.digest)
+    return True
+
+
+def digest_of_request(folder: RunFolder) -> dict[str, str]:
+    """What topic.json has of sample.json: the approver reads figures of exactly these offsets."""
+    return {_DIGEST: digest_of(json_files.read_json(folder, REQUEST))}
+
+
+def go_without(folder: RunFolder, why: str) -> bool:
+    """Notes why there is no sample, for the forecast. Returns False."""
+    json_files.write_json(folder, NOT_SAMPLED, {"why": why})
+    return False
+
+
+def begin_sample(inputs: StepInputs, run_folder: str, submit: SparkArguments) -> tuple[RunFolder, str]:
+    """This run's folder, and Kafka's client settings as JSON.
+
+    Raises RunFolderError if Spark would get another folder or other code: the job gets secrets. Raises ArtifactError if
+    somebody has changed which offsets it reads.
+    """
+    given = dict(itertools.pairwise(submit.application_args or ()))
+    folder = open_own_folder(inputs.deployment, run_folder, inputs.run, given["--expect-nonce"])
+    same = (given["--out"], given["--sample"]) == (str(folder), f"{folder}/{REQUEST}")
+    check_submitted(submit, same)
+    written = json_files.read_json(folder, json_files.TOPIC)
+    if _DIGEST in written and digest_of_request(folder)[_DIGEST] != written[_DIGEST]:
+        raise ArtifactError(
+            f"{folder / REQUEST} is not as the task request wrote it: somebody has changed it since. Start a new Dag "
+            "run."
+        )
+    kafka = inputs.deployment.read_connection(written["connection_id"]).kafka
+    return folder, json.dumps({**kafka.security, "bootstrap.servers": kafka.bootstrap_servers})
+
+
+def last_line(text: str) -> str:
+    """Spark's own error from the operator's text, which quotes the end of the driver's log."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if "Error: " in line]
+    return (told or lines or ["unknown"])[-1]
+
+
+# Forecasts what an expansion does to keys and consumers.
+
+
+def consumers(connection: ClusterConnection, topic: str, partitions: int) -> dict[str, Any]:
+    """The names of the groups that use the topic; if they cannot be read, None and the reason."""
+    found, unread = _groups(connection, topic, partitions)
+    if found is None:
+        return {"groups": None, "groups_unread": unread}
+    types = {group.group: group.type for group in found.groups if group.type != CLASSIC}
+    return {
+        "groups": [group.group for group in found.groups],
+        "groups_unread": None,
+        **({"group_types": types} if types else {}),
+        **_not_read(found),
+    }
+
+
+def forecast(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
+    """Writes forecast.json for an expansion; does nothing for another change."""
+    folder = open_own_folder(inputs.deployment, run_folder, inputs.run)
+    written = json_files.read_json(folder, json_files.TOPIC)
+    change = TopicChange.from_mapping(written["change"])
+    if not change.adds_partitions:
+        return {}
+    found = build(folder, change, inputs.deployment.read_connection(written["connection_id"]))
+    json_files.write_json(folder, json_files.FORECAST, found, source_digest=change.digest)
+    for line in forecast_lines(found):
+        log.info("%s", line)
+    return {"moved_keys": found["keys"]["moved_keys"], "verdict": found["keys"]["verdict"]}
+
+
+def build(folder: RunFolder, change: TopicChange, connection: ClusterConnection) -> dict[str, Any]:
+    """The content of forecast.json."""
+    before, after = change.partitions_before, change.partitions_after
+    sample = SAMPLE_FILE.read_if_there(folder)
+    why = {} if sample is not None else {"not_sampled": json_files.read_json(folder, NOT_SAMPLED)["why"]}
+    keys = forecast_keys(change.topic, before, after, sample, **why)
+    found, unread = _groups(connection, change.topic, before)
+    groups: list[dict[str, Any]] | None = None
+    if found is not None:
+        subscribed = {topic for group in found.groups for member in group.members for topic in member.topics}
+        with open_cluster(connection) as cluster:
+            view = cluster.read_view(subscribed | {change.topic})
+        partitions = Counter(tp.topic for tp in view.partitions)
+        groups = [group.to_mapping() for group in forecast_groups(change.topic, after, found.groups, partitions)]
+    singly = {} if found is None else _not_read(found)
+    return {"keys": keys.to_mapping(), "groups": groups, "groups_unread": unread, **singly}
+
+
+def _not_read(found: TopicGroups) -> dict[str, Any]:
+    """What of the groups is not known: the approver must not take it for nothing."""
+    return {"groups_not_read": [asdict(finding) for finding in found.unread]} if found.unread else {}
+
+
+def _groups(connection: ClusterConnection, topic: str, partitions: int) -> tuple[TopicGroups | None, str | None]:
+    """The groups, or why they cannot be read: the approver must not think that nobody reads the topic."""
+    try:
+        found = read_groups(connection.kafka, topic, range(partitions))
+        for finding in found.unread[:SHOWN]:
+            log.warning("%s.", finding)
+        if len(found.unread) > SHOWN:
+            log.warning("%d more groups cannot be read.", len(found.unread) - SHOWN)
+        return found, None
+    except ReadError as unread:
+        log.warning("%s", unread)
+        return None, str(unread)
