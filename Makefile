@@ -162,6 +162,10 @@ bench-web: setup  ## measure the run's page and its searches at 1,000 brokers an
 	@sh scripts/install-chromium.sh
 	$(BIN)/python -m bench.web.looks
 
+.PHONY: house
+house: setup  ## print sizes, imports and borders of the package, for a person to judge
+	@$(BIN)/python -m scripts.house
+
 .PHONY: coverage
 coverage: setup  ## count the branches of the pure rooms that the unit tests take, into docs/; fails below 95 %
 	$(BIN)/python -m bench.strength.branches
