@@ -25,6 +25,7 @@ from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.triggers import PauseTrigger
 from support.runs.rebalance_run import CONNECTION, POLICY, InProcessRun
+from support.runs.set_clock import Clock
 
 MEGABYTE = 1_000_000
 FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
@@ -83,8 +84,8 @@ def test_a_run_pauses_without_a_throttle_when_its_window_closes_and_goes_on_in_t
     now = datetime.now(UTC)
     text = f"daily {now - HOUR:%H:%M}-{now + HOUR:%H:%M} UTC"
     opening, following, *_ = openings([read_recurring_window(text)], now)
-    clock = {"now": now}
-    monkeypatch.setattr("kafka_rebalance.clock.utc_now", lambda: clock["now"])
+    clock = Clock.set_in(monkeypatch)
+    clock.now = now
     run = InProcessRun(tmp_path, cluster, monkeypatch)
     (tmp_path / "policies" / f"{CONNECTION}.yaml").write_text(f"{POLICY}windows: ['{text}']\n")
     entries = [{"topic": topic, "partition": number, "replicas": list(AFTER)} for number in range(4)]
@@ -96,7 +97,7 @@ def test_a_run_pauses_without_a_throttle_when_its_window_closes_and_goes_on_in_t
     run.hold()
     batch = run.request()
     assert batch == 1
-    clock["now"] = opening.closes_at - 5 * SECOND
+    clock.now = opening.closes_at - 5 * SECOND
     while batch is not None:
         event, _ = run.follow(batch)
         assert event is not None
@@ -107,7 +108,7 @@ def test_a_run_pauses_without_a_throttle_when_its_window_closes_and_goes_on_in_t
     assert look(run.deferred, following.opens_at - SECOND) is None
     ready = look(run.deferred, following.opens_at)
     assert ready == BatchSeen(BatchState.READY)
-    clock["now"] = following.opens_at
+    clock.now = following.opens_at
     batch = run.resume(ready)
     assert batch == 2
     assert seen(topic)[1] >= {"brokers/1", "brokers/3"}

@@ -1,4 +1,4 @@
-"""The clock that decides whether a window is open, set by a test. The windows themselves are real."""
+"""The clock, set by a test: that of the worker, and with it that of the cluster. The windows themselves are real."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_rebalance.model.recurring_window import Opening, openings, read_recurring_window
+from kafka_rebalance.run import checks_before_write
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=seconds) for seconds in (1, 60, 3600, 86_400))
 
@@ -20,9 +21,15 @@ class Clock:
 
     @classmethod
     def set_in(cls, monkeypatch: pytest.MonkeyPatch) -> Clock:
-        made = cls()
+        made, compare = cls(), checks_before_write.check_clock
         monkeypatch.setattr("kafka_rebalance.clock.utc_now", made)
+        monkeypatch.setattr(
+            checks_before_write, "check_clock", lambda ours, clusters: compare(ours, clusters + made.ahead())
+        )
         return made
+
+    def ahead(self) -> timedelta:
+        return self.now - datetime.now(UTC)
 
     def window_around(self, days: str = "daily") -> tuple[str, Opening, Opening]:
         """A window from an hour ago until an hour from now; this opening and the next one."""

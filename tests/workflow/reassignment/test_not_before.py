@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,12 +13,13 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.digests import digest_of
-from kafka_rebalance.rebalance.request_batch import Waiter
+from kafka_rebalance.rebalance.follow import Waiter
 from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
-from kafka_rebalance.run.running_rebalance import ask_stop
+from kafka_rebalance.run.stop_requests import ask_stop
 from kafka_rebalance.workflow.operators.moves import HoldThrottleOperator
 from kafka_rebalance.workflow.triggers import PauseTrigger
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
+from support.zookeeper import fake_zookeeper
 
 LOCK = "/kafka_rebalance/run"
 
@@ -90,6 +91,11 @@ def test_an_approval_of_long_ago_is_executed_when_its_time_has_just_come(
     assert hold(run)["entities"] > 0
 
 
+def of_zookeeper(monkeypatch: pytest.MonkeyPatch, now: datetime) -> None:
+    """What ZooKeeper's clock says."""
+    monkeypatch.setattr(fake_zookeeper, "time", SimpleNamespace(time=now.timestamp))
+
+
 @pytest.mark.parametrize("hours", [24, -24])
 def test_where_a_clock_is_a_day_off_no_window_is_held_and_nothing_is_kept(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, hours: int
@@ -97,7 +103,7 @@ def test_where_a_clock_is_a_day_off_no_window_is_held_and_nothing_is_kept(
     """A worker's clock that is ahead would begin before the window opens. ZooKeeper's own clock tells."""
     before, now = cluster.leftovers(), datetime.now(UTC)
     begins(run, now + timedelta(hours=min(hours, 0) - 1))
-    monkeypatch.setattr(time, "time", lambda: now.timestamp() - hours * 3600)  # that of ZooKeeper
+    of_zookeeper(monkeypatch, now - timedelta(hours=hours))
     with pytest.raises(ClusterNotReadyError, match=r"clock says .* the cluster's says .* No move was requested"):
         hold(run)
     assert cluster.leftovers() == before
@@ -110,7 +116,7 @@ def test_a_clock_that_goes_wrong_between_two_batches_stops_the_next_one(
     now = datetime.now(UTC)
     begins(run, now - timedelta(minutes=1))
     assert hold(run)["entities"] > 0
-    monkeypatch.setattr(time, "time", lambda: now.timestamp() - 86_400)
+    of_zookeeper(monkeypatch, now - timedelta(days=1))
     with pytest.raises(ClusterNotReadyError, match="No move was requested"):
         run.request()
     assert cluster.requests == []
@@ -119,6 +125,6 @@ def test_a_clock_that_goes_wrong_between_two_batches_stops_the_next_one(
 def test_without_a_window_a_clock_that_differs_stops_nothing(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time, "time", lambda: datetime.now(UTC).timestamp() - 86_400)
+    of_zookeeper(monkeypatch, datetime.now(UTC) - timedelta(days=1))
     assert hold(run)["entities"] > 0
     assert run.request() == 1

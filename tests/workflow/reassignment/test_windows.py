@@ -19,7 +19,8 @@ from kafka_rebalance.rebalance.record import outcome_row
 from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.run.ledger import ESTIMATE_FILE, Estimate
 from kafka_rebalance.run.run_lock import lock_owner, take_lock
-from kafka_rebalance.run.running_rebalance import approved_in, ask_stop
+from kafka_rebalance.run.running_rebalance import approved_in
+from kafka_rebalance.run.stop_requests import ask_stop
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.operators.moves import HoldThrottleOperator
@@ -217,6 +218,7 @@ def test_the_time_of_a_pause_is_not_the_time_that_a_run_took(
     assert run.request() is None
     notes = json_files.read_json(run.folder, json_files.BATCHES)
     first = datetime.fromisoformat(notes["batches"][0]["finished_at"])
+    notes["batches"][0]["created_at"] = (first - MINUTE).isoformat()
     for batch in notes["batches"][1:]:
         batch["created_at"], batch["finished_at"] = ((first + DAY + s * SECOND).isoformat() for s in (1, 61))
     notes["pauses"] = [{"at": first.isoformat(), "ended_at": (first + DAY).isoformat(), "until": None}]
