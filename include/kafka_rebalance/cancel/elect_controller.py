@@ -13,9 +13,9 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.cancel.target_run import CONSENT
+from kafka_rebalance.cancel.actions import CONSENT
 from kafka_rebalance.clock import looks
-from kafka_rebalance.cluster.protocols import check_same_cluster
+from kafka_rebalance.cluster.with_zookeeper import check_same_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, NothingToDoError
 from kafka_rebalance.model.cluster_view import ClusterView

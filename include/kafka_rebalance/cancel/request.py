@@ -9,18 +9,11 @@ from typing import Any
 
 from kafka_rebalance.admin import log_dirs
 from kafka_rebalance.cancel import cancel_words, election_words
+from kafka_rebalance.cancel.actions import CANCEL_NOW, CONSENT, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
 from kafka_rebalance.cancel.elect_controller import show_stuck_request
 from kafka_rebalance.cancel.roll_back import plan_roll_back
 from kafka_rebalance.cancel.set_throttle import AskedRate
-from kafka_rebalance.cancel.target_run import (
-    CANCEL_NOW,
-    CONSENT,
-    ELECT_CONTROLLER,
-    ROLL_BACK,
-    SET_THROTTLE,
-    STOP,
-    find_log_dir_run,
-)
+from kafka_rebalance.cancel.target_run import find_log_dir_run
 from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster

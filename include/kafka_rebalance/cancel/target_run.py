@@ -57,19 +57,6 @@ def who(started: StartedRun) -> str:
     return started.started_by or f"{started.dag_id}/{started.run_id}"
 
 
-# The actions of `kafka_rebalance_cancel`, and the field of an answer in which the approver consents.
-
-
-STOP, CANCEL_NOW, ROLL_BACK, SET_THROTTLE, ELECT_CONTROLLER = ACTIONS = (
-    "stop_after_batch",
-    "cancel_now",
-    "roll_back",
-    "set_throttle",
-    "elect_controller",
-)
-CONSENT = "i_consent_to"  # decision.json has the same field
-
-
 # The run of `kafka_log_dirs` that holds a cluster. Its rate can be changed; its own task cancels its copies.
 
 

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from kafka_rebalance.admin import cluster_view
-from kafka_rebalance.errors import ConnectionSettingsError
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
 from kafka_rebalance.model.cluster_writes import Outcome
-from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.lock_owner import Copies, Fence, Intent, LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
@@ -314,20 +311,3 @@ class TopicWriter(Protocol):
 
     def read_deletion(self, change: TopicChange) -> Deletion:
         """What is left of the topic, but not of a new one of its name."""
-
-
-# Whether ZooKeeper's hosts and the bootstrap servers lead to the same cluster.
-
-
-def check_same_cluster(connection: ClusterConnection, view: ClusterView) -> None:
-    """Raises ConnectionSettingsError if the brokers report another cluster id than ZooKeeper has, ReadError.
-
-    They are two settings of the connection, and people can edit either while a request waits.
-    """
-    reported = cluster_view.read_cluster_id(connection.kafka)
-    if reported != view.cluster_id:
-        raise ConnectionSettingsError(
-            f"The connection {connection.connection_id!r} names two clusters: ZooKeeper {connection.zookeeper.hosts} "
-            f"is {view.cluster_id}, bootstrap servers {connection.kafka.bootstrap_servers} are {reported}. "
-            "Correct one of them under Admin, Connections."
-        )

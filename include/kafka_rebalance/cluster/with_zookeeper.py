@@ -11,9 +11,9 @@ from typing import TypeVar
 from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import cluster_view, log_dirs, reassignments
-from kafka_rebalance.cluster import announced_requests, protocols
+from kafka_rebalance.cluster import announced_requests
 from kafka_rebalance.cluster.protocols import Stopped
-from kafka_rebalance.errors import ReadError
+from kafka_rebalance.errors import ConnectionSettingsError, ReadError
 from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
 from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController
@@ -81,7 +81,7 @@ class ZooKeeperCluster:
         return zookeeper_client.exists(self._client, znodes.REASSIGN_PARTITIONS)
 
     def check_same_cluster(self, view: ClusterView) -> None:
-        protocols.check_same_cluster(self._connection, view)
+        check_same_cluster(self._connection, view)
 
     def check_is_whole(self, view: ClusterView) -> None:
         """ZooKeeper gives all topics, or an error."""
@@ -321,3 +321,17 @@ class ZooKeeperTopics:
 
     def read_deletion(self, change: TopicChange) -> Deletion:
         return topic_writes.read_deletion(self._client, change.topic, expected=change.existing)
+
+
+def check_same_cluster(connection: ClusterConnection, view: ClusterView) -> None:
+    """Raises ConnectionSettingsError if the brokers report another cluster id than ZooKeeper has, ReadError.
+
+    They are two settings of the connection, and people can edit either while a request waits.
+    """
+    reported = cluster_view.read_cluster_id(connection.kafka)
+    if reported != view.cluster_id:
+        raise ConnectionSettingsError(
+            f"The connection {connection.connection_id!r} names two clusters: ZooKeeper {connection.zookeeper.hosts} "
+            f"is {view.cluster_id}, bootstrap servers {connection.kafka.bootstrap_servers} are {reported}. "
+            "Correct one of them under Admin, Connections."
+        )

@@ -13,7 +13,7 @@ from typing import Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Param, XComArg, dag, task
 
-from kafka_rebalance.cancel.target_run import ACTIONS, STOP
+from kafka_rebalance.cancel.actions import ACTIONS, STOP
 from kafka_rebalance.run.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.form_fields import LARGEST_NUMBER, choice, cluster, optional, reason
 from kafka_rebalance.workflow.notices import FAILED, Notice

@@ -10,21 +10,16 @@ other findings are in its log and in `runs_url/janitor/<connection>.json`. It cl
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Variable, dag, task
-from airflow.sdk.observability import stats
 
 from kafka_rebalance.run.clusters import CLUSTERS, fleet
-from kafka_rebalance.throttle.janitor.read_gauges import read_gauges
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.form_fields import optional, several
 from kafka_rebalance.workflow.notices import UNWATCHED, Notice
 from kafka_rebalance.workflow.run_step import fails_without_retry, run_step
-
-log = logging.getLogger(__name__)
 
 
 @dag(
@@ -71,6 +66,7 @@ def throttle_janitor() -> None:
 
     @task(map_index_template="{{ task.op_kwargs['connection_id'] }}")
     def tend(connection_id: str, params: Any = None, dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow.gauges import send_gauges
 
         try:
             return run_step(
@@ -83,18 +79,3 @@ def throttle_janitor() -> None:
 
 
 DAG = throttle_janitor()
-
-
-# Sends what is measured of a cluster to StatsD or OpenTelemetry, as Airflow's section `metrics` says.
-
-
-def send_gauges(connection_id: str) -> None:
-    """Within an Airflow task, which has set up Airflow's metrics. Without a receiver it does nothing.
-
-    Never raises: what cannot be read or sent is logged, because the janitor's own work does not depend on it.
-    """
-    try:
-        for gauge in read_gauges(airflow_deployment(), connection_id):
-            stats.gauge(gauge.name, gauge.value, tags=dict(gauge.tags))
-    except Exception as failed:  # of storage, of a damaged report or of a receiver; an alert on its way must arrive
-        log.warning("%s: not all gauges were sent: %s: %s", connection_id, type(failed).__name__, failed)

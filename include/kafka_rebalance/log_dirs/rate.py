@@ -11,8 +11,9 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.log_dir_plan import LogDirPlan
 from kafka_rebalance.errors import ClusterNotReadyError, LockLostError, StaleProposalError, StoppedError
-from kafka_rebalance.log_dirs.approved_moves import dirs_now, read_approved_moves, read_if_ready
+from kafka_rebalance.log_dirs.approved_moves import read_approved_moves, read_if_ready
 from kafka_rebalance.log_dirs.copies import cancel_copies
+from kafka_rebalance.log_dirs.read_dirs import dirs_now
 from kafka_rebalance.log_dirs.rules import (
     CopyState,
     check_as_approved,
@@ -34,6 +35,7 @@ from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_all_will_run, check_rest_will_run
 from kafka_rebalance.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.throttle.entity_configs import read_configs
 from kafka_rebalance.throttle.hold_throttle import warn_without_janitor
 from kafka_rebalance.throttle.in_force import check_in_force, desired_log_dir_rate, set_changes
 from kafka_rebalance.throttle.lease import ThrottleLease
@@ -46,7 +48,7 @@ from kafka_rebalance.throttle.release_throttle import (
     put_back_late,
     put_back_left_behind,
 )
-from kafka_rebalance.throttle.throttle_in_force import check_nothing_set, read_configs
+from kafka_rebalance.throttle.throttle_in_force import check_nothing_set
 from kafka_rebalance.throttle.wait_for_window import wait_for_opening
 
 log = logging.getLogger(__name__)

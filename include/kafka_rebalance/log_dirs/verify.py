@@ -11,7 +11,8 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.log_dirs.approved_moves import dirs_now, read_approved_moves, read_disks
+from kafka_rebalance.log_dirs.approved_moves import read_approved_moves
+from kafka_rebalance.log_dirs.read_dirs import dirs_now, read_disks
 from kafka_rebalance.log_dirs.rules import CopyState, check_log_dirs, states_of
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.approved_plan import ApprovedRequest
@@ -19,9 +20,9 @@ from kafka_rebalance.run.check_result import Check
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.run.settled_checks import check_passed, write_checks
+from kafka_rebalance.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.throttle.in_force import check_throttles, check_unrecorded, desired_log_dir_rate, set_now
 from kafka_rebalance.throttle.lease_files import read_copy
-from kafka_rebalance.throttle.throttle_in_force import read_away, read_configs
 
 
 def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:

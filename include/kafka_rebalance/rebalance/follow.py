@@ -6,13 +6,18 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from logging import Logger
 
 from kafka_rebalance.admin import log_dirs
 from kafka_rebalance.clock import SteadyClock
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.progress import Control
-from kafka_rebalance.errors import ArtifactError, CorruptZnodeError, ReadError
+from kafka_rebalance.errors import (
+    ArtifactError,
+    CorruptZnodeError,
+    ReadError,
+)
 from kafka_rebalance.model.candidate import brokers_touched
 from kafka_rebalance.model.cluster_view import AnyView, BatchView
 from kafka_rebalance.model.connection import ClusterConnection
@@ -27,18 +32,23 @@ from kafka_rebalance.moves.move_progress import (
     progress_line,
 )
 from kafka_rebalance.rebalance import broker_traffic, controller_findings, progress_notes, stalled_copies
-from kafka_rebalance.rebalance.batch_file import Followed, read_followed, read_kafka_elects
+from kafka_rebalance.rebalance.batch_file import (
+    Followed,
+    read_followed,
+    read_kafka_elects,
+)
 from kafka_rebalance.rebalance.broker_traffic import Rate, Sample, rate_and_eta
 from kafka_rebalance.rebalance.controller_findings import FindingKind
 from kafka_rebalance.rebalance.progress_notes import Happenings, events_after
 from kafka_rebalance.rebalance.stalled_copies import Movement, failed_log_dirs
 from kafka_rebalance.run.batch_seen import BatchSeen, BatchState, Watcher, look_with_new_connection
+from kafka_rebalance.run.checks.batch_wait import Wait, still_missing
 from kafka_rebalance.run.run_folder import RunFolder
-from kafka_rebalance.run.running_rebalance import read_control
+from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.throttle.in_force import desired_throttle
 from kafka_rebalance.throttle.lease_files import rate_in_force, read_copy
 from kafka_rebalance.throttle.put_back import LOOK_SECONDS, lifted, lifted_text
-from kafka_rebalance.throttle.throttle_in_force import read_away, read_configs
 
 SAMPLES_KEPT = 120  # the rate is that of their last minute
 SIZES_SECONDS = 2.0  # a broker answers with all its replicas, so it is asked less often than ZooKeeper
@@ -423,3 +433,62 @@ class ThrottleWatch:
         except ReadError:
             self._looked_at = None  # a broker has just gone away: the next look asks again, or knows that it is away
         return self._found
+
+
+# Between two batches: looks whether the next batch still has to wait.
+
+
+class Waiter(Watcher):
+    """Waits without a limit of its own, until somebody stops the run or `wait.until` passes, the window's end.
+
+    Before `wait.not_before` it reads nothing from the cluster.
+    """
+
+    def __init__(self, connection: ClusterConnection, folder: RunFolder, wait: Wait) -> None:
+        super().__init__(connection)
+        self.folder, self.wait = folder, wait
+        self._said: tuple[str, ...] = ()
+
+    def look(self, now: float, say: Callable[[str], object]) -> BatchSeen | None:
+        """Says each new reason to wait once; returns READY when `reassign` is to look again, else None."""
+        at = datetime.fromtimestamp(now, UTC)
+        wait = self.wait
+        over = self._asked_to_stop() or (wait.until is not None and at >= wait.until)
+        reasons: tuple[str, ...] = ()
+        until: datetime | None = None
+        if not over and wait.not_before is not None and at < wait.not_before:
+            until, reasons = wait.not_before, (f"The run requests nothing before {wait.not_before:%Y-%m-%d %H:%M %Z}",)
+        elif not over and wait.pause:
+            reasons = self._still_missing()
+        if not reasons:
+            return BatchSeen(BatchState.READY)
+        self._note(now, reasons, say, until)
+        return None
+
+    def away(self, now: float, why: str, say: Callable[[str], object]) -> BatchSeen | None:
+        self.close()
+        self._note(now, (why,), say)
+        return None
+
+    def _note(
+        self, now: float, reasons: tuple[str, ...], say: Callable[[str], object], until: datetime | None = None
+    ) -> None:
+        progress_notes.write_waiting(self.folder, now, reasons, until)
+        for reason in reasons:
+            if reason not in self._said:
+                say(reason)
+        self._said = reasons
+
+    def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
+        """The slowest pace: a wait takes minutes, not seconds."""
+        return slowest
+
+    def _asked_to_stop(self) -> bool:
+        try:
+            return read_control(self.folder).stop_after_batch is not None
+        except ArtifactError:
+            return True  # `reassign` reads it again, and raises
+
+    def _still_missing(self) -> tuple[str, ...]:
+        view = self._cluster().read_batch_view([tp for tp, _ in self.wait.pause.in_sync])
+        return still_missing(self.wait.pause, view).reasons

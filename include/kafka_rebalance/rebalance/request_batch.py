@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, NoReturn
 
@@ -18,7 +18,6 @@ from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.errors import (
-    ArtifactError,
     ExecutionError,
     FormatVersionError,
     LockHeldError,
@@ -38,21 +37,21 @@ from kafka_rebalance.moves.eta import predicted_seconds
 from kafka_rebalance.moves.move_stage import Stage, stage_in
 from kafka_rebalance.moves.run_position import Beside, Position, check_position, position
 from kafka_rebalance.moves.stuck_request import another_controller, request_of_what_is_gone
-from kafka_rebalance.rebalance import batch_notes, progress_notes
+from kafka_rebalance.rebalance import batch_notes
 from kafka_rebalance.rebalance.batch_file import Followed, followed, followed_beside, write_followed
 from kafka_rebalance.rebalance.elect_leaders import elect_preferred, led_by_first, may_elect, most_at_once
 from kafka_rebalance.rebalance.follow import BatchFollower, follow_for
 from kafka_rebalance.rebalance.progress_notes import read_movement
 from kafka_rebalance.rebalance.stalled_copies import begun_in
 from kafka_rebalance.run.approved_plan import ApprovedPlan, read_approved, read_left_out
-from kafka_rebalance.run.batch_seen import BatchSeen, BatchState, Watcher
-from kafka_rebalance.run.checks.batch_wait import Wait, still_missing
+from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.checks_before_write import check_before_write, check_clock_for_window, pause_now
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_rest_will_run
-from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.run.run_lock import lock_owner
-from kafka_rebalance.run.running_rebalance import ASKED, asked_for, gone_through, read_control
+from kafka_rebalance.run.running_rebalance import ASKED, asked_for, gone_through
+from kafka_rebalance.run.stop_requests import read_control
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.lease_files import rate_in_force
 from kafka_rebalance.throttle.suspend_throttle import set_for_batch, suspend
@@ -384,65 +383,6 @@ def _wait(plan: ApprovedPlan, view: ClusterView, where: Position, now: datetime)
         return None
     pause = pause_now(plan, view, where)
     return Wait(plan.connection_id, str(plan.folder), pause, until=window.closes_at(now)) if pause else None
-
-
-# Between two batches: looks whether the next batch still has to wait.
-
-
-class Waiter(Watcher):
-    """Waits without a limit of its own, until somebody stops the run or `wait.until` passes, the window's end.
-
-    Before `wait.not_before` it reads nothing from the cluster.
-    """
-
-    def __init__(self, connection: ClusterConnection, folder: RunFolder, wait: Wait) -> None:
-        super().__init__(connection)
-        self.folder, self.wait = folder, wait
-        self._said: tuple[str, ...] = ()
-
-    def look(self, now: float, say: Callable[[str], object]) -> BatchSeen | None:
-        """Says each new reason to wait once; returns READY when `reassign` is to look again, else None."""
-        at = datetime.fromtimestamp(now, UTC)
-        wait = self.wait
-        over = self._asked_to_stop() or (wait.until is not None and at >= wait.until)
-        reasons: tuple[str, ...] = ()
-        until: datetime | None = None
-        if not over and wait.not_before is not None and at < wait.not_before:
-            until, reasons = wait.not_before, (f"The run requests nothing before {wait.not_before:%Y-%m-%d %H:%M %Z}",)
-        elif not over and wait.pause:
-            reasons = self._still_missing()
-        if not reasons:
-            return BatchSeen(BatchState.READY)
-        self._note(now, reasons, say, until)
-        return None
-
-    def away(self, now: float, why: str, say: Callable[[str], object]) -> BatchSeen | None:
-        self.close()
-        self._note(now, (why,), say)
-        return None
-
-    def _note(
-        self, now: float, reasons: tuple[str, ...], say: Callable[[str], object], until: datetime | None = None
-    ) -> None:
-        progress_notes.write_waiting(self.folder, now, reasons, until)
-        for reason in reasons:
-            if reason not in self._said:
-                say(reason)
-        self._said = reasons
-
-    def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
-        """The slowest pace: a wait takes minutes, not seconds."""
-        return slowest
-
-    def _asked_to_stop(self) -> bool:
-        try:
-            return read_control(self.folder).stop_after_batch is not None
-        except ArtifactError:
-            return True  # `reassign` reads it again, and raises
-
-    def _still_missing(self) -> tuple[str, ...]:
-        view = self._cluster().read_batch_view([tp for tp, _ in self.wait.pause.in_sync])
-        return still_missing(self.wait.pause, view).reasons
 
 
 # A run that a person has cancelled follows nothing any more: its worker takes back what is in flight.

@@ -25,9 +25,11 @@ from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.late_tasks import check_all_will_run
 from kafka_rebalance.run.run_folder import check_newest_attempt
 from kafka_rebalance.run.run_lock import forget_lock, lock_owner, take_lock
-from kafka_rebalance.run.running_rebalance import asked_for, read_control
+from kafka_rebalance.run.running_rebalance import asked_for
+from kafka_rebalance.run.stop_requests import read_control
 from kafka_rebalance.segments.segment_configs_now import check_copies_safe
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.throttle.in_force import check_in_force, desired_throttle, set_changes
 from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.put_back import copying_of, only_for, take_lease
@@ -38,13 +40,7 @@ from kafka_rebalance.throttle.release_throttle import (
     put_back_left_behind,
 )
 from kafka_rebalance.throttle.run_rates import check_run_rate
-from kafka_rebalance.throttle.throttle_in_force import (
-    check_nothing_of_ours,
-    gone_topics,
-    has_held_before,
-    read_away,
-    read_configs,
-)
+from kafka_rebalance.throttle.throttle_in_force import check_nothing_of_ours, gone_topics, has_held_before
 from kafka_rebalance.throttle.wait_for_window import wait_for_window
 
 log = logging.getLogger(__name__)

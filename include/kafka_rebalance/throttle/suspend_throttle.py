@@ -22,6 +22,7 @@ from kafka_rebalance.model.policy import LONG_PAUSE_SECONDS
 from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import RunFolder, open_run_folder
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.throttle.entity_configs import read_configs, read_lease_configs
 from kafka_rebalance.throttle.in_force import check_in_force, confirm
 from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.put_back import batch_changes, copying_of, listed_over, only_for, recorded_anew
@@ -33,7 +34,6 @@ from kafka_rebalance.throttle.release_throttle import (
     read_left_alone,
     write_back,
 )
-from kafka_rebalance.throttle.throttle_in_force import read_configs, read_lease_configs
 
 log = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.approved_plan import ApprovedPlan
 from kafka_rebalance.run.check_result import Check
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.throttle.in_force import (
     Configs,
     check_in_force,
@@ -24,7 +25,6 @@ from kafka_rebalance.throttle.in_force import (
     desired_throttle,
     set_now,
 )
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.lease_files import rate_in_force, read_copy
 from kafka_rebalance.throttle.put_back import only_for
 
@@ -90,32 +90,3 @@ def _wanted(plan: ApprovedPlan) -> Configs:
 def gone_topics(plan: ApprovedPlan) -> set[str]:
     """The lease's entities of topics that were left out because they are gone."""
     return {f"topics/{topic}" for topic in plan.topics - {move.topic_partition.topic for move in plan.candidate.moves}}
-
-
-# Configs of brokers and topics by entity, as throttles name them.
-
-
-def read_configs(cluster: OpenCluster, entities: Collection[str]) -> dict[str, dict[str, str]]:
-    """{entity: {key: value}} of these brokers and topics, read in one round of requests."""
-    names = [entity.partition("/") for entity in entities]
-    topics = cluster.read_topic_configs([name for kind, _, name in names if kind == "topics"])
-    brokers = cluster.read_broker_configs([int(name) for kind, _, name in names if kind == "brokers"])
-    return {
-        **{f"topics/{topic}": values for topic, values in topics.items()},
-        **{entity_of(broker): values for broker, values in brokers.items()},
-    }
-
-
-def read_away(cluster: OpenCluster, entities: Collection[str]) -> frozenset[str]:
-    """The entities that nobody can read or change now: brokers that are away, on a cluster without ZooKeeper."""
-    brokers = {int(entity.removeprefix("brokers/")) for entity in entities if entity.startswith("brokers/")}
-    return frozenset(map(entity_of, cluster.read_away(brokers)))
-
-
-def read_lease_configs(cluster: OpenCluster, lease: ThrottleLease) -> tuple[ThrottleLease, dict[str, dict[str, str]]]:
-    """(the lease without brokers that are away, what is set now on its entities)
-
-    A broker that is away neither sends nor receives. What the lease has set on it comes back with it.
-    """
-    here = lease.without(read_away(cluster, lease.wanted))
-    return here, read_configs(cluster, here.wanted)

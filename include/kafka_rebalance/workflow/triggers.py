@@ -15,10 +15,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from kafka_rebalance import clock
 from kafka_rebalance.clock import SteadyClock
-from kafka_rebalance.log_dirs.copies import CopiesFollower
+from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
 from kafka_rebalance.model.connection import ClusterConnection, cluster_connection
-from kafka_rebalance.rebalance.follow import BatchFollower
-from kafka_rebalance.rebalance.request_batch import Waiter
+from kafka_rebalance.rebalance.follow import BatchFollower, Waiter
 from kafka_rebalance.run.batch_seen import Watcher, look_once
 from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.run_folder import open_run_folder

@@ -16,7 +16,7 @@ from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
-from kafka_rebalance.run.running_rebalance import read_control
+from kafka_rebalance.run.stop_requests import read_control
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper.client import open_client

@@ -18,7 +18,8 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, PlannedLogDirs
 from kafka_rebalance.documents.progress import PROGRESS_FILE
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.log_dirs.copies import CopiesFollower, Copying, move_replicas
+from kafka_rebalance.log_dirs.copies import Copying, move_replicas
+from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
 from kafka_rebalance.log_dirs.plan import plan_moves
 from kafka_rebalance.log_dirs.rate import hold_rate, release_rate
 from kafka_rebalance.log_dirs.verify import verify

@@ -12,7 +12,7 @@ from kafka_rebalance.admin.log_dirs import BrokerDisks, FutureReplica, LogDir
 from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, LogDirMove, LogDirPlan
 from kafka_rebalance.documents.progress import PROGRESS_FILE
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.log_dirs.copies import CopiesFollower
+from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.batch_seen import BatchState

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from kafka_rebalance.cancel.target_run import ACTIONS
+from kafka_rebalance.cancel.actions import ACTIONS
 from kafka_rebalance.local_cluster.jars.locked_jars import ROOTS
 from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 from kafka_rebalance.model.connection import EXTRAS

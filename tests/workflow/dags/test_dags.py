@@ -18,7 +18,6 @@ from kafka_rebalance.cancel.request import APPROVE_RATE, NEXT
 from kafka_rebalance.dags.kafka_rebalance_dag import REBALANCE_PARAMS
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.rebalance.snapshot import PARAMS_OUTSIDE_SETTINGS
-from kafka_rebalance.workflow.run_step import by_path
 from support.airflow.airflow_home import REPOSITORY
 from support.airflow.parsed_dags import read_dags
 
@@ -45,13 +44,6 @@ def dags() -> dict[str, DAG]:
 @pytest.fixture(scope="module")
 def rebalance(dags: dict[str, DAG]) -> DAG:
     return dags["kafka_rebalance"]
-
-
-def test_every_step_that_a_dag_names_is_there() -> None:
-    text = "".join(file.read_text() for file in (REPOSITORY / "include" / "kafka_rebalance" / "dags").glob("*.py"))
-    paths = re.findall(r'"(kafka_rebalance\.steps\.[\w.]+)"', text)
-    assert len(paths) >= 20
-    assert all(callable(by_path(path)) for path in paths)
 
 
 def test_every_dag_is_read_without_an_error(dags: dict[str, DAG]) -> None:

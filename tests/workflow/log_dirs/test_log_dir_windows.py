@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, LockHeldError
-from kafka_rebalance.log_dirs.copies import CopiesFollower
+from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
 from kafka_rebalance.model.recurring_window import Opening
 from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.run.checks.batch_wait import Wait

@@ -106,7 +106,7 @@ def test_a_broker_that_is_down_may_be_the_one_that_is_drained(
     def ask_brokers(*_: object) -> None:
         raise GuardsPassed
 
-    monkeypatch.setattr("kafka_rebalance.cluster.protocols.check_same_cluster", ask_brokers)
+    monkeypatch.setattr("kafka_rebalance.cluster.with_zookeeper.check_same_cluster", ask_brokers)
     with pytest.raises(GuardsPassed):
         snapshot.read_snapshot(CONNECTION, Settings(job="drain", drain=(3,)))
     assert "broker 3" in str(refused(fake, Settings(job="drain", drain=(4,))))

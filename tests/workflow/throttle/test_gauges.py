@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from kafka_rebalance.dags import kafka_throttle_janitor_dag as workflow_gauges
 from kafka_rebalance.dags.kafka_throttle_janitor_dag import DAG as JANITOR
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import StorageError, UnwatchedError
 from kafka_rebalance.run import ledger
 from kafka_rebalance.throttle.janitor.look_after_cluster import read_janitor_report
 from kafka_rebalance.throttle.janitor.read_gauges import read_gauges
+from kafka_rebalance.workflow import gauges as workflow_gauges
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.documents import report_samples as samples
 from support.runs.janitor_run import Airflow, janitors_run, tend
@@ -35,7 +35,7 @@ AS_A_TASK = f"""
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=True)
-from kafka_rebalance.dags.kafka_throttle_janitor_dag import send_gauges
+from kafka_rebalance.workflow.gauges import send_gauges
 send_gauges({CONNECTION!r})
 """
 

@@ -29,6 +29,7 @@ from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import open_run_folder
 from kafka_rebalance.run.run_lock import read_standing, this_airflow
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.throttle.in_force import set_now as throttle_now
 from kafka_rebalance.throttle.janitor.rules import UNWATCHED_SECONDS, Sighting, custody, sighted
 from kafka_rebalance.throttle.janitor.sweep import Asked
@@ -43,7 +44,6 @@ from kafka_rebalance.throttle.put_back import (
 )
 from kafka_rebalance.throttle.release_throttle import put_back, put_back_late, put_back_left_behind, read_copies_within
 from kafka_rebalance.throttle.suspend_throttle import paused_until, suspend, waits_long
-from kafka_rebalance.throttle.throttle_in_force import read_away, read_configs, read_lease_configs
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, ThrottleError, UnwatchedError
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.run.running_rebalance import read_control
+from kafka_rebalance.run.stop_requests import read_control
 from kafka_rebalance.throttle.janitor import look_after_cluster
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER, ON_BOTH_WITHOUT_ZOOKEEPER
