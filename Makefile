@@ -33,8 +33,8 @@ check-fast: setup  ## check format, lint, types and import contracts, in seconds
 	@$(BIN)/mypy & types=$$!; $(BIN)/lint-imports --no-logo; contracts=$$?; wait $$types && exit $$contracts
 
 .PHONY: check
-check: check-fast site  ## run check-fast, make the site, and run the unit tests in two processes
-	$(BIN)/pytest -q --numprocesses=2 tests/unit --deselect tests/unit/repository/test_house.py::test_the_import_contracts_hold
+check: check-fast site  ## run check-fast, make the site, and run the unit tests but the slow ones
+	$(BIN)/pytest -q --numprocesses=2 -m "not slow" tests/unit --deselect tests/unit/repository/test_house.py::test_the_import_contracts_hold
 
 # A second build forgets what the first one warned of, so that every build is a whole one.
 .PHONY: site
@@ -59,7 +59,11 @@ format: setup  ## rewrite the sources in this project's format
 
 .PHONY: test
 test: setup test-tools  ## run all tests but those of test-long: unit, Spark, workflow, real brokers, four Airflow processes, a browser
-	$(BIN)/pytest $(TESTS)
+	$(BIN)/pytest --junitxml=build/tests.xml $(TESTS)
+
+.PHONY: test-times
+test-times:  ## print where the last make test spent its time, by folder, file and test
+	@$(PYTHON) -m scripts.test_times
 
 .PHONY: test-long
 test-long: setup test-tools  ## run tests of minutes each: demos without ZooKeeper and in containers, installations, each permission, a bucket with a Spark cluster, people who end a run in mid-copy

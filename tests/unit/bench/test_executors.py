@@ -29,6 +29,7 @@ def test_one_description_runs_beside_another_search() -> None:
     assert seconds_on([(4.0, 2.0), (1.0, 3.0), (1.0, 1.0)], 2) == 7.0  # descriptions wait for an executor
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_candidate_are_all_of_its_time(tmp_path: Path) -> None:
     write_cluster(tmp_path / "S", "S", "add", 1)
     began = time.process_time()

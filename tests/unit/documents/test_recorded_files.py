@@ -96,6 +96,7 @@ def told(file: JsonFile[Any], document: dict[str, Any]) -> str:
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_a_damaged_file_is_refused_by_its_name_and_place(file: JsonFile[Any]) -> None:
     """A wrong value is told or read as what it is; a missing one is told, or has a default."""

@@ -33,6 +33,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_when_python_is_ended_its_processes_and_folder_are_gone(tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "cluster"

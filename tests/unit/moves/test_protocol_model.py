@@ -18,6 +18,7 @@ def broken_by(fault: str, protocol: Protocol) -> Found:
     return search(replace(protocol, faults=frozenset({fault})))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", Way)
 def test_nothing_of_never_is_broken_in_any_order(way: Way) -> None:
     found = {str(protocol): search(protocol) for protocol in small(way)}

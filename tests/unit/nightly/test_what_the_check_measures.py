@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -88,6 +89,7 @@ def policies(draw: st.DrawFn, brokers: Rows) -> dict[str, Any]:
     return {key: out if key == "brokers_out" else ["orders"] for key in keys} | {"rackless_brokers": "one_rack"}
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(st.data(), clusters(), st.sampled_from([0.1, 0.2, 0.2, 0.4]))
 def test_where_the_check_proposes_a_run_a_plan_that_brings_brokers_nearer_is_recommended(

@@ -71,6 +71,7 @@ def test_brokers_that_are_only_below_their_share_are_not_said_to_be_above() -> N
     )
 
 
+@pytest.mark.slow
 def test_it_is_said_where_kafka_elects_preferred_leaders_by_itself() -> None:
     def told(**elections: Any) -> str | None:
         found = report(samples.snapshot(automatic_elections={"brokers": [], "check_seconds": None} | elections))

@@ -67,6 +67,7 @@ def pooled_clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
     return brokers, rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
 @settings(max_examples=8, deadline=None, suppress_health_check=_SLOW)
 @given(data=st.data(), cluster=pooled_clusters())

@@ -42,6 +42,7 @@ def between_racks(plan: DescribedCandidate) -> int:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["light", "balanced"])
 def test_copies_stay_within_their_racks_for_at_most_a_hundredth_more_bytes(name: str) -> None:
     usual, within = planned(name), planned(name, copies_within_racks=True)
@@ -51,6 +52,7 @@ def test_copies_stay_within_their_racks_for_at_most_a_hundredth_more_bytes(name:
     assert within.candidate.summary["cross_rack_bytes"] == between_racks(within)
 
 
+@pytest.mark.slow
 def test_it_costs_leaders_and_a_limit_on_these_holds() -> None:
     usual, within = planned(), planned(copies_within_racks=True)
     changes = usual.candidate.summary["leader_changes"]
@@ -59,6 +61,7 @@ def test_it_costs_leaders_and_a_limit_on_these_holds() -> None:
     assert limited.candidate.summary["leader_changes"] <= changes
 
 
+@pytest.mark.slow
 def test_where_a_rack_is_unknown_the_plan_is_as_usual() -> None:
     brokers = [{**row, "rack": None} for row in BROKERS]
     plans = [planned(brokers=brokers, copies_within_racks=asked) for asked in (False, True)]

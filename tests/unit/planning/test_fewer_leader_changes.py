@@ -34,6 +34,7 @@ def changes(problem: Problem, lists: FoundLists) -> int:
     return int((lists.replicas[:, 0] != problem.replicas[:, 0]).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [LEADERS_ONLY, BALANCED])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_leaders_end_as_even_with_a_fraction_of_the_changes(name: str, seed: int) -> None:
@@ -50,6 +51,7 @@ def test_leaders_end_as_even_with_a_fraction_of_the_changes(name: str, seed: int
     assert (np.sort(less.replicas, axis=1) == np.sort(found.replicas, axis=1)).all()
 
 
+@pytest.mark.slow
 def test_the_candidate_has_those_leaders_and_none_without_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     few = propose(busy(1), LEADERS_ONLY).candidate
     monkeypatch.setattr(solver, "available", lambda: False)

@@ -366,6 +366,7 @@ def test_a_load_too_small_to_be_shared_is_no_imbalance() -> None:
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=_SLOW)
 @given(data=st.data(), cluster=clusters(), job=st.sampled_from(["balance", "drain", "replication_factor"]))
 def test_any_plan_keeps_every_promise_or_is_refused(data: st.DataObject, cluster: tuple[Rows, Rows], job: str) -> None:

@@ -166,6 +166,7 @@ def test_only_partitions_that_are_new_are_placed(partitions: Sequence[int]) -> N
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, suppress_health_check=_SLOW)
 @given(
     clusters(),
@@ -255,6 +256,7 @@ def test_replicas_and_leaders_of_a_topic_differ_by_at_most_one_where_racks_are_e
         assert max(amounts) - min(amounts) <= 1, figures
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(1, 5), min_size=2, max_size=3),

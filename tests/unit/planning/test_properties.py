@@ -37,6 +37,7 @@ from support.plans.small_snapshots import Rows, partition_rows, problem_of
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
 @settings(max_examples=12, deadline=None, suppress_health_check=_SLOW)
 @given(data=st.data(), cluster=clusters())
@@ -60,6 +61,7 @@ def test_every_candidate_keeps_every_promise(job: str, data: st.DataObject, clus
             verify(plan, problem.snapshot_digest, brokers, partitions, Settings.from_mapping(asked))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=_SLOW)
 @given(st.data(), st.sampled_from(JOBS), clusters())
 def test_the_order_of_the_rows_changes_no_move(data: st.DataObject, job: str, cluster: tuple[Rows, Rows]) -> None:
@@ -89,6 +91,7 @@ ALL_LEAVE = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=_SLOW)
 @given(clusters(), st.sampled_from([(), ("*",), ("orders",)]), st.booleans(), st.booleans())
 @example(ALL_LEAVE, (), False, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -139,6 +140,7 @@ def rendered(body: str) -> list[Any]:
     return tokens
 
 
+@pytest.mark.slow
 @given(hostile_text, hostile_text)
 def test_hostile_names_give_no_markup_and_no_template(topic: str, words: str) -> None:
     moves = samples.all_moves(topic)

@@ -71,12 +71,14 @@ def pin_of(package: str) -> str:
 KNOWN = "jinja2==2.4.1"
 
 
+@pytest.mark.slow
 def test_an_audit_passes_where_the_service_knows_and_finds_nothing(serve: Serve) -> None:
     done = audit(serve({KNOWN}))
     assert done.returncode == 0, done.stderr
     assert "No known vulnerabilities found" in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_an_audit_fails_with_the_package_that_is_vulnerable(serve: Serve) -> None:
     done = audit(serve({KNOWN, pin_of("kazoo")}))
     assert done.returncode != 0

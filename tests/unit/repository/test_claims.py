@@ -93,6 +93,7 @@ def imported(folder: Path) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_package_that_the_product_is_said_not_to_use_is_imported_by_none_of_its_files() -> None:
     modules: dict[str, set[str]] = {}
     for module, packages in packages_distributions().items():
@@ -108,6 +109,7 @@ def test_a_package_that_the_product_is_said_not_to_use_is_imported_by_none_of_it
     assert {name for name in claimed if modules.get(canonicalize_name(name), set()) & by_product} == set()
 
 
+@pytest.mark.slow
 def test_the_product_is_not_said_to_make_no_http_request_while_it_makes_some() -> None:
     assert "http" in imported(PRODUCT), "the metrics server is asked no more"
     assert not re.search(r"no HTTP request", page("dependencies.md"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from kafka_rebalance import errors
 from kafka_rebalance.run.retried_errors import _COME_AT_ANY_TIME, _NO_FAILURE
 
@@ -31,6 +33,7 @@ ROOMS = (
 )
 
 
+@pytest.mark.slow
 def test_no_error_that_comes_at_any_time_claims_that_nothing_was_written() -> None:
     assert {"ReadError", "LockLostError", "StoppedError", "FrozenError", "StorageError", "PolicyError"} <= KINDS
     found = []

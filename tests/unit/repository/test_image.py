@@ -73,6 +73,7 @@ def test_secrets_history_and_leftovers_are_kept_out_of_the_image(name: str) -> N
     assert not is_let_through(name)
 
 
+@pytest.mark.slow
 def test_the_package_installs_from_these_files_alone(context: Path, tmp_path: Path) -> None:
     (command,) = re.findall(r"pip (install [^&]*--no-build-isolation \.) ", instructions("RUN")[2])
     site = tmp_path / "site"

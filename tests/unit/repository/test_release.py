@@ -81,6 +81,7 @@ def clone(as_it_stands: Path, tmp_path: Path) -> Clone:
     return Clone(as_it_stands, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_release_sets_the_version_dates_the_changelog_tags_and_builds(clone: Clone) -> None:
     before = clone.git("rev-parse", "HEAD")
     done = clone.run("release", "0.1.0")

@@ -37,6 +37,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["topics_in", "plan", "zzz"]), json_values))
 def test_everything_else_is_left_to_the_readers_of_each_param(params: dict[str, Any]) -> None:
     check_params(params)

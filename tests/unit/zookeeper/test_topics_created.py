@@ -159,6 +159,7 @@ def test_what_is_not_a_broker_id_never_reaches_zookeeper(empty: Any, version: An
     assert empty.writes == []
 
 
+@pytest.mark.slow
 def test_a_topic_beyond_zookeepers_limit_is_refused_with_the_figures(empty: Any, version: Any) -> None:
     huge = {partition: [1, 2, 3, 4] for partition in range(60_000)}
     with pytest.raises(WriteError, match=r"1,\d{3},\d{3} bytes, but ZooKeeper takes 1,048,511"):

@@ -68,6 +68,7 @@ def test_the_work_for_a_batch_is_every_topic_and_half_of_the_request_for_each_pa
         assert exact <= counted[batch] <= exact + 2 * len(numbers)
 
 
+@pytest.mark.slow
 def test_batches_of_a_huge_topic_are_smaller_than_those_of_many_small_ones() -> None:
     brokers = broker_rows([101, 102, 103, 104, 105])
     huge = partition_rows([[101, 102, 103]] * 400 + [[104, 102, 103]] * 5_600)

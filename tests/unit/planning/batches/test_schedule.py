@@ -245,6 +245,7 @@ def changes(draw: st.DrawFn) -> tuple[list[tuple[list[int], list[int]]], list[in
     return lists, [draw(st.sampled_from([0, 1, 10, 100, 1000])) for _ in lists]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(changes(), st.integers(1, 4), st.integers(1, 8))
 def test_no_batches_stay_below_what_the_bound_says(
@@ -258,6 +259,7 @@ def test_no_batches_stay_below_what_the_bound_says(
         assert transfers.least_busiest_bytes(copies, partitions) <= found.busiest_bytes
 
 
+@pytest.mark.slow
 @given(
     changes(),
     st.integers(1, 5),

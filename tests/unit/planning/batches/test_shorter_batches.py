@@ -92,6 +92,7 @@ def changes(draw: st.DrawFn) -> tuple[Lists, list[int], list[int]]:
     return lists, draw(st.lists(st.integers(0, 1000), **each)), draw(st.lists(st.integers(0, 2), **each))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(changes(), st.integers(1, 4), st.integers(2, 8))
 def test_levelling_makes_nothing_longer_or_later_and_breaks_no_limit(

@@ -42,6 +42,7 @@ def aged(brokers: int, partitions: int, seed: int) -> Problem:
     return problem_of(broker_rows(ids, racks), rows, tolerance=0.05)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=_SLOW)
 @given(st.data(), st.sampled_from(["balance", "drain", "replace", "relieve", "repair_racks"]), clusters())
 def test_no_plan_stays_below_the_bound(data: st.DataObject, job: str, cluster: tuple[Rows, Rows]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def drawn_lists(rng: np.random.Generator, before: list[list[int]]) -> Ints:
     return np.array([rng.permutation(one if rng.random() < 0.5 else 6)[:3] for one in before], dtype=np.int64)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_reason_names_the_pair_with_the_largest_gap_and_one_outside_its_band_first(seed: int) -> None:

@@ -117,6 +117,7 @@ def test_the_largest_ids_that_kafka_has_are_planned(tmp_path: Path) -> None:
     assert {move.after for move in read_candidate(tmp_path / "out", "balanced").moves} == {(0,)}
 
 
+@pytest.mark.slow
 def test_twice_planned_is_the_same_to_the_last_byte(tmp_path: Path) -> None:
     write_snapshot(tmp_path, broker_rows(RACKS, RACKS), partition_rows([[1, 3]] * 20 + [[1, 3, 2]] * 5))
     for out in ("one", "two"):

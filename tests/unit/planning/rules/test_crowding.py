@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,6 +109,7 @@ def test_a_drain_that_leaves_a_narrow_rack_ends_within_the_tolerance() -> None:
     assert held.count(3) <= 66
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_no_balance_crowds_brokers_more_than_they_were(data: st.DataObject) -> None:

@@ -106,6 +106,7 @@ def test_the_limit_on_leader_changes_holds_and_topics_do_not_make_the_plan_fall_
     assert "max_leader_changes" not in plan.candidate.note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CANDIDATES)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(data=st.data())

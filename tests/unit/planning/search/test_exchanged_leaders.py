@@ -49,6 +49,7 @@ def test_an_exchange_is_two_leader_changes_or_none(limit: int, moves: int) -> No
 
 
 # What a narrow band calls nearer is farther from the tolerance's here.
+@pytest.mark.slow
 @example([([1, 2, 3, 4], rate) for rate in (1.0, 1.0, 10.0, 1.0, 5.0, 5.0, 10.0, 10.0, 10.0, 10.0, 80.0, 80.0)])
 @given(
     st.integers(2, 4).flatmap(

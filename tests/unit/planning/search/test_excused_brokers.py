@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,6 +61,7 @@ def helps(outside: Outside, source: int, target: int, row: int, resource: int) -
     return True
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_the_first_move_that_helps_a_broker_is_that_of_the_rule_written_out(seed: int) -> None:

@@ -49,6 +49,7 @@ def moved_back(plan: DescribedCandidate, left: dict[tuple[str, int], list[int]])
     return sum(len(set(left.get(move.topic_partition, ())) & set(move.added)) for move in plan.candidate.moves)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
 def test_no_candidate_gives_a_replica_back_and_each_still_meets_its_goal(name: str) -> None:
     back = 0
@@ -69,6 +70,7 @@ def _whole(rows: Rows) -> Rows:
     return [{"isr": None, "leader": None, **row} for row in rows]
 
 
+@pytest.mark.slow
 def test_the_program_of_the_optimum_says_which_plans_it_does_not_count() -> None:
     rows, left = swing(0, 20)
     aside = "plans that send replicas back to brokers that they left lately do not count"
@@ -76,6 +78,7 @@ def test_the_program_of_the_optimum_says_which_plans_it_does_not_count() -> None
     assert aside not in plan_of(SIX, rows, "optimal").candidate.note
 
 
+@pytest.mark.slow
 def test_a_bound_of_all_plans_is_one_of_those_that_keep_the_rule() -> None:
     rows, left = swing(1, 24)
     bounds, moved = [], []
@@ -144,6 +147,7 @@ def test_what_others_propose_is_not_offered_if_it_sends_a_replica_back() -> None
     assert as_kafka.candidate.status == "infeasible"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nothing", [None, []])
 def test_a_snapshot_in_which_no_partition_has_left_a_broker_is_written_and_planned_as_one_of_an_earlier_version(
     nothing: list[int] | None, tmp_path: Path

@@ -67,6 +67,7 @@ def test_job_relieve_takes_from_the_fullest_of_every_rack(relieve_above: float |
     assert abs(left[0] - left[1]) <= 10
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_enough_changes_no_plan() -> None:
     partitions = uneven_partitions(60)
     free = plan_of(BROKERS, partitions)
@@ -75,6 +76,7 @@ def test_a_limit_that_is_enough_changes_no_plan() -> None:
     assert enough.consequences["further_runs"] is None
 
 
+@pytest.mark.slow
 def test_the_runs_that_are_still_needed_are_as_many_as_it_takes() -> None:
     partitions = uneven_partitions()
     limit = int(0.03 * sum(2 * row["size_bytes"] for row in partitions))

@@ -58,6 +58,7 @@ def drawn(scenario: str, seed: int) -> Cluster:
     return Cluster([{**row, "disk_used_bytes": None} for row in cluster.brokers], cluster.partitions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario", "job", "most"),
     [("add", "balance", 0.93), ("drain", "balance", 0.95), ("skew", "balance", 0.8), ("add", "relieve", 0.9)],
@@ -167,6 +168,7 @@ def test_a_replica_that_has_fallen_behind_does_not_lead_because_it_was_to_lead()
     assert all(after[0] != 2 for after in lists_of(plan).values())
 
 
+@pytest.mark.slow
 def test_a_limit_holds_though_the_proposed_moves_have_become_larger() -> None:
     limit = 2_500_000_000_000
     for seed in range(1, 4):
@@ -207,6 +209,7 @@ def test_a_column_that_holds_no_lists_of_brokers_is_refused_by_its_name(tmp_path
         read_problem(tmp_path, Settings())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", [job for job in JOBS if job not in LEADERS_ALONE])
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), cluster=clusters())

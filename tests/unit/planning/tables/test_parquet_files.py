@@ -148,6 +148,7 @@ def _written(folder: Path) -> dict[Callable[[Path], Any], list[Path]]:
     }
 
 
+@pytest.mark.slow
 def test_every_reader_of_a_runs_tables_ends_with_an_artifact_error_where_they_are_damaged(tmp_path: Path) -> None:
     refused = []
     for seed, (read, files) in enumerate(_written(tmp_path).items()):

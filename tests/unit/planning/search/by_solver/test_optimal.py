@@ -94,6 +94,7 @@ def fewest_by_trying_all(problem: Problem) -> int | None:
     return best
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=_SLOW)
 @given(tiny_clusters())
 def test_no_assignment_within_the_tolerance_copies_fewer_bytes(drawn: tuple[Rows, Rows, dict[str, Any]]) -> None:

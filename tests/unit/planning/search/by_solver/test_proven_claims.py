@@ -68,6 +68,7 @@ def test_an_optimum_of_pools_is_proven_as_a_whole_only_if_all_of_them_are_within
     assert propose(alone, "optimal").consequences["is_proven"], "a pool without topics is no other pool"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [False, True])
 def test_no_candidate_undercuts_a_proven_one_on_drawn_clusters(sizes: bool) -> None:
     drawn, claims = random.Random(26), 0
@@ -91,6 +92,7 @@ def test_no_candidate_undercuts_a_proven_one(data: st.DataObject, job: str, clus
         return
 
 
+@pytest.mark.slow
 def test_the_search_begins_with_the_best_known_lists() -> None:
     """With no node to search, the solver still has the lists of `balanced`, and never ends with dearer ones."""
     rows = partition_rows([[1 + number % 2] for number in range(40)])
