@@ -71,7 +71,7 @@ def open_kafka_python(kafka: KafkaConnection, request_seconds: float = REQUEST_S
         check_enters(kafka, again=True)  # says why, if a password or a certificate has changed
         raise unreachable(kafka, failed) from None  # the cause's text may quote a setting
     for one in begun:
-        make_patient(one._manager)
+        _make_patient(one._manager)
     try:
         yield client
     finally:
@@ -145,7 +145,7 @@ class TooLateError(KafkaError):
     """The request would have left this host after the time that was given. Nothing was sent."""
 
 
-def make_patient(manager: Any) -> None:
+def _make_patient(manager: Any) -> None:
     """From now on this client's requests wait out quotas, and are sent over connections that are open."""
 
     async def send(
@@ -177,7 +177,7 @@ def make_patient(manager: Any) -> None:
     manager.send = send
 
 
-def is_deaf(manager: Any, broker: int) -> bool:
+def _is_deaf(manager: Any, broker: int) -> bool:
     """Whether this live broker has just not answered in time. What any broker can answer is asked of others."""
     return getattr(manager, "deaf", {}).get(broker, 0.0) > time.monotonic()
 
@@ -211,9 +211,9 @@ async def _ready(manager: Any, broker: int | None, seconds: float, not_later_tha
 
 def _any(manager: Any) -> int | None:
     node = manager.least_loaded_node()
-    if node is None or not is_deaf(manager, node):
+    if node is None or not _is_deaf(manager, node):
         return node
-    others = [one.node_id for one in manager.cluster.brokers() if not is_deaf(manager, one.node_id)]
+    others = [one.node_id for one in manager.cluster.brokers() if not _is_deaf(manager, one.node_id)]
     others = [one for one in others if not manager.connection_delay(one)]
     return random.choice(others) if others else node
 

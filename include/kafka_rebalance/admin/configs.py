@@ -104,7 +104,7 @@ def read_broker_configs(wire: Wire, brokers: Collection[int]) -> dict[int, dict[
     return {**found, ALL_BROKERS: dict(_asked(wire, BROKER, [""], {_SET_ON_ALL_BROKERS}))[""]}
 
 
-def ask_brokers(wire: Wire, brokers: Collection[int]) -> dict[int, dict[str, str]]:
+def _ask_brokers(wire: Wire, brokers: Collection[int]) -> dict[int, dict[str, str]]:
     """The configs that are set on each, perhaps without what was written just now. Raises ReadError."""
     return {broker: _own(wire, fresh_broker(wire, broker, anew=False)) for broker in brokers}
 
@@ -186,7 +186,7 @@ def merge_configs(
             rates[int(name)] = values
         else:
             raise WriteError(f"{entity} is away, and only it can change its rate. Start it.")
-    now_on_brokers = ask_brokers(wire, rates)
+    now_on_brokers = _ask_brokers(wire, rates)
     now_on_topics = read_topic_configs(wire, lists)
     of_brokers = {
         broker: _rate_changes(_entity(BROKER, broker), values, decided_on, now_on_brokers[broker])

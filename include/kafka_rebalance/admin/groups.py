@@ -68,7 +68,7 @@ class Listing:
     unread: tuple[Finding, ...]
 
 
-def list_groups(wire: Wire, brokers: Collection[int] | None = None) -> Listing:
+def _list_groups(wire: Wire, brokers: Collection[int] | None = None) -> Listing:
     """The groups of all live brokers, or of these. Raises ReadError if no broker tells any."""
     live, unread = _coordinators(wire)
     asked = sorted(live if brokers is None else brokers)
@@ -468,7 +468,7 @@ class Offsets:
     failed: Described | None = None
 
 
-def read_offsets(wire: Wire, listed: Iterable[ListedGroup], only: Asked | None = None) -> dict[str, Offsets]:
+def _read_offsets(wire: Wire, listed: Iterable[ListedGroup], only: Asked | None = None) -> dict[str, Offsets]:
     """By group: of these partitions, or of all."""
     wanted: dict[tuple[int, bool], list[str]] = {}
     for one in listed:
@@ -576,7 +576,7 @@ def read_groups(kafka: KafkaConnection, topic: str, partitions: Collection[int])
     cannot be read is told singly, and takes nothing else with it. Raises ReadError if no group can be listed at all.
     """
     with open_wire(kafka) as wire:
-        listing, known = list_groups(wire), dict[str, _Known]()
+        listing, known = _list_groups(wire), dict[str, _Known]()
         open_groups = dict(listing.groups)
         give_up = time.monotonic() + SETTLE_SECONDS
         while True:
@@ -586,7 +586,7 @@ def read_groups(kafka: KafkaConnection, topic: str, partitions: Collection[int])
                 break
             time.sleep(PAUSE_SECONDS)
             if any(not known[name].described.is_joining for name in again):
-                listing = list_groups(wire)  # another broker may coordinate it now, or its type is another one
+                listing = _list_groups(wire)  # another broker may coordinate it now, or its type is another one
                 gone = set() if listing.unread else known.keys() - listing.groups.keys()
                 known = {name: one for name, one in known.items() if name not in gone}
                 again |= listing.groups.keys() - known.keys()
@@ -600,7 +600,7 @@ def read_groups(kafka: KafkaConnection, topic: str, partitions: Collection[int])
 
 def _look(wire: Wire, listed: Collection[ListedGroup], topic: str, partitions: Collection[int]) -> dict[str, _Known]:
     described = describe(wire, listed, topic)
-    offsets = read_offsets(wire, [one for one in listed if not described[one.group].is_gone], (topic, partitions))
+    offsets = _read_offsets(wire, [one for one in listed if not described[one.group].is_gone], (topic, partitions))
     return {one.group: _Known(one, described[one.group], offsets.get(one.group, Offsets())) for one in listed}
 
 
@@ -634,8 +634,8 @@ def read_committed_offsets(kafka: KafkaConnection, brokers: Collection[int]) -> 
     with open_wire(kafka) as wire:
         give_up = time.monotonic() + SETTLE_SECONDS
         while True:
-            listing = list_groups(wire, brokers)
-            offsets = read_offsets(wire, listing.groups.values())
+            listing = _list_groups(wire, brokers)
+            offsets = _read_offsets(wire, listing.groups.values())
             failed = {name: one.failed for name, one in offsets.items() if one.failed is not None}
             if not any(one.may_change for one in failed.values()) or time.monotonic() > give_up:
                 break

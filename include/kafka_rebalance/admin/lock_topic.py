@@ -191,7 +191,7 @@ def _make_transaction_topic(wire: Wire, racks: Mapping[int, str | None], leaving
     """
     configs = _read_configs_of_any(wire, racks)
     factor, partitions = int(configs[_FACTOR]), int(configs[_PARTITIONS])
-    check_enough_for_transactions(factor, racks)
+    _check_enough_for_transactions(factor, racks)
     stay, leave = sorted(set(racks) - set(leaving)), sorted(set(racks) & set(leaving))
     on = [*stay, *leave[: max(0, factor - len(stay))]]
     settings = {**_ALWAYS_OF_TRANSACTIONS, **{key: configs[name] for key, name in _OF_TRANSACTIONS.items()}}
@@ -207,7 +207,7 @@ def _make_transaction_topic(wire: Wire, racks: Mapping[int, str | None], leaving
         time.sleep(_PAUSE_SECONDS)
 
 
-def check_enough_for_transactions(factor: int, brokers: Collection[int]) -> None:
+def _check_enough_for_transactions(factor: int, brokers: Collection[int]) -> None:
     """Raises ClusterNotReadyError if Kafka cannot make the topic of its transactions on so few brokers."""
     if factor > len(brokers):
         raise ClusterNotReadyError(

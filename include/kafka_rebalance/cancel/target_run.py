@@ -39,7 +39,7 @@ def plan_of(target: RunFolder, written: Mapping[str, Any]) -> ApprovedPlan:
 
 def approved_rate(target: RunFolder, written: Mapping[str, Any]) -> int:
     """In bytes per second: of a rebalance, or of a run between log dirs."""
-    between_dirs = approved_log_dirs(target, written["candidate_digest"])
+    between_dirs = _approved_log_dirs(target, written["candidate_digest"])
     plan = plan_of(target, written) if between_dirs is None else between_dirs.plan
     return plan.throttle_bytes_per_second
 
@@ -64,10 +64,10 @@ def find_log_dir_run(
     deployment: Deployment, cluster: OpenCluster, connection_id: str
 ) -> Running[ApprovedRequest[LogDirPlan]] | None:
     """None if no such run holds the cluster. Errors as in `find_holder`."""
-    return find_holder(deployment, cluster, connection_id, LOG_DIRS_DAG, approved_log_dirs)
+    return find_holder(deployment, cluster, connection_id, LOG_DIRS_DAG, _approved_log_dirs)
 
 
-def approved_log_dirs(folder: RunFolder, digest: str) -> ApprovedRequest[LogDirPlan] | None:
+def _approved_log_dirs(folder: RunFolder, digest: str) -> ApprovedRequest[LogDirPlan] | None:
     """The plan between log dirs that was approved in this folder; None if there is none, or it has another digest."""
     written = json_files.read_json_if_there(folder, json_files.LOG_DIRS)
     decision = json_files.read_json_if_there(folder, json_files.DECISION) or {}

@@ -48,7 +48,7 @@ class CheckSchedule:
             raise SettingsError(f"{self.problem} No cluster was checked. Correct the option and restart Airflow.")
 
 
-def read_check_schedule() -> CheckSchedule:
+def _read_check_schedule() -> CheckSchedule:
     """As configured now. The zone's clock changes count, so 01:30 is 01:30 in summer and winter."""
     cron, zone = (
         conf.get(SECTION, name, fallback="").strip() or usual for name, usual in zip((CRON, ZONE), USUAL, strict=True)
@@ -81,7 +81,7 @@ def _zone_problem(zone: str) -> str | None:
 
 
 BALANCE = Asset("kafka_balance")
-SCHEDULE = read_check_schedule()
+SCHEDULE = _read_check_schedule()
 CHECK_TIMEOUT = timedelta(minutes=20)  # for one try; 150,000 partitions take minutes, a dead cluster never ends
 
 

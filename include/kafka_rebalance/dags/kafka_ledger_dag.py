@@ -23,7 +23,7 @@ JOB = Path(kafka_rebalance.__file__).parent / "spark" / "ledger_job.py"
 LEDGER = "{{ ti.xcom_pull(task_ids='locate', key='ledger') }}"
 
 
-def check_arguments(context: Any) -> None:
+def _check_arguments(context: Any) -> None:
     run_step("kafka_rebalance.run.ledger.check_located", context["dag_run"], context["task"])
 
 
@@ -53,7 +53,7 @@ def ledger() -> None:
         application=str(JOB),
         application_args=["--ledger", LEDGER],
         name="kafka_rebalance ledger",
-        pre_execute=check_arguments,
+        pre_execute=_check_arguments,
     )
     XComArg(located.operator) >> compacted >> remove_old()
 

@@ -240,7 +240,7 @@ METRICS = "{{ ti.xcom_pull(task_ids='snapshot', key='metrics') }}"
 AFTER_APPROVAL = "all_done_min_one_success"
 
 
-def check_arguments(context: Any) -> None:
+def _check_arguments(context: Any) -> None:
     check = "kafka_rebalance.rebalance.spark_checks.check_spark_arguments"
     run_step(check, context["dag_run"], context["task"])
 
@@ -307,7 +307,7 @@ def rebalance() -> None:
             *("--expect-run", RUN),
         ],
         name="kafka_rebalance plan",
-        pre_execute=check_arguments,
+        pre_execute=_check_arguments,
         retries=1,
     )
     reported = render_report(run_folder)

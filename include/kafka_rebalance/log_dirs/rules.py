@@ -93,7 +93,7 @@ def offline_dirs(disks: Mapping[int, Mapping[str, DiskOfDir]]) -> Iterator[Findi
             )
 
 
-def cordoned_targets(moves: Iterable[LogDirMove], now: DirsNow) -> Iterator[Finding]:
+def _cordoned_targets(moves: Iterable[LogDirMove], now: DirsNow) -> Iterator[Finding]:
     """Log dirs that somebody has cordoned, and which replicas wait for (KIP-1066)."""
     waiting = [move for move in moves if state_of(move, now) is CopyState.WAITING]
     shut = {(move.broker, move.after) for move in waiting if _is_cordoned(move, now)}
@@ -134,7 +134,7 @@ def next_moves(plan: LogDirPlan, now: DirsNow, in_time: float = inf) -> tuple[Lo
 
 def without_room(plan: LogDirPlan, now: DirsNow) -> Iterator[Finding]:
     """Log dirs that take nothing, and brokers on which moves wait, nothing copies, and no waiting move has room."""
-    yield from cordoned_targets(plan.moves, now)
+    yield from _cordoned_targets(plan.moves, now)
     states = states_of(plan.moves, now)
     going_on = {move.broker for move in (*states[CopyState.COPYING], *next_moves(plan, now))}
     stuck: dict[int, list[LogDirMove]] = {}

@@ -82,8 +82,8 @@ def brief(report: RunReport, named: Named = str) -> Brief:
     worst, loss = (None, None) if focus is None else (focus.worst_case, focus.broker_loss)
     lost = broker_loss_words(loss) if loss is not None else ""
     return Brief(
-        why_words(outlook, report.settings.job) if outlook is not None else (),
-        otherwise_words(outlook, report.settings.job, worst, named) if outlook is not None else (),
+        _why_words(outlook, report.settings.job) if outlook is not None else (),
+        _otherwise_words(outlook, report.settings.job, worst, named) if outlook is not None else (),
         _verdict(report, focus, named) if focus is not None else (),
         (*(worst_case_words(worst, named) if worst is not None else ()), *filter(None, [lost])),
         _cost(report, focus) if focus is not None else (),
@@ -230,7 +230,7 @@ def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], .
         known = cost.least_bytes_per_second > 1  # else no traffic was measured
         smallest = f"{least} ({cost.reason})" if known else f"not known: {cost.reason}"
         facts.append(("Smallest at which every copy can end", smallest))
-        facts.append(("Networks", network_words(cost, throttle)))
+        facts.append(("Networks", _network_words(cost, throttle)))
     if focus.peak_disk_fraction is not None:
         facts.append(("Disks", _disks(report, focus)))
     return tuple(facts)
@@ -250,7 +250,7 @@ def _disks(report: RunReport, focus: CandidateReport) -> str:
     return f"{said}; beyond {format_share(allowed)}: broker {full}" if full else said
 
 
-def network_words(cost: CandidateRates, throttle: float | None) -> str:
+def _network_words(cost: CandidateRates, throttle: float | None) -> str:
     """The busiest network at that throttle, and the networks at their limit."""
     network = cost.network
     if network is None:
@@ -310,7 +310,7 @@ JOB_METRICS = {
 _SOON_DAYS = 365.0
 
 
-def why_words(outlook: Diagnosis, job: str) -> tuple[str, ...]:
+def _why_words(outlook: Diagnosis, job: str) -> tuple[str, ...]:
     """What is uneven or wrong, in sentences. Of the loads, only those that the job evens out."""
     said = []
     if outlook.leaving is not None:
@@ -373,7 +373,7 @@ def _off_words(off: Off, tolerance: float) -> str:
     return f"{noun_of(off.metric).capitalize()}: {', '.join(carried)}; {', '.join(beyond)}."
 
 
-def otherwise_words(outlook: Diagnosis, job: str, worst: WorstCase | None, named: Named) -> tuple[str, ...]:
+def _otherwise_words(outlook: Diagnosis, job: str, worst: WorstCase | None, named: Named) -> tuple[str, ...]:
     """What happens if nobody does anything, in sentences."""
     said = []
     first = outlook.first_full

@@ -453,7 +453,7 @@ def _of_disks(cluster: Cluster, places: Places) -> Iterator[Reason]:
         yield Reason(Why.DISK_FULL, _full(fullest), remedy, min(days, FULL_SOON_DAYS))
     elif first is not None and days <= FULL_LATER_DAYS:
         why = Why.DISK_FULL if days <= FULL_SOON_DAYS else Why.DISK_FILLS_UP
-        yield Reason(why, f"The disk of broker {first.broker} is full in {days_in_words(days)}", remedy, days)
+        yield Reason(why, f"The disk of broker {first.broker} is full in {_days_in_words(days)}", remedy, days)
     elif fullest is not None and share > NEARLY_FULL_SHARE:
         yield Reason(Why.DISK_FILLS_UP, _full(fullest), remedy, FULL_LATER_DAYS)
 
@@ -554,14 +554,14 @@ class NightlyCheck:
         if first.days > _LONG_DAYS:
             return "not full within a year"
         who = "" if first.broker == worst.broker else f"broker {first.broker} is "
-        return f"{who}full in {days_in_words(first.days)}"
+        return f"{who}full in {_days_in_words(first.days)}"
 
 
 def where(full: FullestDisk | FullestLogDir) -> str:
     return f"{full.path} of broker {full.broker}" if isinstance(full, FullestLogDir) else f"broker {full.broker}"
 
 
-def days_in_words(days: float) -> str:
+def _days_in_words(days: float) -> str:
     """`12 d`; below two days with hours: `1 d 4 h`."""
     return f"{format_count(days)} d" if days >= 2 else format_duration(days * 86_400)
 

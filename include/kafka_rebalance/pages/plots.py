@@ -67,7 +67,7 @@ class Plot:
         return "data:image/svg+xml;base64," + base64.b64encode(self.svg().encode()).decode()
 
 
-def scale_of(kind: str, largest: float) -> tuple[float, str]:
+def _scale_of(kind: str, largest: float) -> tuple[float, str]:
     """One unit for the whole axis, so that the eye compares lengths and not units."""
     if kind == "count":
         return 1.0, ""
@@ -92,7 +92,7 @@ def drawn(height_inches: float, box: tuple[float, float, float, float], draw: Ca
         return _finished(canvas, axes)
 
 
-def set_ticks(axes: Any, x: int, y: int | None = None, *, whole: bool = False, grid: str = "") -> None:
+def _set_ticks(axes: Any, x: int, y: int | None = None, *, whole: bool = False, grid: str = "") -> None:
     """At most `x` and `y` ticks, at round numbers (`whole` ones on x, for a count). `grid` is x, y or both."""
     from matplotlib.ticker import MaxNLocator
 
@@ -112,10 +112,10 @@ def _finished(canvas: Any, axes: Any) -> str:
     axes.patch.set_visible(False)
     target = io.StringIO()
     canvas.print_svg(target, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return themed(target.getvalue())
+    return _themed(target.getvalue())
 
 
-def themed(svg: str) -> str:
+def _themed(svg: str) -> str:
     """From the <svg> tag on, in CSS pixels, with a CSS variable for each placeholder."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r'(width|height)="([\d.]+)pt"', lambda m: f'{m[1]}="{float(m[2]):g}"', svg, count=2)
@@ -199,7 +199,7 @@ def _even_share(brokers: Sequence[BrokerChange], after: Sequence[float]) -> floa
 
 
 def _plot(metric: Metric, kind: str, rows: Sequence[Row], even: float | None) -> Plot:
-    scale, unit = scale_of(kind, max(max(row.before, row.after) for row in rows))
+    scale, unit = _scale_of(kind, max(max(row.before, row.after) for row in rows))
     before, after = sorted(row.before / scale for row in rows), sorted(row.after / scale for row in rows)
     title = metric.heading + (f" ({unit})" if unit else "")
     if len(rows) > BROKERS_SHOWN:
@@ -208,7 +208,7 @@ def _plot(metric: Metric, kind: str, rows: Sequence[Row], even: float | None) ->
             f"{metric.heading} of {len(rows):,} brokers, from the least to the most: "
             f"before {_course(before, unit)}, after {_course(after, unit)}."
         )
-        svg = partial(draw_distribution, _thinned(before), _thinned(after), metric.noun, even and even / scale)
+        svg = partial(_draw_distribution, _thinned(before), _thinned(after), metric.noun, even and even / scale)
         return Plot(title, f"all {len(rows):,} brokers: {low} before, {high} after", svg, description, True)
     description = (
         f"{metric.heading} by broker: before {before[0]:.3g} to {before[-1]:.3g}{_suffix(unit)}, "
@@ -267,13 +267,13 @@ def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -
         axes.set_ylim(len(rows) - 0.4, -0.6)  # the first broker on top
         most = max([*before, *after, 1e-9])
         axes.set_xlim(-0.03 * most, 1.06 * most)  # room for the marker of a broker that holds nothing
-        set_ticks(axes, 5, whole=whole, grid="x")
+        _set_ticks(axes, 5, whole=whole, grid="x")
 
     return drawn(height, (left, 0.32 / height, 0.97 - left, 1 - _FRAME_INCHES / height), draw_in)
 
 
 @lru_cache(maxsize=64)
-def draw_distribution(before: tuple[float, ...], after: tuple[float, ...], what: str, even: float | None) -> str:
+def _draw_distribution(before: tuple[float, ...], after: tuple[float, ...], what: str, even: float | None) -> str:
     """The SVG: the brokers from the least to the most, before dashed and after solid, and the even share."""
 
     def draw_in(axes: Any) -> None:
@@ -285,7 +285,7 @@ def draw_distribution(before: tuple[float, ...], after: tuple[float, ...], what:
         axes.set_xlim(0, 100)
         axes.set_ylim(0, 1.06 * max([*before, *after, 1e-9]))
         axes.set_xlabel(f"% of brokers, by {what}")
-        set_ticks(axes, 5, 5, grid="y")
+        _set_ticks(axes, 5, 5, grid="y")
 
     return drawn(2.6, (0.11, 0.18, 0.86, 0.72), draw_in)
 
@@ -316,7 +316,7 @@ def glance_plot(brokers: Sequence[BrokerChange]) -> Plot | None:
         )
     )
     most = max(max(before, after) for _, before, after, _ in columns)
-    scale, unit = scale_of("bytes", most)
+    scale, unit = _scale_of("bytes", most)
     shares = [(before / capacity, after / capacity) for _, before, after, capacity in columns if capacity]
     note = "capacities are not known"
     if shares:
@@ -326,7 +326,7 @@ def glance_plot(brokers: Sequence[BrokerChange]) -> Plot | None:
     return Plot(
         f"Bytes on disk ({unit})",
         note,
-        partial(draw_glance, _spread(columns), len(columns), scale, most),
+        partial(_draw_glance, _spread(columns), len(columns), scale, most),
         f"Bytes on disk of {len(columns):,} brokers: before {min(before):.3g} to {max(before):.3g} {unit}, after "
         f"{min(after):.3g} to {max(after):.3g} {unit}, {note}. The numbers are in the table of brokers below.",
     )
@@ -340,7 +340,7 @@ def _spread(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 
 
 @lru_cache(maxsize=64)
-def draw_glance(columns: tuple[Column, ...], brokers: int, scale: float, most: float) -> str:
+def _draw_glance(columns: tuple[Column, ...], brokers: int, scale: float, most: float) -> str:
     """The SVG: hollow is before, filled is after, and a grey mark is the disk's capacity."""
 
     def draw_in(axes: Any) -> None:
@@ -366,7 +366,7 @@ def draw_glance(columns: tuple[Column, ...], brokers: int, scale: float, most: f
         top = max([most / scale, *(height for _, height in in_sight)]) or 1.0
         axes.set_ylim(-0.03 * top, 1.05 * top)
         axes.set_xlim(-0.7, len(columns) - 0.3)
-        set_ticks(axes, 6, 5, grid="y")
+        _set_ticks(axes, 6, 5, grid="y")
         if brokers <= _NAMED:
             axes.set_xticks(list(at), [str(column[0]) for column in columns])
         else:
@@ -400,7 +400,7 @@ def disk_plot(disks: Sequence[DiskCourse]) -> Plot | None:
     return Plot(
         "Share of disk in use (%)",
         "by broker, the fullest disks",
-        partial(draw_disks, tuple(courses), last),
+        partial(_draw_disks, tuple(courses), last),
         f"Disks of brokers {brokers} over {last} batches: {format_share(fullest)} full at most. The numbers are in the "
         "table below.",
     )
@@ -416,7 +416,7 @@ def _points(disk: DiskCourse, capacity_bytes: int, last: int) -> tuple[tuple[flo
 
 
 @lru_cache(maxsize=64)
-def draw_disks(courses: tuple[Course, ...], last: int) -> str:
+def _draw_disks(courses: tuple[Course, ...], last: int) -> str:
     """The SVG: a line of steps for each broker."""
 
     def draw_in(axes: Any) -> None:
@@ -427,7 +427,7 @@ def draw_disks(courses: tuple[Course, ...], last: int) -> str:
         most = max(percent for _, points in courses for _, percent in points)
         axes.set_ylim(0, 1.06 * most or 1)  # the highest line is not cut in half
         axes.set_xlabel("batches done")
-        set_ticks(axes, 6, 5, whole=True, grid="y")
+        _set_ticks(axes, 6, 5, whole=True, grid="y")
         axes.legend(loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=len(courses), frameon=False, fontsize=9.5,
                     handlelength=2.2, columnspacing=1.2, labelcolor=INK)  # fmt: skip
 
@@ -479,7 +479,7 @@ def candidates_plot(candidates: Sequence[CandidateReport], recommended: str | No
     return Plot(
         "Bytes copied against what is left uneven",
         line,
-        partial(draw_candidates, (*today, *points), tuple(point.name for point in best), curve, recommended),
+        partial(_draw_candidates, (*today, *points), tuple(point.name for point in best), curve, recommended),
         f"Bytes copied, and how far the furthest broker is from its fair share in the end: {named}. No other "
         f"beats {', '.join(point.name for point in best)} in both.{words}{chosen}",
     )
@@ -534,14 +534,14 @@ def _overlap(one: _Box, other: _Box) -> float:
 
 
 @lru_cache(maxsize=64)
-def draw_candidates(
+def _draw_candidates(
     points: tuple[Point, ...], best: tuple[str, ...], curve: tuple[CutPlan, ...] = (), recommended: str | None = None
 ) -> str:
     """The SVG: a filled diamond for each of `best`, and a hollow circle for each other.
 
     The line is the curve, or joins `best` if there is none. A ring surrounds the recommended one.
     """
-    scale, unit = scale_of("bytes", max(point.copied_bytes for point in points))
+    scale, unit = _scale_of("bytes", max(point.copied_bytes for point in points))
 
     def draw_in(axes: Any) -> None:
         front = sorted((point for point in points if point.name in best), key=lambda point: point.copied_bytes)
@@ -575,7 +575,7 @@ def draw_candidates(
             )  # fmt: skip
         axes.set_xlabel(f"bytes copied ({unit})")
         axes.set_ylabel("furthest broker off its share (%)")
-        set_ticks(axes, 5, 5, grid="both")
+        _set_ticks(axes, 5, 5, grid="both")
         axes.tick_params(labelcolor=INK)
 
     return drawn(_CANDIDATES_INCHES, (0.12, 0.17, 0.85, 0.76), draw_in)
@@ -606,14 +606,14 @@ def timetable_plot(timetable: Timetable | None, seconds: float | None) -> Plot |
     return Plot(
         "Who receives (above) and sends (below) when",
         f"by broker{which}; a full lane is the throttle",
-        partial(draw_lanes, lanes, length, unit),
+        partial(_draw_lanes, lanes, length, unit),
         f"What {len(lanes)} brokers receive and send while it runs, as shares of the throttle. The numbers are in the "
         "table below.",
     )
 
 
 @lru_cache(maxsize=64)
-def draw_lanes(lanes: tuple[Lane, ...], length: float, unit: str) -> str:
+def _draw_lanes(lanes: tuple[Lane, ...], length: float, unit: str) -> str:
     """The SVG: a lane for each broker, with bytes in above its line and bytes out below it."""
     height = _TIMETABLE_INCHES + _LANE_INCHES * len(lanes)
 
@@ -628,6 +628,6 @@ def draw_lanes(lanes: tuple[Lane, ...], length: float, unit: str) -> str:
         axes.set_ylim(len(lanes) - 0.5, -0.5)  # the first broker on top
         axes.set_xlim(0, length)
         axes.set_xlabel(unit, color=INK)
-        set_ticks(axes, 6)
+        _set_ticks(axes, 6)
 
     return drawn(height, (0.11, 0.5 / height, 0.86, 1 - _TIMETABLE_INCHES / height), draw_in)

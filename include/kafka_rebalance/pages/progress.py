@@ -78,7 +78,7 @@ def live_words(report: RunReport, now: datetime | None, *, is_active: bool = Tru
         phases=_phases(report),
         batches=shown,
         batches_before=len(batches) - len(shown),
-        events=tuple(sorted(history_of(report), key=lambda one: one.at, reverse=True))[:EVENTS_KEPT],
+        events=tuple(sorted(_history_of(report), key=lambda one: one.at, reverse=True))[:EVENTS_KEPT],
     )
 
 
@@ -249,7 +249,7 @@ def _lines(report: RunReport, focus: CandidateReport) -> Iterator[Compared]:
 BATCHES_SHOWN, EVENTS_SHOWN, EVENTS_KEPT = 10, 8, 100
 
 
-def history_of(report: RunReport) -> Iterator[Happening]:
+def _history_of(report: RunReport) -> Iterator[Happening]:
     decision, execution = report.decision, report.execution
     if decision is not None and decision.is_approval and decision.approved_at is not None:
         yield Happening(decision.approved_at, f"{decision.by or 'Somebody'} approved {decision.choice}")

@@ -270,7 +270,7 @@ def build_report(
         recommendation=plan.recommendation if is_explained else None,
         segments=_decoded(SEGMENTS_FILE, segments),
         decision=answer,
-        execution=read_execution(
+        execution=_read_execution(
             batches=batches, progress=progress, throttle=throttle, control=control, cancelled=cancelled
         ),
         verification=dataclasses.replace(checks, checks=checks_in_order(checks.checks)) if checks else None,
@@ -470,7 +470,7 @@ class Execution:
         return max((batch.finished_at for batch in self.done if batch.finished_at), default=None)
 
 
-def read_execution(
+def _read_execution(
     *,
     batches: Document | None,
     progress: Document | None,

@@ -33,7 +33,7 @@ def policy_window_words(report: RunReport, focus: CandidateReport) -> str:
     return "; ".join(said)
 
 
-def windows_now(report: RunReport, seconds: Sequence[float], at: datetime) -> tuple[str, bool]:
+def _windows_now(report: RunReport, seconds: Sequence[float], at: datetime) -> tuple[str, bool]:
     """For an approved run, of which batches of so many seconds by the plan are still to be requested from `at` on.
 
     Returns the words, and whether all of them have room. Empty seconds: nothing is left, or nobody knows.
@@ -41,16 +41,16 @@ def windows_now(report: RunReport, seconds: Sequence[float], at: datetime) -> tu
     names, opens = _named([one.text for one in report.window.recurring]), report.window.waits_until(at)
     closes = report.window.closes_at(at)
     state = f"opens at {format_time(opens)}" if opens is not None else f"open until {format_time(closes)}"
-    said, is_whole = pause_words(report) or f"Window {names}: {state}.", True
+    said, is_whole = _pause_words(report) or f"Window {names}: {state}.", True
     if seconds:
         slow, approved = slowest(report, seconds), report.decision.approved_at if report.decision else None
-        found = fit_of(report, slow, at, approved or at)
+        found = _fit_of(report, slow, at, approved or at)
         what = f"what is left {_fate(slow, found)}" if found.ends_at else _fate(slow, found)
         said, is_whole = f"{said} {what[0].upper()}{what[1:]}.", found.ends_at is not None
     return said, is_whole
 
 
-def fit_of(report: RunReport, seconds: Sequence[float], now: datetime, approved_at: datetime) -> WindowFit:
+def _fit_of(report: RunReport, seconds: Sequence[float], now: datetime, approved_at: datetime) -> WindowFit:
     ends = None
     if report.policy is not None:
         first = report.window.waits_until(approved_at)
@@ -63,7 +63,7 @@ def fit_planned(report: RunReport, candidate: CandidateReport) -> WindowFit | No
     """The whole plan, from its approval or else from the snapshot on; None if its time is not known."""
     seconds = slowest(report, candidate.batch_seconds)
     at = report.decision.approved_at if report.decision and report.decision.approved_at else report.observed_at
-    return fit_of(report, seconds, at, at) if seconds else None
+    return _fit_of(report, seconds, at, at) if seconds else None
 
 
 def slowest(report: RunReport, seconds: Sequence[float]) -> tuple[float, ...]:
@@ -98,7 +98,7 @@ def _named(windows: Sequence[str]) -> str:
     return "; ".join(windows)
 
 
-def pause_words(report: RunReport) -> str:
+def _pause_words(report: RunReport) -> str:
     """Empty unless the run waits for a window now."""
     pause = report.execution.pause
     if pause is None:
@@ -200,10 +200,10 @@ def _recurring_now(report: RunReport, left: _Left | None, now: datetime | None) 
     at = now or report.observed_at
     tone = "quiet" if report.execution.pause is None else "ask"
     if left is None:
-        return WindowWords(windows_now(report, (), at)[0], tone)
+        return WindowWords(_windows_now(report, (), at)[0], tone)
     at = max(at, left.at) + timedelta(seconds=sum(slowest(report, (left.this,))))
     by_plan = report.focus.batch_seconds if report.focus is not None else ()
-    text, is_whole = windows_now(report, by_plan if left.later is None else left.later, at)
+    text, is_whole = _windows_now(report, by_plan if left.later is None else left.later, at)
     return WindowWords(text, tone if is_whole else "problem")
 
 

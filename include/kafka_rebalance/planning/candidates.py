@@ -269,7 +269,7 @@ def chosen(
     near = next(
         (_improved(problem, name, one, fewer_leader_changes) for one in others if isinstance(one, FoundLists)), None
     )
-    if near is None or not is_nearer(problem.proposed[name], near, best) or not is_as_good(problem, near, best):
+    if near is None or not _is_nearer(problem.proposed[name], near, best) or not _is_as_good(problem, near, best):
         return best
     return best if _more_excess(problem, near) > max(0, _more_excess(problem, best)) else near
 
@@ -420,13 +420,13 @@ def _forced(frame: Frame) -> tuple[Placement, int]:
 HARDLY_MORE = 1.005
 
 
-def is_nearer(proposed: Ints, near: FoundLists, fresh: FoundLists) -> bool:
+def _is_nearer(proposed: Ints, near: FoundLists, fresh: FoundLists) -> bool:
     """Whether more of the lists are as proposed last."""
     alike = [int((~changed_lists(proposed, found.replicas)).sum()) for found in (near, fresh)]
     return alike[0] > alike[1]
 
 
-def is_as_good(problem: Problem, near: FoundLists, fresh: FoundLists) -> bool:
+def _is_as_good(problem: Problem, near: FoundLists, fresh: FoundLists) -> bool:
     """Whether the lists near the last proposal are as even as the fresh ones, copy hardly more, and break no rule."""
     if near.budget.bytes > HARDLY_MORE * fresh.budget.bytes:
         return False

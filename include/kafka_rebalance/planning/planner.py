@@ -159,7 +159,7 @@ def finish(
     plans = with_sharper_bounds(problem, found)
     watch.lap("bounds")
     for plan in plans:
-        progress(describe_plan(plan))
+        progress(_describe_plan(plan))
     write_results(out_folder, problem, plans)
     watch.lap("write")
     # Outside every digest.
@@ -176,7 +176,7 @@ def problem_in_words(problem: Problem) -> str:
     )
 
 
-def describe_plan(plan: DescribedCandidate) -> str:
+def _describe_plan(plan: DescribedCandidate) -> str:
     """One line on one candidate."""
     figures = plan.candidate.summary
     bound = bound_in_words(figures["moved_bytes"] or 0, figures["moved_bytes_bound"])

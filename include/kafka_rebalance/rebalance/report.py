@@ -109,7 +109,7 @@ def write_tables(folder: RunFolder) -> None:
         brokers, moves = read_tables(folder, proposals, name).brokers, read_move_table(folder, proposals, name)
         write_whole(folder / brokers_file(name), brokers_csv(brokers).encode())
         write_whole(folder / moves_file(name), "".join(moves.csv()).encode())
-    write_page_tables(folder, proposals)
+    _write_page_tables(folder, proposals)
 
 
 def write_reassignments(folder: RunFolder) -> None:
@@ -157,7 +157,7 @@ def read_tables(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> C
     )
 
 
-def write_page_tables(folder: RunFolder, proposals: Mapping[str, Any]) -> None:
+def _write_page_tables(folder: RunFolder, proposals: Mapping[str, Any]) -> None:
     """`page.json`: the same of every candidate."""
     written = [
         read_tables(folder, proposals, candidate["name"]).for_file(candidate["name"], candidate["digest"])

@@ -157,7 +157,7 @@ class Visit:
         plan = replace(self.plan, left_out=read_left_out(self.plan.folder, self.plan.approved))
         self._take_back_late(plan)
         view, where = self._look(plan)
-        if (said := take_back_cancelled(self.cluster, plan, view, where)) is not None:
+        if (said := _take_back_cancelled(self.cluster, plan, view, where)) is not None:
             raise _stopped(plan, where, said)
         if seen is not None:
             _heed(plan, view, where, seen)
@@ -264,7 +264,7 @@ class Visit:
         cluster = self.cluster
         _check_not_stopped(plan, where, batch)
         if not batch.elects:  # an election changes no list, so it cannot look refused
-            check_not_refused(plan, batch, view)
+            _check_not_refused(plan, batch, view)
         at_once = (*(where.in_flight.moves if where.in_flight is not None else ()), *batch.moves)
         now = clock.utc_now()
         wait = self._pause(plan, where, batch, at_once) or _wait(plan, view, where, now)
@@ -306,7 +306,7 @@ class Visit:
         refused = cluster.request_moves(batch, plan.candidate.digest, view.brokers, view=view, fence=fence)
         batch_notes.note_requested(plan, batch.moves, refused)
         if len(refused) == len(batch.moves) and where.in_flight is None:  # else what Kafka has taken is followed first
-            raise_refused(plan, batch, view)
+            _raise_refused(plan, batch, view)
         if view.traits.has_request_znode:
             self._last = batch.number
             return Follow(plan, batch)
@@ -336,12 +336,12 @@ def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, seen: BatchSee
     if at is None or at.number != seen.batch or (where.in_flight is None) == (state == BatchState.STALLED):
         log.warning("Batch %s was seen as %s, which it is no longer; going on from the cluster", seen.batch, state)
         return
-    parts = parts_of(at)
+    parts = _parts_of(at)
     if state == BatchState.REFUSED:
         if (said := batch_notes.refusal_words(plan, parts)) and said not in message:
             message = f"{message} Kafka's own words: {said}."
         for part in parts:
-            note_refused(plan, part, view, message)
+            _note_refused(plan, part, view, message)
         stays = request_of_what_is_gone(view) is not None
         remedy = f" If the request stays, nothing else can be moved. {another_controller(view.controller)}."
         raise RefusedError(message + remedy * stays)
@@ -391,7 +391,7 @@ def _wait(plan: ApprovedPlan, view: ClusterView, where: Position, now: datetime)
 # that died.
 
 
-def take_back_cancelled(cluster: OpenCluster, plan: ApprovedPlan, view: ClusterView, where: Position) -> str | None:
+def _take_back_cancelled(cluster: OpenCluster, plan: ApprovedPlan, view: ClusterView, where: Position) -> str | None:
     """What became of the moves in flight of a cancelled run; None if nobody has cancelled it, or nothing is in flight.
 
     Below Kafka 2.4 no single move can be cancelled: there the cancel alone takes back, and None is returned. Raises
@@ -404,7 +404,7 @@ def take_back_cancelled(cluster: OpenCluster, plan: ApprovedPlan, view: ClusterV
     steps = cancel_plan.plan_cancel(plan.candidate.moves, view, CancelWay.API, asked=asked)
     flying = {step.move.topic_partition for step in cancel_plan.has_fate(steps, Fate.BACK)}
     back = cluster.cancel_moves(flying)
-    for part in parts_of(where.in_flight):
+    for part in _parts_of(where.in_flight):
         batch_notes.note_batch(plan, part, BatchState.CANCELLED)
     said = f"{by} cancelled the run, and {len(back)} moves in flight were taken back."
     if stays := [f"{step.move.topic_partition} {step.note}" for step in cancel_plan.has_fate(steps, Fate.BLOCKED)]:
@@ -419,26 +419,26 @@ def take_back_cancelled(cluster: OpenCluster, plan: ApprovedPlan, view: ClusterV
 NOT_AGAIN = "It is not requested again under this approval. Settle it with the person who cancelled it."
 
 
-def note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str) -> None:
+def _note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str) -> None:
     epoch = view.controller.epoch if view.controller else None
     batch_notes.note_batch(plan, batch, BatchState.REFUSED, why=why, controller_epoch=epoch)
 
 
-def raise_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> NoReturn:
+def _raise_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> NoReturn:
     """Raises RefusedError with Kafka's own words: it has taken none of these moves."""
-    parts = parts_of(batch)
+    parts = _parts_of(batch)
     why = (
         f"Kafka refused all {len(batch.moves)} partitions that were requested of batch {batch.number}. "
         f"{batch_notes.refusal_words(plan, parts)}. They stay as they are."
     )
     for part in parts:
-        note_refused(plan, part, view, why)
+        _note_refused(plan, part, view, why)
     raise RefusedError(f"{why} Start a new Dag run, which plans from the current cluster.")
 
 
-def check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
+def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
     """Raises RefusedError if the controller dropped moves of `batch`, or if somebody else cancelled them."""
-    for part in parts_of(batch):
+    for part in _parts_of(batch):
         _check_part(plan, part, view)
 
 
@@ -466,7 +466,7 @@ def _check_part(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
         )
         if said := batch_notes.refusal_words(plan, [batch]):
             why = f"Kafka refused {len(dropped)} partitions of batch {batch.number}. {said}."
-        note_refused(plan, batch, view, why)
+        _note_refused(plan, batch, view, why)
     elif epoch not in (None, note.get("controller_epoch")):
         log.info("Batch %d was refused by an earlier controller; asking the one of epoch %d", batch.number, epoch)
         return
@@ -499,7 +499,7 @@ def _check_not_taken_back(plan: ApprovedPlan, batch: Batch, view: ClusterView, n
     raise RefusedError(f"{why} {NOT_AGAIN}")
 
 
-def parts_of(batch: Batch) -> list[Batch]:
+def _parts_of(batch: Batch) -> list[Batch]:
     """What is requested at once, by the batches of the plan."""
     numbers = sorted({move.batch for move in batch.moves})
     return [replace(batch, number=n, moves=tuple(m for m in batch.moves if m.batch == n)) for n in numbers]

@@ -72,7 +72,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     auto = given.get("throttle_bytes_per_second") == AUTO
     if auto:  # chosen after the plan, which uses the policy's highest rate
         del given["throttle_bytes_per_second"]
-    topics = given_topics(params)
+    topics = _given_topics(params)
     given["plan"] = given_plan(inputs.deployment, params)
     if topics is not None:
         given["topics_in"] = list(topics)
@@ -109,7 +109,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     snapshot = folder / json_files.SNAPSHOT_FOLDER
     left = _left(inputs, connection_id, settings, taken, observed_at)
     last = last_proposal(deployment, connection_id, folder, settings.job, taken.brokers, taken.partitions, observed_at)
-    tables_digest = write_snapshot(snapshot, taken.brokers, with_lists(with_left(taken.partitions, left), last.lists))
+    tables_digest = write_snapshot(snapshot, taken.brokers, with_lists(_with_left(taken.partitions, left), last.lists))
     configs_digest = json_files.write_json(snapshot, json_files.CONFIGS, taken.configs, source_digest=tables_digest)
     write_topic_rates(connection, {row["topic"] for row in taken.partitions}, snapshot, observed_at)
     prepare(snapshot, settings)  # fails here, before Spark, if no plan can satisfy the settings
@@ -206,7 +206,7 @@ def _left(inputs: StepInputs, connection_id: str, settings: Settings, taken: Sna
     """The brokers that a proposal of the nightly check gives no replica back to. A person's run may do so."""
     if settings.job != "balance" or not is_nightly_proposal(inputs.run):
         return {}
-    return left_lately(inputs.deployment, connection_id, inputs.run.run_id, taken.brokers, taken.partitions, now)
+    return _left_lately(inputs.deployment, connection_id, inputs.run.run_id, taken.brokers, taken.partitions, now)
 
 
 # Which brokers each partition left lately: a run that the nightly check has asked for gives it back to none of them.
@@ -220,7 +220,7 @@ Rows = Sequence[Mapping[str, Any]]
 Left = dict[TopicPartition, tuple[int, ...]]
 
 
-def left_lately(
+def _left_lately(
     deployment: Deployment, connection_id: str, run_id: str, brokers: Rows, partitions: Rows, now: datetime
 ) -> Left:
     """The brokers from which runs of the last REST_DAYS took each partition, and which do not hold it now.
@@ -251,7 +251,7 @@ def left_lately(
     return found
 
 
-def with_left(partitions: Rows, left: Left) -> list[Mapping[str, Any]]:
+def _with_left(partitions: Rows, left: Left) -> list[Mapping[str, Any]]:
     """The rows with the column `left_brokers` where there is something to say."""
     keys = ((row, left.get(TopicPartition(row["topic"], row["partition"]))) for row in partitions)
     return [row if brokers is None else {**row, "left_brokers": list(brokers)} for row, brokers in keys]
@@ -308,7 +308,7 @@ def given_plan(deployment: Deployment, params: Mapping[str, Any]) -> str | None:
     return canonical_plan(text) if path or pasted else None
 
 
-def given_topics(params: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _given_topics(params: Mapping[str, Any]) -> tuple[str, ...] | None:
     """The topics of the param `topics_to_move`; None if it is empty.
 
     Raises KafkaRuleError for a file that --generate would refuse, SettingsError if `topics_in` selects topics as well.

@@ -131,7 +131,7 @@ def read_plan(folder: RunFolder, decision: Mapping[str, Any]) -> ApprovedPlan:
     versions writes.
     """
     snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
-    check_request(folder / json_files.SNAPSHOT, snapshot, decision.get("request_digest"))
+    _check_request(folder / json_files.SNAPSHOT, snapshot, decision.get("request_digest"))
     SNAPSHOT_FILE.decode(snapshot)
     if snapshot["settings"] != json_files.read_json(folder, json_files.PROPOSALS)["settings"]:
         raise other_than_approved(folder / json_files.SNAPSHOT)  # the approved digest has the settings too
@@ -163,7 +163,7 @@ def _read_decision(inputs: StepInputs, decision: Mapping[str, Any]) -> tuple[Run
     return folder, written
 
 
-def check_request(file: Folder, written: Mapping[str, Any], approved: str | None) -> None:
+def _check_request(file: Folder, written: Mapping[str, Any], approved: str | None) -> None:
     """Raises ApprovalError unless the document of the run's first task is as it was at the approval.
 
     It names the cluster, the connection, the window and the limits. None: an earlier version did not note its digest.
@@ -212,7 +212,7 @@ def read_approved_request(
     folder, given = _read_decision(inputs, decision)
     written = json_files.read_json(folder, file)
     # These documents are what the decision comes from, so earlier versions have noted the digest too.
-    check_request(folder / file, written, given.get("request_digest", given.get("source_digest")))
+    _check_request(folder / file, written, given.get("request_digest", given.get("source_digest")))
     plan = decode(written)
     _check_digest(name(plan), plan.digest, given)
     return ApprovedRequest(folder, written, given, plan)

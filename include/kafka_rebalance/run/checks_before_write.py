@@ -132,7 +132,7 @@ def check_before_write(
         view,
         plan.tables.baseline,
         batches_touched=where.begun,
-        came_back_empty=came_back_empty(plan, view, brokers.disks),
+        came_back_empty=_came_back_empty(plan, view, brokers.disks),
         shut=shut_now(connection, view, _named(plan), brokers.disks.log_dirs),
     )
     plan = _settle(plan, view, policy, found, begun)
@@ -143,7 +143,7 @@ def check_before_write(
             view, may_be_down=plan.leaving, topics=remaining, own=own, needed=needed, who_moves=who_moves
         )
     )
-    now = leader_sizes(plan, view, brokers.disks)
+    now = _leader_sizes(plan, view, brokers.disks)
     if not begun:
         check_growth(plan.candidate.moves, now, policy.growth_limit)
     refuse(
@@ -152,7 +152,7 @@ def check_before_write(
             *without_room(
                 _at_once(_batches(plan, requesting), where.in_flight),
                 ReplicasNow(now, brokers.disks.replicas, brokers.disks.paths),
-                disks_now(plan, connection.capacities, brokers.disks, begun=begun),
+                _disks_now(plan, connection.capacities, brokers.disks, begun=begun),
                 plan.disk_headroom,
             ),
             *too_many_now(
@@ -326,7 +326,7 @@ def check_approved_cluster(view: ClusterView, approved_cluster_id: str) -> None:
 # The brokers' disks today, compared with the snapshot and with what was approved.
 
 
-def disks_now(
+def _disks_now(
     plan: ApprovedPlan, capacities: Mapping[int, BrokerCapacity], disks: BrokerDisks, *, begun: bool
 ) -> dict[int, DiskNow]:
     """The disks of each broker that was asked.
@@ -365,7 +365,7 @@ def _told(dirs: Sequence[LogDir]) -> tuple[int | None, int | None]:
     return total, total - sum(usable for _, usable in known)
 
 
-def leader_sizes(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> Mapping[TopicPartition, int | None]:
+def _leader_sizes(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> Mapping[TopicPartition, int | None]:
     """Bytes of each partition at its leader; None: the leader did not tell."""
     return {
         tp: disks.replicas.get(tp, {}).get(view.partitions[tp].leader)
@@ -374,7 +374,7 @@ def leader_sizes(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> M
     }
 
 
-def came_back_empty(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> frozenset[int]:
+def _came_back_empty(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> frozenset[int]:
     """Brokers that registered again and have lost most of what the snapshot found there.
 
     Where registrations cannot be told apart, any live broker may have registered again.

@@ -159,7 +159,7 @@ def read_snapshot(
     )
     must_tell = frozenset(asked)
     if not of_the_rest:
-        check_sizes(row for row in partitions if partition_of(row) in must_tell)
+        _check_sizes(row for row in partitions if partition_of(row) in must_tell)
     on_disk = _first_on_disk(first_offsets, local)
     partitions = [
         {**_with_size_in_sync(row, disks), **_tiers(row, first_offsets, on_disk, offsets)} for row in partitions
@@ -342,7 +342,7 @@ def partition_rows(
     ]
 
 
-def check_sizes(partitions: Iterable[Mapping[str, Any]]) -> None:
+def _check_sizes(partitions: Iterable[Mapping[str, Any]]) -> None:
     """Raises ReadError if a leader's size is unknown: it must not be planned as 0."""
     unknown = _without_size(partitions)
     if unknown:

@@ -55,9 +55,9 @@ _NO_TOPIC = ""  # without overrides: shows what the broker applies by itself
 
 def audit_cluster(placed: Sequence[Placed], configs: ClusterConfigs) -> ClusterSegments:
     """Every finding about the cluster as it is. Nothing is in motion: a snapshot of a moving cluster is refused."""
-    stored = stored_findings(configs)
+    stored = _stored_findings(configs)
     pairs = {(partition.topic_partition.topic, broker) for partition in placed for broker in partition.replicas}
-    settings, unknown = known_settings(pairs, configs, stored)
+    settings, unknown = _known_settings(pairs, configs, stored)
     now = files_now(placed, configs)
     files = [BrokerFiles(broker, held, held, held) for broker, held in sorted(now.items())]
     findings = (
@@ -65,7 +65,7 @@ def audit_cluster(placed: Sequence[Placed], configs: ClusterConfigs) -> ClusterS
         *unknown,
         *(finding for _, finding in broken_rules(settings, _topic_data(placed, configs))),
         *_brokers_differ({topic for topic, _ in pairs}, configs),
-        *throttles_left(configs),
+        *_throttles_left(configs),
         *too_many_maps(files),
     )
     errors = sum(finding.severity == "error" for finding in findings)
@@ -101,13 +101,13 @@ def copies_stopped(moves: Sequence[Move], configs: ClusterConfigs) -> tuple[Segm
     """
     pairs = {(move.topic_partition.topic, broker) for move in moves for broker in move.added}
     of_topics = dataclasses.replace(configs, topics={topic: configs.topics.get(topic, {}) for topic, _ in pairs})
-    stored = [finding for finding in stored_findings(of_topics) if finding.rule == UNLOADABLE and finding.topics]
-    settings, unknown = known_settings(pairs, configs, stored)
+    stored = [finding for finding in _stored_findings(of_topics) if finding.rule == UNLOADABLE and finding.topics]
+    settings, unknown = _known_settings(pairs, configs, stored)
     broken = (finding for rule, finding in broken_rules(settings, {}) if rule.stops_copies)
     return findings_in_order(dataclasses.replace(finding, severity="error") for finding in (*stored, *unknown, *broken))
 
 
-def known_settings(
+def _known_settings(
     pairs: Iterable[tuple[str, int]], configs: ClusterConfigs, stored: Iterable[SegmentFinding]
 ) -> tuple[Settings, tuple[SegmentFinding, ...]]:
     """The settings of each topic and broker, and findings where they are not known.
@@ -141,7 +141,7 @@ def _topic_data(placed: Iterable[Placed], configs: ClusterConfigs) -> dict[str, 
     return {topic: TopicData(size, configs.append_bytes.get(topic, 0)) for topic, size in largest.items()}
 
 
-def differences(then: EffectiveRollSettings, now: EffectiveRollSettings) -> tuple[str, str]:
+def _differences(then: EffectiveRollSettings, now: EffectiveRollSettings) -> tuple[str, str]:
     """What differs, and where it comes from now: `segment.ms 604800000 -> 3600000`, `segment.ms: log.roll.ms (broker
     static)`.
     """
@@ -155,12 +155,12 @@ def _rolls_otherwise(moves: Sequence[Move], configs: ClusterConfigs) -> Iterable
     hits = []
     for move in moves:
         topic = move.topic_partition.topic
-        settings, _ = known_settings([(topic, broker) for broker in (*move.before, *move.added)], configs, ())
+        settings, _ = _known_settings([(topic, broker) for broker in (*move.before, *move.added)], configs, ())
         origins = [settings[topic, broker] for broker in move.before if (topic, broker) in settings]
         for broker in move.added:
             here = settings.get((topic, broker))
             if here is not None and origins and here not in origins:
-                hits.append((*differences(origins[0], here), topic, broker))
+                hits.append((*_differences(origins[0], here), topic, broker))
     return grouped(
         "rolls_otherwise",
         "warning",
@@ -265,7 +265,7 @@ def broker_config_problem(key: str, value: str, version: str) -> tuple[str, str]
     return None
 
 
-def stored_findings(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
+def _stored_findings(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
     """Every config of a topic or broker in ZooKeeper that brokers cannot load or ignore."""
     topics: dict[tuple[str, str], list[str]] = {}
     for topic, values in sorted(configs.topics.items()):
@@ -291,7 +291,7 @@ def _stored(
     return segment_finding(rule, severity, topics, brokers, text, source, correct if rule == UNLOADABLE else _REMOVE)
 
 
-def throttles_left(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
+def _throttles_left(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
     """Throttle keys that are set although nothing moves: they slow later catch-up, and nobody is told."""
     remedy = "Remove it with kafka-configs: it slows every later catch-up."
     if configs.lock_holder is not None:
@@ -367,11 +367,11 @@ def _look(
 ) -> tuple[Settings, tuple[SegmentFinding, ...]]:
     """The settings on the brokers that are `touched`, and what is wrong on each of the `holders`."""
     of_topic = ClusterConfigs({topic: configs.topics.get(topic, {})}, configs.brokers)
-    stored = stored_findings(of_topic)
-    settings, _ = known_settings([(topic, broker) for broker in touched], of_topic, stored)
+    stored = _stored_findings(of_topic)
+    settings, _ = _known_settings([(topic, broker) for broker in touched], of_topic, stored)
     found = list(stored)
     for broker in holders:
-        values, unknown = known_settings([(topic, broker)], of_topic, stored)
+        values, unknown = _known_settings([(topic, broker)], of_topic, stored)
         found += [*unknown, *(finding for _, finding in broken_rules(values, {topic: data}))]
     return settings, tuple(found)
 
@@ -413,7 +413,7 @@ def _unchanged(topic: str, brokers: Sequence[int], then: Settings, now: Settings
         if before is None:
             changes.append(f"unknown at the snapshot on broker {broker}")
         elif before != here:
-            values, sources = differences(before, here)
+            values, sources = _differences(before, here)
             changes.append(f"{values} on broker {broker} ({sources})")
     same = f"as at the snapshot on broker {listed(brokers)}" if brokers else "nothing to compare"
     expectation = "the same settings as at the snapshot"
@@ -434,7 +434,7 @@ def _same_on_new_broker(topic: str, moves: Sequence[Move], then: Settings, now: 
                 found.append(f"{where}: unknown {'here' if origins else 'on the old brokers'}, so not compared")
                 all_known = False
             elif here not in origins:
-                values, sources = differences(origins[0], here)
+                values, sources = _differences(origins[0], here)
                 found.append(f"{where}: {values} ({sources})")
                 all_known = all_known and then.get((topic, broker)) == here
     finding = "; ".join(found) or "the same as on a broker that held the partition before"

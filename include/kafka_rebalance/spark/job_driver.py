@@ -63,7 +63,7 @@ def _check_executors_again() -> None:
     spark = SparkSession.getActiveSession()
     if spark is not None:
         with suppress(Py4JError):  # the whole of Spark has ended
-            check_executors(spark.sparkContext)
+            _check_executors(spark.sparkContext)
 
 
 def add_folder_checks(parser: argparse.ArgumentParser) -> None:
@@ -77,13 +77,13 @@ def own_folder(options: argparse.Namespace) -> Folder:
     """The out folder. Raises RunFolderError if it is not that of the run which the arguments expect."""
     out = folder_at(options.out)
     if options.expect_nonce is not None:
-        check_nonce(out, options.expect_nonce)
+        _check_nonce(out, options.expect_nonce)
     if options.expect_run is not None:
         check_run(out, options.expect_run)
     return out
 
 
-def check_nonce(out: Folder, expected: str) -> None:
+def _check_nonce(out: Folder, expected: str) -> None:
     """Raises RunFolderError unless this driver reads the nonce of the run's first task, so both share the folder."""
     try:
         found = read_json(out, NONCE).get("nonce")
@@ -123,7 +123,7 @@ def open_session(folder: Path, read_by_executors: Folder | None = None) -> Spark
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("kafka-rebalance").config("spark.log.level", "WARN")
     spark = builder.getOrCreate()
-    if found := check_executors(spark.sparkContext, read_by_executors):
+    if found := _check_executors(spark.sparkContext, read_by_executors):
         say(found)
     if ".zip" not in kafka_rebalance.__file__:  # a zip came with py_files, and executors have it
         spark.sparkContext.addPyFile(str(package_zip.build_package_zip(folder / package_zip.PACKAGE_ZIP)))
@@ -157,14 +157,14 @@ print(json.dumps(found))
 Versions = Mapping[str, str | None]
 
 
-def check_executors(context: SparkContext, read: Folder | None = None) -> str:
+def _check_executors(context: SparkContext, read: Folder | None = None) -> str:
     """One line on what the executors have. Raises SparkError, which names each host and what it lacks.
 
     `read` is a folder that executors will read. With a local master there is nothing to ask: executors are the driver.
     """
     if context._jsc.sc().isLocal():
         return ""
-    found = _ask(context, needed_for(read))
+    found = _ask(context, _needed_for(read))
     lacking = {f"{host}: {what_is_lacking(versions, context.pythonExec)}" for (host, _), versions in found.items()}
     lacking = {said for said in lacking if not said.endswith(": ")}
     if lacking:
@@ -176,7 +176,7 @@ def check_executors(context: SparkContext, read: Folder | None = None) -> str:
     return versions_in_words(found.values())
 
 
-def needed_for(read: Folder | None) -> tuple[str, ...]:
+def _needed_for(read: Folder | None) -> tuple[str, ...]:
     """The libraries that executors need, also to read this folder."""
     if read is None or isinstance(read, Path):
         return NEEDED

@@ -114,10 +114,10 @@ def hash_keys(keys: pa.Array) -> NDArray[np.int32]:
     _, offsets, data = keys.buffers()
     bounds = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1]
     used = np.frombuffer(data or b"", np.uint8)[bounds[0] : bounds[-1]]  # a slice shares the buffers of the whole
-    return murmur2_of(used, bounds - bounds[0])
+    return _murmur2_of(used, bounds - bounds[0])
 
 
-def murmur2_of(data: NDArray[np.uint8], bounds: NDArray[np.int32]) -> NDArray[np.int32]:
+def _murmur2_of(data: NDArray[np.uint8], bounds: NDArray[np.int32]) -> NDArray[np.int32]:
     """The hash of each key `data[bounds[i]:bounds[i + 1]]`. Source: clients, Utils.murmur2.
 
     A step takes the next four bytes of every key that has them. The longest keys come first, so these are the first.

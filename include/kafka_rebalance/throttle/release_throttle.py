@@ -79,7 +79,7 @@ def give_back(
     # The fence before the lease: a run that takes both again raises the fence.
     fence = cluster.lock.read_fence()
     if kept.read_own(owner) is not None:
-        raise taken_again(owner.run, "was put back")
+        raise _taken_again(owner.run, "was put back")
     if kept.read() is None:
         check_nothing_set()
     cluster.lock.release(owner, fence=fence)
@@ -126,7 +126,7 @@ def put_back(kept: ClusterLease, decided: ThrottleLease) -> Release:
         if lease is None:
             return Release({}, (), ())
         if lease.taken_under != decided.taken_under:
-            raise taken_again(lease.run, "was to be put back")
+            raise _taken_again(lease.run, "was to be put back")
         try:
             result = write_back(kept.cluster, lease, fence)
         except (ConfigChangedError, LockLostError):
@@ -201,7 +201,7 @@ def put_back_late(kept: ClusterLease) -> tuple[str, ...]:
     return tuple(sorted(late))
 
 
-def taken_again(run: str, moment: str) -> ThrottleError:
+def _taken_again(run: str, moment: str) -> ThrottleError:
     return ThrottleError(
         f"Run {run} took its throttle again at the moment in which it {moment}. The lease stays open, and no batch is "
         "requested unless all of the throttle is in force. Clear hold_throttle of that run with what follows it."

@@ -20,7 +20,7 @@ def change_lines(document: Mapping[str, Any]) -> tuple[str, ...]:
     """What will be written, and what it costs."""
     change = document["change"]
     new = _in_order(change["new_partitions"])
-    lines = [f"partition {partition}: replicas {kafka_ids(held)}" for partition, held in new[:_SHOWN]]
+    lines = [f"partition {partition}: replicas {_kafka_ids(held)}" for partition, held in new[:_SHOWN]]
     if len(new) > _SHOWN:
         lines.append(f"and {len(new) - _SHOWN} more partitions")
     lines += [
@@ -54,7 +54,7 @@ def approval_body(document: Mapping[str, Any], forecast: Mapping[str, Any] | Non
     if forecast is not None:
         parts.append("\n".join(f"- {code(line, 400)}" for line in forecast_lines(forecast)))
     if new := _in_order(change["new_partitions"]):
-        rows: list[tuple[object, ...]] = [(partition, kafka_ids(held)) for partition, held in new[:_SHOWN]]
+        rows: list[tuple[object, ...]] = [(partition, _kafka_ids(held)) for partition, held in new[:_SHOWN]]
         rows += [("…", f"{len(new) - _SHOWN} more")] if len(new) > _SHOWN else []
         parts.append(table(("#New partition", "Replicas, preferred leader first"), rows))
     if new and (costs := document["costs"]):
@@ -221,13 +221,13 @@ def describe_lines(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 def _partition_line(topic: str, partition: Mapping[str, Any]) -> str:
     leader = "none" if partition["leader"] is None else partition["leader"]
     marks = [name.replace("_", " ") for name in ("unavailable", "under_replicated") if partition[name]]
-    marks += [f"{name} {kafka_ids(partition[name])}" for name in ("adding", "removing") if partition[name]]
+    marks += [f"{name} {_kafka_ids(partition[name])}" for name in ("adding", "removing") if partition[name]]
     return (
         f"\tTopic: {topic}\tPartition: {partition['partition']}\tLeader: {leader}"
-        f"\tReplicas: {kafka_ids(partition['replicas'])}\tIsr: {kafka_ids(partition['isr'])}"
+        f"\tReplicas: {_kafka_ids(partition['replicas'])}\tIsr: {_kafka_ids(partition['isr'])}"
         f"\tSize: {format_bytes(partition['size_bytes'])}" + (f"\t{', '.join(marks)}" if marks else "")
     )
 
 
-def kafka_ids(brokers: Sequence[int]) -> str:
+def _kafka_ids(brokers: Sequence[int]) -> str:
     return ",".join(map(str, brokers))

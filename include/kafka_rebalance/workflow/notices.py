@@ -63,8 +63,8 @@ class Notice(BaseNotifier):
     def notify(self, context: Any) -> None:
         """Never raises."""
         try:
-            configured = read_configured()
-            message = message_of(self.event, context) if configured else None
+            configured = _read_configured()
+            message = _message_of(self.event, context) if configured else None
         except Exception as wrong:
             log.error("No notification was sent: %s", redact(str(wrong)))
             return
@@ -81,7 +81,7 @@ class Notice(BaseNotifier):
                 )  # fmt: skip
 
 
-def read_configured() -> dict[str, dict[str, Any]]:
+def _read_configured() -> dict[str, dict[str, Any]]:
     """{dotted path of a notifier: its arguments}; empty if none is configured. Raises SettingsError."""
     text = conf.get(SECTION, OPTION, fallback="") or ""
     if not text.strip():
@@ -106,7 +106,7 @@ def _notifier(path: str, arguments: Mapping[str, Any]) -> BaseNotifier:
     return made(**arguments)
 
 
-def message_of(event: str, context: Mapping[str, Any]) -> Message | None:
+def _message_of(event: str, context: Mapping[str, Any]) -> Message | None:
     """The words for an event; None if nobody needs to know."""
     exception, dag_run, task = context.get("exception"), context["dag_run"], context["task"]
     cause = getattr(exception, "__cause__", None)

@@ -146,7 +146,7 @@ class ConnectingHandler(QuickHandler):
         return made
 
 
-def start_client(
+def _start_client(
     client: KazooClient, handler: ConnectingHandler, connection: ZooKeeperConnection, seconds: float
 ) -> bool:
     """Connects and reads once. Returns whether the chroot exists.
@@ -234,7 +234,7 @@ ERROR = -1  # the type of an answer that is an error
 Znode = tuple[bytes | None, ZnodeStat]
 
 
-def multi_read(client: KazooClient, paths: Sequence[str], seconds: float) -> dict[str, Znode | None]:
+def _multi_read(client: KazooClient, paths: Sequence[str], seconds: float) -> dict[str, Znode | None]:
     """Content and stat by path; None if the znode does not exist. Waits so many seconds for each answer.
 
     Raises kazoo's errors: KazooException, ConnectionClosedError, KazooTimeoutError. A server before 3.6 answers with
@@ -323,7 +323,7 @@ def open_client(connection: ZooKeeperConnection) -> Iterator[KazooClient]:
         ) from None
     client.opened_with = connection
     try:
-        if not start_client(client, handler, connection, START_SECONDS):
+        if not _start_client(client, handler, connection, START_SECONDS):
             raise ReadError(
                 f"ZooKeeper {connection.hosts}: the chroot {client.chroot} does not exist. "
                 "Correct the path after the hosts in the Airflow connection."
@@ -371,7 +371,7 @@ def _by_multi_read(client: Any, paths: Sequence[str]) -> dict[str, Znode | None]
     try:
         with open_client(client.opened_with) as own:
             sync(own)
-            found = multi_read(own, paths, REPLY_SECONDS)
+            found = _multi_read(own, paths, REPLY_SECONDS)
     except (ReadError, KazooException, ConnectionClosedError, KazooTimeoutError):
         client.may_multi_read = False
         return None

@@ -48,7 +48,7 @@ def read_cluster_view(
     """
     sync(client)
     # Read before the topics: if the request is gone, the topics and states show the end of the reassignment.
-    elected = read_controller(client)
+    elected = _read_controller(client)
     requested = read_znodes(client, [paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, paths.CLUSTER_ID])
     cluster_id = requested[paths.CLUSTER_ID]
     if cluster_id is None:
@@ -103,7 +103,7 @@ def read_batch_view(client: KazooClient, partitions: Collection[TopicPartition])
     # Before the topics, as in `read_cluster_view`.
     requested = read_znodes(client, [paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION])
     reassignment, election = requested[paths.REASSIGN_PARTITIONS], requested[paths.PREFERRED_ELECTION]
-    elected = read_controller(client)
+    elected = _read_controller(client)
     return BatchView(
         brokers=frozenset(read_broker_ids(client)),
         partitions=_read_partitions(client, {tp.topic for tp in partitions}, only=frozenset(partitions)),
@@ -253,7 +253,7 @@ def check_controller_stable(client: KazooClient, pause: Callable[[], None]) -> S
 
 def _read_live_controller(client: KazooClient) -> Controller:
     sync(client)
-    elected = read_controller(client)
+    elected = _read_controller(client)
     if elected is None:
         raise ClusterNotReadyError(
             f"There is no controller ({paths.CONTROLLER} is absent). Try again when the brokers have elected one."
@@ -279,7 +279,7 @@ def check_not_migrating(controller: Controller, remedy: str) -> None:
         )
 
 
-def read_controller(client: KazooClient) -> tuple[Controller, int] | None:
+def _read_controller(client: KazooClient) -> tuple[Controller, int] | None:
     """The controller, and the session that elected it."""
     znodes = read_znodes(client, [paths.CONTROLLER, paths.CONTROLLER_EPOCH])
     controller, epoch = znodes[paths.CONTROLLER], znodes[paths.CONTROLLER_EPOCH]

@@ -79,7 +79,7 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
 
 
-def corrupt(path: str, wrong: str) -> CorruptZnodeError:
+def _corrupt(path: str, wrong: str) -> CorruptZnodeError:
     return CorruptZnodeError(
         f"{path}: {wrong}. It was left as it is. "
         f"Look at it with `zookeeper-shell.sh HOSTS get {path}` and repair it before going on."
@@ -94,75 +94,75 @@ def shortened(value: object) -> str:
 def parse_object(path: str, data: bytes | None) -> dict[str, object]:
     """The JSON object in a znode. Unknown keys stay, because later Kafka versions add some."""
     if not data:
-        raise corrupt(path, "it is empty, but Kafka writes a JSON object")
+        raise _corrupt(path, "it is empty, but Kafka writes a JSON object")
     try:
         document = json.loads(data.decode("utf-8"), parse_constant=refuse_constant)
     except UnicodeDecodeError:
-        raise corrupt(path, f"it is not UTF-8: {shortened(data)}") from None
+        raise _corrupt(path, f"it is not UTF-8: {shortened(data)}") from None
     except (ValueError, RecursionError) as bad:
         # An integer of more than 4,300 digits also raises ValueError.
-        raise corrupt(path, f"it is not JSON ({shortened(str(bad))}): {shortened(data)}") from None
+        raise _corrupt(path, f"it is not JSON ({shortened(str(bad))}): {shortened(data)}") from None
     if not isinstance(document, dict):
-        raise corrupt(path, f"it must be a JSON object, not {shortened(document)}")
+        raise _corrupt(path, f"it must be a JSON object, not {shortened(document)}")
     return document
 
 
 def parse_version(path: str, fields: Mapping[str, object], *, required: bool = False) -> int:
     """The `version`; if it is absent and not `required`, it is 1. Unknown higher versions are read like the newest."""
-    return json_integer(path, "version", fields.get("version", None if required else 1), least=1)
+    return _json_integer(path, "version", fields.get("version", None if required else 1), least=1)
 
 
-def json_integer(path: str, name: str, value: object, *, least: int = 0) -> int:
+def _json_integer(path: str, name: str, value: object, *, least: int = 0) -> int:
     """A JSON integer of 32 bits, never a text, float or boolean. A text id costs the cluster its controller."""
     if type(value) is not int:
-        raise corrupt(path, f"{name} must be a JSON integer, not {shortened(value)}")
+        raise _corrupt(path, f"{name} must be a JSON integer, not {shortened(value)}")
     if not least <= value <= INT_MAX:
-        raise corrupt(path, f"{name} must be from {least} to {INT_MAX}, not {shortened(value)}")
+        raise _corrupt(path, f"{name} must be from {least} to {INT_MAX}, not {shortened(value)}")
     return value
 
 
 def parse_text(path: str, name: str, value: object) -> str:
     """A JSON string that is not empty."""
     if not isinstance(value, str) or not value:
-        raise corrupt(path, f"{name} must be a text, not {shortened(value)}")
+        raise _corrupt(path, f"{name} must be a text, not {shortened(value)}")
     return value
 
 
-def parse_object_field(path: str, name: str, value: object) -> dict[str, object]:
+def _parse_object_field(path: str, name: str, value: object) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise corrupt(path, f"{name} must be a JSON object, not {shortened(value)}")
+        raise _corrupt(path, f"{name} must be a JSON object, not {shortened(value)}")
     return value
 
 
-def parse_list(path: str, name: str, value: object) -> Sequence[object]:
+def _parse_list(path: str, name: str, value: object) -> Sequence[object]:
     if not isinstance(value, list):
-        raise corrupt(path, f"{name} must be a list, not {shortened(value)}")
+        raise _corrupt(path, f"{name} must be a list, not {shortened(value)}")
     return value
 
 
-def parse_brokers(path: str, name: str, value: object) -> tuple[int, ...]:
+def _parse_brokers(path: str, name: str, value: object) -> tuple[int, ...]:
     """A list of broker ids, which may be empty or repeat an id.
 
     Kafka stores such lists after a bad reassignment, and the cluster must stay readable. `replica_list_problem` names
     them.
     """
-    return tuple(json_integer(path, f"each broker id of {name}", broker) for broker in parse_list(path, name, value))
+    return tuple(_json_integer(path, f"each broker id of {name}", broker) for broker in _parse_list(path, name, value))
 
 
-def parse_milliseconds(path: str, name: str, value: object) -> int | None:
+def _parse_milliseconds(path: str, name: str, value: object) -> int | None:
     """A time that Kafka writes as a text of milliseconds; None if it is absent."""
     if value is None:
         return None
     text = str(value) if type(value) is int and 0 <= value <= LONG_MAX else value
     if not isinstance(text, str) or not _DECIMAL.fullmatch(text):
-        raise corrupt(path, f"{name} must be a text of milliseconds, not {shortened(value)}")
+        raise _corrupt(path, f"{name} must be a text of milliseconds, not {shortened(value)}")
     return int(text)
 
 
-def parse_partition_key(path: str, name: str, key: str) -> int:
+def _parse_partition_key(path: str, name: str, key: str) -> int:
     """A partition id as a key of a JSON object: `"7"`, never `"07"` or `"+7"`."""
     if not _DECIMAL.fullmatch(key) or int(key) > INT_MAX:
-        raise corrupt(path, f"{name} has the key {shortened(key)}, which is not a partition id")
+        raise _corrupt(path, f"{name} has the key {shortened(key)}, which is not a partition id")
     return int(key)
 
 
@@ -171,7 +171,7 @@ def is_topic_name(name: object) -> TypeGuard[str]:
     return isinstance(name, str) and bool(_TOPIC_NAME.fullmatch(name)) and name not in {".", ".."}
 
 
-def list_problem(replicas: object) -> str | None:
+def _list_problem(replicas: object) -> str | None:
     """Why this replica list must not be written, or None."""
     if not isinstance(replicas, list | tuple):
         return "the replicas are not a list of broker ids"
@@ -202,14 +202,14 @@ def decode_broker(broker_id: int, data: bytes | None, czxid: int | None = None) 
     version = parse_version(path, fields, required=True)
     rack = fields.get("rack")
     if rack is not None and not isinstance(rack, str):
-        raise corrupt(path, f"rack must be a text, not {shortened(rack)}")
+        raise _corrupt(path, f"rack must be a text, not {shortened(rack)}")
     if version > 1:
-        listeners = parse_list(path, "endpoints", fields.get("endpoints"))
+        listeners = _parse_list(path, "endpoints", fields.get("endpoints"))
         endpoints = tuple(_endpoint(path, listener) for listener in listeners)
     else:
         host = fields.get("host")
         if not isinstance(host, str):
-            raise corrupt(path, f"host must be a text, not {shortened(host)}")
+            raise _corrupt(path, f"host must be a text, not {shortened(host)}")
         endpoints = (Endpoint(host, _port(path, fields.get("port"))),)
     return BrokerRegistration(broker_id, endpoints, rack, czxid)
 
@@ -217,14 +217,14 @@ def decode_broker(broker_id: int, data: bytes | None, czxid: int | None = None) 
 def _endpoint(path: str, listener: object) -> Endpoint:
     match = _ENDPOINT.fullmatch(listener) if isinstance(listener, str) else None
     if match is None:
-        raise corrupt(path, f"an endpoint must read LISTENER://host:port, not {shortened(listener)}")
+        raise _corrupt(path, f"an endpoint must read LISTENER://host:port, not {shortened(listener)}")
     return Endpoint(match[1], _port(path, int(match[2])))
 
 
 def _port(path: str, value: object) -> int:
-    port = json_integer(path, "port", value)
+    port = _json_integer(path, "port", value)
     if port > _PORT_MAX:
-        raise corrupt(path, f"port must be at most {_PORT_MAX}, not {port}")
+        raise _corrupt(path, f"port must be at most {_PORT_MAX}, not {port}")
     return port
 
 
@@ -238,18 +238,18 @@ def decode_controller(data: bytes | None, epoch: int) -> Controller:
     parse_version(path, fields)
     kraft_epoch = fields.get("kraftControllerEpoch")
     return Controller(
-        broker=json_integer(path, "brokerid", fields.get("brokerid"), least=-1),
+        broker=_json_integer(path, "brokerid", fields.get("brokerid"), least=-1),
         epoch=epoch,
-        since_ms=parse_milliseconds(path, "timestamp", fields.get("timestamp")),
-        kraft_epoch=json_integer(path, "kraftControllerEpoch", -1 if kraft_epoch is None else kraft_epoch, least=-1),
+        since_ms=_parse_milliseconds(path, "timestamp", fields.get("timestamp")),
+        kraft_epoch=_json_integer(path, "kraftControllerEpoch", -1 if kraft_epoch is None else kraft_epoch, least=-1),
     )
 
 
 def decode_controller_epoch(data: bytes | None) -> int:
     """`/controller_epoch`: a decimal number as text, not JSON."""
     if not data or not re.fullmatch(rb"[0-9]{1,10}", data):
-        raise corrupt(CONTROLLER_EPOCH, f"it must be a decimal number, not {shortened(data)}")
-    return json_integer(CONTROLLER_EPOCH, "the epoch", int(data))
+        raise _corrupt(CONTROLLER_EPOCH, f"it must be a decimal number, not {shortened(data)}")
+    return _json_integer(CONTROLLER_EPOCH, "the epoch", int(data))
 
 
 def decode_cluster_id(data: bytes | None) -> str:
@@ -289,8 +289,8 @@ def _replica_lists(
     if value is None and not required:
         return {}
     lists = {
-        parse_partition_key(path, name, key): parse_brokers(path, f"{name}[{key[:20]}]", replicas)
-        for key, replicas in parse_object_field(path, name, value).items()
+        _parse_partition_key(path, name, key): _parse_brokers(path, f"{name}[{key[:20]}]", replicas)
+        for key, replicas in _parse_object_field(path, name, value).items()
     }
     return dict(sorted(lists.items()))
 
@@ -338,7 +338,7 @@ def _check_lists(topic: object, partitions: Mapping[int, Sequence[int]]) -> None
     if not partitions or set(map(type, partitions)) != {int} or set(partitions) != set(range(len(partitions))):
         raise _refused(topic, f"its partitions must be numbered from 0 without gaps, not {shortened(list(partitions))}")
     for partition, replicas in partitions.items():
-        problem = list_problem(replicas)
+        problem = _list_problem(replicas)
         if problem is not None:
             raise _refused(topic, f"partition {partition}: {problem} (replicas {shortened(replicas)})")
 
@@ -359,11 +359,11 @@ def decode_partition_state(data: bytes | None, topic_partition: TopicPartition |
     path = state_path(topic_partition or TopicPartition("TOPIC", 0))
     fields = parse_object(path, data)
     parse_version(path, fields)
-    leader = json_integer(path, "leader", fields.get("leader"), least=_LEADER_DURING_DELETE)
+    leader = _json_integer(path, "leader", fields.get("leader"), least=_LEADER_DURING_DELETE)
     return PartitionState(
         leader=max(leader, -1),
-        leader_epoch=json_integer(path, "leader_epoch", fields.get("leader_epoch")),
-        isr=parse_brokers(path, "isr", fields.get("isr")),
+        leader_epoch=_json_integer(path, "leader_epoch", fields.get("leader_epoch")),
+        isr=_parse_brokers(path, "isr", fields.get("isr")),
     )
 
 
@@ -380,12 +380,12 @@ def decode_config(data: bytes | None, entity: str = "ENTITY") -> dict[str, str]:
     path = config_path(entity)
     fields = parse_object(path, data)
     parse_version(path, fields)
-    config = parse_object_field(path, "config", fields.get("config"))
+    config = _parse_object_field(path, "config", fields.get("config"))
     values = {key: value for key, value in config.items() if isinstance(value, str)}
     if len(values) < len(config):
         # The value itself stays out of the text: a broker's dynamic config may hold a password.
         wrong = sorted(shortened(key) for key in config.keys() - values.keys())
-        raise corrupt(path, f"every value must be a text; {', '.join(wrong[:5])} is not")
+        raise _corrupt(path, f"every value must be a text; {', '.join(wrong[:5])} is not")
     return values
 
 
@@ -408,7 +408,7 @@ def encode_config_change(entity: str) -> bytes:
 def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
     """`/admin/reassign_partitions` (ReassignPartitionsZNode): the target of each partition; the last entry wins."""
     path = REASSIGN_PARTITIONS
-    return {tp: parse_brokers(path, f"replicas of {tp}", entry.get("replicas")) for tp, entry in _entries(path, data)}
+    return {tp: _parse_brokers(path, f"replicas of {tp}", entry.get("replicas")) for tp, entry in _entries(path, data)}
 
 
 def decode_election(data: bytes | None) -> frozenset[TopicPartition]:
@@ -419,12 +419,12 @@ def decode_election(data: bytes | None) -> frozenset[TopicPartition]:
 def _entries(path: str, data: bytes | None) -> Iterator[tuple[TopicPartition, dict[str, object]]]:
     fields = parse_object(path, data)
     parse_version(path, fields)
-    for value in parse_list(path, "partitions", fields.get("partitions")):
-        entry = parse_object_field(path, "each entry of partitions", value)
+    for value in _parse_list(path, "partitions", fields.get("partitions")):
+        entry = _parse_object_field(path, "each entry of partitions", value)
         topic = entry.get("topic")
         if not is_topic_name(topic):
-            raise corrupt(path, f"topic must be a topic name, not {shortened(topic)}")
-        yield TopicPartition(topic, json_integer(path, f"partition of {topic}", entry.get("partition"))), entry
+            raise _corrupt(path, f"topic must be a topic name, not {shortened(topic)}")
+        yield TopicPartition(topic, _json_integer(path, f"partition of {topic}", entry.get("partition"))), entry
 
 
 def encode_reassignment(assignment: Mapping[TopicPartition, Sequence[int]]) -> bytes:
@@ -436,7 +436,7 @@ def encode_reassignment(assignment: Mapping[TopicPartition, Sequence[int]]) -> b
     """
     _check_partitions(assignment, REASSIGN_PARTITIONS)
     for (topic, partition), replicas in assignment.items():
-        problem = list_problem(replicas)
+        problem = _list_problem(replicas)
         if problem:
             raise WriteError(
                 f"{topic}-{partition}: {problem} (replicas {shortened(replicas)}). "

@@ -81,11 +81,11 @@ def rewrites(problem: Problem, moves: Sequence[Move]) -> Rewrites:
         np.where(elects, 0, (_topic_bytes(problem) + _summed(topic, longer, len(problem.topics)))[topic]),
         np.where((new | gone).any(axis=1), growth, 0),
         np.where(elects, 0, _REQUEST_ENTRY + name[topic] + key + after),
-        controller_bytes_allowed(problem),
+        _controller_bytes_allowed(problem),
     )
 
 
-def controller_bytes_allowed(problem: Problem) -> int:
+def _controller_bytes_allowed(problem: Problem) -> int:
     """The cost that one batch may have. A controller that gives topics ids needs a sixth of the time for it."""
     return CONTROLLER_BYTES_PER_BATCH_FROM_2_8 if problem.has_topic_ids else CONTROLLER_BYTES_PER_BATCH
 

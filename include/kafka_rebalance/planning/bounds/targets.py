@@ -55,7 +55,7 @@ def reachable_targets(
             most.append(max(0.0, may[rack][k] - pinned) if rule.known else np.inf)
         size, low, high = np.array(capacity), np.array(least), np.array(most)
         rest = total[k] - fixed[~moves, k].sum()
-        loads = poured(size, low, high, rest)
+        loads = _poured(size, low, high, rest)
         level = np.where(moves, 0.0, fixed[:, k])
         for here, load, capacity_here in zip(groups, loads, size, strict=True):
             level[here] = load * shares[here, k] / capacity_here
@@ -88,7 +88,7 @@ def _in_racks(rule: RackRule, counts: Ints, weights: Floats) -> tuple[Mapping[in
     }
 
 
-def poured(size: Floats, low: Floats, high: Floats, total: float) -> Floats:
+def _poured(size: Floats, low: Floats, high: Floats, total: float) -> Floats:
     """The total, split by size with each part between its low and high; by size alone if that is impossible."""
     if total <= 0:
         return np.zeros(len(size))
@@ -164,8 +164,8 @@ class _LedInRacks(NamedTuple):
         return bool((less | more).any())
 
     def poured(self, size: Floats, low: Floats, high: Floats, total: float, k: int) -> Floats:
-        """[evened broker] As `poured`, where racks have bounds besides; without them if that is impossible."""
-        plain = poured(size, low, high, total)
+        """[evened broker] As `_poured`, where racks have bounds besides; without them if that is impossible."""
+        plain = _poured(size, low, high, total)
         loads = np.zeros_like(self.evened, dtype=float)
         loads[self.evened] = plain
         if not self.bind(loads, k):
@@ -183,7 +183,7 @@ class _LedInRacks(NamedTuple):
         parts = np.empty(len(size))
         for rack in np.unique(self.of_broker):
             here = self.of_broker == rack
-            parts[here] = poured(size[here], low[here], high[here], float(loads[rack]))
+            parts[here] = _poured(size[here], low[here], high[here], float(loads[rack]))
         return parts
 
 

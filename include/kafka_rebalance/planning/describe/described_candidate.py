@@ -245,7 +245,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
     asked = held_to_the_job(problem, reachable, found.scale)
     reached = shortfall(problem, asked, found.replicas, leaders, after, is_broken)
     broken = int(is_broken.sum())
-    limited = cost_of_receivers(problem, found, _bound_without)
+    limited = _cost_of_receivers(problem, found, _bound_without)
     status, note = status_and_note(problem, found, end, off, broken, limited)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
     candidate = Candidate(name, digest, status, planned.moves, note, summary)
@@ -260,7 +260,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         before,
         after,
         (bytes_out(problem, problem.replicas, problem.leader), bytes_out(problem, found.replicas, leaders)),
-        shortfall_now(problem, found),
+        _shortfall_now(problem, found),
         reached,
         planned.disks,
         tuple(move_groups(problem, lists, before, after, reachable)),
@@ -299,7 +299,7 @@ def _without(problem: Problem, name: str, found: FoundLists, rows: Ints) -> Desc
     return described_candidate(problem, name, kept)
 
 
-def shortfall_now(problem: Problem, found: FoundLists) -> Shortfall:
+def _shortfall_now(problem: Problem, found: FoundLists) -> Shortfall:
     """The shortfall of the lists before, against the same shares as the lists found."""
     held, broken = held_now(problem, found.targets, found.scale), violations(found.rule, problem.replicas)
     return shortfall(problem, held, problem.replicas, problem.leader, loads_now(problem), broken)
@@ -475,7 +475,7 @@ def way_back(problem: Problem, replicas: Ints, batch: Ints) -> WayBack:
 _MATTERS = 0.01  # of a load: figures in words hide a smaller difference
 
 
-def cost_of_receivers(problem: Problem, found: FoundLists, bound: Callable[..., int]) -> list[str]:
+def _cost_of_receivers(problem: Problem, found: FoundLists, bound: Callable[..., int]) -> list[str]:
     """A clause of the candidate's note, with pools of each; none if all may receive, or if the limit costs nothing.
 
     `bound` gives the bound on bytes of a problem, of lists with its targets, and of the bytes where disks are `after`.
@@ -486,7 +486,7 @@ def cost_of_receivers(problem: Problem, found: FoundLists, bound: Callable[..., 
         return [
             f"in the pool of {part.name}: {clause}"
             for part, own in zip(parts_of(problem), found.parts, strict=True)
-            for clause in cost_of_receivers(part.problem, own, bound)
+            for clause in _cost_of_receivers(part.problem, own, bound)
         ]
     open_to_all = replace(problem, only_receivers=None)
     frame = frame_of(open_to_all, found.goal, found.wanted)

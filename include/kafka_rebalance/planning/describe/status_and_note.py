@@ -119,7 +119,7 @@ def status_and_note(
     stays = list(_stays(problem, found, end))
     status, notes = Status.PARTIAL if stays else status, notes + stays
     notes += min_insync.warnings(problem, replication(found.replicas))
-    left = left_behind(problem, found.replicas)
+    left = _left_behind(problem, found.replicas)
     if left:
         status = Status.PARTIAL
         why = "are kept where they are" if goal.moves_replicas else "stay: this candidate only re-orders lists"
@@ -147,18 +147,18 @@ def _stays(problem: Problem, found: FoundLists, end: Ending) -> Iterator[str]:
             f"{end.left_out:,} lists stay as they are: each replica that could lead instead is out of the ISR or in "
             "brokers_out"
         )
-    leaders = leaders_that_stay(problem, end.leaders(problem))
+    leaders = _leaders_that_stay(problem, end.leaders(problem))
     if leaders:
         yield f"{leaders:,} leaders stay on brokers that are to lead nothing: no other replica may lead there"
 
 
 def off_words(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> list[str]:
     """Disks above `relieve_above`, and metrics with a broker outside the tolerance and the range of all brokers."""
-    off, relative = off_cells(problem, held, replicas, loads)
+    off, relative = _off_cells(problem, held, replicas, loads)
     cells, found = asked_cells(problem, held), []
-    limit, above = problem.settings.relieve_above, disks_above(problem, loads[:, DISK])
+    limit, above = problem.settings.relieve_above, _disks_above(problem, loads[:, DISK])
     if limit is not None and len(above):
-        full = 100 * disk_fullness(problem, loads[:, DISK])[above[0]]
+        full = 100 * _disk_fullness(problem, loads[:, DISK])[above[0]]
         first = f"the fullest of broker {problem.brokers[above[0]]} at {full:.1f} %"
         found.append(f"{len(above)} disks stay above relieve_above {share_in_words(limit)}, {first}")
     for k, metric in enumerate(METRICS):
@@ -391,17 +391,17 @@ def shortfall(problem: Problem, held: Held, replicas: Ints, leaders: Ints, loads
     `leaders` is [partition row], broker indices; `loads` is [broker, METRICS]; `broken` is [partition row], whether the
     list breaks the rack rule.
     """
-    off, relative = off_cells(problem, held, replicas, loads)
+    off, relative = _off_cells(problem, held, replicas, loads)
     apart = relative - 1
     beyond = np.where(off, np.maximum(0.0, np.abs(apart) - held.goal.tolerance), 0.0)
     # A load on a target of 0 has no finite share.
     beyond = np.where(np.isfinite(beyond), beyond, 1.0)
     away = (np.abs(apart) if held.relief is None else np.maximum(0.0, apart))[asked_cells(problem, held)]
     repairs = int(may_be_repaired(problem, broken).sum()) if held.goal.repairs_racks else 0
-    undone = left_behind(problem, replicas) + len(disks_above(problem, loads[:, DISK]))
+    undone = _left_behind(problem, replicas) + len(_disks_above(problem, loads[:, DISK]))
     if held.goal.repairs_racks:
         undone += outside_pools(problem, replicas)
-    undone += leaders_that_stay(problem, leaders)
+    undone += _leaders_that_stay(problem, leaders)
     if problem.settings.job == "elect":
         undone += int((problem.movable & (leaders != replicas[:, 0])).sum())
     if problem.settings.replication_factor is not None:
@@ -415,13 +415,13 @@ def shortfall(problem: Problem, held: Held, replicas: Ints, leaders: Ints, loads
     return Shortfall(undone, repairs, rounded, round(furthest, 4), tolerance)
 
 
-def off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tuple[Bools, Floats]:
+def _off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tuple[Bools, Floats]:
     """[broker, METRICS] (whether the load is outside the tolerance and another plan could improve it, load over target)
 
     A broker within one replica of its band is excused only if no single move and no swap would help it.
     """
     if problem.pools is not None:
-        found = [off_cells(part.problem, held, replicas[part.rows], loads) for part in parts_of(problem)]
+        found = [_off_cells(part.problem, held, replicas[part.rows], loads) for part in parts_of(problem)]
         return np.logical_or.reduce([off for off, _ in found]), found[0][1]
     goal, targets = held.goal, held.targets
     weights = np.hstack([replica_weights(problem), leader_weights(problem, replicas)])
@@ -538,14 +538,14 @@ def may_be_repaired(problem: Problem, broken: Bools) -> Bools:
     return may_be
 
 
-def left_behind(problem: Problem, replicas: Ints) -> int:
+def _left_behind(problem: Problem, replicas: Ints) -> int:
     """Replicas that stay on brokers to be emptied."""
     if problem.settings.job in LEADERS_ALONE:
         return 0
     return int(np.isin(replicas, np.flatnonzero(problem.leaving)).sum())
 
 
-def leaders_that_stay(problem: Problem, leaders: Ints) -> int:
+def _leaders_that_stay(problem: Problem, leaders: Ints) -> int:
     """Of job `leaders`, the leaders on brokers that are to lead nothing. `leaders` is [partition row]."""
     return int((problem.movable & problem.leaving[leaders]).sum()) if problem.settings.job == "leaders" else 0
 
@@ -556,16 +556,16 @@ def outside_pools(problem: Problem, replicas: Ints) -> int:
     return int((strays(problem, replicas) & free).sum())
 
 
-def disks_above(problem: Problem, after: Floats) -> Ints:
+def _disks_above(problem: Problem, after: Floats) -> Ints:
     """Brokers whose disk stays above `relieve_above`, the fullest first. `after` is [broker] bytes of replicas."""
-    limit, full = problem.settings.relieve_above, disk_fullness(problem, after)
+    limit, full = problem.settings.relieve_above, _disk_fullness(problem, after)
     if limit is None:
         return np.zeros(0, dtype=np.int64)
     order = np.argsort(-full, kind="stable")
     return order[full[order] > limit + 1e-9]
 
 
-def disk_fullness(problem: Problem, after: Floats) -> Floats:
+def _disk_fullness(problem: Problem, after: Floats) -> Floats:
     """[broker] The used share of its disk with `after` bytes of replicas; 0 if its size is unknown."""
     known = sized_disks(problem)
     moved = (after - held_bytes(problem)) / np.where(known, problem.disk_capacity, np.inf)

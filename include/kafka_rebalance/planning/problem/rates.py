@@ -101,7 +101,7 @@ def with_history(problem: Problem, retention: Retention, history: History, serve
     in_hour[in_hour] &= history.in_worst_hour[at[in_hour]]
     own = np.zeros(len(at)) if problem.bytes_in is None else np.where(retention.bytes_in_known, problem.bytes_in, 0.0)
     spread = own if server is None else _spread(problem, own, retention.bytes_in_known, history, at, enough)
-    of_topic = served(problem, server, hour, spread)
+    of_topic = _served(problem, server, hour, spread)
     measured = ~of_topic.rows & (enough if hour is None else in_hour)
     from_snapshot = retention.bytes_in_known & ~measured & ~of_topic.rows
     rates = of_topic.rates + np.where(from_snapshot, own, 0.0)
@@ -119,7 +119,7 @@ def with_history(problem: Problem, retention: Retention, history: History, serve
         expiring_bytes=int(((problem.size_bytes - lasting) * replication(problem.replicas)).sum()),
         worst_hour=_hour(hour, history, at[measured], of_topic.weeks) if problem.settings.even_at_worst_hour else None,
         groups=groups,
-        metrics_server=None if server is None else account_of(problem, server, of_topic),
+        metrics_server=None if server is None else _account_of(problem, server, of_topic),
     )
     return replace(
         problem,
@@ -347,7 +347,7 @@ class Served(NamedTuple):
     weeks: Floats  # [used topic] of the hour that has least
 
 
-def served(problem: Problem, found: TopicRates | None, hour: int | None, spread: Floats) -> Served:
+def _served(problem: Problem, found: TopicRates | None, hour: int | None, spread: Floats) -> Served:
     """The rates of all partitions of a topic add up to the server's rate: in this hour of the week, else its p95.
 
     Within a topic they are as `spread` [partition row] is, else as sizes are, else equal.
@@ -373,7 +373,7 @@ def _of_topic(problem: Problem, values: Floats) -> Floats:
     return sums
 
 
-def account_of(problem: Problem, found: TopicRates, used: Served) -> MetricsServerUsed:
+def _account_of(problem: Problem, found: TopicRates, used: Served) -> MetricsServerUsed:
     """How much of the cluster these rates cover, and over which time."""
     held = problem.size_bytes * replication(problem.replicas)
     total = int(held.sum())

@@ -22,7 +22,7 @@ def held_replicas(replicas: Ints, brokers: int) -> Ints:
     return counts
 
 
-def replica_limits(problem: Problem) -> Floats:
+def _replica_limits(problem: Problem) -> Floats:
     """[broker] The replicas that it may hold in the end; inf if nothing limits them.
 
     In the problem of one pool those of its topics: replicas of other pools may stay where they are.
@@ -37,7 +37,7 @@ def replica_limits(problem: Problem) -> Floats:
 def limits_in_the_end(problem: Problem) -> Floats:
     """[broker, REPLICA_METRICS] What a broker may carry in the end, if it receives anything; inf: no limit."""
     limits = np.full((len(problem.brokers), len(REPLICA_METRICS)), np.inf)
-    limits[:, REPLICAS] = replica_limits(problem) + _ROUNDING
+    limits[:, REPLICAS] = _replica_limits(problem) + _ROUNDING
     limits[:, DISK] = disk_limits_in_the_end(problem)
     return limits
 
@@ -45,7 +45,7 @@ def limits_in_the_end(problem: Problem) -> Floats:
 def too_many_replicas(problem: Problem, replicas: Ints) -> list[str]:
     """Brokers that these lists would bring beyond the limit, as a clause of a candidate's note."""
     held = held_replicas(replicas, len(problem.brokers))
-    over = np.flatnonzero(problem.staying & (held > replica_limits(problem)))
+    over = np.flatnonzero(problem.staying & (held > _replica_limits(problem)))
     if not len(over):
         return []
     ids = problem.brokers[over].tolist()
@@ -57,7 +57,7 @@ def too_many_replicas(problem: Problem, replicas: Ints) -> list[str]:
 
 def at_their_limit(problem: Problem, replicas: Ints) -> list[str]:
     """Brokers that receive, and hold all the replicas that they may with these lists, as a clause of a note."""
-    full = problem.receivers & (held_replicas(replicas, len(problem.brokers)) >= replica_limits(problem))
+    full = problem.receivers & (held_replicas(replicas, len(problem.brokers)) >= _replica_limits(problem))
     if not full.any():
         return []
     most, ids = problem.settings.replicas_per_broker, listed(problem.brokers[full].tolist())
@@ -72,7 +72,7 @@ def check_replica_counts(problem: Problem, wanted: Ints) -> None:
     most = problem.settings.replicas_per_broker
     if most is None:
         return
-    limits, held = replica_limits(problem), held_replicas(problem.replicas, len(problem.brokers))
+    limits, held = _replica_limits(problem), held_replicas(problem.replicas, len(problem.brokers))
     moves, stays = problem.relocatable, problem.staying
     fixed = int(held_replicas(problem.replicas[~moves], len(stays))[stays].sum())
     total, room = int(wanted[moves].sum()) + fixed, int(_room(problem, limits, held).sum())

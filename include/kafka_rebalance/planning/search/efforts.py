@@ -125,11 +125,11 @@ def _trial(
         placement.crowding.leaders = TopicLeaders(problem, placement.replicas[:, 0])
     if effort.crowds:
         placement.crowding.in_total = effort.givers * effort.several
-    give_back(placement, full)
+    _give_back(placement, full)
     bands = search_bands(frame, placement, effort.slack) if near is None else full
     if goal.repairs_racks:
         if problem.foreign is not None:
-            enter_pools(placement, problem.foreign, bands)
+            _enter_pools(placement, problem.foreign, bands)
         repair_racks(placement, bands, keeps_leaders=effort.keeps_leaders or not goal.balances)
     if not goal.balances:
         return placement
@@ -137,8 +137,8 @@ def _trial(
     if frame.relief is not None:
         givers &= frame.relief.givers & (start.loads > full.high).any(axis=1)
     if near is not None:
-        return_arrivals(placement, full, givers)
-    is_short = spend_on_the_worst(frame, placement, givers, effort, rng)
+        _return_arrivals(placement, full, givers)
+    is_short = _spend_on_the_worst(frame, placement, givers, effort, rng)
     if is_short and near is None:
         bands = search_bands(frame, placement, effort.slack)
     enough = _enough(frame, placement, full)
@@ -164,7 +164,7 @@ def _enough(frame: Frame, placement: Placement, bands: Bands) -> int:
     return placement.budget.bytes + int(_ENOUGH * asked * frame.scale[DISK])
 
 
-def enter_pools(placement: Placement, foreign: Bools, bands: Bands) -> None:
+def _enter_pools(placement: Placement, foreign: Bools, bands: Bands) -> None:
     """Moves replicas from `foreign` brokers into the pool, the largest first. A limit or a full disk leaves some."""
     slots = placement.movable_slots()
     slots = slots[foreign[placement.replicas.ravel()[slots]]]
@@ -224,7 +224,7 @@ def take_back(placement: Placement, bands: Bands) -> None:
             returned |= bool(idle.any())
 
 
-def give_back(placement: Placement, bands: Bands) -> None:
+def _give_back(placement: Placement, bands: Bands) -> None:
     """Returns replicas until the limits hold, those first that the balance misses least for their bytes.
 
     It ends with a limit exceeded if no replica may go home.
@@ -245,7 +245,7 @@ def give_back(placement: Placement, bands: Bands) -> None:
         _move_firsts(placement, slots[:enough], placement.origin)
 
 
-def return_arrivals(placement: Placement, bands: Bands, givers: Bools) -> None:
+def _return_arrivals(placement: Placement, bands: Bands, givers: Bools) -> None:
     """Returns arrivals from disks and brokers beyond their limits, and from those above their band that give nothing.
 
     Each time the smallest replica that suffices goes home.
@@ -343,7 +343,7 @@ _HALVINGS = 40
 _KEPT_BACK = 0.95  # of the bytes that are left; replicas come in lumps, so the next round spends the rest
 
 
-def spend_on_the_worst(
+def _spend_on_the_worst(
     frame: Frame, placement: Placement, givers: Bools, effort: Effort, rng: np.random.Generator
 ) -> bool:
     """If `max_bytes` does not reach the tolerance, brings all as near as it affords. Returns whether it does not."""

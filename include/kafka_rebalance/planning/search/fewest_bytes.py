@@ -152,7 +152,7 @@ def cheaper_lists(frame: Frame, lists: Ints, seed: Sequence[int]) -> Ints | None
     loads = replica_loads(lists, frame.weights, len(frame.targets))
     met = Bands(np.minimum(asked.low, loads), np.maximum(asked.high, loads))
     small = is_covered(frame.problem, _VARIABLES)
-    found = cheaper_by_steps(frame, lists, met, seed) if small else cheaper_by_racks(frame, lists, met, seed)
+    found = cheaper_by_steps(frame, lists, met, seed) if small else _cheaper_by_racks(frame, lists, met, seed)
     if found is lists:
         return None
     old, new = placed(frame, lists), placed(frame, found)
@@ -202,7 +202,7 @@ _POLISH = Effort()
 _INSIDE = 3e-5  # of a mean broker's load: where the polish aims, because it ends up to 1e-5 outside its bands
 
 
-def cheaper_by_racks(frame: Frame, lists: Ints, met: Bands, seed: Sequence[int]) -> Ints:
+def _cheaper_by_racks(frame: Frame, lists: Ints, met: Bands, seed: Sequence[int]) -> Ints:
     """The same for a larger cluster whose partitions have a replica in each rack: these do not leave their rack."""
     found = placed(frame, lists)
     if not found.tight or _is_near_bound(frame, lists, met):

@@ -69,7 +69,7 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
     shares_racks = problem.settings.more_replicas_than_racks
     rule = rack_rule(problem, int(wanted.max(initial=0)) if shares_racks else problem.settings.replication_factor)
     if problem.settings.replication_factor is not None:
-        rule = replace(rule, left=dropped_behind(problem, wanted))
+        rule = replace(rule, left=_dropped_behind(problem, wanted))
     raw = replica_weights(problem)
     staying = int(problem.staying.sum())
     scale = (raw * wanted[:, None]).sum(axis=0) / staying
@@ -387,7 +387,7 @@ def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, b
     return left_aligned(replicas)
 
 
-def dropped_behind(problem: Problem, wanted: Ints) -> Ints | None:
+def _dropped_behind(problem: Problem, wanted: Ints) -> Ints | None:
     """[partition row, n] Brokers whose replica is out of sync, of lists that get shorter; -1 past the end. None: none.
 
     A replica that the shorter list has dropped there must not come back to mend racks or balance: it is no free copy.

@@ -104,7 +104,7 @@ EXISTING_SCHEMA = pa.schema(
 _FILES, _UNREADABLE = b"files", b"unreadable"
 
 
-def read_retention(snapshot_folder: Folder) -> Retention:
+def _read_retention(snapshot_folder: Folder) -> Retention:
     """The columns of the table `partitions` that `read_problem` does not read, in the problem's order."""
     columns, order = _partitions(snapshot_folder)
     policies = columns.texts("cleanup_policy")
@@ -126,7 +126,7 @@ def _partitions(snapshot_folder: Folder) -> tuple[Columns, Ints]:
 def existing_partitions(problem: Problem, snapshot_folder: Folder) -> pa.Table:
     """The snapshot's partitions in the columns of EXISTING_SCHEMA."""
     columns, order = _partitions(snapshot_folder)
-    lifetime = read_retention(snapshot_folder).lifetimes_ms(problem)
+    lifetime = _read_retention(snapshot_folder).lifetimes_ms(problem)
     czxid = columns.optional_integers("topic_czxid").take(pa.array(order))
     return pa.table(
         [
@@ -215,7 +215,7 @@ def planned_with(problem: Problem, snapshot_folder: Folder, content: bytes | Non
         if server is None:
             return problem
         content = parquet_bytes(_with_sources(HISTORY_SCHEMA.empty_table(), 0, ()))
-    return with_history(problem, read_retention(snapshot_folder), read_history(content, where), server)
+    return with_history(problem, _read_retention(snapshot_folder), read_history(content, where), server)
 
 
 # The worst hour: the hour of the week, in UTC, in which all partitions together receive most bytes.
@@ -241,7 +241,7 @@ _GROUPS_AT_ONCE = 4096
 _HOUR_US = 3_600_000_000
 
 
-def hourly_columns(group: Ints, ends_at: Ints, length: Ints, appended: Floats, groups: int) -> dict[str, pa.Array]:
+def _hourly_columns(group: Ints, ends_at: Ints, length: Ints, appended: Floats, groups: int) -> dict[str, pa.Array]:
     """What HOURLY_SCHEMA adds to HISTORY_SCHEMA, one row for each of `groups`.
 
     All others are [interval], by group: its group, its end and length in microseconds, and the bytes appended in it.
@@ -521,7 +521,7 @@ def _figures(
         "lifetime_bytes": pa.array(young_bytes.astype(np.int64), mask=~is_known),
         TIMES_READ: times_read(group, told, seconds, records, committed, len(begins)),
     }
-    columns |= hourly_columns(group[told], at[told], microseconds[told], appended[told], len(begins))
+    columns |= _hourly_columns(group[told], at[told], microseconds[told], appended[told], len(begins))
     return pa.table([columns[name] for name in HOURLY_SCHEMA.names], names=HOURLY_SCHEMA.names).cast(HOURLY_SCHEMA)
 
 

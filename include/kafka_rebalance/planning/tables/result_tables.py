@@ -159,12 +159,12 @@ def read_candidate(run_folder: Folder, name: str) -> Candidate:
         raise ArtifactError(f"{run_folder / PROPOSALS} has no candidate {name!r}; there are {names}.")
     moves = tuple(move_of(row) for row in _rows_of(moves_table(run_folder), name))
     digest = candidate_digest(name, proposals.snapshot_digest, proposals.settings, moves)
-    check_moves_digest(run_folder, name, entry.digest, digest)
+    _check_moves_digest(run_folder, name, entry.digest, digest)
     summary = {column: getattr(entry, column) for column in _SUMMARY_TYPES}
     return Candidate(name, digest, entry.status, moves, entry.note, summary)
 
 
-def check_moves_digest(run_folder: Folder, name: str, proposed: str, digest: str) -> None:
+def _check_moves_digest(run_folder: Folder, name: str, proposed: str, digest: str) -> None:
     """Raises ArtifactError if the moves of that candidate have another digest than in proposals.json."""
     if digest != proposed:
         raise ArtifactError(
@@ -265,7 +265,7 @@ def read_moves(run_folder: Folder, proposals: Mapping[str, Any], name: str) -> p
     table = found.filter(pc.equal(found["candidate"], name)).select(COLUMNS.names).combine_chunks()
     entry = next(candidate for candidate in proposals["candidates"] if candidate["name"] == name)
     digest = moves_digest(name, proposals["snapshot_digest"], proposals["settings"], table)
-    check_moves_digest(run_folder, name, str(entry["digest"]), digest)
+    _check_moves_digest(run_folder, name, str(entry["digest"]), digest)
     return table
 
 

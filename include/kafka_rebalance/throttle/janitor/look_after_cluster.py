@@ -111,7 +111,7 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
         "lock": look.holder,
         "locked_since": _locked_since(before, look.holder),
         "throttle": None if lease is None else {key: getattr(lease, key) for key in ("taken_at", "bytes_per_second")},
-        "progress": run_progress(deployment, lease, before.get("progress"), clock.utc_now()),
+        "progress": _run_progress(deployment, lease, before.get("progress"), clock.utc_now()),
         "followed": look.followed.to_mapping() if look.followed else None,
         "alerts": sorted(look.alerts.values()),
         "warnings": look.warnings,
@@ -209,7 +209,7 @@ def _log(connection_id: str, report: Mapping[str, Any]) -> None:
 # How far the run is that holds the cluster's throttle, and since when it has not come further.
 
 
-def run_progress(
+def _run_progress(
     deployment: Deployment, lease: ThrottleLease | None, before: Mapping[str, Any] | None, now: datetime
 ) -> dict[str, Any] | None:
     """`progress` of the janitor's report; None if no run holds a throttle, or if it has noted nothing that can be read.

@@ -78,10 +78,10 @@ class JobSubmitOperator(SparkSubmitOperator):
         self.application_args = [
             f"{there}{given.removeprefix(here)}" if given.startswith(here) else given for given in self.application_args
         ]
-        return {STORAGE_OPTIONS: client_options(root)}
+        return {STORAGE_OPTIONS: _client_options(root)}
 
 
-def client_options(folder: Any) -> str:
+def _client_options(folder: Any) -> str:
     """fsspec's options for a folder of Airflow, as JSON, for a process without Airflow. Raises ConnectionSettingsError.
 
     Without a connection the other process finds credentials as this one does.

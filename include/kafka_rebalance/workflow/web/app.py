@@ -44,7 +44,7 @@ HEADERS = {
 }
 
 
-def readable_requests(request: Request, user: GetUserDep) -> list[str]:
+def _readable_requests(request: Request, user: GetUserDep) -> list[str]:
     """Our Dags whose approval requests the user may read, by the rule by which Airflow itself shows them."""
 
     allowed = []
@@ -86,11 +86,11 @@ def create_app() -> FastAPI:
         add_page(path, page)
 
     @app.get("/clusters", dependencies=[may_read_rebalances])
-    def clusters(session: SessionDep, asking: Annotated[list[str], Depends(readable_requests)]) -> HTMLResponse:
+    def clusters(session: SessionDep, asking: Annotated[list[str], Depends(_readable_requests)]) -> HTMLResponse:
         return overview_page(session, asking)
 
     @app.get(f"/clusters/{REQUESTS}", dependencies=[may_read_rebalances])
-    def requests(session: SessionDep, asking: Annotated[list[str], Depends(readable_requests)]) -> PlainTextResponse:
+    def requests(session: SessionDep, asking: Annotated[list[str], Depends(_readable_requests)]) -> PlainTextResponse:
         return PlainTextResponse(requests_tag(session, asking))
 
     @app.get("/static/{name}")

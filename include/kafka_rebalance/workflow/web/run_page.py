@@ -90,7 +90,7 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
     """The run's report, or a page that says why there is none. An unchanged page is not sent again (If-None-Match)."""
     if dag_id == LOG_DIRS_DAG:
         return _unless_known(_log_dirs(run_id, session), request)
-    folder, dag_run = open_folder(dag_id, run_id, session, not_yet=200)
+    folder, dag_run = _open_folder(dag_id, run_id, session, not_yet=200)
     is_active, is_asked = _asked_of_airflow(dag_run, session)
     report = read_report(folder, for_page=True).in_airflow(is_active=is_active, has_open_request=is_asked)
     state = report.state
@@ -106,7 +106,7 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
         pages=_pages(dag_id, run_id, is_asked=is_asked),
         now=clock.utc_now(),
         holds=(*held, *_said_too_late(session, dag_run, state is RunState.UNANSWERED)),
-        superseded=superseded_by(session, dag_run, folder) if is_active and state.is_before_writes else "",
+        superseded=_superseded_by(session, dag_run, folder) if is_active and state.is_before_writes else "",
     )
     return _unless_known(html, request)
 
@@ -129,7 +129,7 @@ def _log_dirs(run_id: str, session: Session) -> str:
     run = read_log_dirs(dag_run, folder, session)
     held = holds(session, LOG_DIRS_DAG, owner.connection_id) if str(dag_run.state) in ACTIVE_STATES else ()
     late = _said_too_late(session, dag_run, run.state is LogDirState.UNANSWERED)
-    return log_dirs_html(run, dag_run, owner.connection_id, (*held, *late))
+    return _log_dirs_html(run, dag_run, owner.connection_id, (*held, *late))
 
 
 def _pages(dag_id: str, run_id: str, *, is_asked: bool) -> dict[Action, str]:
@@ -178,7 +178,7 @@ def _said_too_late(session: Session, dag_run: run_records.DagRun, is_unanswered:
     )
 
 
-def superseded_by(session: Session, dag_run: run_records.DagRun, folder: RunFolder) -> str:
+def _superseded_by(session: Session, dag_run: run_records.DagRun, folder: RunFolder) -> str:
     """Names the newer run of the same cluster that has planned or moved since; empty if there is none."""
     waiting = ""
     for newer in run_records.rebalances(session, dag_run.dag_id, NEWER_READ, after=dag_run.id):
@@ -207,7 +207,7 @@ def superseded_by(session: Session, dag_run: run_records.DagRun, folder: RunFold
 @answered
 def drift_page(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
     """What has changed in the cluster since the run's snapshot."""
-    folder, dag_run = open_folder(dag_id, run_id, session)
+    folder, dag_run = _open_folder(dag_id, run_id, session)
     if not is_there(folder / PROPOSALS):
         raise NotServed(404, "There is nothing to compare", "The run has no plan yet.")
     # A page asks as soon as it is shown. The run may have gone on or ended meanwhile: for the reader this is no error.
@@ -251,7 +251,7 @@ def _within(folder: RunFolder, text: str) -> str:
 @answered
 def run_picture(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
     """The picture of the approval request."""
-    drawn = picture(read_report(open_folder(dag_id, run_id, session)[0], for_page=True))
+    drawn = picture(read_report(_open_folder(dag_id, run_id, session)[0], for_page=True))
     if drawn is None:
         raise NotServed(404, "There is no picture", "The loads of the brokers are not known.")
     return Response(drawn, media_type="image/svg+xml")
@@ -260,7 +260,7 @@ def run_picture(dag_id: str, run_id: str, request: Request, session: Session) ->
 @answered
 def reassignment_file(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
     """A candidate or its way back in Kafka's JSON, for download."""
-    folder, _ = open_folder(dag_id, run_id, session)
+    folder, _ = _open_folder(dag_id, run_id, session)
     name = request.path_params["name"]
     content = read_reassignment(folder, name)
     if content is None:
@@ -274,7 +274,9 @@ def download(name: str) -> dict[str, str]:
     return {"Content-Disposition": f'attachment; filename="{file_name(name)}"'}
 
 
-def open_folder(dag_id: str, run_id: str, session: Session, not_yet: int = 404) -> tuple[RunFolder, run_records.DagRun]:
+def _open_folder(
+    dag_id: str, run_id: str, session: Session, not_yet: int = 404
+) -> tuple[RunFolder, run_records.DagRun]:
     """The run's folder and the run. Raises NotServed, and ArtifactError if its snapshot.json cannot be used.
 
     `not_yet`: the status of an answer for a run without a snapshot.
@@ -374,7 +376,7 @@ CSV = "text/csv; charset=utf-8; header=present"
 @answered
 def moves_page(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
     """The result of a search among a candidate's moves, or a page that says why there is none."""
-    folder, _ = open_folder(dag_id, run_id, session)
+    folder, _ = _open_folder(dag_id, run_id, session)
     query = Query.of(request.query_params, SORTS)
     plan = _plan(folder)
     if query.candidate not in (candidate["name"] for candidate in plan["candidates"]):
@@ -387,7 +389,7 @@ def moves_page(dag_id: str, run_id: str, request: Request, session: Session) -> 
 @answered
 def brokers_table(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
     """A page of all brokers of a candidate."""
-    folder, _ = open_folder(dag_id, run_id, session)
+    folder, _ = _open_folder(dag_id, run_id, session)
     query = Query.of(request.query_params, BROKER_SORTS)
     report, candidate = _candidate(folder, query.candidate)
     found = brokers_page(candidate.brokers, query)
@@ -397,7 +399,7 @@ def brokers_table(dag_id: str, run_id: str, request: Request, session: Session) 
 @answered
 def candidate_page(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
     """Brokers and moves of a candidate other than the one on the run's page."""
-    folder, _ = open_folder(dag_id, run_id, session)
+    folder, _ = _open_folder(dag_id, run_id, session)
     report, candidate = _candidate(folder, request.query_params.get("candidate", ""))
     return HTMLResponse(render_candidate(report, candidate, **_urls(dag_id, run_id)))
 
@@ -405,7 +407,7 @@ def candidate_page(dag_id: str, run_id: str, request: Request, session: Session)
 @answered
 def plot_file(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
     """One of a candidate's pictures. It is drawn when a page asks for it, so no page waits for it."""
-    folder, _ = open_folder(dag_id, run_id, session)
+    folder, _ = _open_folder(dag_id, run_id, session)
     _, candidate = _candidate(folder, request.query_params.get("candidate", ""))
     drawn = plot_picture(candidate, request.query_params.get("number", ""))
     if drawn is None:
@@ -416,7 +418,7 @@ def plot_file(dag_id: str, run_id: str, request: Request, session: Session) -> R
 @answered
 def table_file(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
     """All moves or all brokers of a candidate as CSV, for download."""
-    folder, _ = open_folder(dag_id, run_id, session)
+    folder, _ = _open_folder(dag_id, run_id, session)
     name = request.path_params["name"]
     headers = download(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
     plan = _plan(folder)
@@ -469,7 +471,7 @@ def read_log_dirs(dag_run: run_records.DagRun, folder: RunFolder, session: Sessi
     )
 
 
-def log_dirs_html(run: LogDirRun, dag_run: run_records.DagRun, connection_id: str, holds: tuple[str, ...]) -> str:
+def _log_dirs_html(run: LogDirRun, dag_run: run_records.DagRun, connection_id: str, holds: tuple[str, ...]) -> str:
     """The page. `holds` says what keeps the run from going on, or what came too late."""
     dag_id, run_id = dag_run.dag_id, dag_run.run_id
     pages = {
