@@ -98,8 +98,9 @@ class JsonFile(Generic[T]):
         document = read_json_if_there(folder, self.name)
         return None if document is None else decode(self.type, document, f"{folder / self.name}", self.remedy)
 
-    def write(self, folder: Folder, value: T, *, source_digest: str | None = None) -> str:
-        return write_json(folder, self.name, plain(value), source_digest=source_digest)
+    def write(self, folder: Folder, value: T, *, source_digest: str | None = None, first_stays: bool = False) -> str:
+        """As `write_json`."""
+        return write_json(folder, self.name, plain(value), source_digest=source_digest, first_stays=first_stays)
 
 
 def decode(kind: type[T], document: object, where: str, remedy: str = CLEAR) -> T:

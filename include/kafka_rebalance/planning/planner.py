@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kafka_rebalance.documents.json_files import TIMINGS, plain, write_json
+from kafka_rebalance.documents.json_files import TIMINGS, JsonFile, plain
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Proposals, ProposedCandidate, Scores
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import SettingsError
@@ -84,6 +84,17 @@ def offered(problem: Problem) -> tuple[str, ...]:
 class Lap(NamedTuple):
     seconds: float
     cpu_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """By step, or by candidate and step."""
+
+    seconds: Mapping[str, float | Mapping[str, float]]
+    cpu_seconds: Mapping[str, float | Mapping[str, float]]
+
+
+TIMINGS_FILE = JsonFile(TIMINGS, Timings)
 
 
 class Stopwatch:
@@ -163,7 +174,7 @@ def finish(
     write_results(out_folder, problem, plans)
     watch.lap("write")
     # Outside every digest.
-    write_json(out_folder, TIMINGS, {"seconds": watch.seconds, "cpu_seconds": watch.cpu_seconds})
+    TIMINGS_FILE.write(out_folder, Timings(watch.seconds, watch.cpu_seconds))
     return plans
 
 

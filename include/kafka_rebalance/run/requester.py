@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner, read_folder_owner
+from kafka_rebalance.documents.json_files import HANDED_ON, JsonFile
 from kafka_rebalance.errors import ArtifactError, SettingsError, StorageError
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.run.approval_rules import Requester, check_approvers
@@ -67,6 +67,16 @@ def with_own_request(policy: Policy, requester: Requester, started: StartedRun) 
     return replace(policy, requester_may_approve=True)
 
 
+@dataclass(frozen=True, slots=True)
+class HandedOn:
+    """The conf of another Dag's run that this run starts, and who stands behind it."""
+
+    conf: Mapping[str, Any]
+    by: str | None
+    automatic: bool  # no person started this run
+
+
+HANDED_ON_FILE = JsonFile(HANDED_ON, HandedOn)
 _OPERATORS = "operator_triggered"
 _NOBODYS = ("scheduled", _OPERATORS, "asset_triggered")  # run types that no person starts
 
@@ -74,8 +84,7 @@ _NOBODYS = ("scheduled", _OPERATORS, "asset_triggered")  # run types that no per
 def hand_on(folder: RunFolder, conf: Mapping[str, Any], started: StartedRun) -> dict[str, Any]:
     """The conf for the run that Airflow is to start, also written into this run's folder for `read_requester`."""
     whole = {**conf, ASKED_IN: asdict(read_folder_owner(folder))}
-    handed_on = {"conf": whole, "by": started.started_by or None, "automatic": started.kind in _NOBODYS}
-    json_files.write_json(folder, json_files.HANDED_ON, handed_on)
+    HANDED_ON_FILE.write(folder, HandedOn(whole, started.started_by or None, started.kind in _NOBODYS))
     return whole
 
 
@@ -93,20 +102,20 @@ def read_requester(deployment: Deployment, started: StartedRun) -> Requester:
     try:
         origin = FolderOwner.from_mapping(conf[ASKED_IN], ASKED_IN)
         folder = folder_of_run(deployment, origin.connection_id, origin.run_id) / str(origin.attempt)
-        found = json_files.read_json(open_own_folder(deployment, str(folder), origin), json_files.HANDED_ON)
+        handed_on = HANDED_ON_FILE.read(open_own_folder(deployment, str(folder), origin))
     except StorageError:
         raise
     except ArtifactError as unreadable:
         raise SettingsError(
             f"The run that {ASKED_IN} of this conf names has passed nothing on: {unreadable}"
         ) from unreadable
-    if found["conf"] != conf:
+    if handed_on.conf != conf:
         raise SettingsError(
             f"The conf of this run is not the one that run {origin.dag_id}/{origin.run_id} passed on. Nothing was "
             "written to the cluster. Somebody has edited the conf. Start a new run."
         )
-    is_told = bool(found["automatic"]) or found["by"] is not None
-    return Requester(name, kind == _OPERATORS and is_told, found["by"])
+    is_told = handed_on.automatic or handed_on.by is not None
+    return Requester(name, kind == _OPERATORS and is_told, handed_on.by)
 
 
 def is_way_back(started: StartedRun) -> bool:

@@ -10,11 +10,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from kafka_rebalance import clock
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.json_files import JsonFile, Time
 from kafka_rebalance.documents.progress import BATCHES_FILE, DONE, PROGRESS_FILE
 from kafka_rebalance.documents.storage import make_folder, names_in, remove
 from kafka_rebalance.errors import ArtifactError, LockHeldError, StorageError
@@ -92,8 +93,7 @@ def note_lock(deployment: Deployment, connection_id: str, owner: LockOwner) -> N
     """Notes that this run is about to take the cluster. Raises StorageError."""
     folder = deployment.runs_root / json_files.LOCKS
     make_folder(folder)
-    noted = {"connection_id": connection_id, "run": owner.run, "noted_at": clock.utc_now().isoformat()}
-    json_files.write_json(folder, _note(connection_id, owner), noted)
+    _note_file(_note(connection_id, owner)).write(folder, LockNote(connection_id, clock.utc_now(), owner.run))
 
 
 def forget_lock(deployment: Deployment, connection_id: str, owner: LockOwner) -> None:
@@ -109,15 +109,15 @@ def noted_connections(deployment: Deployment) -> list[str]:
 
     A damaged note is logged and skipped.
     """
-    return list(dict.fromkeys(note.connection_id for note in _notes(deployment)))
+    return list(dict.fromkeys(note.connection_id for _, note in _notes(deployment)))
 
 
 def forget_old_locks(deployment: Deployment, connection_id: str) -> None:
     """Removes the old notes of a cluster whose lock nobody holds. Raises StorageError."""
-    for note in _notes(deployment):
+    for name, note in _notes(deployment):
         age = clock.utc_now() - note.noted_at
         if note.connection_id == connection_id and abs(age.total_seconds()) > KEPT_SECONDS:
-            remove(deployment.runs_root / json_files.LOCKS / note.name)
+            remove(deployment.runs_root / json_files.LOCKS / name)
 
 
 def run_so_far_in_words(deployment: Deployment, started: StartedRun) -> str:
@@ -128,7 +128,7 @@ def run_so_far_in_words(deployment: Deployment, started: StartedRun) -> str:
     run = f"{started.dag_id}/{started.run_id}"
     said, noted = [], None
     try:
-        noted = next((note for note in _notes(deployment) if note.run == run), None)
+        noted = next((note for _, note in _notes(deployment) if note.run == run), None)
         connection = noted.connection_id if noted is not None else started.conf.get("kafka_conn_id")
         folder = find_run_folder(deployment, started, connection) if connection else None
         said = [] if folder is None else [*_batches_so_far(folder), *_throttle_so_far(folder)]
@@ -159,30 +159,31 @@ def _throttle_so_far(folder: RunFolder) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Note:
-    name: str
-    run: str
+class LockNote:
+    """A run is about to take the lock of a cluster, or has taken it."""
+
     connection_id: str
-    noted_at: datetime
+    noted_at: Time
+    run: str = ""  # earlier versions did not write it
 
 
-def _notes(deployment: Deployment) -> Iterator[_Note]:
+def _note_file(name: str) -> JsonFile[LockNote]:
+    return JsonFile(name, LockNote)
+
+
+def _notes(deployment: Deployment) -> Iterator[tuple[str, LockNote]]:
+    """By the name of the file."""
     folder = deployment.runs_root / json_files.LOCKS
     for name in names_in(folder):
         if not name.endswith(".json") or name.startswith("."):
             continue
         try:
-            noted = json_files.read_json_if_there(folder, name)
+            noted = _note_file(name).read_if_there(folder)
             if noted is not None:
-                yield _Note(
-                    name,
-                    str(noted.get("run")),
-                    str(noted["connection_id"]),
-                    datetime.fromisoformat(noted["noted_at"]).astimezone(UTC),
-                )
+                yield name, noted
         except StorageError as away:
             log.error("The note of a lock cannot be read: %s", away)
-        except (ArtifactError, KeyError, TypeError, ValueError) as damaged:
+        except ArtifactError as damaged:
             log.error(
                 "%s is not a note of a lock (%s: %s). The janitor looks at its cluster only if a lease or the Variable "
                 "of the clusters names it too. Find out which cluster that is, then remove the file.",

@@ -6,13 +6,14 @@ import itertools
 import json
 import logging
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kafka_rebalance.admin.groups import read_groups
 from kafka_rebalance.admin.offsets import read_offset_ranges
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.json_files import JsonFile
 from kafka_rebalance.documents.key_sample import REQUEST, REQUEST_FILE, SAMPLE_FILE, SampleRequest
 from kafka_rebalance.errors import ArtifactError, ReadError
 from kafka_rebalance.model.connection import ClusterConnection
@@ -29,7 +30,12 @@ from kafka_rebalance.topics.words import forecast_lines
 log = logging.getLogger(__name__)
 
 
-NOT_SAMPLED = "not_sampled.json"
+@dataclass(frozen=True, slots=True)
+class NotSampled:
+    why: str
+
+
+NOT_SAMPLED_FILE = JsonFile("not_sampled.json", NotSampled)
 _DIGEST = "sample_digest"  # key of topic.json; earlier versions do not have it
 
 
@@ -67,7 +73,7 @@ def digest_of_request(folder: RunFolder) -> dict[str, str]:
 
 def go_without(folder: RunFolder, why: str) -> bool:
     """Notes why there is no sample, for the forecast. Returns False."""
-    json_files.write_json(folder, NOT_SAMPLED, {"why": why})
+    NOT_SAMPLED_FILE.write(folder, NotSampled(why))
     return False
 
 
@@ -133,7 +139,7 @@ def build(folder: RunFolder, change: TopicChange, connection: ClusterConnection)
     """The content of forecast.json."""
     before, after = change.partitions_before, change.partitions_after
     sample = SAMPLE_FILE.read_if_there(folder)
-    why = {} if sample is not None else {"not_sampled": json_files.read_json(folder, NOT_SAMPLED)["why"]}
+    why = {} if sample is not None else {"not_sampled": NOT_SAMPLED_FILE.read(folder).why}
     keys = forecast_keys(change.topic, before, after, sample, **why)
     found, unread = _groups(connection, change.topic, before)
     groups: list[dict[str, Any]] | None = None
