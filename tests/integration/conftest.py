@@ -8,11 +8,11 @@ from functools import cache
 import pytest
 
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from support.kafka.java.kafka_classes import KafkaClasses
+from support.kafka.on_versions import OLDEST_AND_NEWEST
 
 
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(scope="session", params=OLDEST_AND_NEWEST)
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Four brokers in three racks, shared by all tests of a version: take fresh topics, leave no broker stopped.
 
@@ -29,7 +29,7 @@ def classes_of() -> Iterator[Callable[[str], KafkaClasses]]:
         yield cache(lambda version: stack.enter_context(KafkaClasses(version)))
 
 
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(scope="session", params=OLDEST_AND_NEWEST)
 def kafka_classes(request: pytest.FixtureRequest, classes_of: Callable[[str], KafkaClasses]) -> KafkaClasses:
     """Of each version."""
     return classes_of(request.param)

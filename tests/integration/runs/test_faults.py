@@ -47,7 +47,7 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
 @pytest.mark.parametrize(
     ("fault", "moment"),
     [
-        (Fault.TARGET, Moment.MID_COPY),
+        pytest.param(Fault.TARGET, Moment.MID_COPY, marks=pytest.mark.long),
         (Fault.WORKER, Moment.SUBMIT),
     ],
 )

@@ -24,7 +24,7 @@ from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from support.kafka.on_versions import BOTH_KINDS, MIDDLE
+from support.kafka.on_versions import BOTH_KINDS, NEWEST
 from support.runs.rebalance_run import InProcessRun
 from support.waiting import wait
 
@@ -146,7 +146,7 @@ def test_leaders_alone_re_orders_lists_and_elects(
     assert all(partition.leader == partition.replicas[0] for partition in partitions)
 
 
-@MIDDLE
+@NEWEST
 def test_a_drained_broker_holds_nothing_of_the_topic(
     run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
 ) -> None:
@@ -191,7 +191,7 @@ def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
     assert run.finish()["passed"] is True
 
 
-@MIDDLE
+@NEWEST
 def test_a_second_run_cannot_have_the_cluster(
     run: InProcessRun,
     topic: Callable[..., str],
@@ -249,7 +249,7 @@ def test_another_tools_move_is_refused_left_alone_and_waited_for(
     assert replicas_of(zookeeper, theirs) == {0: (1, 3)}
 
 
-@MIDDLE
+@NEWEST
 def test_a_target_that_is_gone_after_the_approval_stops_the_run_before_it_writes(
     run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient, cluster: LocalCluster
 ) -> None:

@@ -19,7 +19,7 @@ from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client, read_znodes
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from support.kafka.java.kafka_classes import KafkaClasses
-from support.kafka.on_versions import BOTH_KINDS, MIDDLE, NEWEST, OLDEST
+from support.kafka.on_versions import BOTH_KINDS, NEWEST, OLDEST
 from support.runs.topic_run import CONNECTION, TopicRun
 
 Names = Callable[[], str]
@@ -169,7 +169,7 @@ def test_a_creation_that_was_cut_short_is_finished_by_the_next_one(
     assert described(run(), topic)["configs"] == {"flush.ms": "7"}
 
 
-@MIDDLE
+@NEWEST
 @pytest.mark.parametrize("assignment", ["room", "kafka"])
 def test_new_partitions_keep_to_the_racks(
     run: Callable[..., TopicRun], fresh_topic_name: Names, assignment: str
@@ -186,7 +186,7 @@ def test_new_partitions_keep_to_the_racks(
     assert all(len({racks[broker] for broker in replicas}) == 3 for replicas in lists)
 
 
-@MIDDLE
+@NEWEST
 def test_an_assignment_by_hand_is_taken_as_it_is(run: Callable[..., TopicRun], fresh_topic_name: Names) -> None:
     topic = fresh_topic_name()
     run().carry_out(action="create", topic=topic, replica_assignment="4:2,1:3")
@@ -231,7 +231,7 @@ def test_what_must_not_be_is_refused_before_anybody_is_asked(
     assert all_topics(run()) == before
 
 
-@MIDDLE
+@NEWEST
 def test_if_exists_and_if_not_exists_make_nothing_of_it(run: Callable[..., TopicRun], fresh_topic_name: Names) -> None:
     topic = fresh_topic_name()
     assert run().request(action="delete", topic=topic, if_exists=True)["next"] == END
@@ -266,7 +266,7 @@ def test_a_topic_that_was_made_again_since_the_approval_is_left_alone(
         assert znodes(cluster, topic) == before
 
 
-@MIDDLE
+@NEWEST
 def test_a_topic_that_changed_since_the_approval_is_left_alone(
     run: Callable[..., TopicRun], cluster: LocalCluster, fresh_topic_name: Names
 ) -> None:
@@ -299,7 +299,7 @@ def test_a_changed_file_is_not_what_was_approved(run: Callable[..., TopicRun], f
     assert described(run(), topic)["partition_count"] == 2
 
 
-@MIDDLE
+@NEWEST
 def test_a_rebalance_that_holds_the_cluster_keeps_its_topics_as_they_were_approved(
     run: Callable[..., TopicRun], fresh_topic_name: Names
 ) -> None:
