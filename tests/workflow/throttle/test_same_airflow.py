@@ -158,7 +158,7 @@ def test_a_note_without_a_time_keeps_no_other_from_being_forgotten(run: Simulate
     folder = Path(str(airflow_deployment().runs_root)) / json_files.LOCKS
     (folder / "a.json").write_text(f'{{"format_version": 1, "connection_id": "{CONNECTION}", "noted_at": "soon"}}')
     (folder / "b.json").write_text(
-        f'{{"format_version": 1, "connection_id": "{CONNECTION}", "noted_at": "2001-01-01T00:00:00"}}'
+        f'{{"format_version": 1, "connection_id": "{CONNECTION}", "noted_at": "2001-01-01T00:00:00+00:00"}}'
     )
     run_lock.forget_old_locks(airflow_deployment(), CONNECTION)
     assert (folder / "a.json").exists()
