@@ -31,6 +31,7 @@ html_theme = "furo"  # its fonts are those of the reader's machine
 html_title = f"kafka-rebalance {release}"
 html_copy_source = False
 html_show_sphinx = False
+html_search_scorer = "docs/search_scorer.js"
 
 LISTS = ("docs/README", "docs/decisions/README")
 
