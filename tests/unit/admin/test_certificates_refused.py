@@ -74,6 +74,7 @@ def test_a_certificate_that_is_refused_on_a_new_connection_is_told_as_refused(
                 opened.read("request", broker, repeat_seconds=0)
 
 
+@pytest.mark.slow
 def test_a_broker_that_only_closes_connections_is_told_as_not_answering(tmp_path: Path) -> None:
     ours = Authority(tmp_path, "ours")
     said = r"Broker 1 at 127\.0\.0\.1:\d+ .* cannot be read \(KafkaConnectionError\)"

@@ -68,6 +68,7 @@ def test_what_the_last_answer_said_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         check_enters(KAFKA, again=True)
 
 
+@pytest.mark.slow
 def test_a_listener_without_tls_is_told_whatever_librdkafka_says_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine it tells only that the connection was closed."""
     use(Client(KafkaError(KafkaError._TRANSPORT), KafkaError(KafkaError._ALL_BROKERS_DOWN)), monkeypatch)

@@ -24,6 +24,7 @@ def nights() -> list[list[dict[str, Any]]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_topic_that_fills_keeps_more_each_night_and_receives_as_much_as_before(
     nights: list[list[dict[str, Any]]],
 ) -> None:

@@ -63,6 +63,7 @@ def test_a_sound_plan_has_no_finding(planned: tuple[OddCluster, Path]) -> None:
     assert findings(*planned) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "change", "finding"),
     [
@@ -131,6 +132,7 @@ def test_generator_and_judge_share_no_code_with_the_planner() -> None:
         assert not [module for module in imported if module.startswith("kafka_rebalance")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", _CLUSTERS)
 def test_a_fixed_odd_cluster_is_planned_or_refused_without_a_finding(number: int, tmp_path: Path) -> None:
     assert outcome(seed_of(_SEED, number), tmp_path).findings == []

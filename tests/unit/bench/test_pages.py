@@ -46,6 +46,7 @@ def test_a_band_is_bold_where_no_large_partition_excuses_it() -> None:
     assert cells[2:7] == ["0.990–1.010", "0.990–1.030", "0.990–1.010", "**0.990–1.030**", "0.990–1.010"]
 
 
+@pytest.mark.slow
 def test_only_what_is_between_the_markers_changes(tmp_path: Path) -> None:
     (tmp_path / PAGE).write_text("before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n")
     written = write_page(tmp_path, "bench", [ROW, replace(ROW, scenario="skew", tolerance=0.1)])

@@ -239,6 +239,7 @@ def test_more_than_a_hundred_thousand_documents_are_tried() -> None:
     assert sum(decoder.documents for decoder in DECODERS.values()) > 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_bad_document_is_refused_with_an_error_of_our_own_or_is_fit_for_use(name: str) -> None:
     decoder = DECODERS[name]

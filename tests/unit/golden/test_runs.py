@@ -31,6 +31,7 @@ def plan(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return run, folder, planned(run, folder)
 
 
+@pytest.mark.slow
 def test_a_snapshot_gives_the_same_digests(plan: Planned) -> None:
     run, folder, settings = plan
     check(run, DIGESTS, digest_entries(folder, settings))
@@ -41,6 +42,7 @@ def test_a_snapshot_gives_the_same_tables_and_proposals(plan: Planned) -> None:
     check(run, PLAN, plan_entries(folder), whole=run == OWN_TABLES)
 
 
+@pytest.mark.slow
 def test_the_documents_of_a_run_give_the_same_report(plan: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the approval, midway and at the end."""
     run, folder, _ = plan

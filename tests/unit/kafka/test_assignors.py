@@ -116,6 +116,7 @@ NAMES = st.text(max_size=6)
 GROUPS = st.dictionaries(NAMES, st.lists(NAMES, max_size=5, unique=True), max_size=7)
 
 
+@pytest.mark.slow
 @given(GROUPS, st.dictionaries(NAMES, st.integers(0, 40), max_size=8))
 def test_every_partition_that_somebody_subscribes_is_assigned_once_to_a_subscriber(
     subscriptions: dict[str, list[str]], partitions: dict[str, int]

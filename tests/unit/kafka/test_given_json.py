@@ -118,6 +118,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(json_values, st.sampled_from([None, 1, "\t"]))
 def test_every_json_value_is_read_as_it_is(value: object, indent: int | str | None) -> None:
     text = json.dumps(value, indent=indent)

@@ -144,6 +144,7 @@ def test_the_stages_of_a_move_come_in_their_order_and_none_is_somebody_elses(pai
     assert Stage.REQUESTED in seen
 
 
+@pytest.mark.slow
 @given(PAIRS, st.permutations([1, 2, 3, 4, 5, 6]), st.integers(1, 6), st.sampled_from(ALL))
 def test_a_list_at_rest_is_a_step_of_the_move_only_where_it_can_be_one(
     pair: Any, order: Any, size: Any, form: Any

@@ -152,6 +152,7 @@ def plans(draw: st.DrawFn, least_bytes: int = 1) -> list[Move]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(plans(least_bytes=0), st.builds(Limits, st.integers(1, 4), st.integers(1, 8), st.integers(1, 6)), st.data())
 def test_what_it_is_told_leaves_the_same_as_the_plain_rule_and_as_facts_read_anew(
@@ -175,6 +176,7 @@ def test_what_it_is_told_leaves_the_same_as_the_plain_rule_and_as_facts_read_ane
         flying, ended = [move for move in flying if move not in over], [*ended, *over]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(plans(), st.integers(1, 4), st.integers(1, 8))
 def test_no_plan_stops_half_way_or_fills_a_disk_more_than_its_batches(

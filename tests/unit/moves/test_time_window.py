@@ -161,6 +161,7 @@ def test_an_opening_that_the_approval_has_reached_may_be_used_to_its_end() -> No
         pause_until(window, 60, late, tonight - timedelta(seconds=1), is_paused=True)
 
 
+@pytest.mark.slow
 @given(
     st.datetimes(datetime(2025, 1, 1), datetime(2027, 1, 1), timezones=st.just(UTC)),
     st.floats(0, 30 * 3600),

@@ -348,6 +348,7 @@ def test_every_number_of_the_pictures_is_in_the_table_too() -> None:
         assert words in text
 
 
+@pytest.mark.slow
 def test_the_report_needs_neither_airflow_nor_matplotlib_before_it_draws() -> None:
     # A Dag's file imports the report; it is parsed every few seconds.
     code = "import sys, kafka_rebalance.pages.page; sys.exit(bool({'airflow', 'matplotlib'} & set(sys.modules)))"

@@ -45,6 +45,7 @@ def plain(page: str) -> str:
     return page.replace("\N{NO-BREAK SPACE}", " ")
 
 
+@pytest.mark.slow
 def test_the_page_says_who_works_when_and_when_each_batch_begins() -> None:
     page = plain(render_file(report()))
     assert "The 2 of 6 brokers with most to receive or send" in page

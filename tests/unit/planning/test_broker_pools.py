@@ -147,6 +147,7 @@ def test_a_replacement_takes_what_is_of_its_pool_and_strays_go_home() -> None:
     assert set(after["payments", 1]) <= set(PAYMENTS)
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_too_small_is_shared_by_the_pools_and_leaves_strays() -> None:
     rows = partition_rows([[1, 11]] * 10, topic="payments") + partition_rows([[21, 1]] * 10)
     plan = plan_of(BROKERS, rows, max_bytes=10_000, **POOLS)

@@ -67,6 +67,7 @@ def test_two_runs_leave_the_same_bytes(snapshot: Path, tmp_path: Path) -> None:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_another_seed_or_another_snapshot_is_another_digest(snapshot: Path, tmp_path: Path) -> None:
     run(snapshot, tmp_path / "one", Settings())
     run(snapshot, tmp_path / "two", Settings(seed=1))

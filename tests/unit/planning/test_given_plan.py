@@ -65,6 +65,7 @@ def test_a_given_plan_is_taken_as_it_is_and_measured_like_ours(tmp_path: Path) -
     assert plans[-1].scores_before == plans[0].scores_before
 
 
+@pytest.mark.slow
 def test_our_own_candidates_are_the_same_with_a_given_plan_beside_them() -> None:
     for name in SEARCHED:
         alone, beside = (plan_of(BROKERS, ORDERS, name, plan=plan) for plan in (None, plan_text({0: [4, 2]})))
@@ -302,6 +303,7 @@ def proposals_of(brokers: Rows, rows: Rows, **asked: Any) -> tuple[Problem, list
     return problem, [propose(problem, name) for name in candidate_names(problem.settings)]
 
 
+@pytest.mark.slow
 def test_ours_is_recommended_and_the_given_plan_only_where_ours_changes_nothing() -> None:
     as_even = plan_text({0: [2, 3], 1: [1, 2]})
     for brokers, rows, expected in ((BROKERS, ORDERS, "balanced"), (THREE, EVEN, "given")):

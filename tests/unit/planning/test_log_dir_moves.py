@@ -69,6 +69,7 @@ def check_limits(dirs: Sequence[Dir], planned: DirMoves, headroom: float, kept: 
     assert not {move.replica for move in planned.moves} & kept
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(some_dirs, st.sampled_from([0.0, 0.05, 0.2]), st.sampled_from([0.0, 0.1]), st.data())
 def test_a_balance_keeps_every_limit_and_says_what_it_leaves(
@@ -107,6 +108,7 @@ def test_no_assignment_that_is_even_copies_less_than_the_bound(held: list[list[i
             assert copied >= planned.bound_bytes
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(some_dirs, st.sampled_from([0.0, 0.1]), st.data())
 def test_a_drain_moves_all_that_has_room_and_says_what_it_leaves(

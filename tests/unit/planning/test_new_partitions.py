@@ -241,6 +241,7 @@ def test_every_placement_keeps_every_promise(
         assert target not in replicas or led[replicas[0]] - led[target] < 2, "another replica leads two less"
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 6), st.integers(1, 60), st.randoms(use_true_random=False))
 def test_replicas_and_leaders_of_a_topic_differ_by_at_most_one_where_racks_are_equal(

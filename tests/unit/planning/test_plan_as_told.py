@@ -12,6 +12,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
 
 
+@pytest.mark.slow
 def test_the_line_of_a_plan_has_the_bound_of_the_proposals(tmp_path: Path) -> None:
     pytest.importorskip("highspy")  # else both bounds are the simple one
     write_cluster(tmp_path / "snapshot", "S", "drain", 1)

@@ -84,6 +84,7 @@ def test_one_replica_beyond_the_tolerance_is_none_where_a_single_move_would_mend
     assert recommend(settings, [light]).candidate == "light"
 
 
+@pytest.mark.slow
 def test_fewest_bytes_preferred_takes_light_and_never_what_only_reorders(tmp_path: Path) -> None:
     brokers = broker_rows([1, 2, 3, 4, 5, 6])
     found = proposed(tmp_path, brokers, partition_rows([[1, 2], [2, 3], [3, 4], [1, 4]] * 60), prefer="fewest_bytes")
@@ -92,6 +93,7 @@ def test_fewest_bytes_preferred_takes_light_and_never_what_only_reorders(tmp_pat
     assert found["recommendation"]["why"] == Why.FEWEST_BYTES
 
 
+@pytest.mark.slow
 def test_new_empty_brokers_are_filled_as_far_as_the_limit_goes(tmp_path: Path) -> None:
     brokers = broker_rows(range(1, 21))
     lists = [[1 + number % 8, 9 + number % 8] for number in range(1600)]

@@ -172,6 +172,7 @@ def test_hostile_names_give_no_markup_and_no_template(topic: str, words: str) ->
     assert sum(token.type == "td_open" for token in tokens) == cells
 
 
+@pytest.mark.slow
 @given(hostile_text)
 def test_the_subject_stays_one_short_line_without_a_template(name: str) -> None:
     subject = approval_subject(report(samples.snapshot(connection_id=name)))

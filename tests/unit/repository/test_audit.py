@@ -86,6 +86,7 @@ def test_an_audit_fails_with_the_package_that_is_vulnerable(serve: Serve) -> Non
     assert "make update" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_audit_fails_where_the_service_knows_of_no_vulnerability_at_all(serve: Serve) -> None:
     """A mirror without advisories answers so: everything would look sound."""
     done = audit(serve(set()))
@@ -102,6 +103,7 @@ def test_an_audit_fails_where_the_service_cannot_be_reached() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_has_every_pin_with_its_hashes(tmp_path: Path) -> None:
     file = tmp_path / "new" / "sbom.json"
     command = ["make", "--old-file=setup", "sbom", f"SBOM={file}", f"BIN={Path(sys.executable).parent}"]

@@ -61,6 +61,7 @@ def test_no_text_of_a_room_that_does_not_know_the_run_claims_it() -> None:
     assert found == []
 
 
+@pytest.mark.slow
 def test_no_error_with_a_text_of_its_own_claims_it() -> None:
     found = [
         f"{path.relative_to(PACKAGE)}:{made.lineno}"

@@ -103,6 +103,7 @@ REGISTRIES = tuple(
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:" + "home" + r"/\w|" + "Users" + r"/\w|" + "root" + r"/|" + "work" + "/)")
 
 
+@pytest.mark.slow
 def test_no_file_names_a_package_registry() -> None:
     named = [f"{path.relative_to(ROOT)}: {host}" for path in FILES for host in REGISTRIES if host in text_of(path)]
     assert named == []
@@ -185,6 +186,7 @@ def test_the_import_contracts_hold(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert status == EXIT_STATUS_SUCCESS, capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_pure_rooms_are_kept_from_every_library_we_install() -> None:
     """A new dependency has to be named in the contract, else the pure rooms could import it."""
     contracts = {

@@ -127,11 +127,13 @@ def test_a_checkout_with_changes_is_refused(clone: Clone) -> None:
     assert clone.called() == []
 
 
+@pytest.mark.slow
 def test_a_tag_that_exists_is_refused(clone: Clone) -> None:
     clone.git("tag", "v0.1.0")
     assert "a tag v0.1.0 already" in clone.run("release", "0.1.0").stderr
 
 
+@pytest.mark.slow
 def test_a_changelog_without_a_heading_for_the_release_is_refused(clone: Clone) -> None:
     path = clone.root / "CHANGELOG.md"
     path.write_text(path.read_text().replace(", not released", ", 2026-01-01"))
@@ -139,6 +141,7 @@ def test_a_changelog_without_a_heading_for_the_release_is_refused(clone: Clone) 
     assert "The newest heading of CHANGELOG.md is 0.1.0, 2026-01-01" in clone.run("release", "0.2.0").stderr
 
 
+@pytest.mark.slow
 def test_a_version_below_an_earlier_one_is_refused(clone: Clone) -> None:
     path = clone.root / "CHANGELOG.md"
     path.write_text(path.read_text() + "\n## 0.9.0, 2026-01-01\n")
@@ -146,10 +149,12 @@ def test_a_version_below_an_earlier_one_is_refused(clone: Clone) -> None:
     assert "0.1.0 is not above 0.9.0" in clone.run("release", "0.1.0").stderr
 
 
+@pytest.mark.slow
 def test_a_version_from_which_no_later_one_is_tested_to_go_on_is_refused(clone: Clone) -> None:
     assert "tests/data/upgrades/7.0.0 is missing" in clone.run("release", "7.0.0").stderr
 
 
+@pytest.mark.slow
 def test_a_red_check_is_refused(clone: Clone) -> None:
     before = clone.state()
     clone.make("exit 2")
@@ -159,6 +164,7 @@ def test_a_red_check_is_refused(clone: Clone) -> None:
     assert clone.state() == before
 
 
+@pytest.mark.slow
 def test_a_build_that_fails_leaves_the_checkout_as_it_was(clone: Clone) -> None:
     path = clone.root / "pyproject.toml"
     path.write_text(path.read_text().replace("setuptools.build_meta", "no_such_backend"))

@@ -66,6 +66,7 @@ def runs_text(source: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_source_runs_text_as_code() -> None:
     files = [path for folder in SOURCES for path in (ROOT / folder).rglob("*.py")]
     assert len(files) > 300

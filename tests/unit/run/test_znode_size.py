@@ -14,6 +14,7 @@ from kafka_rebalance.zookeeper.znodes import decode_topic, encode_reassignment
 from support.kafka.small_clusters import batches, move, partition, view
 
 
+@pytest.mark.slow
 def test_a_topic_that_outgrows_zookeeper_in_the_midst_of_a_batch_is_found() -> None:
     count = 30_000
     lists = {f"t-{number}": partition([1001, 1002, 1003]) for number in range(count)}

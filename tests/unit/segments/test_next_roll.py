@@ -48,6 +48,7 @@ def test_a_log_that_nobody_appends_to_never_rolls() -> None:
     assert expected_roll(settings(), 0.0, KIB) is None
 
 
+@pytest.mark.slow
 @given(
     st.integers(14, 2**31 - 1),
     st.integers(1, 10**12),

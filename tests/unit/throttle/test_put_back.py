@@ -169,6 +169,7 @@ def test_release_in_any_number_of_steps_never_lifts_what_is_in_motion(moves: Any
     assert now == before
 
 
+@pytest.mark.slow
 @given(PLANS, CONFIGS, CONFIGS)
 def test_release_never_removes_a_foreign_entry(moves: Any, before: Any, meanwhile: Any) -> None:
     held = lease(before, moves)

@@ -113,6 +113,7 @@ def test_rows_that_move_are_counted_as_they_are_and_not_as_keys_would_be() -> No
     assert forecast.chosen.moved_keys == 0.5
 
 
+@pytest.mark.slow
 def test_many_keys_lie_evenly() -> None:
     sample = sample_of(numbered(20_000), 6, counts_to_try(6, 12))
     forecast = forecast_keys(TOPIC, 6, 12, sample)
@@ -140,6 +141,7 @@ def test_few_keys_of_one_weight_that_fall_unevenly_are_a_matter_of_placement() -
     assert "no key is to blame" in forecast.text
 
 
+@pytest.mark.slow
 def test_better_counts_have_less_skew_or_move_fewer_keys_with_the_same() -> None:
     forecast = forecast_keys(TOPIC, 6, 11, sample_of(numbered(30_000), 6, counts_to_try(6, 11)))
     assert forecast.better

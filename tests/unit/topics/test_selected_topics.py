@@ -33,6 +33,7 @@ def test_what_is_no_regular_expression_is_refused_in_words(expression: str) -> N
         selected(expression)
 
 
+@pytest.mark.slow
 def test_an_expression_that_tries_every_way_to_divide_a_name_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "MATCHING_SECONDS", 1.0)
     with pytest.raises(SettingsError, match=r"has not been compared with 5 names within 1 s.*repetitions"):

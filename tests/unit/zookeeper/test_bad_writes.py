@@ -67,6 +67,7 @@ def writes(fake: FakeZooKeeper) -> tuple[Callable[[], object], ...]:
     )
 
 
+@pytest.mark.slow
 def test_where_a_znode_is_bad_nothing_is_written_over_it() -> None:
     """Each refusal leaves every znode as it was; what a write rests on is read before it."""
     rng = random.Random(SEED)
@@ -90,6 +91,7 @@ def test_where_a_znode_is_bad_nothing_is_written_over_it() -> None:
     assert refused > 500
 
 
+@pytest.mark.slow
 def test_a_bad_batch_is_never_written() -> None:
     """Whatever the moves hold: the request is of the one form that controllers can read, or none is made."""
     rng = random.Random(SEED)

@@ -235,6 +235,7 @@ def test_the_lock_of_another_run_is_not_taken_again_by_a_worker_that_was_frozen(
     assert cluster_lock.read(fake) == OTHER
 
 
+@pytest.mark.slow
 def test_a_connection_lost_while_it_is_asked_what_is_gone_is_an_error_of_our_own(fake: Any) -> None:
     fence, view = cluster_lock.acquire(fake, RUN), read_cluster_view(fake)
     fake.delete("/brokers/topics/orders", recursive=True)

@@ -167,6 +167,7 @@ def test_a_topic_beyond_zookeepers_limit_is_refused_with_the_figures(empty: Any,
     assert empty.writes == []
 
 
+@pytest.mark.slow
 def test_config_and_assignment_count_together_towards_zookeepers_limit(empty: Any, version: Any) -> None:
     half = {partition: [1, 2, 3, 4] for partition in range(35_000)}
     key = "follower.replication.throttled.replicas"

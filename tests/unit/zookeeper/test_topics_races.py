@@ -95,6 +95,7 @@ def test_a_connection_lost_over_the_write_leaves_what_an_unbroken_one_does(
         assert again == Created(Outcome.ALREADY_THERE if took_effect else Outcome.CREATED, outcome.orphaned_config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", WRITES)
 def test_a_connection_lost_over_any_other_call_leaves_what_an_unbroken_one_does(change: Any, version: Any) -> None:
     fake, expected = cluster_for(change, version)

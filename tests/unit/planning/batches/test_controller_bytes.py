@@ -80,6 +80,7 @@ def test_batches_of_a_huge_topic_are_smaller_than_those_of_many_small_ones() -> 
     assert CONTROLLER_BYTES_PER_BATCH / 2 < of_huge.candidate.summary["controller_bytes"] <= CONTROLLER_BYTES_PER_BATCH
 
 
+@pytest.mark.slow
 def test_a_huge_topic_of_which_nothing_moves_costs_nothing() -> None:
     brokers = broker_rows([101, 102, 103, 104, 105])
     small = [row | {"topic": f"orders-{n}"} for n in range(40) for row in partition_rows([[101, 102, 103]] * 10)]

@@ -135,6 +135,7 @@ def changes(draw: st.DrawFn) -> tuple[Lists, list[int], list[int]]:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(changes(), st.integers(1, 4), st.integers(1, 8))
 def test_every_partition_is_in_one_batch_and_no_limit_is_broken(

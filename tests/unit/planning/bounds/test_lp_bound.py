@@ -140,6 +140,7 @@ def test_any_prices_prove_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         assert found.bytes <= exact.reachable
 
 
+@pytest.mark.slow
 def test_without_the_solver_the_simple_bound_stays_and_the_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = aged(10, 60, 1)
     plan = propose(problem, "balanced")

@@ -92,6 +92,7 @@ def counted(found: Problem, lists: Lists, in_sync: Lists) -> tuple[float, float]
     return highest, fullest
 
 
+@pytest.mark.slow
 @given(st.lists(st.permutations([1, 2, 3, 4, 5]), min_size=2, max_size=12), st.data())
 @settings(max_examples=40, deadline=None)
 def test_the_worst_losses_are_those_of_counting_them_out(orders: list[list[int]], data: st.DataObject) -> None:

@@ -85,6 +85,7 @@ def roomy(problem: Problem) -> Problem:
     return replace(problem, disk_capacity=np.full(3, 10_000.0))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=30, deadline=None)
 def test_any_plan_has_a_rising_curve_that_ends_where_it_ends(seed: int) -> None:

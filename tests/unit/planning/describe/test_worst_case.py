@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,6 +69,7 @@ partitions = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(partitions)
 def test_the_worst_loss_of_every_moment_is_what_counting_gives(rows: list[Any]) -> None:
@@ -111,6 +113,7 @@ def test_a_new_replica_counts_when_its_batch_is_over_and_the_old_ones_until_then
     assert (worst.broker.during.batch, worst.broker.during.lost, worst.broker.during.partitions) == (2, 3, 2)
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(partitions, st.integers(1, 3))
 def test_a_plan_that_only_takes_replicas_away_never_makes_a_loss_less_bad(rows: list[Any], kept: int) -> None:

@@ -277,6 +277,7 @@ def test_a_creation_id_that_is_no_number_is_named(tmp_path: Path) -> None:
 # --- the file ---
 
 
+@pytest.mark.slow
 def test_the_command_plans_with_the_file_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [history_row(number, float(number)) for number in range(4)]
     planned(tmp_path, partition_rows(LISTS), rows)

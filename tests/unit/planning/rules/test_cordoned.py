@@ -40,6 +40,7 @@ def test_no_candidate_puts_a_replica_on_a_broker_whose_log_dirs_take_none(name: 
     assert 4 in received(plan_of(brokers(1, 2, 3, 4), LISTS, "balanced"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_no_search_gives_anything_to_a_cordoned_broker_that_holds_replicas(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -16,6 +16,7 @@ _SIZE = Size(brokers=30, racks=3, partitions=2_400, partitions_per_topic=40)
 
 
 # One topic has three quarters and half of all bytes. The first trial alone copies 2.5 % and 1.2 % above the bound.
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [24, 15])
 def test_brokers_that_run_out_of_places_for_a_large_topic_copy_hardly_more_than_the_bound(seed: int) -> None:
     cluster = make_cluster(_SIZE, "add", seed)
@@ -27,6 +28,7 @@ def test_brokers_that_run_out_of_places_for_a_large_topic_copy_hardly_more_than_
     assert (figures["crowded_replicas"] or 0) <= (figures["crowded_replicas_before"] or 0)
 
 
+@pytest.mark.slow
 def test_a_plan_that_copies_what_disks_ask_for_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = make_cluster(_SIZE, "add", 0)
     problem = problem_of(cluster.brokers, cluster.partitions, tolerance=0.02)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def helps(led: Led, source: int, target: int, row: int, resource: int) -> bool:
     raise AssertionError("there are two resources")
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_the_brokers_that_another_leader_helps_are_those_of_the_rule_written_out(seed: int) -> None:

@@ -32,6 +32,7 @@ def test_a_chain_over_four_brokers_makes_six_five_four_five_even() -> None:
     assert led(lists, 4) == ([5, 5, 5, 5], "ok")
 
 
+@pytest.mark.slow
 def test_chains_end_at_the_most_even_leaders_that_any_order_gives() -> None:
     rng = random.Random(26)
     for _ in range(20):

@@ -90,6 +90,7 @@ def test_a_bound_of_all_plans_is_one_of_those_that_keep_the_rule() -> None:
     assert 0 < (bounds[1] or 0) <= (moved[1] or 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [

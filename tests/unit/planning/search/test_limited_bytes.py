@@ -34,6 +34,7 @@ def disks(plan: DescribedCandidate) -> Any:
     return loads / loads.mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.03, 0.08])
 @pytest.mark.parametrize("name", ["light", "balanced"])
 def test_new_empty_brokers_share_what_the_limit_allows(name: str, share: float) -> None:

@@ -87,6 +87,7 @@ def test_sizes_that_change_by_a_hundredth_leave_nearly_all_lists(
     assert kept > afresh or scenario == "drain"  # most of its moves have one place to go
 
 
+@pytest.mark.slow
 def test_a_fresh_plan_is_chosen_where_the_one_near_the_last_proposal_copies_more() -> None:
     cluster = drawn("add", 1)
     fresh = plan_of(cluster.brokers, cluster.partitions)
@@ -146,6 +147,7 @@ def plan_without() -> DescribedCandidate:
     return plan_of(SIX, uneven())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", [[6, 6], [6], [6, 2, 4], [99, 2], [1, 2]], ids=str)
 def test_a_list_that_no_plan_could_have_counts_for_nothing(odd: list[int], plan_without: DescribedCandidate) -> None:
     now = plan_of(SIX, with_proposed(uneven(), "balanced", {("orders", 0): odd}))

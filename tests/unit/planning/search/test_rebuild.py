@@ -51,6 +51,7 @@ def test_a_replica_stays_away_where_another_took_its_room() -> None:
     assert not placement.legal(np.array([3]), np.array([[0]]), home=True).any()
 
 
+@pytest.mark.slow
 def test_searching_a_part_anew_leaves_no_disk_beyond_its_limit() -> None:
     """Bands far wider than the disks' limits, so that only the limits keep replicas away."""
     rng = np.random.default_rng(2)

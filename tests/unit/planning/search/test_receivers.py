@@ -44,6 +44,7 @@ def test_only_the_named_or_the_empty_broker_receives_and_all_others_may_give(nam
     assert plan.shortfall_after.is_met or name == "light"  # whose band is wider
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_no_swap_brings_a_broker_that_only_gives_a_replica(seed: int) -> None:
     # Sizes differ by orders of magnitude: swaps between the old brokers would make disks much more even.

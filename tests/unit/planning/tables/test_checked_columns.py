@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from kafka_rebalance.planning.tables.parquet_files import Columns
 from kafka_rebalance.planning.tables.read_problem import write_snapshot
@@ -35,6 +36,7 @@ print([name for name in ("pandas", "scipy") if name in sys.modules])
 """
 
 
+@pytest.mark.slow
 def test_a_snapshot_with_unknown_values_is_read_without_pandas(tmp_path: Path) -> None:
     write_snapshot(tmp_path, broker_rows([1, 2]), partition_rows([[1, 2], [2, 1]]))
     done = subprocess.run([sys.executable, "-c", READ, tmp_path], capture_output=True, text=True, check=True)

@@ -72,6 +72,7 @@ def damaged(content: bytes, seed: int, count: int) -> Iterator[bytes]:
         yield bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["zstd", "none"])
 def test_a_damaged_file_is_an_error_that_names_it_or_gives_values_that_python_has(compression: str) -> None:
     sink = pa.BufferOutputStream()

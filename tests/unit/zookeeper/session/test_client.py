@@ -74,6 +74,7 @@ def test_hosts_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert "127.0.0.1:1/kafka cannot be read" in refused(ZooKeeperConnection("127.0.0.1:1/kafka", SASL))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [RuntimeError(SECRET), TimeoutError(SECRET), OSError(SECRET)], ids=repr)
 def test_a_first_read_that_fails_closes_the_client_and_shows_no_secret(stubbed: Any, error: Any) -> None:
     made = stubbed(error)

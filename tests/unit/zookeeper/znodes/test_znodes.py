@@ -243,6 +243,7 @@ def test_arbitrary_bytes_decode_or_are_corrupt(data: Any) -> None:
     decodes_or_is_corrupt(data)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(nearly_right)
 def test_arbitrary_json_decodes_or_is_corrupt(document: Any) -> None:
@@ -302,6 +303,7 @@ topic_partitions = st.builds(
 replica_lists = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=5, unique=True).map(tuple)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(topic_partitions, replica_lists, min_size=1, max_size=20))
 def test_what_is_encoded_decodes_to_the_same(assignment: Any) -> None:
     assert decode_reassignment(encode_reassignment(assignment)) == assignment

@@ -124,6 +124,7 @@ def test_no_assignment_within_the_tolerance_copies_fewer_bytes(drawn: tuple[Rows
                 assert bound >= 0.998 * fewest - copies - 2, "to the solver's gap and the small cost of each copy"
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=_SLOW)
 @given(st.data(), st.sampled_from(["balance", "drain", "repair_racks"]), clusters())
 def test_the_optimum_keeps_every_promise_and_copies_no_more_than_a_search(
@@ -193,6 +194,7 @@ def test_a_partition_heavier_than_the_band_may_lie_one_replica_beyond_it() -> No
     assert plan.shortfall_after.is_met
 
 
+@pytest.mark.slow
 def test_what_the_solver_ran_out_of_nodes_for_is_not_called_proven(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     rows = partition_rows([[1 + number % 2] for number in range(60)])

@@ -82,6 +82,7 @@ def test_no_candidate_undercuts_a_proven_one_on_drawn_clusters(sizes: bool) -> N
     assert claims >= 4
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=_SLOW)
 @given(st.data(), st.sampled_from(["balance", "drain", "repair_racks"]), clusters())
 def test_no_candidate_undercuts_a_proven_one(data: st.DataObject, job: str, cluster: tuple[Rows, Rows]) -> None:
@@ -112,6 +113,7 @@ def test_the_search_begins_with_the_best_known_lists() -> None:
     assert problem.replicas.shape == program.lists(again.found.x > 0.5).shape
 
 
+@pytest.mark.slow
 def test_an_unproven_optimum_is_titled_so(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = partition_rows([[1 + number % 2] for number in range(60)])
     for row, size in zip(rows, np.random.default_rng(3).lognormal(8, 1, 60), strict=True):
