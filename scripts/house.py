@@ -2,11 +2,16 @@
 
 Counted is `include/kafka_rebalance` without `local_cluster`. A name has one user if only one other module takes it, and
 a module one importer if only one other module imports it: such a border is worth a question.
+
+`python -m scripts.house questions` prints the paths of all modules, and questions that somebody who has not seen the
+code should answer with one of them. `python -m scripts.house answers` prints the answers.
 """
 
 from __future__ import annotations
 
 import ast
+import json
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +32,8 @@ class Module:
 
 
 def main() -> None:
+    if sys.argv[1:]:
+        return ask(sys.argv[1])
     modules = {module.name: module for module in read_modules()}
     code = [module for module in modules.values() if module.lines]
     lines = sum(module.lines for module in code)
@@ -50,6 +57,14 @@ def main() -> None:
     print(f"\n{len(alone)} modules have one importer")
     for line in alone:
         print(f"         {line}")
+
+
+def ask(what: str) -> None:
+    questions = json.loads((ROOT / "scripts" / "house_questions.json").read_text(encoding="utf-8"))
+    if what == "questions":
+        print(*sorted(module.name for module in read_modules()), "", sep="\n")
+    for number, asked in enumerate(questions, 1):
+        print(f"{number}. {asked['question'] if what == 'questions' else asked['module']}")
 
 
 def read_modules() -> Iterator[Module]:
