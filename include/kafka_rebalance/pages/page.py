@@ -29,7 +29,7 @@ from kafka_rebalance.pages.plots import (
 from kafka_rebalance.pages.progress import EVENTS_SHOWN, compared, live_words, what_failed
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.run_state import Action
-from kafka_rebalance.pages.shell import ANSWER_SECONDS, REFRESH_SECONDS, environment, rendered
+from kafka_rebalance.pages.shell import ANSWER_SECONDS, REFRESH_SECONDS, make_environment, rendered
 from kafka_rebalance.pages.tables import (
     BROKER_SORTS,
     CHANGED,
@@ -259,8 +259,8 @@ def plot_picture(candidate: CandidateReport, name: str) -> bytes | None:
 
 @cache
 def _environment() -> Environment:
-    """That of the shell, with the filters of this page."""
-    made = environment()
+    """As that of the shell, with the filters of this page."""
+    made = make_environment()
     made.filters.update(
         way_back=way_back_words,
         loss_changes=broker_loss_changes,
@@ -276,8 +276,7 @@ def _environment() -> Environment:
 
 
 def _rendered(template: str, static_url: str | None, **content: object) -> str:
-    _environment()
-    return rendered(template, static_url, **content)
+    return rendered(template, static_url, environment=_environment(), **content)
 
 
 def warm_up() -> None:

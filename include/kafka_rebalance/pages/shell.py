@@ -32,16 +32,26 @@ def read_static(name: str) -> str:
     return (_HERE / "static" / name).read_text(encoding="utf-8")
 
 
-def rendered(template: str, static_url: str | None, **content: object) -> str:
-    """The template with its content. Without `static_url` the style sheet stands in the page."""
+def rendered(
+    template: str, static_url: str | None, *, environment: Environment | None = None, **content: object
+) -> str:
+    """The template with its content. Without `static_url` the style sheet stands in the page.
+
+    `environment`: that of a page with filters of its own.
+    """
     # Our own style sheet is the only text that is not escaped.
     style = Markup(read_static("report.css")) if static_url is None else None
-    return environment().get_template(template).render(static_url=static_url, style=style, **content)
+    found = (environment or _environment()).get_template(template)
+    return found.render(static_url=static_url, style=style, **content)
 
 
 @cache
-def environment() -> Environment:
-    """With the formats of units as filters. A page adds its own."""
+def _environment() -> Environment:
+    return make_environment()
+
+
+def make_environment() -> Environment:
+    """A new one, with the formats of units as filters."""
     made = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
