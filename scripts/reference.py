@@ -125,7 +125,12 @@ def _kind(kind: str, schema: Mapping[str, Any]) -> str:
         return f"one of {', '.join(allowed)}"
     if kind == "array":
         items = schema["items"]
-        return f"a list of {_KINDS[items['type']][1]}" + (f": {', '.join(items['enum'])}" if "enum" in items else "")
+        kinds = [items["type"]] if isinstance(items["type"], str) else items["type"]
+        words = [
+            items["pattern"].strip("^$") if kind == "string" and "pattern" in items else _KINDS[kind][1]
+            for kind in kinds
+        ]
+        return f"a list of {' or '.join(words)}" + (f": {', '.join(items['enum'])}" if "enum" in items else "")
     if kind in ("integer", "number"):
         limits = [f"{words} {schema[key]:,}" for key, words in _LIMITS.items() if key in schema]
         said = " and ".join(limits)

@@ -223,7 +223,7 @@ def _settings(
         if rng.random() < 0.15:
             found["brokers_in"] = rng.sample(free, rng.randint(1, len(free)))
         elif empty and rng.random() < 0.3:
-            found["new_brokers_only"] = True
+            found["brokers_in"] = "new"
     found |= _of_topics(rng, topics, racked=all(row["rack"] for row in brokers))
     found |= _some(rng, _CHANCES)
     if len(ids) >= 4 and len(topics) >= 2 and rng.random() < 0.2:
@@ -242,7 +242,6 @@ _CHANCES: Mapping[str, tuple[float, Sequence[Any]]] = {
     "more_replicas_than_racks": (0.25, (True,)),
     "tolerance": (0.5, (0.01, 0.05, 0.1, 0.3)),
     "max_bytes": (0.15, (0, 1, 10**6, 10**9, 10**10)),
-    "max_replicas": (0.12, (0, 1, 3, 10)),
     "max_leader_changes": (0.12, (0, 1, 3, 10)),
     "replicas_per_broker": (0.15, (1, 5, 20, 60)),
     "copies_per_broker": (0.15, (1, 2, 5)),

@@ -291,7 +291,7 @@ class _Judge(Known):
                 yield f"broker {broker} ends with {count} replicas, had {before[broker]}, and may have {most}"
 
     def _limits(self, plan: Plan) -> Iterator[str]:
-        limits = {"max_bytes": "moved_bytes", "max_replicas": "moved_replicas", "max_leader_changes": "leader_changes"}
+        limits = {"max_bytes": "moved_bytes", "max_leader_changes": "leader_changes"}
         for limit, figure in limits.items():
             allowed: Any = self.settings.get(limit)
             if allowed is not None and plan.row[figure] > allowed:

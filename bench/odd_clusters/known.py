@@ -35,10 +35,10 @@ class Known:
         self.closed = set(settings.get("brokers_out", ()))
         holding = {broker for held in self.before.values() for broker in held}
         self.only = (
-            set(settings["brokers_in"])
+            set(self.brokers) - holding
+            if settings.get("brokers_in") == "new"
+            else set(settings["brokers_in"])
             if settings.get("brokers_in")
-            else set(self.brokers) - holding
-            if settings.get("new_brokers_only")
             else None
         )
         self.headroom = settings.get("disk_headroom", 0.10)

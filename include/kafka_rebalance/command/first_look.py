@@ -63,7 +63,7 @@ def look_at(
     progress("reading the cluster")
     take_snapshot(inputs, {**asked, "kafka_conn_id": connection.connection_id})
     folder = Path(told["run_folder"])
-    settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
+    settings = Settings.from_document(json_files.read_json(folder, json_files.SETTINGS))
     planner.run(folder / json_files.SNAPSHOT_FOLDER, folder, settings, progress)
     progress("writing the report")
     render_report(inputs, str(folder))

@@ -13,7 +13,7 @@ from typing import Any
 from airflow.sdk import Param, XComArg, dag, task
 
 import kafka_rebalance
-from kafka_rebalance.model.settings import CANDIDATES, JOBS, PREFERENCES, Settings
+from kafka_rebalance.model.settings import CANDIDATES, JOBS, NEW, PREFERENCES, Settings
 from kafka_rebalance.run.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.throttle.rates import AUTO
 from kafka_rebalance.workflow.form_fields import (
@@ -86,15 +86,11 @@ REBALANCE_PARAMS: dict[str, Param] = {
     ),
     "brokers_in": several(
         "Brokers in",
-        "Ids of the brokers that alone receive replicas. All others only give. Leaders may change on every broker. "
-        "Empty: every broker may receive.",
+        'Ids of the brokers that alone receive replicas, or ["new"] for the brokers that hold no replica now. All '
+        "others only give. Leaders may change on every broker. Empty: every broker may receive.",
         _BROKERS,
         kind="integer",
-    ),
-    "new_brokers_only": flag(
-        "New brokers only",
-        "Only brokers that hold no replica now receive replicas. All others only give.",
-        _BROKERS,
+        items={"type": ["integer", "string"], "pattern": f"^{NEW}$"},
     ),
     "topics_in": several("Topics in", "Globs of topics that the run may change.", _TOPICS, ["*"]),
     "topics_out": several("Topics out", "Globs of topics that stay as they are.", _TOPICS),
@@ -134,14 +130,6 @@ REBALANCE_PARAMS: dict[str, Param] = {
         "integer",
         "Bytes at most",
         "Bytes to copy. The policy's limit applies too.",
-        _LIMITS,
-        minimum=0,
-        maximum=LARGEST_NUMBER,
-    ),
-    "max_replicas": optional(
-        "integer",
-        "Replicas at most",
-        "Replicas to copy.",
         _LIMITS,
         minimum=0,
         maximum=LARGEST_NUMBER,

@@ -17,7 +17,8 @@ from kafka_rebalance.model.amounts_in_words import bytes_in_words, duration_in_w
 from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.recurring_window import openings
-from kafka_rebalance.model.settings import Settings, flag, integer, matches, number_reader, one_of
+from kafka_rebalance.model.settings import Settings, matches
+from kafka_rebalance.model.value_readers import flag, integer, number_reader, one_of
 from kafka_rebalance.moves.eta import slowest_seconds
 from kafka_rebalance.moves.windows import Window, read_window
 from kafka_rebalance.run.check_result import Check, CheckName

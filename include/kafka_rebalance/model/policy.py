@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Self
 
 from kafka_rebalance.errors import PolicyError
@@ -26,15 +27,9 @@ from kafka_rebalance.model.settings import (
     Settings,
     broker_pools,
     copies_limit,
-    flag,
-    globs,
-    integer,
-    number_reader,
-    one_of,
     partitions_per_batch,
-    plain_values,
-    read_values,
 )
+from kafka_rebalance.model.value_readers import flag, globs, integer, number_reader, one_of, plain_values, read_values
 
 TIB = 1024**4
 YEAR_SECONDS = 366 * 86_400
@@ -42,6 +37,43 @@ LONG_PAUSE_SECONDS = 3600
 MOST_WINDOWS = 50
 LEDGER_DAYS = 90  # at least: a run looks so far back for rejected proposals, growth and earlier durations
 STOP, LEAVE_OUT = "stop", "leave_out"
+
+
+def _both(own: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys((*own, *other)))
+
+
+def _either(own: bool | None, other: bool | None) -> bool | None:
+    return True if other else own
+
+
+def _once(value: str) -> Callable[[str, str], str]:
+    """This value if either of two has it."""
+    return lambda own, other: value if value in (own, other) else own
+
+
+# How two values of a key become the one that both allow: of a request and the policy, or of two policies.
+_STRICTER: dict[str, Callable[[Any, Any], Any]] = {
+    "max_bytes_share": min,
+    "max_bytes": min,
+    "leader_changes_per_batch": min,
+    "partitions_per_topic": min,
+    "replicas_per_broker": min,
+    "min_throttle_bytes_per_second": max,
+    "max_throttle_bytes_per_second": min,
+    "topics_out": _both,
+    "pinned_topics": _both,
+    "rack_pinned_topics": _both,
+    "brokers_out": lambda own, other: tuple(sorted({*own, *other})),
+    "internal_topics": min,
+    "even_at_worst_hour": _either,
+    "copies_within_racks": _either,
+    "prefer": _once(FEWEST_BYTES),
+    "less_even_plan": _once(REFUSE),
+}
+# Of these, what counts for the nightly check too, which plans nothing that people would see.
+_OF_PLACES_AND_LOADS = ("topics_out", "pinned_topics", "rack_pinned_topics", "brokers_out", "even_at_worst_hour")
+_OF_A_PLAN = (*_OF_PLACES_AND_LOADS, "copies_within_racks", "leader_changes_per_batch", "prefer", "less_even_plan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +173,7 @@ class Policy:
         kept_out = sorted(set(self.brokers_out) & (asked.leaving | set(asked.replace.values())))
         if kept_out:
             problems.append(f"brokers_out of the policy keeps out broker {listed(kept_out)}")
-        if shut := sorted(set(self.brokers_out) & set(asked.brokers_in)):
+        if shut := sorted(set(self.brokers_out) & set(asked.named_receivers)):
             problems.append(f"brokers_out of the policy keeps out broker {listed(shut)}, which brokers_in names")
         if internal_topics and not self.internal_topics:
             problems.append("the policy does not allow internal topics")
@@ -150,16 +182,16 @@ class Policy:
         limit, most = self.bytes_limit(cluster_bytes), self.partitions_limit(brokers)
         return dataclasses.replace(
             self.measured_by(asked),
+            **self._stricter(asked, _OF_A_PLAN),
             max_bytes=limit if asked.max_bytes is None else min(limit, asked.max_bytes),
-            copies_within_racks=asked.copies_within_racks or bool(self.copies_within_racks),
             copies_per_broker=self._copies(asked),
             partitions_per_batch=min(asked.partitions_per_batch or most, most),
-            leader_changes_per_batch=min(asked.leader_changes_per_batch, self.leader_changes_per_batch),
-            prefer=FEWEST_BYTES if FEWEST_BYTES in (asked.prefer, self.prefer) else TOLERANCE,
-            less_even_plan=REFUSE if REFUSE in (asked.less_even_plan, self.less_even_plan) else OFFER,
             throttle_bytes_per_second=throttle,
             policy_digest=self.digest,
         )
+
+    def _stricter(self, asked: Settings, keys: Iterable[str]) -> dict[str, Any]:
+        return {key: _STRICTER[key](getattr(asked, key), getattr(self, key)) for key in keys}
 
     def bound_by(self, others: Collection[Self], brokers: int) -> Self:
         """The policy with each limit of `others` too: the stricter one of each counts.
@@ -180,37 +212,18 @@ class Policy:
         batches, copies = any(one.partitions_per_batch for one in each), any(one.copies_per_broker for one in each)
         return dataclasses.replace(
             self,
-            max_bytes_share=min(one.max_bytes_share for one in each),
-            max_bytes=min(one.max_bytes for one in each),
-            leader_changes_per_batch=min(one.leader_changes_per_batch for one in each),
+            **{key: reduce(stricter, (getattr(one, key) for one in each)) for key, stricter in _STRICTER.items()},
             partitions_per_batch=min(one.partitions_limit(brokers) for one in each) if batches else 0,
             copies_per_broker=min(one.copies_limit for one in each) if copies else 0,
-            partitions_per_topic=min(one.partitions_per_topic for one in each),
-            replicas_per_broker=min(one.replicas_per_broker for one in each),
-            min_throttle_bytes_per_second=least,
-            max_throttle_bytes_per_second=most,
-            topics_out=_together(one.topics_out for one in each),
-            pinned_topics=_together(one.pinned_topics for one in each),
-            rack_pinned_topics=_together(one.rack_pinned_topics for one in each),
-            brokers_out=tuple(sorted({broker for one in each for broker in one.brokers_out})),
-            internal_topics=all(one.internal_topics for one in each),
-            even_at_worst_hour=any(one.even_at_worst_hour for one in each) or self.even_at_worst_hour,
-            copies_within_racks=any(one.copies_within_racks for one in each) or self.copies_within_racks,
-            prefer=FEWEST_BYTES if any(one.prefer == FEWEST_BYTES for one in each) else self.prefer,
-            less_even_plan=REFUSE if any(one.less_even_plan == REFUSE for one in each) else self.less_even_plan,
         )
 
     def measured_by(self, asked: Settings) -> Settings:
         """The settings with what the policy says of places and loads: the nightly check measures by these as well."""
         return dataclasses.replace(
             self.with_rules(asked),
-            topics_out=tuple(dict.fromkeys((*asked.topics_out, *self.topics_out))),
-            pinned_topics=tuple(dict.fromkeys((*asked.pinned_topics, *self.pinned_topics))),
-            rack_pinned_topics=tuple(dict.fromkeys((*asked.rack_pinned_topics, *self.rack_pinned_topics))),
-            brokers_out=tuple(sorted({*asked.brokers_out, *self.brokers_out})),
+            **self._stricter(asked, _OF_PLACES_AND_LOADS),
             replicas_per_broker=min(asked.replicas_per_broker or self.replicas_per_broker, self.replicas_per_broker),
             rackless_brokers=self.rackless_brokers,
-            even_at_worst_hour=asked.even_at_worst_hour or bool(self.even_at_worst_hour),
         )
 
     def with_rules(self, asked: Settings) -> Settings:
@@ -247,10 +260,6 @@ class Policy:
 
 
 _REMEDY = "Correct the policy or the request, and start again."
-
-
-def _together(globs_of_each: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(glob for several in globs_of_each for glob in several))
 
 
 def _approvers(value: Any) -> tuple[Approver, ...]:

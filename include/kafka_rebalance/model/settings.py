@@ -6,16 +6,27 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.finding import listed
-
-T = TypeVar("T")
+from kafka_rebalance.model.value_readers import (
+    broker_ids,
+    flag,
+    globs,
+    integer,
+    number_reader,
+    one_of,
+    optional,
+    plain_values,
+    read_values,
+    share,
+    some_globs,
+    text,
+)
 
 _LEFT_OUT_WHEN_OPEN = (
     "brokers_in",
-    "new_brokers_only",
     "more_replicas_than_racks",
     "even_at_worst_hour",
     "copies_within_racks",
@@ -23,9 +34,13 @@ _LEFT_OUT_WHEN_OPEN = (
     "replicas_per_broker",
 )  # of a digest; earlier versions have no such setting
 
-_PAST = (("trials", 1),)  # of earlier versions, which documents still have, with the only value that is done now
-
-_LARGEST_LONG = 2**63 - 1  # Kafka's rates and sizes are Java's longs, and so are the planner's arrays
+# Of earlier versions, which documents still have, with the only value that is done now.
+_PAST = (("trials", 1), ("max_replicas", None), ("new_brokers_only", False))
+# No longer settings, and what to give instead.
+_RETIRED = {
+    "max_replicas": "max_bytes limits what a run copies",
+    "new_brokers_only": 'brokers_in: "new" says the same',
+}
 
 COPIES_PER_BROKER, MOST_COPIES_PER_BROKER = 10, 20  # at once, if nobody gives a number: usually, and at most
 
@@ -40,6 +55,7 @@ CANDIDATES = (*SEARCHED, AS_KAFKA)  # what a run may ask for; `given` comes with
 TOLERANCE, FEWEST_BYTES = PREFERENCES = ("tolerance", "fewest_bytes")  # what the recommended candidate meets first
 OFFER, REFUSE = LESS_EVEN_PLANS = ("offer", "refuse")
 ONE_RACK = "one_rack"
+NEW = "new"  # of `brokers_in`: the brokers that hold no replica in the snapshot
 RACKLESS = (REFUSE, ONE_RACK)  # how brokers without a rack are treated if others have one
 
 
@@ -69,8 +85,7 @@ class Settings:
     broker_pools: tuple[BrokerPool, ...] = ()  # topics that only these brokers hold; all others share the other brokers
     replicas_per_broker: int | None = None  # that one broker may hold in the end, unless it holds more already
     brokers_out: tuple[int, ...] = ()  # they keep their replicas and receive none
-    brokers_in: tuple[int, ...] = ()  # only these receive replicas, and all others may give; empty: no such limit
-    new_brokers_only: bool = False  # the same for the brokers that hold no replica in the snapshot
+    brokers_in: tuple[int, ...] | str = ()  # only these receive; new: brokers without a replica; empty: no such limit
     rackless_brokers: str = REFUSE  # if others have a rack: refuse to plan, or count them together as one_rack
     more_replicas_than_racks: bool = False  # allowed, and then every rack holds as many of a partition, or one more
     even_at_worst_hour: bool = False  # bytes in are those of the hour of the week in which the cluster takes most
@@ -80,7 +95,6 @@ class Settings:
     replication_factor: int | None = None  # the new factor, for job `replication_factor`
     relieve_above: float | None = None  # share of a disk in use: job `relieve` takes only from brokers above it
     max_bytes: int | None = None  # to copy, at most; the plan stops short of it
-    max_replicas: int | None = None  # to copy, at most
     max_leader_changes: int | None = None  # partitions that another broker leads in the end, at most
     candidates: tuple[str, ...] = SEARCHED  # what the planner computes; none is allowed with a plan alone
     prefer: str = TOLERANCE  # recommend the cheapest within `tolerance`; fewest_bytes: the cheapest that does the job
@@ -99,19 +113,30 @@ class Settings:
         if not isinstance(given, Mapping):
             raise _unusable([f"they are {type(given).__name__}, not an object of settings"])
         given = {key: value for key, value in given.items() if key != "format_version" and (key, value) not in _PAST}
-        values, problems = read_values(given, _READERS, "a setting; settings are")
+        values, problems = read_values(given, _READERS, "a setting; settings are", _RETIRED)
         if not problems:
             problems = _contradictions(cls(**values))
         if problems:
             raise _unusable(problems)
         return cls(**values)
 
+    @classmethod
+    def from_document(cls, written: Mapping[str, Any]) -> Self:
+        """Settings of a run, as this or an earlier version wrote them: a run in mid-plan outlives an upgrade.
+
+        Raises SettingsError.
+        """
+        kept = {key: value for key, value in written.items() if key not in _RETIRED}
+        return cls.from_mapping(kept | ({"brokers_in": NEW} if written.get("new_brokers_only") else {}))
+
     def to_mapping(self) -> dict[str, Any]:
         """Plain JSON values: what digests and settings.json hold.
 
-        A later setting that is left open is not among them, so that it changes no digest of a plan without it.
+        A later setting that is left open is not among them, and one that was retired is, as if it were left open: so
+        the same plan keeps its digest.
         """
-        values = plain_values(self) | {"replace": {str(old): new for old, new in sorted(self.replace.items())}}
+        replace = {str(old): new for old, new in sorted(self.replace.items())}
+        values = plain_values(self) | {"max_replicas": None, "replace": replace}
         return {key: value for key, value in values.items() if value or key not in _LEFT_OUT_WHEN_OPEN}
 
     def for_brokers(self, brokers: int) -> Self:
@@ -134,9 +159,18 @@ class Settings:
         return frozenset(self.drain) | frozenset(self.replace)
 
     @property
-    def receivers_setting(self) -> str | None:
-        """The setting that says which brokers alone receive replicas; None if there is none."""
-        return "brokers_in" if self.brokers_in else "new_brokers_only" if self.new_brokers_only else None
+    def named_receivers(self) -> tuple[int, ...]:
+        """The ids in `brokers_in`."""
+        return () if isinstance(self.brokers_in, str) else self.brokers_in
+
+    def receivers(self, empty: Iterable[int]) -> frozenset[int] | None:
+        """The brokers that alone receive replicas, by `brokers_in`; None: it leaves that open.
+
+        `empty` are those that hold no replica in the snapshot.
+        """
+        if not self.brokers_in:
+            return None
+        return frozenset(empty if self.brokers_in == NEW else self.named_receivers)
 
 
 def copies_limit(copies_per_broker: int) -> int:
@@ -174,39 +208,11 @@ def _unusable(problems: Sequence[str]) -> SettingsError:
     )
 
 
-def read_values(
-    given: Mapping[Any, Any], readers: Mapping[str, Callable[[Any], Any]], known: str
-) -> tuple[dict[str, Any], list[str]]:
-    """(the values of the known keys, what is wrong with the keys); `known` says in words what the keys are.
-
-    A reader raises ValueError with what is allowed.
-    """
-    values: dict[str, Any] = {}
-    problems = [f"{key!r} is not {known} {', '.join(readers)}" for key in given if key not in readers]
-    for key in [key for key in given if key in readers]:
-        try:
-            values[key] = readers[key](given[key])
-        except ValueError as wrong:
-            problems.append(f"{key} {wrong}, not {given[key]!r}")
-    return values, problems
-
-
-def plain_values(value: Any) -> dict[str, Any]:
-    """A dataclass as JSON values: its tuples become lists, and dataclasses in it objects."""
-    return {key: _plain(field) for key, field in dataclasses.asdict(value).items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-
 def _contradictions(settings: Settings) -> list[str]:
     """Settings that are allowed one by one, but not together."""
     job, factor, receiving = settings.job, settings.replication_factor, set(settings.replace.values())
     both, shut = (sorted(brokers & receiving) for brokers in (settings.leaving, set(settings.brokers_out)))
-    named = set(settings.brokers_in)
+    named = set(settings.named_receivers)
     emptied, closed = (sorted(brokers & named) for brokers in (settings.leaving, set(settings.brokers_out)))
     outside = sorted(receiving - named) if named else []
     found = {
@@ -233,55 +239,11 @@ def _contradictions(settings: Settings) -> list[str]:
         f"broker {listed(outside)} is to receive by 'replace', and is not in 'brokers_in', which alone receive": (
             outside
         ),
-        "'brokers_in' and 'new_brokers_only' both say which brokers receive replicas; use one of them": (
-            settings.brokers_in and settings.new_brokers_only
-        ),
-        f"job {job!r} moves no replica, so it cannot have 'brokers_in' or 'new_brokers_only'": (
-            job in LEADERS_ALONE and settings.receivers_setting is not None
-        ),
+        f"job {job!r} moves no replica, so it cannot have 'brokers_in'": job in LEADERS_ALONE and settings.brokers_in,
         "a broker is in both 'drain' and 'replace'": set(settings.drain) & set(settings.replace),
         "'replace' names one new broker for two old ones": len(receiving) < len(settings.replace),
     }
     return [problem for problem, is_so in found.items() if is_so]
-
-
-def integer(least: int, most: int = _LARGEST_LONG) -> Callable[[Any], int]:
-    """A reader of one integer; JSON floats and booleans are not integers."""
-
-    def read(value: Any) -> int:
-        if type(value) is not int or not least <= value <= most:
-            raise ValueError(f"must be an integer of at least {least} and at most {most}")
-        return value
-
-    return read
-
-
-def number_reader(allowed: str, is_allowed: Callable[[float], bool]) -> Callable[[Any], float]:
-    """A reader of one number; `allowed` says in words what `is_allowed` tests."""
-
-    def read(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not is_allowed(value):
-            raise ValueError(f"must be a number {allowed}")
-        return float(value)
-
-    return read
-
-
-def one_of(allowed: tuple[str, ...]) -> Callable[[Any], str]:
-
-    def read(value: Any) -> str:
-        if value not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}")
-        return str(value)
-
-    return read
-
-
-def globs(value: Any) -> tuple[str, ...]:
-    """Reads a list of topic globs, which may be empty."""
-    if not isinstance(value, (list, tuple)) or not all(isinstance(glob, str) and glob for glob in value):
-        raise ValueError("must be a list of topic globs, non-empty texts")
-    return tuple(value)
 
 
 def broker_pools(value: Any) -> tuple[BrokerPool, ...]:
@@ -291,7 +253,7 @@ def broker_pools(value: Any) -> tuple[BrokerPool, ...]:
         if not isinstance(pool, Mapping) or set(pool) != {"topics", "brokers"}:
             raise ValueError("must be a list of {topics: [glob, …], brokers: [id, …]}")
         try:
-            found.append(BrokerPool(_some_globs(pool["topics"]), _broker_ids(pool["brokers"])))
+            found.append(BrokerPool(some_globs(pool["topics"]), broker_ids(pool["brokers"])))
         except ValueError as wrong:
             raise ValueError(f"has a pool whose list {wrong}") from wrong
         if not found[-1].brokers:
@@ -303,29 +265,14 @@ def broker_pools(value: Any) -> tuple[BrokerPool, ...]:
     return tuple(found)
 
 
-def flag(value: Any) -> bool:
-    """Reads true or false."""
-    if type(value) is not bool:
-        raise ValueError("must be true or false")
-    return value
-
-
-def _optional(reader: Callable[[Any], T]) -> Callable[[Any], T | None]:
-    return lambda value: None if value is None else reader(value)
-
-
-def _some_globs(value: Any) -> tuple[str, ...]:
-    if value in ([], ()):
-        raise ValueError('must name at least one topic glob; ["*"] selects every topic')
-    return globs(value)
-
-
-def _broker_ids(value: Any) -> tuple[int, ...]:
-    if not isinstance(value, (list, tuple)) or not all(type(broker) is int and broker >= 0 for broker in value):
-        raise ValueError("must be a list of broker ids, non-negative integers")
-    if len(set(value)) < len(value):
-        raise ValueError("names a broker more than once")
-    return tuple(sorted(value))
+def _receivers(value: Any) -> tuple[int, ...] | str:
+    """A form has lists alone, so a list of nothing but `new` is the same as the word."""
+    if value in (NEW, [NEW], (NEW,)):
+        return NEW
+    try:
+        return broker_ids(value)
+    except ValueError as wrong:
+        raise ValueError(f"{wrong}, or {NEW!r}") from wrong
 
 
 def _replacements(value: Any) -> dict[int, int]:
@@ -346,12 +293,6 @@ def _candidates(value: Any) -> tuple[str, ...]:
     return tuple(name for name in CANDIDATES if name in value)
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("must be text")
-    return value
-
-
 def _plan(value: Any) -> str:
     """Any text: the planner compares its content with the snapshot."""
     if not isinstance(value, str) or not value.strip():
@@ -359,39 +300,36 @@ def _plan(value: Any) -> str:
     return value
 
 
-_share = number_reader("above 0 and below 1", lambda share: 0 < share < 1)
 _READERS: dict[str, Callable[[Any], Any]] = {
     "job": one_of(JOBS),
-    "tolerance": _share,
+    "tolerance": share,
     "seed": integer(0, 2**32 - 1),
-    "topics_in": _some_globs,
+    "topics_in": some_globs,
     "topics_out": globs,
     "pinned_topics": globs,
     "rack_pinned_topics": globs,
     "broker_pools": broker_pools,
-    "replicas_per_broker": _optional(integer(1)),
-    "brokers_out": _broker_ids,
-    "brokers_in": _broker_ids,
-    "new_brokers_only": flag,
+    "replicas_per_broker": optional(integer(1)),
+    "brokers_out": broker_ids,
+    "brokers_in": _receivers,
     "rackless_brokers": one_of(RACKLESS),
     "more_replicas_than_racks": flag,
     "even_at_worst_hour": flag,
     "copies_within_racks": flag,
-    "drain": _broker_ids,
+    "drain": broker_ids,
     "replace": _replacements,
-    "replication_factor": _optional(integer(1, 32767)),
-    "relieve_above": _optional(_share),
-    "max_bytes": _optional(integer(0)),
-    "max_replicas": _optional(integer(0)),
-    "max_leader_changes": _optional(integer(0)),
+    "replication_factor": optional(integer(1, 32767)),
+    "relieve_above": optional(share),
+    "max_bytes": optional(integer(0)),
+    "max_leader_changes": optional(integer(0)),
     "candidates": _candidates,
     "prefer": one_of(PREFERENCES),
     "less_even_plan": one_of(LESS_EVEN_PLANS),
-    "plan": _optional(_plan),
+    "plan": optional(_plan),
     "copies_per_broker": integer(0),
     "partitions_per_batch": integer(0),
     "leader_changes_per_batch": integer(1),
-    "throttle_bytes_per_second": _optional(integer(1)),
+    "throttle_bytes_per_second": optional(integer(1)),
     "disk_headroom": number_reader("from 0 to below 1", lambda share: 0 <= share < 1),
-    "policy_digest": _optional(_text),
+    "policy_digest": optional(text),
 }

@@ -317,7 +317,6 @@ def limit_uses(
             allowed += f" (policy: {share} of the cluster, at most {most})"
         uses.append(LimitUse("Bytes copied", allowed, format_bytes(used), _share(used, settings.max_bytes)))
     for name, limit, used in (
-        ("Replicas moved", settings.max_replicas, candidate.moved_replicas),
         ("Leader changes", settings.max_leader_changes, candidate.leader_changes),
         ("Replicas on a broker that gets some", settings.replicas_per_broker, _most_replicas(candidate)),
         ("Partitions in one batch", settings.partitions_per_batch or None, candidate.most_partitions_in_a_batch),

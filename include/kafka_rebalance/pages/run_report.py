@@ -262,7 +262,7 @@ def build_report(
         controller=decode(ControllerFound, controller, f"{SNAPSHOT}: controller")
         if "epochs_read" in controller
         else None,
-        settings=Settings.from_mapping(taken.settings),
+        settings=Settings.from_document(taken.settings),
         policy=Policy.from_mapping(taken.policy, f"{SNAPSHOT}: policy") if taken.policy else None,
         candidates=candidates,
         recommended=plan.recommended,

@@ -51,6 +51,7 @@ def read_settings(path: str | None) -> Settings:
         raise SettingsError(f"The settings file {path} is not a JSON object. Nothing was planned.")
     if "format_version" in given:
         check_format_version(given["format_version"], path)
+        return Settings.from_document(given)
     return Settings.from_mapping(given)
 
 

@@ -237,8 +237,7 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
     if problem.only_receivers is not None:
         others = receiving[problem.evened[receiving] & ~problem.only_receivers[receiving]]
         if len(others):
-            limit = problem.settings.receivers_setting
-            found.append(f"{_ids(problem, others)} would receive replicas, but {limit} allows only others to")
+            found.append(f"{_ids(problem, others)} would receive replicas, but brokers_in allows only others to")
     found += [
         f"broker {problem.brokers[broker]} would receive replicas, but it {shut_in_words(problem.shut[broker])}"
         for broker in receiving.tolist()

@@ -10,7 +10,7 @@ import numpy as np
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.kafka.who_may_receive import remedy_for, shut_in_words
 from kafka_rebalance.model.amounts_in_words import share_in_words
-from kafka_rebalance.model.settings import LEADERS_ALONE, ONE_RACK, pools_with
+from kafka_rebalance.model.settings import LEADERS_ALONE, NEW, ONE_RACK, pools_with
 from kafka_rebalance.planning.problem.arrays import (
     DISK,
     Bools,
@@ -86,7 +86,7 @@ def _check_broker_ids(problem: Problem) -> None:
         ("replace:", settings.replace, existing, exist),
         ("brokers_out:", settings.brokers_out, existing, exist),
         ("broker_pools:", [broker for pool in settings.broker_pools for broker in pool.brokers], existing, exist),
-        ("brokers_in:", settings.brokers_in, registered, ("is not registered", "are not registered")),
+        ("brokers_in:", settings.named_receivers, registered, ("is not registered", "are not registered")),
         ("replace: the new", settings.replace.values(), registered, ("is not registered", "are not registered")),
     ):
         unknown = [broker for broker in named if broker not in known]
@@ -118,22 +118,22 @@ def _check_receivers(problem: Problem) -> None:
         return
     others = "drain, the state drain in the table of brokers, or brokers_out of the settings or the policy"
     closed = "".join(f"; broker {problem.brokers[broker]} {shut_in_words(why)}" for broker, why in problem.shut.items())
-    shut = [broker for broker in settings.brokers_in if broker in problem.brokers[~problem.evened]]
+    shut = [broker for broker in settings.named_receivers if broker in problem.brokers[~problem.evened]]
     if shut:
         raise PlanningError(
             f"brokers_in: {_ids(shut, 'is', 'are')} to be emptied or left alone by {others}. {_NOTHING} Remove the "
             "broker from one of them."
         )
-    if settings.new_brokers_only and not problem.receivers.any():
+    if settings.brokers_in == NEW and not problem.receivers.any():
         raise PlanningError(
-            "new_brokers_only: no broker may receive replicas, because each one holds replicas already, or is kept out "
-            f"by {others}{closed}. {_NOTHING} Start a new broker, or name in brokers_in those that are to receive."
+            "brokers_in is new: no broker may receive replicas, because each one holds replicas already, or is kept "
+            f"out by {others}{closed}. {_NOTHING} Start a new broker, or name in brokers_in those that are to receive."
         )
     used = sorted(set(settings.replace.values()) & set(problem.brokers[~limit].tolist()))
     if used:
         raise PlanningError(
-            f"replace: the new {_ids(used, 'holds', 'hold')} replicas already, and new_brokers_only lets only empty "
-            f"brokers receive. {_NOTHING} Choose an empty broker, or leave new_brokers_only out."
+            f"replace: the new {_ids(used, 'holds', 'hold')} replicas already, and brokers_in lets only new "
+            f"brokers receive. {_NOTHING} Choose an empty broker, or leave brokers_in out."
         )
 
 
@@ -142,7 +142,7 @@ def _check_open(problem: Problem) -> None:
     settings, shut = problem.settings, {int(problem.brokers[broker]): why for broker, why in problem.shut.items()}
     if settings.job in LEADERS_ALONE:
         return
-    for setting, named in (("brokers_in", settings.brokers_in), ("replace: the new", settings.replace.values())):
+    for setting, named in (("brokers_in", settings.named_receivers), ("replace: the new", settings.replace.values())):
         for broker in named:
             if broker in shut:
                 raise PlanningError(

@@ -279,7 +279,7 @@ def _removals(
     if folder is None:
         log.info("Run %s has no folder any more, so its moves do not count", run_id)
         return ()
-    emptied = Settings.from_mapping(json_files.read_json(folder, json_files.SNAPSHOT)["settings"]).leaving
+    emptied = Settings.from_document(json_files.read_json(folder, json_files.SNAPSHOT)["settings"]).leaving
     candidate = read_candidate(folder, name)
     if candidate.digest != digest:
         log.warning("Run %s has planned again since its approval, so its moves do not count", run_id)

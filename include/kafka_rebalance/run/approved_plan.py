@@ -351,7 +351,7 @@ def _scores(
     from kafka_rebalance.planning.evenness import scores_with
     from kafka_rebalance.planning.tables.read_problem import read_problem
 
-    settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
+    settings = Settings.from_document(json_files.read_json(folder, json_files.SETTINGS))
     problem = read_problem(folder / json_files.SNAPSHOT_FOLDER, settings)
     planned = {move.topic_partition: move.after for move in approved.moves}
     kept = {move.topic_partition: move.after for move in without(approved, left_out).moves}

@@ -200,7 +200,7 @@ def check_plan_within_policy(
         throttle_bytes_per_second=plan.throttle_bytes_per_second,
         kafkas_own=cluster.read_kafkas_own(view),
     )
-    asked = Settings.from_mapping(plan.snapshot["settings"])
+    asked = Settings.from_document(plan.snapshot["settings"])
     check_only_receivers(plan.candidate.moves, asked, plan.tables.baseline.brokers)
     closed = {*asked.brokers_out, *policy.brokers_out}
     check_leaders_may_lead(plan.candidate.moves, plan.tables.baseline.partitions, closed)

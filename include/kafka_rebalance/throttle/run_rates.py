@@ -50,7 +50,7 @@ class Measured(NamedTuple):
 
 def measured(folder: RunFolder) -> Measured:
     """Read from the snapshot's tables and the history: slow on a large cluster, so read it once."""
-    settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
+    settings = Settings.from_document(json_files.read_json(folder, json_files.SETTINGS))
     snapshot, history = folder / json_files.SNAPSHOT_FOLDER, folder / HISTORY / PART
     problem = read_problem(snapshot, replace(settings, even_at_worst_hour=False))
     problem = planned_with(problem, snapshot, read_if_there(history), str(history))

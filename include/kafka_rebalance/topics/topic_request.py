@@ -9,7 +9,7 @@ from typing import Any, Literal
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
 from kafka_rebalance.kafka.topic_configs import parse_config_arguments
 from kafka_rebalance.kafka.topics import check_actions, parse_replica_assignment
-from kafka_rebalance.model.settings import flag, integer, one_of
+from kafka_rebalance.model.value_readers import flag, integer, one_of
 
 READ_ONLY = ("list", "describe")
 

@@ -70,9 +70,9 @@ def clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
 @st.composite
 def _receivers(draw: st.DrawFn, others: list[int], replacements: list[int]) -> dict[str, Any]:
     """Which brokers alone receive; mostly no such limit. `others` may be named, and `replacements` must be."""
-    limit = draw(st.sampled_from([None, None, "brokers_in", "new_brokers_only"]))
-    if limit == "new_brokers_only":
-        return {limit: True}
+    limit = draw(st.sampled_from([None, None, "brokers_in", "new"]))
+    if limit == "new":
+        return {"brokers_in": "new"}
     if limit is None or not (others or replacements):
         return {}
     some = draw(st.lists(st.sampled_from(others), min_size=0 if replacements else 1, unique=True)) if others else []
@@ -119,7 +119,7 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[
     if job not in LEADERS_ALONE:
         open_brokers = [broker for broker in others if broker not in settings.get("brokers_out", ())]
         settings |= draw(_receivers(open_brokers, list(settings.get("replace", {}).values())))
-    limit = draw(st.sampled_from([None, None, None, "max_bytes", "max_replicas", "max_leader_changes"]))
+    limit = draw(st.sampled_from([None, None, None, "max_bytes", "max_leader_changes"]))
     if limit is not None:
         settings[limit] = draw(st.integers(0, 10**6 if limit == "max_bytes" else 6))
     settings["replicas_per_broker"] = draw(st.one_of(st.none(), st.none(), st.integers(1, 20)))

@@ -126,11 +126,9 @@ def pool_of(topic: str, brokers: Rows, settings: Settings) -> set[int]:
 def receivers_of(partitions: Collection[Mapping[str, Any]], brokers: Rows, settings: Settings) -> set[int]:
     """The brokers that the settings let receive replicas, whether they are emptied or kept out or not."""
     ids = {row["broker"] for row in brokers}
-    if settings.brokers_in:
-        return ids & set(settings.brokers_in)
-    if settings.new_brokers_only:
+    if settings.brokers_in == "new":
         return ids - {broker for row in partitions for broker in row["replicas"]}
-    return ids
+    return ids & set(settings.named_receivers) if settings.brokers_in else ids
 
 
 def leaving_of(brokers: Rows, settings: Settings) -> set[int]:
@@ -231,7 +229,6 @@ def _verify_room(
 def _verify_limits(moves: tuple[Move, ...], settings: Settings) -> None:
     spent = {
         "max_bytes": sum(move.bytes_to_copy for move in moves),
-        "max_replicas": sum(len(move.added) for move in moves),
         "max_leader_changes": sum(move.changes_leader for move in moves),
     }
     for name, amount in spent.items():

@@ -39,7 +39,6 @@ def test_every_setting_is_read_and_written() -> None:
         "replicas_per_broker": 100,
         "brokers_out": [3, 1],
         "brokers_in": [5, 2],
-        "new_brokers_only": False,
         "rackless_brokers": "one_rack",
         "more_replicas_than_racks": True,
         "even_at_worst_hour": True,
@@ -49,7 +48,6 @@ def test_every_setting_is_read_and_written() -> None:
         "replication_factor": None,
         "relieve_above": None,
         "max_bytes": 0,
-        "max_replicas": 10,
         "max_leader_changes": 20,
         "candidates": ["as_kafka", "balanced", "light"],
         "prefer": "fewest_bytes",
@@ -68,8 +66,7 @@ def test_every_setting_is_read_and_written() -> None:
     assert settings.brokers_out == (1, 3)
     assert settings.candidates == ("light", "balanced", "as_kafka")
     written = given_ | {"brokers_out": [1, 3], "brokers_in": [2, 5], "candidates": ["light", "balanced", "as_kafka"]}
-    del written["new_brokers_only"]
-    assert settings.to_mapping() == written
+    assert settings.to_mapping() == written | {"max_replicas": None}
     assert settings.leaving == {9, 4}
 
 
@@ -83,7 +80,19 @@ def test_a_later_setting_that_is_left_open_changes_no_digest() -> None:
     assert "replicas_per_broker" not in Settings().to_mapping()
     assert "copies_within_racks" not in Settings().to_mapping()
     assert "even_at_worst_hour" not in Settings().to_mapping()
-    assert Settings(new_brokers_only=True).to_mapping()["new_brokers_only"] is True
+
+
+@pytest.mark.parametrize(
+    ("retired", "instead"), [({"max_replicas": 5}, "max_bytes"), ({"new_brokers_only": True}, 'brokers_in: "new"')]
+)
+def test_a_retired_setting_is_refused_with_what_to_give_instead(retired: dict[str, Any], instead: str) -> None:
+    with pytest.raises(SettingsError, match=f"{next(iter(retired))}' is no longer a setting: .*{instead}"):
+        Settings.from_mapping(retired)
+
+
+def test_a_run_that_an_earlier_version_planned_with_a_retired_setting_goes_on() -> None:
+    planned = Settings(tolerance=0.2).to_mapping() | {"max_replicas": 5, "new_brokers_only": True}
+    assert Settings.from_document(planned) == Settings(tolerance=0.2, brokers_in="new")
 
 
 def test_a_limit_that_nobody_gave_follows_the_brokers_and_one_that_somebody_gave_stays() -> None:
@@ -121,7 +130,8 @@ def test_what_is_no_object_is_refused(given_: Any) -> None:
         ("brokers_out", [-1], "non-negative integers"),
         ("brokers_out", [True], "non-negative integers"),
         ("brokers_in", [-1], "non-negative integers"),
-        ("new_brokers_only", 1, "true or false"),
+        ("brokers_in", "old", "list of broker ids, non-negative integers, or 'new'"),
+        ("brokers_in", ["new", 4], "non-negative integers, or 'new'"),
         ("even_at_worst_hour", "yes", "true or false"),
         ("copies_within_racks", 1, "true or false"),
         ("drain", [1, 1], "more than once"),
@@ -137,7 +147,6 @@ def test_what_is_no_object_is_refused(given_: Any) -> None:
         ("max_bytes", 1e9, "integer of at least 0"),
         ("max_bytes", 2**63, "at most 9223372036854775807"),
         ("throttle_bytes_per_second", 10**400, "at most 9223372036854775807"),
-        ("max_replicas", "5", "integer"),
         ("candidates", ["best"], "must be a list of some of"),
         ("candidates", ["given"], "must be a list of some of leaders_only, light, balanced, optimal, as_kafka"),
         ("plan", "  ", "must be a text: a plan in the JSON of kafka-reassign-partitions"),
@@ -197,9 +206,8 @@ def test_every_wrong_key_is_named_at_once() -> None:
             {"job": "replace", "replace": {"1": 3}, "brokers_in": [4]},
             "broker 3 is to receive by 'replace', and is not in 'brokers_in'",
         ),
-        ({"brokers_in": [4], "new_brokers_only": True}, "'brokers_in' and 'new_brokers_only' both say which brokers"),
         ({"job": "leaders", "brokers_in": [4]}, "job 'leaders' moves no replica, so it cannot have 'brokers_in'"),
-        ({"job": "elect", "new_brokers_only": True}, "job 'elect' moves no replica, so it cannot have 'brokers_in'"),
+        ({"job": "elect", "brokers_in": "new"}, "job 'elect' moves no replica, so it cannot have 'brokers_in'"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(given_: Any, words: str) -> None:
@@ -233,8 +241,7 @@ SETTINGS = st.fixed_dictionaries(
         "seed": st.integers(0, 2**32 - 1),
         "topics_in": st.lists(st.text(min_size=1), min_size=1),
         "brokers_out": IDS,
-        "brokers_in": IDS,
-        "new_brokers_only": st.booleans(),
+        "brokers_in": IDS | st.just("new"),
         "even_at_worst_hour": st.booleans(),
         "copies_within_racks": st.booleans(),
         "drain": IDS,

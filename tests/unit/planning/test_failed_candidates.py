@@ -105,7 +105,7 @@ def test_the_nightly_question_has_an_answer_though_one_candidate_fails(monkeypat
     assert found["replicas"].can_help
 
 
-@pytest.mark.parametrize("setting", [{"new_brokers_only": True}, {"brokers_in": [27, 28]}])
+@pytest.mark.parametrize("setting", [{"brokers_in": "new"}, {"brokers_in": [27, 28]}])
 def test_two_receivers_of_28_brokers_get_a_plan(setting: dict[str, Any], tmp_path: Path) -> None:
     """The steps of the solver look at some brokers at a time, and most of them may receive nothing."""
     brokers = broker_rows(range(1, 29))

@@ -122,7 +122,6 @@ INTERNAL = partition_rows([[1, 2]], topic="__consumer_offsets", excluded=[True])
     ("asked", "figures"),
     [
         ({"max_bytes": 1999}, "2,000 against max_bytes 1,999"),
-        ({"max_replicas": 1}, "2 against max_replicas 1"),
         ({"max_leader_changes": 0}, "1 against max_leader_changes 0"),
         ({"topics_out": ["ord*"], "topics_in": ["*"]}, "2 partitions may not be changed (topics_in, topics_out"),
         ({"brokers_out": [4]}, "brokers_out keeps out broker 4"),

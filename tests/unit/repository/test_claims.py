@@ -55,7 +55,7 @@ def test_every_name_of_ours_that_another_tools_user_is_sent_to_exists() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["brokers_in", "new_brokers_only", "brokers_out", "drain", "broker_pools", "metrics_secret_config"],
+    ["brokers_in", "brokers_out", "drain", "broker_pools", "metrics_secret_config"],
 )
 def test_a_feature_that_other_tools_have_too_is_named_where_their_users_look(name: str) -> None:
     extras = {extra for names in EXTRAS.values() for extra in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -26,6 +27,11 @@ def test_the_tasks_that_people_come_with_have_an_example() -> None:
     assert len(titles) == len(EXAMPLES) >= 7
     wanted = {"Add a broker", "Drain a broker", "Replace a broker", "Demote a broker", "Two zones"}
     assert wanted | {"Raise the replication factor"} <= set(titles)
+
+
+def test_every_setting_that_people_give_is_shown() -> None:
+    given = {field.name for field in dataclasses.fields(Settings)} - {"policy_digest"}
+    assert {name for name in given if not re.search(rf"\b{name}\b", PAGE)} == set()
 
 
 def test_an_example_that_no_run_takes_is_refused() -> None:

@@ -25,7 +25,7 @@ MOVES = (
     [
         ({"brokers_in": [4]}, "orders-2 to broker 3, but by brokers_in only broker 4 may"),
         ({"brokers_in": [3]}, "orders-0 to broker 4, but by brokers_in only broker 3 may"),
-        ({"new_brokers_only": True}, "orders-2 to broker 3, but by new_brokers_only only broker 4 may"),
+        ({"brokers_in": "new"}, "orders-2 to broker 3, but by brokers_in only broker 4 may"),
     ],
 )
 def test_a_copy_to_another_broker_is_refused_with_the_setting(asked: dict[str, Any], words: str) -> None:
@@ -40,5 +40,5 @@ def test_what_the_settings_allow_passes(asked: dict[str, Any]) -> None:
     check_only_receivers(MOVES, Settings.from_mapping(asked), BROKERS)
 
 
-def test_new_orders_and_copies_to_empty_brokers_pass_with_new_brokers_only() -> None:
-    check_only_receivers(MOVES[:2], Settings(new_brokers_only=True), BROKERS)
+def test_new_orders_and_copies_to_empty_brokers_pass_where_new_brokers_receive() -> None:
+    check_only_receivers(MOVES[:2], Settings(brokers_in="new"), BROKERS)

@@ -505,7 +505,7 @@ def _cost_of_receivers(problem: Problem, found: FoundLists, bound: Callable[...,
         f"only broker{'s' * (len(ids) > 1)} {listed(ids[:10])}{' and others' * (len(ids) > 10)}" if ids else "no broker"
     )
     return [
-        f"{who} may receive ({problem.settings.receivers_setting}): with all brokers the bound within "
+        f"{who} may receive (brokers_in): with all brokers the bound within "
         f"{share_in_words(found.goal.tolerance)} would be {bytes_in_words(fewest)}, and as it is, brokers end at best "
         f"with {share_in_words(lowest)} to {share_in_words(highest)} of the {METRICS[metric].noun} they would have then"
     ]

@@ -83,7 +83,6 @@ def status_and_note(
     notes, status = list(found.notes), Status.OK
     limits = {
         Limit.BYTES: budget.bytes,
-        Limit.REPLICAS: budget.replicas,
         Limit.LEADER_CHANGES: end.leader_changes(problem),
     }
     reached_limits = budget.reached | ({Limit.LEADER_CHANGES} if end.beyond else set())

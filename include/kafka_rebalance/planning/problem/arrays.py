@@ -103,7 +103,7 @@ class Problem:
     lasting_bytes: Ints | None = None  # the part of size_bytes that retention will leave; None: all of it
     growth_bytes_per_day: Floats | None = None  # of one replica, by the ledger's samples; 0 if they are too few
     history: HistoryUsed | None = None  # what this problem has from the ledger's samples
-    only_receivers: Bools | None = None  # [broker] `brokers_in` or `new_brokers_only`; None: no such limit
+    only_receivers: Bools | None = None  # [broker] `brokers_in`; None: no such limit
     shut: Mapping[int, Shut] = field(default_factory=dict)  # {broker index: why Kafka gives it no new replica}
     # Every topic has an id, which a controller of 2.8 or later has given it (KIP-516, KafkaController.processTopicIds).
     has_topic_ids: bool = False

@@ -344,12 +344,10 @@ class ListProgram:
         return broken
 
     def add_limits(self) -> None:
-        """Adds the limits of the settings on bytes and replicas."""
+        """Adds the limit of the settings on bytes."""
         settings, new = self._frame.problem.settings, np.flatnonzero(~self.has.ravel())[None]
         if settings.max_bytes is not None:
             self._add(new, np.repeat(self._sizes, len(self.brokers))[new], -np.inf, settings.max_bytes / self._unit)
-        if settings.max_replicas is not None:
-            self._add(new, 1.0, -np.inf, float(settings.max_replicas))
 
     def add_leaders(self) -> None:
         """Topics have no more excess leaders than now, in the best order of the lists.

@@ -31,7 +31,6 @@ class Limit(StrEnum):
     """A limit on a plan, by the name of its setting."""
 
     BYTES = "max_bytes"
-    REPLICAS = "max_replicas"
     LEADER_CHANGES = "max_leader_changes"
 
 
@@ -40,7 +39,6 @@ class Budget:
     """Limits of the settings, and what is spent of them. None: no limit."""
 
     max_bytes: int | None = None
-    max_replicas: int | None = None
     max_leader_changes: int | None = None
     bytes: int = 0
     replicas: int = 0
@@ -56,23 +54,21 @@ class Budget:
 
     @property
     def limits(self) -> Mapping[Limit, int | None]:
-        return dict(zip(Limit, (self.max_bytes, self.max_replicas, self.max_leader_changes), strict=True))
+        return dict(zip(Limit, (self.max_bytes, self.max_leader_changes), strict=True))
 
     @property
     def spent(self) -> Mapping[Limit, int]:
-        return dict(zip(Limit, (self.bytes, self.replicas, self.leader_changes), strict=True))
+        return dict(zip(Limit, (self.bytes, self.leader_changes), strict=True))
 
     @property
     def limited(self) -> bool:
-        return not (self.max_bytes is None and self.max_replicas is None and self.max_leader_changes is None)
+        return not (self.max_bytes is None and self.max_leader_changes is None)
 
     def refused(self, sizes: Ints, new_copy: Bools, leads: Bools) -> list[tuple[Limit, Bools]]:
         """Which moves each limit forbids. A replica that has moved already may go elsewhere for nothing."""
         found = []
         if self.max_bytes is not None:
             found.append((Limit.BYTES, new_copy & (sizes > self.max_bytes - self.bytes)))
-        if self.max_replicas is not None:
-            found.append((Limit.REPLICAS, new_copy & (self.replicas >= self.max_replicas)))
         if self.max_leader_changes is not None:
             found.append((Limit.LEADER_CHANGES, new_copy & leads & (self.leader_changes >= self.max_leader_changes)))
         return found
@@ -81,7 +77,7 @@ class Budget:
 def budget_of(problem: Problem) -> Budget:
     """The limits of the settings, with nothing spent."""
     settings = problem.settings
-    return Budget(settings.max_bytes, settings.max_replicas, settings.max_leader_changes)
+    return Budget(settings.max_bytes, settings.max_leader_changes)
 
 
 def total(problem: Problem, budgets: Sequence[Budget]) -> Budget:

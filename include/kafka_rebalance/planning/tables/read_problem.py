@@ -139,11 +139,8 @@ def _kafkas_own(topics: Sequence[str], topic: Ints, told: Bools) -> frozenset[st
 
 def _only_receivers(settings: Settings, ids: Ints, replicas: Ints) -> Bools | None:
     """[broker] The brokers that alone may receive replicas; None if the settings do not say so."""
-    if settings.receivers_setting is None:
-        return None
-    if settings.new_brokers_only:
-        return ~np.isin(np.arange(len(ids)), replicas)
-    return np.isin(ids, list(settings.brokers_in))
+    receivers = settings.receivers(ids[~np.isin(np.arange(len(ids)), replicas)].tolist())
+    return None if receivers is None else np.isin(ids, list(receivers))
 
 
 def _waits(topics: Sequence[str], topic: Ints, partition: Ints, columns: Columns, order: Ints) -> tuple[Waiting, ...]:

@@ -312,18 +312,15 @@ def check_only_receivers(moves: Iterable[Move], settings: Settings, brokers: Map
 
     `brokers` are the snapshot's: what they say counts, and nothing that the planner has worked out.
     """
-    if settings.receivers_setting is None:
+    receiving = settings.receivers(broker for broker, then in brokers.items() if not then.held_replicas)
+    if receiving is None:
         return
-    if settings.new_brokers_only:
-        receiving = {broker for broker, then in brokers.items() if not then.held_replicas}
-    else:
-        receiving = set(settings.brokers_in)
     wrong = [move for move in moves if not receiving.issuperset(move.added)]
     if wrong:
         others = sorted({broker for move in wrong for broker in move.added} - receiving)
         raise SettingsError(
             f"The approved plan brings {some([move.topic_partition for move in wrong])} to broker {listed(others)}, "
-            f"but by {settings.receivers_setting} only broker {listed(sorted(receiving))} may receive replicas. "
+            f"but by brokers_in only broker {listed(sorted(receiving))} may receive replicas. "
             "Do not trust the plan's files or the planner: find out why, then "
             "start a new Dag run."
         )

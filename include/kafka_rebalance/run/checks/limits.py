@@ -242,7 +242,7 @@ def check_names(settings: Settings, view: ClusterView) -> None:
     pooled = {broker for pool in settings.broker_pools for broker in pool.brokers}
     if unknown := sorted(pooled - existing):
         problems.append(f"broker_pools of the policy names broker {listed(unknown)}, which does not exist")
-    for name, receiving in (("replace", settings.replace.values()), ("brokers_in", settings.brokers_in)):
+    for name, receiving in (("replace", settings.replace.values()), ("brokers_in", settings.named_receivers)):
         if unregistered := sorted(set(receiving) - set(view.brokers)):
             problems.append(f"{name} puts replicas on broker {listed(unregistered)}, which is not registered")
     topics = {tp.topic for tp in view.partitions}

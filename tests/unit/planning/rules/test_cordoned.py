@@ -63,7 +63,7 @@ def test_a_cordoned_broker_may_be_emptied_and_may_lead() -> None:
     assert all(3 not in move.after for move in plan.candidate.moves)
 
 
-@pytest.mark.parametrize("asked", [{"job": "leaders"}, {"job": "leaders", "drain": [3]}, {"max_replicas": 2}, {}])
+@pytest.mark.parametrize("asked", [{"job": "leaders"}, {"job": "leaders", "drain": [3]}, {"max_leader_changes": 2}, {}])
 def test_no_new_list_names_a_cordoned_broker_not_even_where_a_replica_lies_there(asked: dict[str, Any]) -> None:
     # Kafka refuses every new list with such a broker.
     shut = brokers(1, 2, 3, 4, cordoned_log_dirs={3: ["/a", "/b"]})
@@ -97,7 +97,7 @@ def test_a_given_plan_may_take_replicas_off_a_cordoned_broker() -> None:
     [
         ({"job": "replace", "replace": {"3": 4}}, "replace: the new: broker 4 is cordoned"),
         ({"brokers_in": [4]}, "brokers_in: broker 4 is cordoned"),
-        ({"new_brokers_only": True}, "broker 4 is cordoned"),
+        ({"brokers_in": "new"}, "broker 4 is cordoned"),
     ],
 )
 def test_naming_a_cordoned_broker_as_a_receiver_is_refused_in_words(asked: dict[str, Any], named: str) -> None:

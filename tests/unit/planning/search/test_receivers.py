@@ -1,4 +1,4 @@
-"""Plans in which only some brokers receive replicas: `brokers_in` and `new_brokers_only`."""
+"""Plans in which only some brokers receive replicas: `brokers_in`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def targets_of(problem: Problem) -> list[float]:
 
 
 @pytest.mark.parametrize("name", ["light", "balanced", "optimal"])
-@pytest.mark.parametrize("asked", [{"brokers_in": [4]}, {"new_brokers_only": True}])
+@pytest.mark.parametrize("asked", [{"brokers_in": [4]}, {"brokers_in": "new"}])
 def test_only_the_named_or_the_empty_broker_receives_and_all_others_may_give(name: str, asked: dict[str, Any]) -> None:
     plan = plan_of(FOUR, LISTS, name, **asked)
     assert who_receives(plan) == {4}
@@ -53,7 +53,7 @@ def test_no_swap_brings_a_broker_that_only_gives_a_replica(seed: int) -> None:
     lists = [rng.choice([1, 2, 3, 4], size=2, replace=False).tolist() for _ in sizes]
     brokers, rows = broker_rows([1, 2, 3, 4, 5, 6]), partition_rows(lists, size_bytes=sizes)
     assert who_receives(plan_of(brokers, rows, tolerance=0.02)) - {5, 6}
-    for asked in ({"brokers_in": [5, 6]}, {"new_brokers_only": True}):
+    for asked in ({"brokers_in": [5, 6]}, {"brokers_in": "new"}):
         assert who_receives(plan_of(brokers, rows, tolerance=0.02, **asked)) == {5, 6}
 
 
@@ -181,10 +181,10 @@ def test_a_given_plan_that_fills_another_broker_is_not_offered() -> None:
     ("asked", "words"),
     [
         ({"brokers_in": [9]}, "brokers_in: broker 9 is not registered"),
-        ({"new_brokers_only": True, "brokers_out": [4]}, "new_brokers_only: no broker may receive replicas"),
+        ({"brokers_in": "new", "brokers_out": [4]}, "brokers_in is new: no broker may receive replicas"),
         (
-            {"new_brokers_only": True, "job": "replace", "replace": {"1": 3}},
-            "replace: the new broker 3 holds replicas already, and new_brokers_only lets only empty brokers receive",
+            {"brokers_in": "new", "job": "replace", "replace": {"1": 3}},
+            "replace: the new broker 3 holds replicas already, and brokers_in lets only new brokers receive",
         ),
     ],
 )

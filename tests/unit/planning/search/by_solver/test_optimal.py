@@ -56,7 +56,6 @@ def tiny_clusters(draw: st.DrawFn) -> tuple[Rows, Rows, dict[str, Any]]:
     asked["brokers_in"] = draw(
         st.just([]) | st.lists(st.sampled_from(some or [0]), max_size=2 * bool(some), unique=True)
     )
-    asked["max_replicas"] = draw(st.sampled_from([None, None, 2]))
     return brokers, rows, asked
 
 
@@ -80,7 +79,6 @@ def fewest_by_trying_all(problem: Problem) -> int | None:
             sound = [after for after in lists if len({racks[one] for one in after}) >= len({racks[one] for one in now})]
         choices.append([now] if not movable else sound)
     best = None
-    most = problem.settings.max_replicas
     for chosen in product(*choices):
         table = np.full(problem.replicas.shape, -1)
         for number, after in enumerate(chosen):
@@ -88,7 +86,7 @@ def fewest_by_trying_all(problem: Problem) -> int | None:
         loads = replica_loads(table, frame.weights, len(racks))[may_hold]
         new = (table >= 0) & ~(table[:, :, None] == problem.replicas[:, None, :]).any(axis=2)
         inside = (loads >= bands.low[may_hold] - 1e-9) & (loads <= bands.high[may_hold] + 1e-9)
-        if inside.all() and (most is None or new.sum() <= most):
+        if inside.all():
             cost = int((new.sum(axis=1) * problem.size_bytes).sum())
             best = cost if best is None else min(best, cost)
     return best
@@ -180,7 +178,7 @@ def test_a_drained_broker_is_empty_and_racks_are_repaired() -> None:
 
 def test_where_no_plan_is_within_one_replica_none_is_offered() -> None:
     rows = partition_rows([[1], [1], [1], [1]])
-    plan = plan_of(broker_rows([1, 2]), rows, "optimal", tolerance=0.1, max_replicas=0)
+    plan = plan_of(broker_rows([1, 2]), rows, "optimal", tolerance=0.1, max_bytes=0)
     assert plan.candidate.status == "infeasible"
     assert not plan.candidate.moves
     assert "of every share exists" in plan.candidate.note
