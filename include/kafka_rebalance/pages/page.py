@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cache
 
@@ -12,10 +12,19 @@ from jinja2 import Environment
 from kafka_rebalance.documents.json_files import REASSIGNMENTS
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.pages import units
-from kafka_rebalance.pages.approver_facts import brief
+from kafka_rebalance.pages.approver_facts import Brief, brief
 from kafka_rebalance.pages.candidate_report import METRICS, CandidateReport, amount, broker_loss_changes, way_back_words
 from kafka_rebalance.pages.drift import DriftReport
-from kafka_rebalance.pages.first_screen import RISKS_SHOWN, headline, limits_sum, looks_of, moves_sum, next_steps
+from kafka_rebalance.pages.first_screen import (
+    RISKS_SHOWN,
+    Look,
+    NextStep,
+    headline,
+    limits_sum,
+    looks_of,
+    moves_sum,
+    next_steps,
+)
 from kafka_rebalance.pages.plots import (
     Plot,
     Row,
@@ -26,9 +35,9 @@ from kafka_rebalance.pages.plots import (
     glance_plot,
     timetable_plot,
 )
-from kafka_rebalance.pages.progress import EVENTS_SHOWN, compared, live_words, what_failed
+from kafka_rebalance.pages.progress import EVENTS_SHOWN, Compared, LiveWords, compared, live_words, what_failed
 from kafka_rebalance.pages.run_report import RunReport
-from kafka_rebalance.pages.run_state import Action
+from kafka_rebalance.pages.run_state import Action, RunState
 from kafka_rebalance.pages.shell import ANSWER_SECONDS, REFRESH_SECONDS, make_environment, rendered
 from kafka_rebalance.pages.tables import (
     BROKER_SORTS,
@@ -123,65 +132,97 @@ def render_file(report: RunReport) -> str:
     return render_page(report, static_url=None, run_url=None)
 
 
+@dataclass(frozen=True, slots=True)
+class InAirflow:
+    """What a page in Airflow says beside the run's own files.
+
+    It fetches the changes in the cluster since the snapshot from `drift_url`, and its buttons lead to the `pages` of
+    Airflow on which a person acts. `holds` says in words what keeps the run from going on, and `superseded` what came
+    after it.
+    """
+
+    is_live: bool = False  # the page keeps itself up to date while it is open
+    now: datetime | None = None  # a live page says if nobody has followed the run until then
+    drift_url: str | None = None
+    pages: Mapping[Action, str] = field(default_factory=dict)
+    holds: tuple[str, ...] = ()
+    superseded: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """All that the template of a run's page is told, by the names that it has there."""
+
+    report: RunReport
+    brief: Brief
+    focus: CandidateReport | None
+    details: tuple[Details, ...]
+    later: tuple[CandidateReport, ...]  # candidates whose details are fetched when somebody opens them
+    looks: tuple[Look, ...]
+    state: RunState
+    headline: str
+    press: tuple[NextStep, ...]
+    what_failed: tuple[str, ...]
+    live: LiveWords
+    is_live: bool
+    is_active: bool
+    drift_url: str | None
+    holds: tuple[str, ...]
+    superseded: str
+    compared: tuple[Compared, ...]
+    aside: Mapping[str, str]
+    recommendation: tuple[str, ...]
+    less_even: Mapping[str, str]
+    further_runs: Mapping[str, str]
+    scatter: Plot | None
+    refresh_seconds: int
+    title: str
+
+
 def render_page(
     report: RunReport,
     *,
     static_url: str | None,
     run_url: str | None,
-    is_live: bool = False,
-    drift_url: str | None = None,
-    pages: Mapping[Action, str] | None = None,
-    now: datetime | None = None,
-    holds: tuple[str, ...] = (),
-    superseded: str = "",
+    airflow: InAirflow = InAirflow(),
 ) -> str:
-    """The page, with style and scripts from `static_url`. It fetches long tables from below `run_url`, its own address.
+    """The page, with style and scripts from `static_url`. It fetches long tables from `run_url`, its own address."""
+    page = _run_page(report, airflow, in_one_file=run_url is None)
+    told = {one.name: getattr(page, one.name) for one in fields(page)}
+    return _rendered("run/report.html", static_url, **told, **_places(run_url))
 
-    A live page keeps itself up to date while it is open, and says if nobody has followed the run until `now`. It
-    fetches the changes in the cluster since the snapshot from `drift_url`. Its buttons lead to the `pages` of Airflow
-    on which a person acts. `holds` says in words what keeps the run from going on, and `superseded` what came after it.
-    """
-    focus = report.focus
-    others = [] if run_url else [details_of(candidate) for candidate in report.candidates if candidate is not focus]
-    details = [details_of(focus, MOVES_LISTED if run_url else LARGEST_MOVES), *others] if focus is not None else []
+
+def _run_page(report: RunReport, airflow: InAirflow, *, in_one_file: bool) -> RunPage:
+    focus, is_active = report.focus, report.facts.is_active
+    others = [details_of(candidate) for candidate in report.candidates if candidate is not focus] if in_one_file else []
+    first = [] if focus is None else [details_of(focus, LARGEST_MOVES if in_one_file else MOVES_LISTED)]
+    details = (*first, *(others if focus is not None else ()))
     shown = {detail.candidate.name for detail in details}
-    is_active = report.facts.is_active
-    return _rendered(
-        "run/report.html",
-        static_url,
+    return RunPage(
         report=report,
         brief=brief(report),
         focus=focus,
         details=details,
-        later=[candidate for candidate in report.candidates if candidate.name not in shown],
-        metrics=METRICS,
-        GLANCE=GLANCE,
-        phases=PHASES,
-        states=BATCH_STATES,
-        findings_shown=FINDINGS_SHOWN,
-        topics_shown=TOPICS_SHOWN,
+        later=tuple(candidate for candidate in report.candidates if candidate.name not in shown),
+        looks=looks_of(report),
         state=report.state,
         headline=headline(report),
-        is_live=is_live,
-        drift_url=drift_url,
-        press=next_steps(report.state, pages or {}),
+        press=next_steps(report.state, airflow.pages),
         what_failed=what_failed(report.verification) if report.verification is not None else (),
-        looks=looks_of(report),
-        risks_shown=RISKS_SHOWN,
-        live=live_words(report, now if is_live else None, is_active=is_active),
+        live=live_words(report, airflow.now if airflow.is_live else None, is_active=is_active),
+        is_live=airflow.is_live,
         is_active=is_active,
-        holds=holds,
-        superseded=superseded,
+        drift_url=airflow.drift_url,
+        holds=airflow.holds,
+        superseded=airflow.superseded,
         compared=compared(report),
         aside=why_aside(report),
         recommendation=recommendation_words(report),
         less_even={c.name: less_even_words(c) for c in report.candidates},
         further_runs={c.name: further_runs_words(report, c) for c in report.candidates},
         scatter=candidates_plot(report.candidates, report.recommended),
-        events_shown=EVENTS_SHOWN,
         refresh_seconds=REFRESH_SECONDS if report.state.changes_by_itself else ANSWER_SECONDS,
         title=f"Rebalance of {report.connection_id}",
-        **_places(run_url),
     )
 
 
@@ -259,8 +300,18 @@ def plot_picture(candidate: CandidateReport, name: str) -> bytes | None:
 
 @cache
 def _environment() -> Environment:
-    """As that of the shell, with the filters of this page."""
+    """As that of the shell, with the filters and the constants of this page."""
     made = make_environment()
+    made.globals.update(
+        metrics=METRICS,
+        GLANCE=GLANCE,
+        phases=PHASES,
+        states=BATCH_STATES,
+        findings_shown=FINDINGS_SHOWN,
+        topics_shown=TOPICS_SHOWN,
+        risks_shown=RISKS_SHOWN,
+        events_shown=EVENTS_SHOWN,
+    )
     made.filters.update(
         way_back=way_back_words,
         loss_changes=broker_loss_changes,

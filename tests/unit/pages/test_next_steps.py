@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kafka_rebalance.pages.first_screen import next_steps
-from kafka_rebalance.pages.page import render_file, render_page
+from kafka_rebalance.pages.page import InAirflow, render_file, render_page
 from kafka_rebalance.pages.run_state import Action, RunState
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
@@ -45,7 +45,7 @@ def test_a_step_without_a_page_in_airflow_has_no_button() -> None:
 
 
 def test_after_a_failed_verification_the_page_has_buttons_and_the_file_has_sentences() -> None:
-    html = render_page(FAILED, static_url="/static", run_url="/run", pages=PAGES)
+    html = render_page(FAILED, static_url="/static", run_url="/run", airflow=InAirflow(pages=PAGES))
     buttons = re.findall(r'<a class="button[^"]*" href="([^"]+)" data-airflow>([^<]+)</a>', html)
     assert buttons == [
         ("/airflow/go_on", "Go on with the plan"),

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.pages.page import render_file, render_page
+from kafka_rebalance.pages.page import InAirflow, render_file, render_page
 from kafka_rebalance.pages.plots import BROKERS_SHOWN, broker_plots
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.shell import read_static, render_message
@@ -51,7 +51,7 @@ STAGES: dict[str, dict[str, Any]] = {
 
 def page(*, live: bool = False, snapshot: dict[str, Any] | None = None, **documents: Any) -> str:
     report = build_report(snapshot or samples.snapshot(), **documents)
-    return render_page(report, static_url=STATIC, run_url=RUN, is_live=live)
+    return render_page(report, static_url=STATIC, run_url=RUN, airflow=InAirflow(is_live=live))
 
 
 class Outline(HTMLParser):

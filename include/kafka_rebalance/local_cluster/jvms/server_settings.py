@@ -111,8 +111,8 @@ def broker_properties(
         "log.cleaner.dedupe.buffer.size": "4194304",
         "replica.lag.time.max.ms": "3000",
         # A follower fetches a new partition only after the answer to its last fetch, and backs off from a broker that
-        # does not lead yet. With the defaults (500 ms and 1 s) a new topic takes up to 1.5 s to acknowledge. At 100 ms the
-        # fetches of a cluster that does nothing take a third more of the processor.
+        # does not lead yet. With the defaults (500 ms and 1 s) a new topic takes up to 1.5 s to acknowledge. At 100 ms
+        # the fetches of a cluster that does nothing take a third more of the processor.
         "replica.fetch.wait.max.ms": "250",
         "replica.fetch.backoff.ms": "100",
         "controlled.shutdown.retry.backoff.ms": "500",

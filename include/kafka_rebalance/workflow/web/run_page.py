@@ -20,6 +20,7 @@ from kafka_rebalance.errors import InputError, ReadError, RebalanceError, RunFol
 from kafka_rebalance.log_dirs.page import LogDirRun, LogDirState, read_log_dir_run, render_log_dirs
 from kafka_rebalance.pages.candidate_report import CandidateReport
 from kafka_rebalance.pages.page import (
+    InAirflow,
     picture,
     plot_picture,
     render_brokers,
@@ -97,10 +98,7 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
     if report.focus is not None and report.focus.partitions >= MANY_MOVES:
         begin_to_read(folder, read_json(folder, PROPOSALS), report.focus.name)
     held = holds(session, dag_id, report.connection_id) if is_active else ()
-    html = render_page(
-        report,
-        static_url=static_url(),
-        run_url=run_page_url(dag_id, run_id),
+    airflow = InAirflow(
         is_live=is_active and (state.changes_by_itself or state.waits_for_people),
         drift_url=f"{run_page_url(dag_id, run_id)}/drift" if is_active and state.may_be_written else None,
         pages=_pages(dag_id, run_id, is_asked=is_asked),
@@ -108,6 +106,7 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
         holds=(*held, *_said_too_late(session, dag_run, state is RunState.UNANSWERED)),
         superseded=_superseded_by(session, dag_run, folder) if is_active and state.is_before_writes else "",
     )
+    html = render_page(report, static_url=static_url(), run_url=run_page_url(dag_id, run_id), airflow=airflow)
     return _unless_known(html, request)
 
 
