@@ -17,7 +17,7 @@ from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 
 TESTS = Path(__file__).parent
 # How long an example takes depends on what else the machine does: Hypothesis' 0.2 seconds fail tests that are right.
-# Each run draws anew, so half of the usual 100 examples find in two days what 100 find in one, and the suite stays quick.
+# Each run draws anew: half of the usual 100 examples find in two runs what 100 find in one.
 settings.register_profile("patient", parent=settings(), deadline=None, max_examples=50)
 settings.load_profile("patient")
 MARKED_FOLDERS = ("spark", "workflow", "integration", "e2e")

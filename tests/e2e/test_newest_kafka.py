@@ -21,7 +21,7 @@ from support.kafka.consuming import consuming
 from support.kafka.java.group_members import ShareMember
 from support.kafka.java.kafka_classes import KafkaClasses
 from support.kafka.streams_member import StreamsMember
-from support.runs.api_cluster import ApiCluster
+from support.runs.watched_cluster import WatchedCluster
 from support.waiting import wait
 
 pytestmark = pytest.mark.long
@@ -38,7 +38,7 @@ class Newest:
     approver: httpx.Client
 
     def replicas(self, topic: str) -> dict[int, tuple[int, ...]]:
-        return ApiCluster(self.cluster).lists(topic)
+        return WatchedCluster(self.cluster).lists(topic)
 
     def in_dirs(self, broker: int) -> dict[str, set[str]]:
         """The topics in each of its log dirs, by the last part of the path."""
@@ -87,7 +87,7 @@ def newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newest]:
         stack.enter_context(consuming(cluster, "classics", "orders"))
         stack.enter_context(consuming(cluster, "moderns", "orders", group_protocol="consumer"))
         stack.enter_context(StreamsMember(kafka, "tasks", "orders"))
-        wait("Kafka has made the topic of its share groups", lambda: bool(ApiCluster(cluster).lists(SHARED_STATE)))
+        wait("Kafka has made the topic of its share groups", lambda: bool(WatchedCluster(cluster).lists(SHARED_STATE)))
         cluster.add_broker()
         cordon(cluster, CORDONED, "*")
         (first, _) = read_log_dirs(kafka, [HALF]).log_dirs[HALF]
@@ -123,7 +123,7 @@ def test_a_dead_broker_is_replaced_beside_a_lone_replica_and_cordoned_brokers(ne
     assert newest.replicas(SHARED_STATE) == state
     assert newest.in_dirs(HALF)["a"] == lying["a"]
     assert json.loads((run.folder() / "verification.json").read_text())["passed"] is True
-    assert ApiCluster(newest.cluster).leftovers() == []
+    assert WatchedCluster(newest.cluster).leftovers() == []
 
 
 def test_a_balance_gives_cordoned_brokers_and_dirs_nothing(newest: Newest) -> None:

@@ -20,7 +20,7 @@ from support.kafka.tiered import (
     sizes,
     tiered_brokers,
 )
-from support.runs.api_cluster import ApiCluster
+from support.runs.watched_cluster import WatchedCluster
 
 pytestmark = pytest.mark.long
 CONNECTION = "kafka_tiered"
@@ -57,12 +57,12 @@ def test_a_new_broker_gets_local_bytes_alone_and_no_record_is_lost(
     approver.answer(option, throttle_bytes_per_second=20_000_000, note="a test").raise_for_status()
     assert run.wait_for_end(timeout=400) == "success", run.failures()
     after = sizes(cluster)
-    held = {number: set(replicas) for number, replicas in ApiCluster(cluster).lists(TOPIC).items()}
+    held = {number: set(replicas) for number, replicas in WatchedCluster(cluster).lists(TOPIC).items()}
     assert held == {number: {broker for partition, broker in after if partition == number} for number in TWO_OF_THREE}
     arrived = {partition: size for (partition, broker), size in after.items() if broker == 3}
     assert len(arrived) in (2, 3), "of eight replicas on three brokers"
     assert arrived == {partition: before[partition, TWO_OF_THREE[partition][0]] for partition in arrived}
     assert max(after.values()) <= SEGMENT_BYTES
     assert json.loads((run.folder() / "verification.json").read_text())["passed"] is True
-    assert ApiCluster(cluster).leftovers() == []
+    assert WatchedCluster(cluster).leftovers() == []
     assert read_from_the_start(cluster) == dict.fromkeys(TWO_OF_THREE, RECORDS)

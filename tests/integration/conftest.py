@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 
 from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from support.kafka.java.kafka_classes import KafkaClasses
 from support.kafka.on_versions import OLDEST_AND_NEWEST
 
@@ -16,9 +17,11 @@ from support.kafka.on_versions import OLDEST_AND_NEWEST
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Four brokers in three racks, shared by all tests of a version: take fresh topics, leave no broker stopped.
 
-    pytest groups tests by this parameter, so that one version's cluster has ended when the next one starts.
+    A quorum has a node of its own, so that brokers can stop. pytest groups tests by this parameter, so that one
+    version's cluster has ended when the next one starts.
     """
-    with LocalCluster(version=request.param, brokers=4, racks=3, one_jvm=True) as running:
+    controllers = 0 if request.param in VERSIONS else 1
+    with LocalCluster(version=request.param, brokers=4, racks=3, controllers=controllers) as running:
         yield running
 
 

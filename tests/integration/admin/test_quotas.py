@@ -16,8 +16,8 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
-from support.runs.api_cluster import ApiCluster
 from support.runs.rebalance_run import InProcessRun
+from support.runs.watched_cluster import WatchedCluster
 
 MB = 1_000_000
 
@@ -74,7 +74,7 @@ def test_a_run_whose_user_is_held_back_by_a_quota_comes_to_its_end(
     run.hold()
     run.reassign()
     assert run.finish()["passed"]
-    kafka = ApiCluster(cluster)
+    kafka = WatchedCluster(cluster)
     assert kafka.lists("orders")[0] == (3, 2)
     assert kafka.leftovers() == []
     with open_cluster(kafka.connection) as opened:

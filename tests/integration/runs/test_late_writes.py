@@ -18,9 +18,9 @@ from kafka_rebalance.cluster import with_admin_api
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.cluster_writes import Kind
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
-from support.runs.api_cluster import ApiCluster
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import InProcessRun
+from support.runs.watched_cluster import WatchedCluster
 
 MEGABYTE = 1_000_000
 
@@ -74,7 +74,7 @@ def stand_still(monkeypatch: pytest.MonkeyPatch, number: int, others: Callable[[
 def test_a_setup_that_stood_still_while_its_run_gave_back_leaves_no_throttle(
     run: InProcessRun, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, number: int, killed: bool
 ) -> None:
-    kafka = ApiCluster(cluster)
+    kafka = WatchedCluster(cluster)
     stand_still(monkeypatch, number, run.release, killed=killed)
     with pytest.raises((Exception, Killed)) as ended:
         run.hold()

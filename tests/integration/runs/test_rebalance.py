@@ -1,31 +1,30 @@
-"""Whole rebalances on real brokers of every version: what moves, what is left behind, and what is refused."""
+"""Whole rebalances on real brokers, with ZooKeeper and without: what moves, what is left behind, what is refused."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.errors import ExecutionError, ThrottleError
-from kafka_rebalance.kafka.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, ThrottleError, UnwatchedError
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.planning.tables.read_problem import PARTITIONS
-from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.throttle.janitor import look_after_cluster
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.zookeeper.config_writes import merge_config
-from kafka_rebalance.zookeeper.reader import read_cluster_view
-from support.kafka.on_versions import BOTH_KINDS, NEWEST
+from support.kafka.on_versions import EACH_KIND, EACH_KIND_AND_NEWEST, NEWEST_OF_EACH_KIND, WITHOUT_ZOOKEEPER_ALONE
+from support.runs.cancel_run import CancelRun
+from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import InProcessRun
+from support.runs.watched_cluster import WatchedCluster
 from support.waiting import wait
 
 MEGABYTE = 1_000_000
@@ -33,19 +32,15 @@ FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
 
 
 @pytest.fixture
-def zookeeper(cluster: LocalCluster) -> Iterator[KazooClient]:
-    client = KazooClient(cluster.zookeeper)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
+def kafka(cluster: LocalCluster) -> WatchedCluster:
+    return WatchedCluster(cluster)
 
 
 @pytest.fixture
 def topic(
-    cluster: LocalCluster, fresh_topic_name: Callable[[], str], zookeeper: KazooClient
+    cluster: LocalCluster, kafka: WatchedCluster, fresh_topic_name: Callable[[], str]
 ) -> Iterator[Callable[..., str]]:
-    """Makes a topic with data. Afterwards nothing of any run may be left in ZooKeeper."""
+    """Makes a topic with data. Afterwards nothing of any run may be left on the cluster."""
 
     def make(replicas: dict[int, tuple[int, ...]], size_bytes: int = MEGABYTE) -> str:
         name = fresh_topic_name()
@@ -54,9 +49,7 @@ def topic(
         return name
 
     yield make
-    assert zookeeper.exists("/admin/reassign_partitions") is None
-    assert zookeeper.exists("/kafka_rebalance/run") is None
-    assert throttles(zookeeper) == {}
+    assert kafka.leftovers() == []
 
 
 @pytest.fixture
@@ -64,119 +57,125 @@ def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) 
     return InProcessRun(tmp_path, cluster, monkeypatch)
 
 
-def throttles(client: KazooClient) -> dict[str, bytes]:
-    """Every config that throttles something."""
-    found = {}
-    for kind in ("brokers", "topics"):
-        for name in client.get_children(f"/config/{kind}"):
-            try:
-                content = client.get(f"/config/{kind}/{name}")[0]
-            except NoNodeError:
-                continue
-            if b"throttled" in content:
-                found[f"{kind}/{name}"] = content
-    return found
-
-
-def partition_table(run: InProcessRun) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(run.folder / json_files.SNAPSHOT_FOLDER / PARTITIONS).to_pylist()
-    return rows
-
-
-def replicas_of(client: KazooClient, name: str) -> dict[int, tuple[int, ...]]:
-    view = read_cluster_view(client, [name])
-    return {tp.partition: partition.replicas for tp, partition in view.partitions.items()}
-
-
-def test_a_throttled_move_ends_as_approved(
-    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient, cluster: LocalCluster
-) -> None:
-    # Whatever other tests have left there, broker 4 holds the least.
-    left = sum(segment.stat().st_size for segment in (cluster.folder / "data-4").glob("**/*.log"))
-    name = topic({0: (1, 2), 1: (1, 3), 2: (1, 2), 3: (1, 3)}, 2 * MEGABYTE + left)
-    run.plan(topics_in=[name])
-    (row, *_) = (row for row in partition_table(run) if row["topic"] == name)
-    assert (row["cleanup_policy"], row["retention_ms"], row["segment_bytes"]) == ("delete", 7 * 86_400_000, 1 << 30)
-    run.approve("balanced", FAST)
-    run.hold()
-    held = throttles(zookeeper)
-    assert f"topics/{name}" in held
-    assert b'"50000000"' in held["brokers/1"]
-    assert run.reassign() >= 1
-    verification = run.finish()
-    assert verification["passed"] is True
-    moves = read_candidate(run.folder, "balanced").moves
-    assert sum(move.bytes_to_copy for move in moves) > 0
-    lists = replicas_of(zookeeper, name)
-    assert {move.topic_partition.partition: lists[move.topic_partition.partition] for move in moves} == {
-        move.topic_partition.partition: move.after for move in moves
-    }
-    assert 4 in {broker for replicas in lists.values() for broker in replicas}
-
-
-@BOTH_KINDS
-def test_lowering_the_replication_factor_drops_replicas_and_copies_none(
-    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
-) -> None:
-    name = topic({0: (1, 2, 3), 1: (2, 3, 4)})
-    proposals = run.plan(topics_in=[name], job="replication_factor", replication_factor=2)
-    assert {c["name"]: c["moved_bytes"] for c in proposals["candidates"]}["light"] == 0
-    run.approve("light", FAST)
+def carry_out(run: InProcessRun, choice: str, **params: Any) -> None:
+    """From the snapshot to the verification, which has to pass."""
+    run.plan(**params)
+    run.approve(choice, FAST)
     run.hold()
     run.reassign()
+    verification = run.finish()
+    assert verification["passed"] is True, verification
+
+
+def entries_of(topic: str, lists: Mapping[int, tuple[int, ...]]) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partition": number, "replicas": list(after)} for number, after in lists.items()]
+
+
+def given(topic: str, lists: Mapping[int, tuple[int, ...]]) -> dict[str, Any]:
+    return {"plan": json.dumps({"version": 1, "partitions": entries_of(topic, lists)}), "candidates": []}
+
+
+@EACH_KIND_AND_NEWEST
+def test_a_throttled_move_ends_as_approved(run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster) -> None:
+    name = topic({0: (1, 2), 1: (1, 3)}, 2 * MEGABYTE)
+    after = {0: (4, 2), 1: (1, 2)}
+    run.plan(**given(name, after))
+    rows = pq.read_table(run.folder / json_files.SNAPSHOT_FOLDER / PARTITIONS).to_pylist()
+    row = next(row for row in rows if row["topic"] == name)
+    assert (row["cleanup_policy"], row["retention_ms"], row["segment_bytes"]) == ("delete", 7 * 86_400_000, 1 << 30)
+    run.approve("given", FAST)
+    run.hold()
+    held = kafka.throttles()
+    assert held[f"topics/{name}"] == {
+        "leader.replication.throttled.replicas": "0:1,0:2,1:1,1:3",
+        "follower.replication.throttled.replicas": "0:4,1:2",
+    }
+    assert held["brokers/1"] == {"leader.replication.throttled.rate": str(FAST)}
+    holder = kafka.holder()
+    assert holder is not None
+    assert holder.run == "kafka_rebalance/one"
+    assert run.reassign() == 1
     assert run.finish()["passed"] is True
-    assert {len(replicas) for replicas in replicas_of(zookeeper, name).values()} == {2}
+    assert kafka.lists(name) == after
+    assert all(one.leader == one.replicas[0] for one in kafka.partitions(name).values())
 
 
-@BOTH_KINDS
-def test_leaders_alone_re_orders_lists_and_elects(
-    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
+@EACH_KIND
+def test_lists_become_the_approved_ones(run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster) -> None:
+    """Fewer replicas, more, another order, and every replica elsewhere, each of a topic of its own."""
+    changes = (
+        ({0: (1, 2, 3), 1: (2, 3, 4)}, {0: (1, 2), 1: (4, 3)}),
+        ({0: (1, 2), 1: (2, 3)}, {0: (1, 2, 3), 1: (4, 3, 2)}),
+        ({0: (1, 2), 1: (2, 3)}, {0: (2, 1), 1: (3, 2)}),
+        ({0: (1, 2), 1: (2, 1)}, {0: (3, 4), 1: (4, 3)}),
+    )
+    approved = {topic(before): after for before, after in changes}
+    entries = [entry for name, after in approved.items() for entry in entries_of(name, after)]
+    carry_out(run, "given", plan=json.dumps({"version": 1, "partitions": entries}), candidates=[])
+    for name, after in approved.items():
+        assert kafka.lists(name) == after
+        assert all(set(one.isr) == set(one.replicas) for one in kafka.partitions(name).values())
+
+
+@EACH_KIND
+def test_leaders_alone_re_orders_lists_elects_and_throttles_nothing(
+    run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster
 ) -> None:
-    led = Counter(partition.leader for partition in read_cluster_view(zookeeper).partitions.values())
+    led = kafka.leaders()
     busy, idle = sorted((1, 2), key=lambda broker: -led[broker])  # what the topics of other tests left
     name = topic(dict.fromkeys(range(4), (busy, idle)))
     run.plan(topics_in=[name], job="leaders")
     run.approve("leaders_only", FAST)
     run.hold()
-    assert throttles(zookeeper) == {}
+    assert kafka.throttles() == {}
     run.reassign()
     assert run.finish()["passed"] is True
-    partitions = read_cluster_view(zookeeper, [name]).partitions.values()
-    assert idle in {partition.leader for partition in partitions}
-    assert all(partition.leader == partition.replicas[0] for partition in partitions)
+    partitions = kafka.partitions(name).values()
+    assert idle in {one.leader for one in partitions}
+    assert all(one.leader == one.replicas[0] for one in partitions)
 
 
-@NEWEST
+@NEWEST_OF_EACH_KIND
 def test_a_drained_broker_holds_nothing_of_the_topic(
-    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
+    run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster
 ) -> None:
     name = topic({0: (4, 2), 1: (3, 4), 2: (2, 3)})
-    run.plan(topics_in=[name], job="drain", drain=[4])
-    run.approve("light", FAST)
-    run.hold()
-    run.reassign()
-    assert run.finish()["passed"] is True
-    assert all(4 not in replicas for replicas in replicas_of(zookeeper, name).values())
+    carry_out(run, "light", topics_in=[name], job="drain", drain=[4])
+    assert all(4 not in replicas for replicas in kafka.lists(name).values())
 
 
-@BOTH_KINDS
+@WITHOUT_ZOOKEEPER_ALONE
+def test_a_dead_broker_is_replaced(
+    run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster, cluster: LocalCluster
+) -> None:
+    name = topic({0: (3, 2), 1: (2, 3), 2: (2, 1)})
+    cluster.stop_broker(3)
+    try:
+        carry_out(run, "light", topics_in=[name], job="replace", replace={"3": 4})
+        found = {number: set(replicas) for number, replicas in kafka.lists(name).items()}
+        assert found == {0: {4, 2}, 1: {2, 4}, 2: {2, 1}}
+    finally:
+        cluster.start_broker(3)
+
+
+@EACH_KIND
 def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
-    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
+    run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster
 ) -> None:
     # A quota that has not been used for ten seconds lets through what it allows in them: the rest is in mid-copy.
     name = topic({0: (2, 1)}, 14 * MEGABYTE)
-    run.plan(topics_in=[name], job="drain", drain=[2])
-    run.approve("light", SLOW)
+    run.plan(**given(name, {0: (3, 1)}))
+    run.approve("given", SLOW)
     run.hold()
-    run.hold()  # cleared together with reassign: what was there before is not recorded again
+    run.hold()
     batch = run.request()
     assert batch is not None
-    requested = zookeeper.exists("/admin/reassign_partitions")
+    requested = kafka.request_mark()
     assert run.request() == batch
-    assert zookeeper.exists("/admin/reassign_partitions").czxid == requested.czxid
+    assert kafka.request_mark() == requested
     with pytest.raises(ThrottleError, match="Copies are still in flight"):
         run.release()
-    assert f"topics/{name}" in throttles(zookeeper)
+    assert f"topics/{name}" in kafka.throttles()
     event, said = run.follow(batch, until=lambda: any("of 13.4 MiB" in line for line in run.said))
     assert event is None, said
     change_rate(airflow_deployment(), run.folder, FAST, by="olive")
@@ -191,11 +190,46 @@ def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
     assert run.finish()["passed"] is True
 
 
-@NEWEST
-def test_a_second_run_cannot_have_the_cluster(
+@WITHOUT_ZOOKEEPER_ALONE
+def test_a_move_that_is_cancelled_in_mid_copy_goes_back_and_a_move_that_ended_is_rolled_back(
+    cluster: LocalCluster,
+    topic: Callable[..., str],
+    kafka: WatchedCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = {0: (2, 1), 1: (1, 2)}
+    name = topic(before, 14 * MEGABYTE)
+    run = InProcessRun(tmp_path, cluster, monkeypatch)
+    run.plan(**given(name, {0: (3, 1), 1: (4, 3)}))
+    run.approve("given", SLOW)
+    run.hold()
+    batch = run.request()
+    assert batch is not None
+    canceller = CancelRun(monkeypatch)
+    canceller.approved()
+    assert canceller.cancel()["cancelled"] == len(before)
+    event, _ = run.follow(batch)
+    assert event is not None
+    assert event.state == "cancelled"
+    assert read_control(run.folder).cancelled is not None
+    run.release()
+    assert canceller.verify()["passed"] is True
+    assert kafka.lists(name) == before
+
+    carry_out(InProcessRun(tmp_path, cluster, monkeypatch, "again"), "given", **given(name, {0: (3, 1), 1: (4, 3)}))
+    way_back = CancelRun(monkeypatch, "way back")
+    assert way_back.request("roll_back")["run"] == "kafka_rebalance/again"
+    asked = {key: way_back.xcom["conf"][key] for key in ("plan", "candidates", "internal_topics")}
+    carry_out(InProcessRun(tmp_path, cluster, monkeypatch, "back"), "given", **asked)
+    assert kafka.lists(name) == before
+
+
+@NEWEST_OF_EACH_KIND
+def test_a_second_run_and_a_second_airflow_cannot_have_the_cluster(
     run: InProcessRun,
     topic: Callable[..., str],
-    zookeeper: KazooClient,
+    kafka: WatchedCluster,
     tmp_path: Path,
     cluster: LocalCluster,
     monkeypatch: pytest.MonkeyPatch,
@@ -203,75 +237,102 @@ def test_a_second_run_cannot_have_the_cluster(
     first, second = topic({0: (1, 2)}), topic({0: (1, 2)})
     other = InProcessRun(tmp_path, cluster, monkeypatch, run_id="two")
     for which, name in ((run, first), (other, second)):
-        which.plan(topics_in=[name], job="drain", drain=[2])
-        which.approve("light", FAST)
+        which.plan(**given(name, {0: (1, 3)}))
+        which.approve("given", FAST)
     run.hold()
-    before = throttles(zookeeper)
+    before = kafka.throttles()
     with pytest.raises(AirflowFailException, match=r"LockHeldError: .*kafka_rebalance/one"):
         other.hold()
-    assert throttles(zookeeper) == before
+    with monkeypatch.context() as elsewhere:
+        far = tmp_path / "far"
+        far.mkdir()
+        away = InProcessRun(far, cluster, elsewhere, run_id="one")
+        away.plan(**given(second, {0: (1, 3)}))
+        away.approve("given", FAST)
+        with pytest.raises(AirflowFailException, match=r"LockHeldError: .*kafka_rebalance/one"):
+            away.hold()
+    assert kafka.throttles() == before
     run.reassign()
     assert run.finish()["passed"] is True
-    assert replicas_of(zookeeper, second) == {0: (1, 2)}
+    assert kafka.lists(second) == {0: (1, 2)}
 
 
-@BOTH_KINDS
+@EACH_KIND
 def test_another_tools_move_is_refused_left_alone_and_waited_for(
-    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
-) -> None:
-    ours, theirs = topic({0: (1, 2)}), topic({0: (1, 2)}, 4 * MEGABYTE)
-    limits = {
-        f"topics/{theirs}": {LEADER_REPLICAS: "0:1,0:2", FOLLOWER_REPLICAS: "0:3"},
-        "brokers/1": {LEADER_RATE: "100000"},
-        "brokers/2": {LEADER_RATE: "100000"},
-        "brokers/3": {FOLLOWER_RATE: "100000"},
-    }
-    for entity, values in limits.items():  # else their copy is over before anything can be seen of it
-        merge_config(zookeeper, entity, values)
-    run.plan(topics_in=[ours], job="drain", drain=[2])
-    run.approve("light", FAST)
-    asked = {"version": 1, "partitions": [{"topic": theirs, "partition": 0, "replicas": [1, 3]}]}
-    zookeeper.create("/admin/reassign_partitions", json.dumps(asked).encode())
-    requested, held = zookeeper.exists("/admin/reassign_partitions"), throttles(zookeeper)
-    with pytest.raises(
-        ExecutionError, match=f"Another reassignment is under way: {theirs}-0 .*changed nothing in the cluster"
-    ):
+    run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster, tmp_path: Path, cluster: LocalCluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    ours, theirs = topic({0: (1, 2)}), topic({0: (1, 2)}, 14 * MEGABYTE)
+    # The throttle of a run whose worker is gone keeps their copy slow; nobody follows it.
+    other = InProcessRun(tmp_path, cluster, monkeypatch, run_id="two")
+    other.plan(**given(theirs, {0: (1, 3)}))
+    other.approve("given", SLOW)
+    run.plan(**given(ours, {0: (1, 3)}))
+    run.approve("given", FAST)
+    other.hold()
+    kafka.reassign(theirs, {0: (1, 3)})
+    with pytest.raises(ExecutionError, match=f"{theirs}-0 .*as approved, but this run has not asked for it"):
+        other.request()
+    with pytest.raises((ExecutionError, ClusterNotReadyError), match=f"{theirs}-0"):  # a znode, or what brokers tell
         run.hold()
-    assert zookeeper.exists("/admin/reassign_partitions").czxid == requested.czxid
-    assert zookeeper.exists("/kafka_rebalance/run") is None
-    assert throttles(zookeeper) == held
-    for entity, values in limits.items():
-        merge_config(zookeeper, entity, dict.fromkeys(values))
-    wait("the other reassignment has ended", lambda: zookeeper.exists("/admin/reassign_partitions") is None)
+    assert kafka.moving() == [(theirs, 0)]
+    change_rate(airflow_deployment(), other.folder, FAST, by="olive")
+    wait("the other reassignment has ended", lambda: kafka.is_in_sync(theirs, 2) and not kafka.moving())
+    other.release()
     run.hold()
     run.reassign()
     assert run.finish()["passed"] is True
-    assert replicas_of(zookeeper, theirs) == {0: (1, 3)}
+    assert kafka.lists(theirs) == {0: (1, 3)}
 
 
-@NEWEST
+@WITHOUT_ZOOKEEPER_ALONE
+def test_a_topic_that_is_deleted_made_again_or_expanded_in_mid_move_is_told(
+    run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster, cluster: LocalCluster
+) -> None:
+    gone, expanded = topic({0: (1, 2)}, 14 * MEGABYTE), topic({0: (1, 2)}, 14 * MEGABYTE)
+    entries = [{"topic": name, "partition": 0, "replicas": [1, 3]} for name in (gone, expanded)]
+    run.plan(plan=json.dumps({"version": 1, "partitions": entries}), candidates=[])
+    run.approve("given", SLOW)
+    run.hold()
+    batch = run.request()
+    assert batch is not None
+    kafka.expand(expanded, 2)
+    kafka.delete(gone)
+    cluster.create_topic(gone, {0: (4, 3)})
+    change_rate(airflow_deployment(), run.folder, FAST, by="olive")
+    event, _ = run.follow(batch)
+    assert event is not None
+    assert event.state == "refused"
+    assert f"{gone}-0" in event.message
+    assert kafka.lists(gone) == {0: (4, 3)}
+    assert kafka.lists(expanded)[0] == (1, 3)
+    run.release()
+    kafka.delete(gone)  # a broker that a later test restarts would show its lists again (test_revived_configs.py)
+
+
+@NEWEST_OF_EACH_KIND
 def test_a_target_that_is_gone_after_the_approval_stops_the_run_before_it_writes(
-    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient, cluster: LocalCluster
+    run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster, cluster: LocalCluster
 ) -> None:
     name = topic({0: (3, 2)})
-    run.plan(topics_in=[name], job="drain", drain=[2], brokers_out=[1])
-    run.approve("light", FAST)
+    run.plan(**given(name, {0: (3, 4)}))
+    run.approve("given", FAST)
     cluster.stop_broker(4)
     try:
         with pytest.raises(AirflowFailException, match="broker 4: it is to receive replicas and is not registered"):
             run.hold()
     finally:
         cluster.start_broker(4)
-    assert replicas_of(zookeeper, name) == {0: (3, 2)}
+    assert kafka.lists(name) == {0: (3, 2)}
 
 
-@BOTH_KINDS
-def test_a_target_that_goes_away_in_mid_copy_stalls_the_run_keeps_the_throttle_and_ends_when_it_is_back(
-    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient, cluster: LocalCluster
+@EACH_KIND
+def test_a_target_that_goes_away_in_mid_copy_keeps_its_throttle_until_it_is_back_and_then_loses_it(
+    run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster, cluster: LocalCluster
 ) -> None:
-    name = topic({0: (3, 2)}, 8 * MEGABYTE)
-    run.plan(topics_in=[name], job="drain", drain=[2], brokers_out=[1])
-    run.approve("light", SLOW)
+    name = topic({0: (3, 2)}, 14 * MEGABYTE)
+    run.plan(**given(name, {0: (3, 4)}))
+    run.approve("given", SLOW)
     run.hold()
     batch = run.request()
     assert batch is not None
@@ -286,14 +347,85 @@ def test_a_target_that_goes_away_in_mid_copy_stalls_the_run_keeps_the_throttle_a
             run.resume(event)
         with pytest.raises(ThrottleError, match="Copies are still in flight"):
             run.release()
-        assert f"topics/{name}" in throttles(zookeeper)
-        assert zookeeper.exists("/kafka_rebalance/run") is not None
+        assert f"topics/{name}" in kafka.throttles()
+        assert kafka.holder() is not None
     finally:
         cluster.start_broker(4)
-    assert run.request() == batch
     change_rate(airflow_deployment(), run.folder, FAST, by="olive")
     event, _ = run.follow(batch)
     assert event is not None
+    assert event.state == "done"
     assert run.resume(event) is None
     assert run.finish()["passed"] is True
-    assert 4 in replicas_of(zookeeper, name)[0]
+
+
+@WITHOUT_ZOOKEEPER_ALONE
+def test_the_rate_of_a_broker_that_is_away_at_the_end_is_put_back_when_it_returns(
+    run: InProcessRun,
+    topic: Callable[..., str],
+    kafka: WatchedCluster,
+    cluster: LocalCluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Airflow.answering(monkeypatch)
+    name = topic({0: (3, 2)})
+    run.plan(**given(name, {0: (3, 4)}))
+    run.approve("given", FAST)
+    run.hold()
+    assert run.reassign() == 1
+    cluster.stop_broker(2)
+    try:
+        run.finish()
+        assert kafka.holder() is None
+        tend()
+    finally:
+        cluster.start_broker(2)
+    assert kafka.throttles() == {"brokers/2": {"leader.replication.throttled.rate": str(FAST)}}
+    wait("the janitor puts it back", lambda: bool(tend()) and not kafka.throttles())
+
+
+@WITHOUT_ZOOKEEPER_ALONE
+def test_the_janitor_takes_the_throttle_of_a_run_that_is_gone_off_after_its_last_copy(
+    run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    airflow = Airflow.answering(monkeypatch)
+    name = topic({0: (1, 2)}, 14 * MEGABYTE)
+    run.plan(**given(name, {0: (1, 3)}))
+    run.approve("given", SLOW)
+    run.hold()
+    assert run.request() is not None  # the worker dies here
+    airflow.states["one"] = "failed"
+    held = kafka.throttles()
+    with pytest.raises(UnwatchedError, match="Nobody follows the copies of run kafka_rebalance/one"):
+        tend()
+    assert kafka.throttles() == held
+    change_rate(airflow_deployment(), run.folder, FAST, by="olive")
+
+    def is_over() -> bool:
+        tend()
+        if kafka.throttles():
+            return False
+        assert kafka.is_in_sync(name, 2), "lifted from a copy that was not in sync"
+        return True
+
+    wait("the throttle is taken off", is_over)
+    tend()
+    assert kafka.holder() is None
+
+
+@WITHOUT_ZOOKEEPER_ALONE
+def test_the_janitor_finds_a_throttle_that_nobody_holds(
+    run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Airflow.answering(monkeypatch)
+    monkeypatch.setattr(look_after_cluster, "SWEEP_SECONDS", 0)
+    name = topic({0: (1, 2)})
+    with kafka._client() as client:
+        client.alter_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, name, {"leader.replication.throttled.replicas": "0:1"})]
+        )
+    report = tend()
+    (found,) = [one for one in report["findings"] if name in one["entity"]]
+    assert found["can_be_cleaned"]
+    tend(by="uma", clean=[found["id"]])
+    assert kafka.throttles() == {}

@@ -30,6 +30,12 @@ BOTH_KINDS = _on(VERSIONS[0], VERSIONS[-1])
 OLDEST_AND_NEWEST = in_make_test(VERSIONS, VERSIONS[0], VERSIONS[-1])
 ON_OLDEST_AND_NEWEST = _on(*OLDEST_AND_NEWEST)
 
+# With ZooKeeper and without, through the same door. A version with ZooKeeper beside the oldest has its own group.
+_KRAFT = pytest.param(KRAFT_VERSIONS[0], id=f"{KRAFT_VERSIONS[0]}-kraft")
+EACH_KIND, NEWEST_OF_EACH_KIND = _on(VERSIONS[-1], _KRAFT), _on(VERSIONS[0], _KRAFT)
+EACH_KIND_AND_NEWEST = _on(VERSIONS[-1], VERSIONS[0], _KRAFT)
+WITHOUT_ZOOKEEPER_ALONE = _on(_KRAFT)
+
 # The `kraft` in a test's name keeps it out of the group of its version with ZooKeeper: it has a cluster of its own.
 WITHOUT_ZOOKEEPER = [pytest.param(version, id=f"{version}-kraft") for version in KRAFT_VERSIONS]
 # What our own code does by answers that both versions give alike shows on the newest. `make test-long` takes both.
@@ -37,4 +43,3 @@ NEWEST_WITHOUT_ZOOKEEPER = [
     pytest.param(version, id=f"{version}-kraft", marks=() if version == KRAFT_VERSIONS[0] else pytest.mark.long)
     for version in KRAFT_VERSIONS
 ]
-ON_BOTH_WITHOUT_ZOOKEEPER = pytest.mark.parametrize("cluster", WITHOUT_ZOOKEEPER, indirect=True, scope="module")

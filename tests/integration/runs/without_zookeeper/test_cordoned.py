@@ -33,10 +33,10 @@ from kafka_rebalance.rebalance.drift import read_drift
 from kafka_rebalance.run import checks_before_write
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
-from support.runs.api_cluster import ApiCluster
 from support.runs.cancel_run import CancelRun
 from support.runs.rebalance_run import CONNECTION, POLICY, InProcessRun
 from support.runs.topic_run import TopicRun
+from support.runs.watched_cluster import WatchedCluster
 from support.waiting import wait
 
 CORDON = "cordoned.log.dirs"
@@ -54,14 +54,14 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def kafka(cluster: LocalCluster) -> Iterator[ApiCluster]:
-    found = ApiCluster(cluster)
+def kafka(cluster: LocalCluster) -> Iterator[WatchedCluster]:
+    found = WatchedCluster(cluster)
     yield found
     assert found.leftovers() == []
 
 
 @pytest.fixture
-def topic(cluster: LocalCluster, kafka: ApiCluster, fresh_topic_name: Callable[[], str]) -> Iterator[str]:
+def topic(cluster: LocalCluster, kafka: WatchedCluster, fresh_topic_name: Callable[[], str]) -> Iterator[str]:
     name = fresh_topic_name()
     cluster.create_topic(name, UNEVEN)
     cluster.produce(name, dict.fromkeys(UNEVEN, 200_000))
@@ -102,7 +102,7 @@ def cordon_leaving(tmp_path: Path) -> None:
     (tmp_path / "policies" / f"{CONNECTION}.yaml").write_text(f"{POLICY}cordon_leaving: true\n")
 
 
-def set_on(kafka: ApiCluster, broker: int) -> str | None:
+def set_on(kafka: WatchedCluster, broker: int) -> str | None:
     with open_cluster(kafka.connection) as opened:
         return opened.read_broker_configs([broker])[broker].get(CORDON)
 
@@ -133,7 +133,7 @@ def test_a_plan_leaves_a_cordoned_broker_alone_and_ends_as_approved(
 
 
 def test_kafka_refuses_even_a_new_order_of_a_list_with_a_cordoned_broker_so_it_is_not_offered(
-    run: InProcessRun, kafka: ApiCluster, topic: str, cordon: Callable[[int, str | None], None]
+    run: InProcessRun, kafka: WatchedCluster, topic: str, cordon: Callable[[int, str | None], None]
 ) -> None:
     cordon(3, "*")
     for number, after in ((1, (3, 4)), (2, (1, 3))):  # of (2, 3) and (3, 1)
@@ -164,7 +164,7 @@ def test_with_one_of_two_log_dirs_cordoned_the_other_gets_all(
 
 
 def test_a_broker_that_is_cordoned_after_the_approval_stops_the_run_before_its_first_write(
-    run: InProcessRun, kafka: ApiCluster, topic: str, cordon: Callable[[int, str | None], None]
+    run: InProcessRun, kafka: WatchedCluster, topic: str, cordon: Callable[[int, str | None], None]
 ) -> None:
     run.plan(topics_in=[topic])
     run.approve("balanced", FAST)
@@ -180,7 +180,7 @@ def test_a_broker_that_is_cordoned_after_the_approval_stops_the_run_before_its_f
 
 def test_what_kafka_refuses_is_told_with_kafkas_own_words(
     run: InProcessRun,
-    kafka: ApiCluster,
+    kafka: WatchedCluster,
     topic: str,
     cordon: Callable[[int, str | None], None],
     monkeypatch: pytest.MonkeyPatch,
@@ -212,7 +212,7 @@ def test_the_nightly_check_proposes_nothing_for_a_broker_that_is_empty_because_i
 
 def test_new_partitions_go_to_other_brokers(
     cluster: LocalCluster,
-    kafka: ApiCluster,
+    kafka: WatchedCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     cordon: Callable[[int, str | None], None],
@@ -233,7 +233,7 @@ def test_a_drain_cordons_the_leaving_broker_while_it_lasts_and_puts_back_what_wa
     run: InProcessRun,
     tmp_path: Path,
     cluster: LocalCluster,
-    kafka: ApiCluster,
+    kafka: WatchedCluster,
     topic: str,
     cordon: Callable[[int, str | None], None],
     fresh_topic_name: Callable[[], str],
@@ -265,7 +265,7 @@ def test_a_cancel_takes_the_cordon_back_before_it_sends_lists_back(
     run: InProcessRun,
     tmp_path: Path,
     cluster: LocalCluster,
-    kafka: ApiCluster,
+    kafka: WatchedCluster,
     monkeypatch: pytest.MonkeyPatch,
     fresh_topic_name: Callable[[], str],
 ) -> None:
@@ -294,7 +294,7 @@ def test_a_release_takes_the_cordon_back_though_copies_go_on_under_their_throttl
     run: InProcessRun,
     tmp_path: Path,
     cluster: LocalCluster,
-    kafka: ApiCluster,
+    kafka: WatchedCluster,
     monkeypatch: pytest.MonkeyPatch,
     fresh_topic_name: Callable[[], str],
 ) -> None:
@@ -318,7 +318,7 @@ def test_a_release_takes_the_cordon_back_though_copies_go_on_under_their_throttl
 
 def test_a_topic_is_not_created_on_a_broker_that_was_cordoned_since_the_request(
     cluster: LocalCluster,
-    kafka: ApiCluster,
+    kafka: WatchedCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     cordon: Callable[[int, str | None], None],

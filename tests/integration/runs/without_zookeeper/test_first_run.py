@@ -13,8 +13,8 @@ from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTION_TOPIC
 from kafka_rebalance.local_cluster import LocalCluster
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs import rebalance_run
-from support.runs.api_cluster import ApiCluster
 from support.runs.rebalance_run import InProcessRun
+from support.runs.watched_cluster import WatchedCluster
 
 MB = 1_000_000
 
@@ -33,7 +33,7 @@ def names(cluster: LocalCluster) -> set[str]:
 
 def held(cluster: LocalCluster) -> set[tuple[str, int]]:
     """(topic, broker) of every replica."""
-    with open_cluster(ApiCluster(cluster).connection) as opened:
+    with open_cluster(WatchedCluster(cluster).connection) as opened:
         partitions = opened.read_view().partitions
     return {(tp.topic, broker) for tp, one in partitions.items() for broker in one.replicas}
 
@@ -65,7 +65,7 @@ def test_a_first_drain_empties_its_broker_and_a_plan_without_a_policy_makes_noth
     assert run.finish()["passed"]
     assert not {topic for topic, broker in held(cluster) if broker == 4}
     assert names(cluster) == {"orders", LOCK_TOPIC, TRANSACTION_TOPIC}, "reading needs no group"
-    assert ApiCluster(cluster).leftovers() == []
+    assert WatchedCluster(cluster).leftovers() == []
 
 
 def test_what_was_not_there_at_the_snapshot_is_made_on_brokers_that_stay(

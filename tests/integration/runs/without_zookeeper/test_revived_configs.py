@@ -15,9 +15,9 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.throttle.janitor import look_after_cluster
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
-from support.runs.api_cluster import ApiCluster
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import InProcessRun
+from support.runs.watched_cluster import WatchedCluster
 from support.waiting import wait
 
 pytestmark = pytest.mark.long
@@ -34,7 +34,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 def test_a_throttle_that_came_back_with_a_restart_is_found_and_cleaning_takes_it_off(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kafka = ApiCluster(cluster)
+    kafka = WatchedCluster(cluster)
     InProcessRun(tmp_path, cluster, monkeypatch)
     Airflow.answering(monkeypatch)
     monkeypatch.setattr(look_after_cluster, "SWEEP_SECONDS", 0)

@@ -16,10 +16,10 @@ from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run.batch_seen import BatchState
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
-from support.runs.api_cluster import ApiCluster
 from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow
 from support.runs.rebalance_run import InProcessRun
+from support.runs.watched_cluster import WatchedCluster
 from support.waiting import wait
 
 MEGABYTE = 1_000_000
@@ -34,8 +34,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def kafka(cluster: LocalCluster) -> Iterator[ApiCluster]:
-    found = ApiCluster(cluster)
+def kafka(cluster: LocalCluster) -> Iterator[WatchedCluster]:
+    found = WatchedCluster(cluster)
     yield found
     assert found.leftovers() == []
 
@@ -71,7 +71,7 @@ def notes(run: InProcessRun) -> dict[int, Any]:
 
 
 def test_a_move_of_the_next_batch_is_requested_while_one_of_the_first_is_copied(
-    run: InProcessRun, kafka: ApiCluster, topic: str
+    run: InProcessRun, kafka: WatchedCluster, topic: str
 ) -> None:
     assert 0 in of_batch(run, 1)
     run.hold()
@@ -99,7 +99,7 @@ def test_a_move_of_the_next_batch_is_requested_while_one_of_the_first_is_copied(
 
 
 def test_a_worker_that_is_killed_in_between_is_followed_by_one_that_asks_for_nothing_twice(
-    run: InProcessRun, kafka: ApiCluster, topic: str
+    run: InProcessRun, kafka: WatchedCluster, topic: str
 ) -> None:
     run.hold()
     batch = run.request()
@@ -121,7 +121,7 @@ def test_a_worker_that_is_killed_in_between_is_followed_by_one_that_asks_for_not
 
 
 def test_a_stop_lets_what_is_in_flight_end_and_adds_nothing(
-    run: InProcessRun, kafka: ApiCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+    run: InProcessRun, kafka: WatchedCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
     batch = run.request()

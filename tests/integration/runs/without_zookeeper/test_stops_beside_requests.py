@@ -17,10 +17,10 @@ from kafka_rebalance.cluster import with_admin_api
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.moves import late_requests
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
-from support.runs.api_cluster import ApiCluster
 from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import InProcessRun
+from support.runs.watched_cluster import WatchedCluster
 
 MEGABYTE = 1_000_000
 LISTS = {0: (2, 1), 1: (1, 2)}
@@ -103,14 +103,14 @@ def beside(worker: StandingWorker, act: Callable[[], object], monkeypatch: pytes
 def test_a_cancel_waits_for_what_its_run_has_announced_and_takes_it_back(
     run: InProcessRun, cluster: LocalCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kafka = ApiCluster(cluster)
+    kafka = WatchedCluster(cluster)
     canceller = CancelRun(monkeypatch, f"cancel {topic}")
     canceller.request("cancel_now")
     canceller.answer(consent=canceller.document["consent"])
     worker = StandingWorker(run, monkeypatch)
     _, said = beside(worker, canceller.cancel, monkeypatch)
     assert "at the same moment" in str(said)
-    assert kafka.moving() == {}
+    assert kafka.moving() == []
     with pytest.raises(Exception, match=r"No further batch was requested|taken back"):
         run.request()
     run.release()
@@ -122,7 +122,7 @@ def test_a_cancel_waits_for_what_its_run_has_announced_and_takes_it_back(
 def test_a_release_keeps_the_throttle_until_nothing_announced_can_come(
     run: InProcessRun, cluster: LocalCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kafka = ApiCluster(cluster)
+    kafka = WatchedCluster(cluster)
     worker = StandingWorker(run, monkeypatch)
     _, said = beside(worker, run.release, monkeypatch)
     assert "at the same moment" in str(said)
@@ -135,7 +135,7 @@ def test_the_janitor_puts_back_nothing_under_a_request_that_may_still_come(
 ) -> None:
     """Airflow knows nothing of the run any more, and its worker still stands there."""
     Airflow.answering(monkeypatch)
-    kafka = ApiCluster(cluster)
+    kafka = WatchedCluster(cluster)
     worker = StandingWorker(run, monkeypatch)
     _, said = beside(worker, tend, monkeypatch)
     assert "at the same moment" in str(said)
@@ -156,4 +156,4 @@ def test_a_worker_that_died_while_it_asked_is_waited_for_by_the_clock_of_the_clu
             run.request()
     monkeypatch.setattr(late_requests, "COME_SECONDS", 3.0)
     run.release()
-    assert ApiCluster(cluster).leftovers() == []
+    assert WatchedCluster(cluster).leftovers() == []

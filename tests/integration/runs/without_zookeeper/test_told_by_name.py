@@ -14,7 +14,7 @@ from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.checks.cluster_ready import readiness_findings, refuse
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
-from support.runs.api_cluster import ApiCluster
+from support.runs.watched_cluster import WatchedCluster
 from support.waiting import wait
 
 DIGEST = "d" * 64
@@ -24,10 +24,10 @@ AWAY = 4  # takes no copy, so what goes there stays in motion
 
 
 @pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
-def kafka(request: pytest.FixtureRequest) -> Iterator[ApiCluster]:
+def kafka(request: pytest.FixtureRequest) -> Iterator[WatchedCluster]:
     with LocalCluster(request.param, brokers=4, racks=0, kraft=True, controllers=1) as cluster:
         cluster.stop_broker(AWAY)
-        yield ApiCluster(cluster)
+        yield WatchedCluster(cluster)
 
 
 def batch_of(topic: str) -> Batch:
@@ -35,7 +35,7 @@ def batch_of(topic: str) -> Batch:
     return Batch(1, (move,), DIGEST)
 
 
-def test_a_topic_that_was_made_again_between_check_and_request_is_not_moved(kafka: ApiCluster) -> None:
+def test_a_topic_that_was_made_again_between_check_and_request_is_not_moved(kafka: WatchedCluster) -> None:
     kafka.local.create_topic("again", {0: (1, 2)})
     with open_cluster(kafka.connection) as cluster:
         view = cluster.read_view(["again"])
@@ -45,11 +45,11 @@ def test_a_topic_that_was_made_again_between_check_and_request_is_not_moved(kafk
         with pytest.raises(StaleProposalError, match=r"again \(topic id .*taken back \(1 of 1"):
             cluster.request_moves(batch_of("again"), DIGEST, [1, 2, 3, AWAY], view=view, fence=fence)
         cluster.lock.release(ONE)
-    assert kafka.moving() == {}
+    assert kafka.moving() == []
     assert set(kafka.lists("again")[0]) == {1, 2}, "a cancel keeps the brokers, and may change their order"
 
 
-def test_the_run_whose_copies_are_in_the_way_is_named(kafka: ApiCluster) -> None:
+def test_the_run_whose_copies_are_in_the_way_is_named(kafka: WatchedCluster) -> None:
     kafka.local.create_topic("theirs", {0: (1, 2)})
     kafka.local.create_topic("tools", {0: (1, 2)})
     with open_cluster(kafka.connection) as cluster:
@@ -71,7 +71,7 @@ def test_the_run_whose_copies_are_in_the_way_is_named(kafka: ApiCluster) -> None
         cluster.cancel_moves(moving)
 
 
-def test_where_the_isr_is_empty_the_brokers_that_may_lead_are_named(kafka: ApiCluster) -> None:
+def test_where_the_isr_is_empty_the_brokers_that_may_lead_are_named(kafka: WatchedCluster) -> None:
     kafka.local.create_topic("eligible", {0: (3, 2)}, {"min.insync.replicas": "2"})
     wait("the topic is in sync", lambda: kafka.is_in_sync("eligible", 2))
     for broker in (2, 3):

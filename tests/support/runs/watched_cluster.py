@@ -1,28 +1,39 @@
-"""What a cluster without ZooKeeper shows a test, and what others do to it; by Kafka's own requests alone."""
+"""What a real cluster shows a test, with ZooKeeper or without, and what others do to it."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kafka import KafkaAdminClient, TopicPartition
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
+from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import PartitionView
+from kafka_rebalance.zookeeper.client import open_client
 from support.waiting import wait
 
+REASSIGN = "/admin/reassign_partitions"
 
-class ApiCluster:
+
+class WatchedCluster:
     def __init__(self, cluster: LocalCluster) -> None:
         self.local = cluster
-        self.connection = ClusterConnection("kafka_test", None, KafkaConnection(cluster.bootstrap_servers))
+        zookeeper = None if cluster.kraft else ZooKeeperConnection(cluster.zookeeper)
+        self.connection = ClusterConnection("kafka_test", zookeeper, KafkaConnection(cluster.bootstrap_servers))
 
     def partitions(self, topic: str) -> dict[int, PartitionView]:
         with open_cluster(self.connection) as opened:
             view = opened.read_view([topic])
         return {tp.partition: one for tp, one in sorted(view.partitions.items())}
+
+    def leaders(self) -> Counter[int | None]:
+        """How many partitions each broker leads."""
+        with open_cluster(self.connection) as opened:
+            return Counter(one.leader for one in opened.read_view().partitions.values())
 
     def lists(self, topic: str) -> dict[int, tuple[int, ...]]:
         return {number: one.replicas for number, one in self.partitions(topic).items()}
@@ -31,10 +42,10 @@ class ApiCluster:
         found = self.partitions(topic).values()
         return bool(found) and all(len(one.isr) == brokers and not one.in_motion for one in found)
 
-    def moving(self) -> dict[tuple[str, int], list[int]]:
-        """Everything that the controller lists, with its replicas and the leaving ones behind them."""
-        with self._client() as client:
-            return {tuple(tp): lists["replicas"] for tp, lists in client.list_partition_reassignments().items()}
+    def moving(self) -> list[tuple[str, int]]:
+        """All that is being reassigned, whoever asked for it."""
+        with open_cluster(self.connection) as opened:
+            return sorted(opened.read_view().moving)
 
     def throttles(self) -> dict[str, dict[str, str]]:
         """Every throttle key that is set, by entity. An empty list throttles nothing."""
@@ -51,11 +62,24 @@ class ApiCluster:
             return opened.lock.read()
 
     def reassign(self, topic: str, targets: Mapping[int, Sequence[int] | None]) -> None:
-        """By another tool; None cancels."""
+        """By another tool; None cancels, through Kafka's API alone."""
+        if not self.local.kraft:
+            entries = [{"topic": topic, "partition": number, "replicas": after} for number, after in targets.items()]
+            with open_client(self.connection.zookeeper) as client:
+                client.create(REASSIGN, json.dumps({"version": 1, "partitions": entries}).encode())
+            return
         asked = {TopicPartition(topic, number): after and list(after) for number, after in targets.items()}
         with self._client() as client:
             answers = client.alter_partition_reassignments(asked)
         assert not any(answers.values()), answers
+
+    def request_mark(self) -> int | None:
+        """What another request would change: the transaction that made the znode of today's; None without ZooKeeper."""
+        if self.local.kraft:
+            return None
+        with open_client(self.connection.zookeeper) as client:
+            found = client.exists(REASSIGN)
+        return None if found is None else found.czxid
 
     def delete(self, topic: str) -> None:
         with self._client() as client:
