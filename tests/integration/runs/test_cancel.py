@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import reassignments
 from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.model.connection import ZooKeeperConnection
-from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.stop_requests import read_control
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import (
-    check_controller_stable,
-    read_broker_configs,
-    read_cluster_view,
-    read_topic_configs,
-)
-from support.kafka.on_versions import BOTH_KINDS, ON_OLDEST_AND_NEWEST
+from support.kafka.on_versions import BOTH_KINDS, EACH_KIND_AND_NEWEST
 from support.runs.cancel_run import CancelRun
 from support.runs.rebalance_run import CONNECTION, InProcessRun
+from support.runs.watched_cluster import WatchedCluster
 
 MEGABYTE = 1_000_000
 FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
@@ -39,26 +31,12 @@ RECORDED = {0: (2, 1), 1: (1, 2)}  # the API would leave the first as [1, 2]
 
 
 @pytest.fixture
-def zookeeper(cluster: LocalCluster) -> Iterator[KazooClient]:
-    with open_client(ZooKeeperConnection(cluster.zookeeper)) as client:
-        yield client
+def kafka(cluster: LocalCluster) -> WatchedCluster:
+    return WatchedCluster(cluster)
 
 
-def partitions(client: KazooClient, topic: str) -> dict[int, PartitionView]:
-    return {tp.partition: partition for tp, partition in read_cluster_view(client, [topic]).partitions.items()}
-
-
-def throttled(cluster: LocalCluster, client: KazooClient, topic: str) -> list[str]:
-    configs = [*read_broker_configs(client, cluster.brokers).values(), *read_topic_configs(client, [topic]).values()]
-    return [key for config in configs for key in config if "throttled" in key]
-
-
-def is_as_recorded(client: KazooClient, topic: str) -> bool:
-    now = partitions(client, topic)
-    return {number: partition.replicas for number, partition in now.items()} == RECORDED and all(
-        set(partition.isr) == set(partition.replicas) and not partition.adding and not partition.removing
-        for partition in now.values()
-    )
+def is_as_recorded(kafka: WatchedCluster, topic: str) -> bool:
+    return kafka.lists(topic) == RECORDED and kafka.is_in_sync(topic, 2)
 
 
 def approve_in_mid_copy(canceller: CancelRun) -> None:
@@ -83,10 +61,10 @@ def carry_out(run: InProcessRun, choice: str, **params: Any) -> None:
     assert run.finish()["passed"] is True
 
 
-@ON_OLDEST_AND_NEWEST
+@EACH_KIND_AND_NEWEST
 def test_a_move_that_is_cancelled_in_mid_copy_leaves_the_cluster_as_it_was_and_able_to_move_again(
     cluster: LocalCluster,
-    zookeeper: KazooClient,
+    kafka: WatchedCluster,
     fresh_topic_name: Callable[[], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -100,7 +78,7 @@ def test_a_move_that_is_cancelled_in_mid_copy_leaves_the_cluster_as_it_was_and_a
     run.hold()
     batch = run.request()
     assert batch is not None
-    before = check_controller_stable(zookeeper, lambda: None).controller
+    before = kafka.controller_epoch()
 
     canceller = CancelRun(monkeypatch)
     approve_in_mid_copy(canceller)
@@ -112,28 +90,25 @@ def test_a_move_that_is_cancelled_in_mid_copy_leaves_the_cluster_as_it_was_and_a
     assert read_control(run.folder).cancelled is not None
     run.release()
     assert canceller.verify()["passed"] is True
-    assert is_as_recorded(zookeeper, topic)
-    assert throttled(cluster, zookeeper, topic) == []
-    assert zookeeper.exists("/admin/reassign_partitions") is None
-    assert zookeeper.exists("/kafka_rebalance/run") is None
-    after = check_controller_stable(zookeeper, lambda: None).controller
+    assert is_as_recorded(kafka, topic)
+    assert kafka.leftovers() == []
     below_2_4 = cluster.version.startswith("2.0")
-    assert after.epoch == before.epoch + (1 if below_2_4 else 0)
+    assert kafka.controller_epoch() == before + (1 if below_2_4 else 0)
 
     # The controller hears: what was cancelled is moved after all, and from there back.
     carry_out(InProcessRun(tmp_path, cluster, monkeypatch, "again"), "light", topics_in=[topic], job="drain", drain=[2])
-    assert all(2 not in partition.replicas for partition in partitions(zookeeper, topic).values())
+    assert all(2 not in replicas for replicas in kafka.lists(topic).values())
     way_back = CancelRun(monkeypatch, "way back")
     assert way_back.request("roll_back")["run"] == "kafka_rebalance/again"
     asked = {name: way_back.xcom["conf"][name] for name in ("plan", "candidates", "internal_topics")}
     carry_out(InProcessRun(tmp_path, cluster, monkeypatch, "back"), "given", **asked)
-    assert is_as_recorded(zookeeper, topic)
+    assert is_as_recorded(kafka, topic)
 
 
 @BOTH_KINDS
 def test_what_the_controller_reassigns_is_listed_and_a_cancel_by_somebody_else_is_told_as_such(
     cluster: LocalCluster,
-    zookeeper: KazooClient,
+    kafka: WatchedCluster,
     fresh_topic_name: Callable[[], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -147,24 +122,24 @@ def test_what_the_controller_reassigns_is_listed_and_a_cancel_by_somebody_else_i
     run.hold()
     batch = run.request()
     assert batch is not None
-    run.follow(batch, until=lambda: all(p.replicas != RECORDED[n] for n, p in partitions(zookeeper, topic).items()))
-    kafka = read_connection(CONNECTION).kafka
-    going = {TopicPartition(topic, n): partition.target for n, partition in partitions(zookeeper, topic).items()}
-    if not reassignments.can_cancel(kafka):
-        assert reassignments.read_reassignments(kafka) == {}, "below 2.4 only the request znode reassigns"
+    run.follow(batch, until=lambda: all(after != RECORDED[n] for n, after in kafka.lists(topic).items()))
+    servers = read_connection(CONNECTION).kafka
+    going = {TopicPartition(topic, n): partition.target for n, partition in kafka.partitions(topic).items()}
+    if not reassignments.can_cancel(servers):
+        assert reassignments.read_reassignments(servers) == {}, "below 2.4 only the request znode reassigns"
         change_rate(airflow_deployment(), run.folder, FAST, by="olive")
         event, _ = run.follow(batch)
         assert event is not None
         assert event.state == "done"
     else:
-        assert reassignments.read_reassignments(kafka) == going
-        assert reassignments.cancel_reassignments(kafka, going) == set(going)
+        assert reassignments.read_reassignments(servers) == going
+        assert reassignments.cancel_reassignments(servers, going) == set(going)
         event, _ = run.follow(batch)
         assert event is not None
         assert event.state == "taken_back"
         assert f"Somebody else cancelled batch {batch}" in event.message
         with pytest.raises(AirflowFailException, match="not requested again"):
             run.resume(event)
-        assert reassignments.read_reassignments(kafka) == {}
+        assert reassignments.read_reassignments(servers) == {}
     run.release()
-    assert throttled(cluster, zookeeper, topic) == []
+    assert kafka.leftovers() == []

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kazoo.client import KazooClient
 
 from kafka_rebalance.admin.configs import read_effective_configs
 from kafka_rebalance.cancel.set_throttle import change_rate
@@ -23,39 +22,26 @@ from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.throttle.janitor import look_after_cluster, look_after_lease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
-from kafka_rebalance.zookeeper.reader import read_cluster_view
 from support import waiting
-from support.kafka.on_versions import BOTH_KINDS
+from support.kafka.on_versions import BOTH_KINDS, EACH_KIND_AND_NEWEST
 from support.runs.janitor_run import janitors_run
 from support.runs.rebalance_run import CONNECTION, InProcessRun
+from support.runs.watched_cluster import WatchedCluster
 
 MEGABYTE = 1_000_000
 FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
-REASSIGN, LOCK = "/admin/reassign_partitions", "/kafka_rebalance/run"
 wait = partial(waiting.wait, seconds=120)
 
 
-def throttles(client: KazooClient) -> dict[str, bytes]:
-    """Every config that throttles something."""
-    entities = [f"{kind}/{name}" for kind in ("brokers", "topics") for name in client.get_children(f"/config/{kind}")]
-    found = {entity: client.get(f"/config/{entity}")[0] for entity in entities}
-    return {entity: content for entity, content in found.items() if b"throttled" in content}
+@pytest.fixture
+def kafka(cluster: LocalCluster) -> Iterator[WatchedCluster]:
+    watched = WatchedCluster(cluster)
+    yield watched
+    assert watched.leftovers() == []
 
 
 @pytest.fixture
-def zookeeper(cluster: LocalCluster) -> Iterator[KazooClient]:
-    client = KazooClient(cluster.zookeeper)
-    client.start()
-    yield client
-    assert client.exists(REASSIGN) is None
-    assert client.exists(LOCK) is None
-    assert throttles(client) == {}
-    client.stop()
-    client.close()
-
-
-@pytest.fixture
-def topic(cluster: LocalCluster, fresh_topic_name: Callable[[], str], zookeeper: KazooClient) -> str:
+def topic(cluster: LocalCluster, fresh_topic_name: Callable[[], str], kafka: WatchedCluster) -> str:
     """8 MB on brokers 3 and 2."""
     name = fresh_topic_name()
     cluster.create_topic(name, {0: (3, 2)})
@@ -79,18 +65,12 @@ def tend() -> dict[str, Any]:
     return run_step(look_after_cluster.look_after_cluster, janitors_run(), CONNECTION, params)
 
 
-def replicas(client: KazooClient, topic: str) -> tuple[set[int], set[int]]:
-    """(assigned, in sync) of the topic's partition."""
-    (partition,) = read_cluster_view(client, [topic]).partitions.values()
-    return set(partition.replicas), set(partition.isr)
+def is_taken_up(kafka: WatchedCluster, topic: str) -> bool:
+    return set(kafka.lists(topic)[0]) == {2, 3, 4}
 
 
-def is_taken_up(client: KazooClient, topic: str) -> bool:
-    return replicas(client, topic)[0] == {2, 3, 4}
-
-
-def is_in_sync(client: KazooClient, topic: str) -> bool:
-    return replicas(client, topic) == ({3, 4}, {3, 4})
+def is_in_sync(kafka: WatchedCluster, topic: str) -> bool:
+    return set(kafka.lists(topic)[0]) == {3, 4} and kafka.is_in_sync(topic, 2)
 
 
 def dynamic_rates(cluster: LocalCluster, broker: int) -> dict[str, str | None]:
@@ -99,26 +79,27 @@ def dynamic_rates(cluster: LocalCluster, broker: int) -> dict[str, str | None]:
     return {key: values[key].value for key in RATE_KEYS if key in values and values[key].source.startswith("DYNAMIC")}
 
 
+@EACH_KIND_AND_NEWEST
 def test_the_throttle_of_a_run_that_is_gone_is_kept_while_it_copies_and_taken_off_after_the_last_copy(
-    run: InProcessRun, cluster: LocalCluster, zookeeper: KazooClient, topic: str
+    run: InProcessRun, cluster: LocalCluster, kafka: WatchedCluster, topic: str
 ) -> None:
     run.hold()
     assert run.request() is not None
-    wait("the move is taken up", lambda: is_taken_up(zookeeper, topic))  # the worker dies here
-    held = throttles(zookeeper)
+    wait("the move is taken up", lambda: is_taken_up(kafka, topic))  # the worker dies here
+    held = kafka.throttles()
     with pytest.raises(UnwatchedError, match=r"Nobody follows the copies of run kafka_rebalance/one"):
         tend()
-    assert throttles(zookeeper) == held
-    assert not is_in_sync(zookeeper, topic)
+    assert kafka.throttles() == held
+    assert not is_in_sync(kafka, topic)
     change_rate(airflow_deployment(), run.folder, FAST, by="olive")
     if cluster.version != "2.0.1":
         wait("broker 4 has the new rate", lambda: set(dynamic_rates(cluster, 4).values()) == {str(FAST)})
 
     def is_over() -> bool:
         tend()
-        if throttles(zookeeper):
+        if kafka.throttles():
             return False
-        assert is_in_sync(zookeeper, topic), "lifted from a copy that was not in sync"
+        assert is_in_sync(kafka, topic), "lifted from a copy that was not in sync"
         return True
 
     wait("the throttle is taken off", is_over)
@@ -127,28 +108,28 @@ def test_the_throttle_of_a_run_that_is_gone_is_kept_while_it_copies_and_taken_of
 
 @BOTH_KINDS
 def test_brokers_that_were_down_return_without_a_throttle(
-    run: InProcessRun, cluster: LocalCluster, zookeeper: KazooClient, topic: str
+    run: InProcessRun, cluster: LocalCluster, kafka: WatchedCluster, topic: str
 ) -> None:
     run.hold()
     assert run.request() is not None
-    wait("the move is taken up", lambda: is_taken_up(zookeeper, topic))
+    wait("the move is taken up", lambda: is_taken_up(kafka, topic))
     cluster.stop_broker(4)
     try:
         with pytest.raises(ThrottleError, match="Copies are still in flight"):
             run.release()
         with pytest.raises(UnwatchedError):
             tend()
-        assert b"throttled" in zookeeper.get("/config/brokers/4")[0]
+        assert "brokers/4" in kafka.throttles()
         change_rate(airflow_deployment(), run.folder, FAST, by="olive")
     finally:
         cluster.start_broker(4)
-    wait("the move has ended", lambda: is_in_sync(zookeeper, topic) and zookeeper.exists(REASSIGN) is None)
+    wait("the move has ended", lambda: is_in_sync(kafka, topic) and not kafka.moving())
     cluster.stop_broker(2)  # it sent, so it has a rate, and nothing of it is copied any more
     try:
-        assert b"throttled" in zookeeper.get("/config/brokers/2")[0]
+        assert "brokers/2" in kafka.throttles()
         tend()
-        assert throttles(zookeeper) == {}
-        assert zookeeper.exists(LOCK) is None
+        assert kafka.throttles() == {}
+        assert kafka.holder() is None
     finally:
         cluster.start_broker(2)
     for broker in (2, 4):

@@ -14,14 +14,12 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, ThrottleError, UnwatchedError
+from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, ThrottleError
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.planning.tables.read_problem import PARTITIONS
-from kafka_rebalance.run.stop_requests import read_control
 from kafka_rebalance.throttle.janitor import look_after_cluster
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.kafka.on_versions import EACH_KIND, EACH_KIND_AND_NEWEST, NEWEST_OF_EACH_KIND, WITHOUT_ZOOKEEPER_ALONE
-from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import InProcessRun
 from support.runs.watched_cluster import WatchedCluster
@@ -190,41 +188,6 @@ def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
     assert run.finish()["passed"] is True
 
 
-@WITHOUT_ZOOKEEPER_ALONE
-def test_a_move_that_is_cancelled_in_mid_copy_goes_back_and_a_move_that_ended_is_rolled_back(
-    cluster: LocalCluster,
-    topic: Callable[..., str],
-    kafka: WatchedCluster,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    before = {0: (2, 1), 1: (1, 2)}
-    name = topic(before, 14 * MEGABYTE)
-    run = InProcessRun(tmp_path, cluster, monkeypatch)
-    run.plan(**given(name, {0: (3, 1), 1: (4, 3)}))
-    run.approve("given", SLOW)
-    run.hold()
-    batch = run.request()
-    assert batch is not None
-    canceller = CancelRun(monkeypatch)
-    canceller.approved()
-    assert canceller.cancel()["cancelled"] == len(before)
-    event, _ = run.follow(batch)
-    assert event is not None
-    assert event.state == "cancelled"
-    assert read_control(run.folder).cancelled is not None
-    run.release()
-    assert canceller.verify()["passed"] is True
-    assert kafka.lists(name) == before
-
-    carry_out(InProcessRun(tmp_path, cluster, monkeypatch, "again"), "given", **given(name, {0: (3, 1), 1: (4, 3)}))
-    way_back = CancelRun(monkeypatch, "way back")
-    assert way_back.request("roll_back")["run"] == "kafka_rebalance/again"
-    asked = {key: way_back.xcom["conf"][key] for key in ("plan", "candidates", "internal_topics")}
-    carry_out(InProcessRun(tmp_path, cluster, monkeypatch, "back"), "given", **asked)
-    assert kafka.lists(name) == before
-
-
 @NEWEST_OF_EACH_KIND
 def test_a_second_run_and_a_second_airflow_cannot_have_the_cluster(
     run: InProcessRun,
@@ -382,35 +345,6 @@ def test_the_rate_of_a_broker_that_is_away_at_the_end_is_put_back_when_it_return
         cluster.start_broker(2)
     assert kafka.throttles() == {"brokers/2": {"leader.replication.throttled.rate": str(FAST)}}
     wait("the janitor puts it back", lambda: bool(tend()) and not kafka.throttles())
-
-
-@WITHOUT_ZOOKEEPER_ALONE
-def test_the_janitor_takes_the_throttle_of_a_run_that_is_gone_off_after_its_last_copy(
-    run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    airflow = Airflow.answering(monkeypatch)
-    name = topic({0: (1, 2)}, 14 * MEGABYTE)
-    run.plan(**given(name, {0: (1, 3)}))
-    run.approve("given", SLOW)
-    run.hold()
-    assert run.request() is not None  # the worker dies here
-    airflow.states["one"] = "failed"
-    held = kafka.throttles()
-    with pytest.raises(UnwatchedError, match="Nobody follows the copies of run kafka_rebalance/one"):
-        tend()
-    assert kafka.throttles() == held
-    change_rate(airflow_deployment(), run.folder, FAST, by="olive")
-
-    def is_over() -> bool:
-        tend()
-        if kafka.throttles():
-            return False
-        assert kafka.is_in_sync(name, 2), "lifted from a copy that was not in sync"
-        return True
-
-    wait("the throttle is taken off", is_over)
-    tend()
-    assert kafka.holder() is None
 
 
 @WITHOUT_ZOOKEEPER_ALONE

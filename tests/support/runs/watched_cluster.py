@@ -30,6 +30,12 @@ class WatchedCluster:
             view = opened.read_view([topic])
         return {tp.partition: one for tp, one in sorted(view.partitions.items())}
 
+    def controller_epoch(self) -> int:
+        with open_cluster(self.connection) as opened:
+            controller = opened.read_view().controller
+        assert controller is not None
+        return controller.epoch
+
     def leaders(self) -> Counter[int | None]:
         """How many partitions each broker leads."""
         with open_cluster(self.connection) as opened:
