@@ -41,7 +41,7 @@ TESTS = (
     "tests/unit/throttle",
     "tests/unit/topics",
     "tests/unit/model/test_replica_list.py",
-    "tests/unit/zookeeper/znodes",
+    "tests/unit/zookeeper/test_znodes.py",
 )
 NEEDED = (
     "tests/conftest.py",

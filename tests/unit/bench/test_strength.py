@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from bench.pages import with_section
 from bench.strength.branches import ROOMS, missing_in
 from bench.strength.branches import table as branch_table
 from bench.strength.mutants import MODULES, PAGE, ROOT, equivalent_in, results_in
@@ -78,3 +82,11 @@ def test_branches_are_counted_by_room_and_the_least_share_decides() -> None:
     assert lines[-1] == "| all | 30 | 90.0% | 20 | 95.0% |"
     assert missing_in(files) == {"include/kafka_rebalance/model/policy.py": ["3->5"]}
     assert {"planning", "moves", "throttle"} <= set(ROOMS)
+
+
+def test_a_page_without_markers_stays_as_it_is(tmp_path: Path) -> None:
+    (page := tmp_path / "page.md").write_text("a page")
+    with pytest.raises(ValueError, match="Nothing was written"):
+        with_section(page, "bench", ["a line"])
+    page.write_text("before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n")
+    assert with_section(page, "bench", ["a line"]) == "before\n<!-- bench -->\na line\n<!-- /bench -->\nafter\n"

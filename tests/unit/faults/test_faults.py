@@ -13,7 +13,7 @@ import pytest
 from faults import load, report
 from faults.cases import EVERY_VERSION, KILLED, KINDS, WITHOUT_ZOOKEEPER, Case, Fault, Moment, Needs, matrix
 from faults.clusters.fault_cluster import AFTER, BEFORE, Truth
-from faults.growth import Figure, documented_names, growth_problems, held_figures
+from faults.growth import Figure, growth_problems, held_figures
 from faults.judge import judge_end, judge_records, judge_rest, judge_words
 from faults.one_case import Result
 from faults.operator import Operator, leaders_to_restart
@@ -219,28 +219,6 @@ def test_a_process_may_keep_a_few_megabytes_but_no_descriptor_and_no_thread() ->
     ]
 
 
-def test_the_names_of_a_runs_files_are_read_from_the_page_that_documents_them() -> None:
-    page = "`snapshot/brokers.parquet`, `moves/`, `moves-<candidate>.csv`, not `runs_url` or `zookeeper`; `a.json`"
-    assert documented_names(page) == {"snapshot", "moves", "moves-*.csv", "a.json"}
-
-
-def test_the_soaks_table_has_what_was_not_run_too(tmp_path: Path) -> None:
-    page = tmp_path / "reliability.md"
-    page.write_text(f"before\n{report.SOAK_BEGIN}\n{report.SOAK_END}\nafter\n")
-    cases = drawn("3.9.2", 6, 2)
-    first = Result(cases[0].name, 6, passed=True, seconds=9.0, acknowledged=700, state="success")
-    again = Result("3.9.2/all records again", 6, passed=True, acknowledged=700)
-    measured = [(Figure("files", 3, 4),), (Figure("files", 5, 4),), (Figure("files", 4, 4),)]
-    report.write_soak(cases, [first, again], measured, [(Figure("MB", 7, None),)], page)
-    text = page.read_text()
-    assert "| 9 s; 700; 0.0 s |" in text
-    assert text.count("not run") == 1
-    assert "1 of 2 rebalances passed on one cluster of 3.9.2 (seed 6)" in text
-    assert "700 acknowledged records, 0 lost" in text
-    assert "| files | 3 | 4 | 5 | 4 |" in text
-    assert "| MB | 7 | 7 | 7 |  |" in text
-
-
 def test_the_table_names_all_that_is_no_undisturbed_success(tmp_path: Path) -> None:
     page = tmp_path / "reliability.md"
     page.write_text(f"{report.BEGIN}\n{report.END}\n")
@@ -281,37 +259,3 @@ def test_an_operator_restarts_each_leader_that_the_run_names_once(tmp_path: Path
         operator.look(tmp_path)
     assert started == [1, 3]
     assert operator.did == "broker 1, 3 restarted, as the run asked"
-
-
-def test_the_table_shows_what_was_run_and_what_was_not(tmp_path: Path) -> None:
-    page = tmp_path / "reliability.md"
-    strikes = f"{report.STRIKES_BEGIN}\nas they were\n{report.STRIKES_END}"
-    page.write_text(f"before\n{report.BEGIN}\nof yesterday\n{report.END}\n{strikes}\nafter\n")
-    result = Result(CASE.name, 6, passed=True, seconds=31.4, acknowledged=6_179, state="success")
-    report.write_tables([result], page)
-    report.write_tables([result], page)
-    text = page.read_text()
-    assert text.startswith("before\n")
-    assert text.endswith("after\n")
-    assert (
-        text.count(
-            "| kill -9 of the target broker | mid-copy | 31 s; 6,179; 0.0 s | not run | not run | not run | not run |"
-        )
-        == 1
-    )
-    assert text.count("not run") == 134
-    assert "1 of 135 cases passed" in text
-    assert strikes in text, "none of them was run"
-    assert "of yesterday" not in text
-
-
-def test_runs_between_log_dirs_have_a_table_of_their_own(tmp_path: Path) -> None:
-    page = tmp_path / "reliability.md"
-    others = f"{report.BEGIN}\nkills\n{report.END}\n{report.STRIKES_BEGIN}\nstrikes\n{report.STRIKES_END}\n"
-    page.write_text(f"{others}{report.LOG_DIRS_BEGIN}\n{report.LOG_DIRS_END}\n")
-    result = Result("2.8.2/log-dir-broker/mid-copy", 6, passed=True, seconds=9.0, acknowledged=700, state="success")
-    report.write_tables([result], page)
-    text = page.read_text()
-    assert others in text
-    assert "| kill -9 of a broker that copies | mid-copy | not run | 9 s; 700; 0.0 s |  | not run | not run |" in text
-    assert "1 of 48 cases passed" in text

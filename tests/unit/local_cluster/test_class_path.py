@@ -13,8 +13,6 @@ from kafka_rebalance.local_cluster.jars import class_path as jars_module
 from kafka_rebalance.local_cluster.jars import fetch as fetch_module
 from kafka_rebalance.local_cluster.jars.class_path import (
     cached_jars,
-    kafka_jars,
-    spark_source_jars,
     tiered_storage_jar,
     tools_jars,
 )
@@ -125,22 +123,11 @@ def test_there_is_a_kafka_source_for_the_spark_that_is_pinned() -> None:
     assert installed_version("pyspark") in SPARK_SOURCE
 
 
-def test_a_spark_without_a_lock_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars_module, "installed_version", lambda _name: "5.0.0")
-    with pytest.raises(LocalClusterError, match=r"Spark 5\.0\.0 .*4\.2\.0"):
-        spark_source_jars()
-
-
 def test_a_lock_line_that_is_not_one_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "kafka.lock"
     path.write_text(write_lock(JARS) + "deadbeef  org.example:broken:1\n", encoding="utf-8")
     with pytest.raises(LocalClusterError, match="line 3 is not"):
         read_lock(path)
-
-
-def test_an_unknown_version_is_refused_with_those_that_exist() -> None:
-    with pytest.raises(LocalClusterError, match=r"Kafka '4\.1\.0' .*3\.9\.2, 2\.8\.2, 2\.0\.1"):
-        kafka_jars("4.1.0")
 
 
 def tool(path: Path, body: str) -> Path:
