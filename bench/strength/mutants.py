@@ -40,7 +40,7 @@ TESTS = (
     "tests/unit/run",
     "tests/unit/throttle",
     "tests/unit/topics",
-    "tests/unit/model/test_replica_list.py",
+    "tests/unit/model/test_candidate.py",
     "tests/unit/zookeeper/test_znodes.py",
 )
 NEEDED = (

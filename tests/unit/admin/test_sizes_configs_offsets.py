@@ -320,7 +320,7 @@ Answers = Callable[[int, Any], Any]
 
 @pytest.fixture
 def asks_brokers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answers], list[tuple[int, Any]]]:
-    """Lets brokers local_answer so. Returns the requests that they have got."""
+    """Lets brokers answer so. Returns the requests that they have got."""
     requests: list[tuple[int, Any]] = []
 
     def use(answers: Answers) -> list[tuple[int, Any]]:
@@ -388,8 +388,8 @@ def test_a_broker_that_cannot_tell_or_does_not_answer_leaves_its_partitions_unkn
     ("told", "why"),
     [
         (local_answer((ORDERS, 6, -1)), "broker 1 answers NotLeaderForPartitionError"),
-        (local_answer((ORDERS, 0, -1)), "the local_answer of broker 1 does not name it"),
-        (local_answer(), "the local_answer of broker 1 does not name it"),
+        (local_answer((ORDERS, 0, -1)), "the answer of broker 1 does not name it"),
+        (local_answer(), "the answer of broker 1 does not name it"),
         (local_answer((ORDERS, 9999, -1)), "broker 1 answers UnrecognizedBrokerError"),
     ],
 )

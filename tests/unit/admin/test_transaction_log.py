@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from kafka_rebalance.admin.lock import LogLock
 
 from kafka_rebalance.admin import transaction_log
+from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.admin.transaction_log import HERE, Lease, Record, State, TransactionLog, Write, decode, encode
 from kafka_rebalance.errors import CorruptZnodeError, LockLostError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC

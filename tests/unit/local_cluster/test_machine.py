@@ -18,7 +18,7 @@ from kafka_rebalance.local_cluster.machine.processes import Guard, ProcessId, la
 from support.waiting import wait
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
@@ -39,6 +39,7 @@ def fake_java(home: Path, version: str) -> Path:
     return java
 
 
+@pytest.mark.usefixtures("nothing_installed")
 def test_java_home_is_asked_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     preferred = fake_java(tmp_path / "a", "21.0.8")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "a"))
@@ -47,6 +48,7 @@ def test_java_home_is_asked_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert java_home() == tmp_path / "a"
 
 
+@pytest.mark.usefixtures("nothing_installed")
 @pytest.mark.parametrize("version", ["1.8.0_402", "11.0.2"])
 def test_an_older_java_home_is_passed_over_for_a_newer_one_on_path(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str
@@ -58,6 +60,7 @@ def test_an_older_java_home_is_passed_over_for_a_newer_one_on_path(
     assert find_java() == newer
 
 
+@pytest.mark.usefixtures("nothing_installed")
 def test_without_any_java_the_error_says_what_was_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake_java(tmp_path / "old", "1.8.0_402")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
@@ -65,6 +68,7 @@ def test_without_any_java_the_error_says_what_was_seen(monkeypatch: pytest.Monke
         find_java()
 
 
+@pytest.mark.usefixtures("nothing_installed")
 def test_the_wheel_is_the_last_resort_and_its_home_is_the_shims(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
