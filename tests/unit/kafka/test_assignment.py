@@ -328,12 +328,6 @@ def test_added_partitions_take_the_place_by_id_into_the_rack_alternated_list() -
             "The number of partitions for a topic can only be increased. Topic t currently has 2 partitions, "
             "2 would not be an increase.",
         ),
-        (
-            {0: [1], 1: [1]},
-            -1,
-            "The number of partitions for a topic can only be increased. Topic t currently has 2 partitions, "
-            "-1 would not be an increase.",
-        ),
         ({0: [1, 2, 3, 4]}, 2, "Replication factor: 4 larger than available brokers: 3."),
         ({0: []}, 2, "Replication factor must be larger than 0."),
     ],

@@ -17,35 +17,12 @@ from kafka_rebalance.kafka.segment_roll import (
     effective_roll_settings,
     should_roll,
 )
-
-STATIC, DYNAMIC, DYNAMIC_DEFAULT, DEFAULT = (
-    "STATIC_BROKER_CONFIG",
-    "DYNAMIC_BROKER_CONFIG",
-    "DYNAMIC_DEFAULT_BROKER_CONFIG",
-    "DEFAULT_CONFIG",
-)
+from support.documents.segment_configs import DEFAULT, DYNAMIC, DYNAMIC_DEFAULT, STATIC, reported
 
 # What a 3.9.2 broker reports with nothing set.
-BROKER_DEFAULTS = {
-    "log.segment.bytes": ("1073741824", DEFAULT),
-    "log.roll.ms": (None, DEFAULT),
-    "log.roll.hours": ("168", DEFAULT),
-    "log.roll.jitter.ms": (None, DEFAULT),
-    "log.roll.jitter.hours": ("0", DEFAULT),
-    "log.index.size.max.bytes": ("10485760", DEFAULT),
-    "log.index.interval.bytes": ("4096", DEFAULT),
-    "message.max.bytes": ("1048588", DEFAULT),
-    "log.retention.ms": (None, DEFAULT),
-    "log.retention.minutes": (None, DEFAULT),
-    "log.retention.hours": ("168", DEFAULT),
-    "log.retention.bytes": ("-1", DEFAULT),
-    "log.cleanup.policy": ("delete", DEFAULT),
-    "log.segment.delete.delay.ms": ("60000", DEFAULT),
-    "log.cleaner.max.compaction.lag.ms": ("9223372036854775807", DEFAULT),
+BROKER_DEFAULTS = {key: value for key, value in reported().items() if key in BROKER_KEYS} | {
     "log.local.retention.ms": ("-2", DEFAULT),
     "log.local.retention.bytes": ("-2", DEFAULT),
-    "log.retention.check.interval.ms": ("300000", DEFAULT),
-    "replica.fetch.max.bytes": ("1048576", DEFAULT),
 }
 HOUR = 3_600_000
 

@@ -59,12 +59,6 @@ def test_jars_are_fetched_once_and_given_in_the_order_of_the_lock(central: Centr
     assert "2 jars" in said[0]
 
 
-def test_only_what_is_missing_is_fetched(central: Central, tmp_path: Path) -> None:
-    (tmp_path / "broker-1.0.jar").write_bytes(b"broker")
-    cached_jars(JARS, tmp_path)
-    assert central.asked == [["clients"]]
-
-
 def test_a_jar_in_the_cache_with_another_content_is_named_and_nothing_is_deleted(
     central: Central, tmp_path: Path
 ) -> None:
@@ -142,15 +136,6 @@ def broken_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     java = tool(tmp_path / "java" / "bin" / "java", 'echo "no route to host" >&2; exit 1')
     monkeypatch.setattr(fetch_module, "find_java", lambda: java)
     monkeypatch.setattr(fetch_module, "java_home", lambda: java.parent.parent)
-
-
-@pytest.mark.usefixtures("broken_java")
-def test_maven_takes_over_where_ivy_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    body = 'for a in "$@"; do case "$a" in -DoutputDirectory=*) d="${a#*=}";; esac; done\n'
-    body += 'printf broker > "$d/broker-1.0.jar"; printf clients > "$d/clients-1.0.jar"'
-    monkeypatch.setenv("PATH", f"{tool(tmp_path / 'bin' / 'mvn', body).parent}:/usr/bin:/bin")
-    paths = cached_jars(JARS, tmp_path / "jars")
-    assert [path.read_bytes() for path in paths] == [b"broker", b"clients"]
 
 
 @pytest.mark.usefixtures("broken_java")

@@ -19,7 +19,6 @@ from support.kafka.controller_steps import steps
 from support.kafka.small_clusters import batches, move, partition, tp, view
 from support.plans.batch_runs import run_batches
 
-
 OLD, NEW, UNION = partition([1, 2]), partition([2, 3]), partition([2, 3, 1], [1, 2], 1)
 MARKED = partition([2, 3, 1], [1, 2], 1, adding=[3], removing=[1])
 PLAN = batches(

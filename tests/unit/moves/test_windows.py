@@ -223,14 +223,18 @@ def test_batches_fill_one_opening_after_the_other(hours: list[float], nights: in
     assert (len(found.used), found.placed, found.ends_at) == (nights, len(hours), ends)
 
 
-def test_a_batch_longer_than_every_opening_ends_the_plan_there() -> None:
-    found = fit(UTC_NIGHTS, [HOUR, 8.1 * HOUR, HOUR], NOON)
-    assert (len(found.used), found.placed, found.ends_at, found.no_room) == (1, 1, None, NoRoom.TOO_LONG)
-
-
-def test_the_end_of_the_approval_ends_the_plan_there() -> None:
-    found = fit(UTC_NIGHTS, [8 * HOUR] * 3, NOON, TONIGHT + DAY)
-    assert (len(found.used), found.placed, found.ends_at, found.no_room) == (2, 2, None, NoRoom.APPROVAL_ENDED)
+@pytest.mark.parametrize(
+    ("hours", "approved_for", "nights", "why"),
+    [
+        ([1, 8.1, 1], None, 1, NoRoom.TOO_LONG),
+        ([8, 8, 8], TONIGHT + DAY, 2, NoRoom.APPROVAL_ENDED),
+    ],
+)
+def test_a_batch_without_room_ends_the_plan_there(
+    hours: list[float], approved_for: datetime | None, nights: int, why: NoRoom
+) -> None:
+    found = fit(UTC_NIGHTS, [one * HOUR for one in hours], NOON, approved_for)
+    assert (len(found.used), found.placed, found.ends_at, found.no_room) == (nights, nights, None, why)
 
 
 def test_a_plan_of_more_openings_than_anybody_looks_ahead_has_no_end() -> None:

@@ -285,12 +285,3 @@ def test_an_env_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert "Nothing was changed" in ended.stderr
     assert (tmp_path / ".env").read_text() == "POSTGRES_PASSWORD=mine\n"
-
-
-def test_two_machines_have_different_secrets(tmp_path: Path) -> None:
-    machines = [tmp_path / "one", tmp_path / "two"]
-    for machine in machines:
-        machine.mkdir()
-        make_env(machine)
-    one, two = map(read_env, machines)
-    assert [name for name in one if one[name] == two[name]] == []

@@ -1,8 +1,7 @@
-"""`make release` and `make update` in a clone: what they change and refuse, and that a failure leaves nothing."""
+"""`make release` in a clone: what it changes and refuses, and that a failure leaves nothing."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -10,22 +9,12 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).parents[3]
 WHO = {f"GIT_{role}_{key}": "test@example.org" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="there is no git here")
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -169,28 +158,3 @@ def test_a_check_or_a_build_that_fails_leaves_the_checkout_as_it_was(clone: Clon
     assert done.returncode != 0
     assert ("`make check` fails" if fails == "check" else "Nothing was released") in done.stderr
     assert clone.state() == before
-
-
-def test_an_update_says_what_changed_and_what_to_run(clone: Clone) -> None:
-    """`make lock` is played: it raises one pin, adds one and takes one away."""
-    clone.make(
-        'if [ "$1" = lock ]; then\n'
-        "sed -i -e 's/^kazoo==.*/kazoo==99.0 \\\\/' -e 's/^pure-sasl==[^ ]*/another==1.0/' requirements.txt\nfi"
-    )
-    pins = script("update").pins(ROOT)
-    done = clone.run("update")
-    assert done.returncode == 0, done.stderr
-    assert clone.called() == ["lock UPGRADE=1", "setup"]
-    assert f"kazoo: {pins['kazoo']} → 99.0" in done.stdout
-    assert f"pure-sasl: {pins['pure-sasl']} → gone" in done.stdout
-    assert "another: new → 1.0" in done.stdout
-    assert "apache-airflow==" in done.stdout.partition("Held by")[2]
-    assert "make test" in done.stdout
-
-
-def test_an_update_that_fails_says_how_to_take_it_back(clone: Clone) -> None:
-    clone.make("exit 2")
-    done = clone.run("update")
-    assert done.returncode != 0
-    assert "git checkout requirements*.txt" in done.stderr
-    assert clone.called() == ["lock UPGRADE=1"]

@@ -332,16 +332,16 @@ def test_a_race_for_it_has_one_winner(fake: Any) -> None:
     assert cluster_lock.read(fake) == OTHER
 
 
-def test_a_connection_that_stays_lost_is_an_unknown_outcome(fake: Any) -> None:
-    for _ in range(ATTEMPTS):
-        fake.fail_next("create", RUN_ZNODE, took_effect=False, error=ConnectionLoss())
-    with pytest.raises(WriteError, match="unknown"):
-        cluster_lock.acquire(fake, RUN)
-
-
-def test_without_the_right_to_write_it_is_said_what_to_grant(fake: Any) -> None:
-    fake.fail_next("create", "/kafka_rebalance", took_effect=False, error=NoAuthError())
-    with pytest.raises(WriteError, match="/kafka_rebalance"):
+@pytest.mark.parametrize(
+    ("path", "error", "times", "outcome"),
+    [(RUN_ZNODE, ConnectionLoss, ATTEMPTS, "unknown"), ("/kafka_rebalance", NoAuthError, 1, "/kafka_rebalance")],
+)
+def test_a_lock_that_cannot_be_written_is_told_with_its_outcome(
+    fake: Any, path: str, error: Any, times: int, outcome: str
+) -> None:
+    for _ in range(times):
+        fake.fail_next("create", path, took_effect=False, error=error())
+    with pytest.raises(WriteError, match=outcome):
         cluster_lock.acquire(fake, RUN)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -189,16 +190,14 @@ def test_a_request_that_vanished_without_effect_is_made_again(fake: Any) -> None
     assert fake.writes.count(("create", REASSIGN)) == 2
 
 
-def test_a_connection_that_stays_lost_leaves_an_outcome_that_is_called_unknown(fake: Any) -> None:
-    for _ in range(writer.ATTEMPTS):
-        fake.fail_next("create", REASSIGN, took_effect=False)
-    with pytest.raises(WriteError, match="unknown"):
-        create_reassignment(fake, BATCH, DIGEST, BROKERS)
-
-
-def test_without_the_right_to_write_nothing_happens_and_it_is_said_so(fake: Any) -> None:
-    fake.fail_next("create", REASSIGN, took_effect=False, error=NoAuthError())
-    with pytest.raises(WriteError, match="does not let this client write"):
+@pytest.mark.parametrize(
+    ("error", "times", "outcome"),
+    [(ConnectionLoss, writer.ATTEMPTS, "unknown"), (NoAuthError, 1, "does not let this client write")],
+)
+def test_a_write_that_cannot_be_made_is_told_with_its_outcome(fake: Any, error: Any, times: int, outcome: str) -> None:
+    for _ in range(times):
+        fake.fail_next("create", REASSIGN, took_effect=False, error=error())
+    with pytest.raises(WriteError, match=outcome):
         create_reassignment(fake, BATCH, DIGEST, BROKERS)
 
 
@@ -224,26 +223,28 @@ def test_an_election_names_exactly_the_partitions_asked_for(fake: Any) -> None:
     }
 
 
-@pytest.mark.parametrize("unknown", [TopicPartition("orders", 9), TopicPartition("gone", 0)])
-def test_an_unknown_partition_would_block_elections_and_is_refused(fake: Any, unknown: Any) -> None:
-    with pytest.raises(WriteError, match="does not exist"):
-        create_election(fake, [TopicPartition("orders", 0), unknown], read_cluster_view(fake))
-    assert fake.writes == []
-
-
-def test_no_election_for_a_partition_that_is_being_reassigned(fake: Any, version: Any) -> None:
+def in_motion(fake: Any) -> None:
     create_reassignment(fake, BATCH, DIGEST, BROKERS)
-    SimulatedController(fake, version).step()
-    with pytest.raises(WriteError, match="is being reassigned"):
-        create_election(fake, [TopicPartition("orders", 0)], read_cluster_view(fake))
+    SimulatedController(fake).step()
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted", "why"),
+    [
+        (lambda fake: None, TopicPartition("orders", 9), "does not exist"),
+        (lambda fake: None, TopicPartition("gone", 0), "does not exist"),
+        (lambda fake: fake.create("/admin/delete_topics/orders"), TopicPartition("orders", 0), "deleted"),
+        (in_motion, TopicPartition("orders", 0), "is being reassigned"),
+    ],
+)
+def test_a_partition_that_would_block_elections_is_refused(
+    fake: Any, change: Callable[[Any], object], wanted: TopicPartition, why: str
+) -> None:
+    change(fake)
+    with pytest.raises(WriteError, match=why):
+        create_election(fake, [TopicPartition("audit", 0), wanted], read_cluster_view(fake))
     assert ELECTION not in fake.znodes
     create_election(fake, [TopicPartition("audit", 0)], read_cluster_view(fake))
-
-
-def test_no_election_for_a_topic_that_is_being_deleted(fake: Any) -> None:
-    fake.create("/admin/delete_topics/audit")
-    with pytest.raises(WriteError, match="deleted"):
-        create_election(fake, [TopicPartition("audit", 0)], read_cluster_view(fake))
 
 
 def test_another_election_is_never_overwritten_and_our_own_is_recognised(fake: Any) -> None:
