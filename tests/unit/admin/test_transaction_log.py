@@ -101,6 +101,8 @@ def test_a_lease_in_parts_is_put_together_again_and_a_damaged_one_is_told() -> N
             transaction_log.unpack(digest, wrong)
 
 
+# --- a write whose answer is lost: its own record is found, whatever others have written since ---
+
 NOW_MS = 1_795_000_000_000
 
 

@@ -201,6 +201,8 @@ def test_a_verdict_that_is_not_true_fails_the_case(tmp_path: Path) -> None:
     assert any("verification.json says passed=False" in problem for problem in problems)
 
 
+# --- runs between log dirs ---
+
 OTHERS_RATE = {"brokers/3": {LOG_DIR_RATE: "90000000"}}
 OURS = {**OTHERS_RATE, "brokers/1": {LOG_DIR_RATE: "1000000"}}
 MOVED, STAYED = (0, COPYING), (1, COPYING)

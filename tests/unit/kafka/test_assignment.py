@@ -369,6 +369,9 @@ def test_another_rack_mode_is_an_input_error() -> None:
         brokers_with_racks({1: "a"}, "loose")  # type: ignore[arg-type]
 
 
+# --- what it promises for any brokers, racks, starts and sizes ---
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[list[int], dict[int, str] | None]:
     brokers = draw(st.lists(st.integers(0, 1000), min_size=1, max_size=12, unique=True))

@@ -246,6 +246,8 @@ def test_no_text_makes_a_reader_raise_anything_but_its_own_error(text: str) -> N
             read(text)
 
 
+# --- what --generate proposes ---
+
 # The documentation's example, as in the seed.
 TOPICS_TO_MOVE = '{"topics": [{"topic": "foo1"},{"topic": "foo2"}],\n"version":1\n}'
 CURRENT = """{"version":1,

@@ -206,6 +206,9 @@ WEEK_MS = 604_800_000
 INT_MAX = 2**31 - 1
 NOW = 1_700_000_000_000
 
+
+# --- when a segment is rolled: five conditions, the first that holds ---
+
 # A segment with Kafka's defaults in the middle of its life, and a batch that fits it.
 QUIET: dict[str, Any] = {
     "segment_size": 500_000_000,

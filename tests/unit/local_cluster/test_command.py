@@ -105,6 +105,9 @@ def test_without_a_class_archive_a_cluster_still_starts_and_says_why_it_is_slowe
     assert "Starting will take longer" in said[-1]
 
 
+# --- several ZooKeepers as one ---
+
+
 def test_every_server_is_told_of_all_and_a_single_one_of_none() -> None:
     ensemble = {1: Peer(21_001, 21_002), 2: Peer(21_003, 21_004), 3: Peer(21_005, 21_006)}
     lines = zookeeper_properties(Path("data"), 20_001, ensemble).splitlines()
@@ -123,6 +126,9 @@ def test_an_ensemble_that_would_share_a_jvm_or_outlive_its_process_is_refused(op
         LocalClusterError, match=r"Nothing was started\. Ask for 1 ZooKeeper, or for more with one_jvm=False"
     ):
         LocalCluster(zookeepers=3, **options)
+
+
+# --- scenarios, on a cluster that only notes what it is asked to do ---
 
 
 class NotedCluster:

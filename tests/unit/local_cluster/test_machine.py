@@ -101,6 +101,8 @@ def test_the_shim_takes_away_the_missing_module_and_nothing_else(
     assert said.splitlines() == ["[-Xmx1g]", "[-cp]", "[a b]", "[Main]"]
 
 
+# --- processes ---
+
 PARENT = """
 import sys
 from pathlib import Path

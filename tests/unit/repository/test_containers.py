@@ -151,6 +151,8 @@ def test_secrets_come_from_the_environment_and_have_no_default() -> None:
     assert written == set()
 
 
+# --- the image ---
+
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 CHECK = """
 import importlib.metadata, pathlib, sys
@@ -242,6 +244,8 @@ def test_the_base_image_is_named_by_digest_and_can_be_replaced() -> None:
     (default,) = instructions("ARG")
     assert re.fullmatch(r"PYTHON_IMAGE=python:3\.11-slim-bookworm@sha256:[0-9a-f]{64}", default)
 
+
+# --- the secrets ---
 
 # What is on PATH here: POSIX's tools and base64, no Python and no openssl.
 TOOLS = ("base64", "dd", "dirname", "od", "tr")

@@ -279,6 +279,8 @@ def test_the_newest_release_that_a_broker_speaks_decides_what_is_known() -> None
     assert configs({}, {broker: {} for broker in (1, 2, 3, 4)}).version == "3.9"
 
 
+# --- what the verification says of moved topics ---
+
 MOVES = [move("t-0", [1, 2], [2, 3]), move("t-1", [2, 1], [1, 2]), move("u-0", [1, 2], [2, 1])]
 SAME = configs({"t": {}, "u": {}})
 

@@ -91,6 +91,8 @@ def test_hashes_lose_their_sign_bit_and_not_their_sign() -> None:
     assert partitions_of(smallest, 10).tolist() == [0, 7, 0, 7]
 
 
+# --- sums of rows by partition, however the groups are dealt to tasks and batches ---
+
 PARTITIONS, COUNTS = 4, (4, 6, 9)
 a_group = st.tuples(st.none() | st.binary(max_size=12), st.integers(0, PARTITIONS - 1), st.integers(1, 10**12))
 
@@ -123,6 +125,8 @@ def test_sums_are_those_of_adding_up_group_by_group(tasks: list[list[list[tuple[
         moved = zip(rows_of, placed[PARTITIONS], placed[count], strict=True)
         assert total.moved[index] == sum(rows for rows, own, now in moved if own != now)
 
+
+# --- what the forecast says of records whose partition no key chose; they lie where Kafka's own rule puts them ---
 
 BEFORE, AFTER = 6, 12
 KEYS = [b"key-%d" % number for number in range(600)]
@@ -197,6 +201,8 @@ def test_records_without_a_key_make_those_with_one_more_even() -> None:
     assert mixed.chosen is not None
     assert mixed.chosen.skew == pytest.approx((alone.chosen.skew + 1) / 2)
 
+
+# --- librdkafka's settings as options of Spark's source ---
 
 SECRET = "hunter2"
 BROKERS = {"bootstrap.servers": "a:9092,b:9092"}

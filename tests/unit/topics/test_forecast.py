@@ -260,6 +260,9 @@ def test_whatever_a_key_holds_it_is_shown_in_one_short_printable_line(key: Any) 
     assert len(key_in_words(key)) < 60
 
 
+# --- who reads what before and after an expansion ---
+
+
 def member(name: Any, *topics: Any, assigned: Any = (), instance: Any = None) -> Any:
     partitions = tuple(TopicPartition(topic, partition) for topic, partition in assigned)
     return GroupMember(f"{name}-uuid", name, "/127.0.0.1", topics, partitions, instance)
@@ -352,6 +355,8 @@ def test_a_topic_whose_partitions_are_not_known_cannot_be_forecast() -> None:
     with pytest.raises(KeyError):
         forecast_one(6, group(member("a", "t")), u=3)
 
+
+# --- what new partitions will hold, by broker ---
 
 DAY_MS = 86_400_000
 

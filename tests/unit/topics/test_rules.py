@@ -188,6 +188,9 @@ def test_values_that_an_attempt_of_ours_already_changed_do_not() -> None:
     check_still(EXPANDED, configs_now={"flush.ms": "7", "segment.bytes": "100"}, registered=[1, 2])
 
 
+# --- a topic is what a change was to make of it, or a check says what it lacks ---
+
+
 def failed(checks: Any) -> Any:
     return [f"{check.subject}: {check.finding}" for check in checks if not check.passed]
 

@@ -154,6 +154,8 @@ def test_kazoos_own_log_is_quiet(
     assert SECRET not in caplog.text
 
 
+# --- the handler with fewer system calls ---
+
 Pair = tuple[socket.socket, socket.socket]
 
 

@@ -268,6 +268,9 @@ def test_a_topic_is_changed_under_a_fence_that_nobody_has_raised(fake: Any) -> N
     assert "/admin/delete_topics/audit" in fake.znodes
 
 
+# --- the lock ---
+
+
 def test_nobody_holds_a_new_cluster(fake: Any) -> None:
     assert cluster_lock.read(fake) is None
 

@@ -604,6 +604,8 @@ def content(fake: Any) -> Any:
     return {path: (znode.data, znode.acl) for path, znode in fake.znodes.items() if not path.endswith(f"{1:010d}")}
 
 
+# --- lost connections, and others at work at every point ---
+
 # What is written, and the call that does.
 WRITES = {
     "create": ("commit", TOPIC),

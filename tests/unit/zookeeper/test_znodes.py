@@ -338,6 +338,9 @@ def test_a_config_change_names_its_entity_in_version_2() -> None:
     assert json.loads(encode_config_change("brokers/1")) == {"version": 2, "entity_path": "brokers/1"}
 
 
+# --- requests to the controller ---
+
+
 @pytest.mark.parametrize(
     ("encode", "path"),
     [
@@ -361,6 +364,8 @@ def test_the_highest_partition_id_of_kafka_is_encoded_and_the_next_is_not() -> N
     with pytest.raises(WriteError, match="is not a topic name and a partition id"):
         encode_reassignment({TopicPartition("t", 2**31): [1]})
 
+
+# --- topics ---
 
 BROKER_IDS = st.integers(0, 2**31 - 1)
 
@@ -457,6 +462,8 @@ def test_a_document_that_is_not_kafkas_is_not_written_back(data: bytes | None) -
     with pytest.raises(CorruptZnodeError):
         encode_added_partitions("t", data, {1: [2]})
 
+
+# --- recorded from real brokers (`tests/data/record_znodes.py`) ---
 
 FOLDER = Path(__file__).parents[2] / "data" / "znodes"
 MOVING = TopicPartition("moving", 0)
