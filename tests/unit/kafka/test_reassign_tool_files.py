@@ -59,6 +59,7 @@ def test_the_version_may_be_left_out(version: dict[str, int]) -> None:
         ('{"version":NaN}', "The input string is not a valid JSON"),
         ('{"version":-Infinity}', "The input string is not a valid JSON"),
         ('{"version":01}', "The input string is not a valid JSON"),
+        ("1x", "The input string is not a valid JSON"),
         ('{"version":1,"partitions":[{"topic":"a\nb"}]}', "The input string is not a valid JSON"),
         ("[" * 100_000, "The input string is not a valid JSON"),
         ('{"version":2}', "Not supported version field value 2"),
