@@ -40,8 +40,8 @@ TESTS = (
     "tests/unit/run",
     "tests/unit/throttle",
     "tests/unit/topics",
-    "tests/unit/model/test_replica_list.py",
-    "tests/unit/zookeeper/znodes",
+    "tests/unit/model/test_candidate.py",
+    "tests/unit/zookeeper/test_znodes.py",
 )
 NEEDED = (
     "tests/conftest.py",

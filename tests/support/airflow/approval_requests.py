@@ -21,6 +21,7 @@ from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from support.documents.segment_configs import configs_document
 from support.plans.plan_once import plan_once
+from support.runs.asked_run import answer_event, approval_context
 
 APPROVAL = "kafka_rebalance.rebalance.request.CandidateApproval"
 POLICY = "approvers: [uma, olive]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 5000000\n"
@@ -95,20 +96,7 @@ class World:
         )
         behind = [EmptyOperator(task_id=name) for name in ("hold_throttle", "reassign", "release_throttle", "verify")]
         behind[2].is_teardown = True
-        task = SimpleNamespace(get_flat_relatives=lambda upstream: behind)
-        self.context = {
-            "dag_run": self.dag_run,
-            "task": task,
-            "ti": SimpleNamespace(
-                xcom_push=self._push,
-                xcom_pull=lambda task_ids, key: self.xcom.get(key),
-                task_id="approve",
-                map_index=-1,
-            ),
-        }
-
-    def _push(self, key: str, value: Any) -> None:
-        self.xcom[key] = value
+        self.context = approval_context(self.dag_run, self.xcom, behind)
 
     def asked_by(self, name: str | None, **requester: Any) -> None:
         """What the snapshot has written of who asked."""
@@ -141,10 +129,6 @@ class World:
         return next(option for option in self.operator.options if option.startswith(name))
 
     def answer(self, option: str, user: str | None = "uma", **form: Any) -> Any:
-        event = {
-            "chosen_options": [option],
-            "params_input": {"throttle_bytes_per_second": 2_000_000, "note": None, **form},
-            "responded_at": datetime(2026, 11, 21, tzinfo=UTC),
-            "responded_by_user": {"id": user, "name": user} if user else None,
-        }
+        at, given = datetime(2026, 11, 21, tzinfo=UTC), {"throttle_bytes_per_second": 2_000_000, **form}
+        event = answer_event(option, user, at, **given)
         return self.operator.execute_complete(self.context, event)

@@ -55,6 +55,7 @@ from support.golden.planning import (
     without_pictures,
 )
 from support.golden.records import csv_text, document_text, given, lines_of
+from support.runs.asked_run import answer_event, approval_context
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun
 
@@ -157,12 +158,9 @@ class RecordedRun(SimulatedRun):
         monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
         self.asked = ""
 
-    def _push(self, key: str, value: Any) -> None:
-        self.xcom[key] = value
-
     def plan_as_given(self, run: str) -> None:
         """Snapshot, plan and report."""
-        instance = SimpleNamespace(xcom_push=self._push)
+        instance = SimpleNamespace(xcom_push=self.xcom.__setitem__)
         run_step(
             take_snapshot,
             self.dag_run,
@@ -192,12 +190,8 @@ class RecordedRun(SimulatedRun):
     def event_of(self, option: str, at: float, rate: int, note: Any) -> dict[str, Any]:
         """What Airflow hands over when uma has answered."""
         user = self._start["policy"]["approvers"][0]
-        return {
-            "chosen_options": [option],
-            "params_input": {"throttle_bytes_per_second": rate, "note": note},
-            "responded_at": datetime.fromtimestamp(at).astimezone(),
-            "responded_by_user": user if isinstance(user, dict) else {"id": user, "name": user},
-        }
+        form = {"throttle_bytes_per_second": rate, "note": note}
+        return answer_event(option, user, datetime.fromtimestamp(at).astimezone(), **form)
 
     def take(self, event: dict[str, Any]) -> None:
         """The task resumes in another process, with an operator that has asked nothing."""
@@ -211,17 +205,7 @@ class RecordedRun(SimulatedRun):
         )
 
     def _context(self) -> Any:
-        following = [EmptyOperator(task_id=name) for name in BEHIND]
-        return {
-            "dag_run": self.dag_run,
-            "task": SimpleNamespace(get_flat_relatives=lambda upstream: following),
-            "ti": SimpleNamespace(
-                xcom_push=self._push,
-                xcom_pull=lambda task_ids, key: self.xcom.get(key),
-                task_id="approve",
-                map_index=-1,
-            ),
-        }
+        return approval_context(self.dag_run, self.xcom, [EmptyOperator(task_id=name) for name in BEHIND])
 
     def follow(self, batch: int, **options: Any) -> Any:
         """The trigger's looks; at the third of the first batch, things are midway."""

@@ -23,9 +23,9 @@ import kafka_rebalance
 BEGIN = datetime(2026, 5, 4, 2, 0, tzinfo=UTC)
 STEP_SECONDS = 2.0  # what the shortest sleep takes
 OUTSIDE = (  # of the tests' own modules, those that look at the clock
+    "support.runs.asked_run",
     "support.runs.cancel_run",
     "support.runs.rebalance_run",
-    "support.runs.topic_run",
     "support.zookeeper.fake_zookeeper",
 )
 NOT_IMPORTED = ("kafka_rebalance.spark",)  # needs a Java runtime to be of use

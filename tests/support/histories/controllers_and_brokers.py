@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS
+from kafka_rebalance.model.candidate import Move
 from support.histories.actions import Actions
-from support.histories.judge import STRANGERS_RATE, Judge, split
+from support.histories.judge import Judge
+from support.histories.verdicts import STRANGERS_RATE, split
 from support.kafka.controller_model import DELETIONS, Key, ModelController
 from support.runs.simulated_cluster import RACKS
 from support.zookeeper.fake_zookeeper import REASSIGN, register
@@ -18,6 +20,7 @@ class Others(Actions, Judge):
 
     version: str
     zombies: list[ModelController]
+    goes_on = (("controller", 1), ("join", 0))
 
     def _do_controller(self, number: int) -> bool:
         zombie = self.zombies[-1] if self.version == "2.0" and self.zombies and number % 3 == 0 else None
@@ -122,7 +125,7 @@ class Others(Actions, Judge):
 
     def _do_foreign_throttle(self, number: int) -> bool:
         """Somebody sets, adds to or removes a throttle."""
-        entities = self._throttled_entities()
+        entities = self._entities()
         if not entities:
             return False
         entity = entities[number % len(entities)]
@@ -152,3 +155,43 @@ class Others(Actions, Judge):
         self.fake.create(f"{DELETIONS}/{topic}")
         self.strangers += 1
         return True
+
+    # What strangers do to partitions that runs were approved to move: below 2.4 a tool writes the request znode, from
+    # then on it asks the controller through the API.
+
+    def _do_foreign_cancel(self, number: int) -> bool:
+        """Cancels a move in mid-copy, whoever asked for it."""
+        moving = sorted(self.controller.targets)
+        if self.version == "2.0" or not moving:
+            return False
+        self._tell("cancel", moving[number % len(moving)], moving[number % len(moving)])
+        return True
+
+    def _approved_partitions(self) -> list[tuple[Key, list[int], Move]]:
+        found = []
+        for moves in self.moves.values():
+            for key, move in sorted(moves.items()):
+                if f"/brokers/topics/{key[0]}" in self.fake.znodes:
+                    found.append((key, self.cluster.replicas(key[0])[key[1]], move))
+        return found
+
+    def _send(self, key: Key, replicas: list[int]) -> bool:
+        if self.version != "2.0":
+            self._tell("alter", (key, replicas), key)
+            return True
+        if REASSIGN in self.fake.znodes:
+            return False
+        entry = {"topic": key[0], "partition": key[1], "replicas": replicas}
+        self.fake.put_json(REASSIGN, {"version": 1, "partitions": [entry]})
+        self.meddled.add(key)
+        self.strangers += 1
+        return True
+
+    def _tell(self, event: str, about: Any, key: Key) -> None:
+        """Of the controller, and waits for its answer: it has written then what it does."""
+        self.controller.tell(event, about)
+        while any(waits == event for waits, _ in self.controller.events) or self.controller.work is not None:
+            if not self.controller.step():
+                break
+        self.meddled.add(key)
+        self.strangers += 1

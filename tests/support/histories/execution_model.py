@@ -22,20 +22,7 @@ FEWEST = 40  # histories, below which not every task comes to an end in one of t
 RUNS = int(os.environ.get("KAFKA_REBALANCE_MODEL_RUNS", FEWEST))
 # The first broken history is shown as it is: to make it shorter takes minutes.
 PHASES = (Phase.generate, Phase.shrink) if "KAFKA_REBALANCE_MODEL_SHRINK" in os.environ else (Phase.generate,)
-BROKERS = (
-    "controller",
-    "controller",
-    "controller",
-    "join",
-    "join",
-    "join",
-    "failover",
-    "down",
-    "up",
-    "up",
-    "shrink",
-    "window",
-)
+BROKERS = (*["controller"] * 3, *["join"] * 3, "failover", "down", "up", "up", "shrink", "window")
 STRANGERS = ("foreign_request", "foreign_delete", "foreign_throttle", "foreign_throttle", "delete_topic")
 MOVERS = ("foreign_move", "foreign_moved", "foreign_moved", "foreign_cancel")  # of partitions of approved plans
 PAPERS = ("approval_expires", "policy_changes")

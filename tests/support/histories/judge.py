@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
-from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS
-from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.errors import CorruptZnodeError
+from kafka_rebalance.zookeeper import lease_record
 from support.documents.valid_documents import REQUEST
 from support.histories.lost_leases import lease_texts
 from support.histories.process import Process
-from support.histories.tasks import Tasks
+from support.histories.verdicts import Now, Verdicts
 from support.kafka.controller_model import Key, ModelController
-from support.runs.simulated_cluster import RATE, SimulatedCluster
+from support.runs.simulated_cluster import SimulatedCluster
 from support.zookeeper.fake_zookeeper import ELECTION, REASSIGN, FakeZooKeeper
 
 LOCK = "/kafka_rebalance/run"
-STRANGERS_RATE = "777"
 
 
-class Judge(Tasks):
-    """What holds is read from the world's own attributes."""
-
+class Judge(Verdicts):
     cluster: SimulatedCluster
     controller: ModelController
-    foreign: dict[str, set[tuple[str, str]]]  # entries of lists that are not the runs', by entity
     fake: FakeZooKeeper
     version: str
 
@@ -82,24 +79,8 @@ class Judge(Tasks):
             assert any(asked.items() <= lists.items() for lists in recorded), f"{said}: {asked} was never recorded"
 
     def _judge_config(self, process: Process, path: str, before: bytes | None, said: str) -> None:
-        entity = path.removeprefix("/config/")
         then = json.loads(before)["config"] if before else {}
-        now = self.fake.json(path)["config"]
-        changed = {key for key in {*then, *now} if then.get(key) != now.get(key)}
-        if process.kind == "hold" and changed and process.run not in self.requested:
-            self._judge_papers(process, said)
-        assert changed <= set(THROTTLE_KEYS), f"{said}: {changed}"
-        for key in changed & set(LIST_KEYS):
-            gone = set(split(then.get(key))) - set(split(now.get(key)))
-            alien = {text for text in gone if (key, text) in self.foreign.get(entity, ())}
-            assert not alien, f"{said}: {alien} of somebody else are gone"
-            for text in gone:
-                tp = (entity.partition("/")[2], int(text.partition(":")[0]))
-                assert not self._copies(process, tp), f"{said}: {text} is gone while {tp} copies"
-        for key in changed - set(LIST_KEYS):
-            if key in then and then[key] == STRANGERS_RATE:
-                own = self.strangers == process.strangers
-                assert not own or now.get(key) == str(RATE), f"{said}: the rate of somebody else is gone"
+        self._judge_throttle(process, path.removeprefix("/config/"), then, self.fake.json(path)["config"], said)
 
     def _judge_words(self, words: str, process: Process, kind: str) -> None:
         """An error that says that its try has changed nothing is true."""
@@ -117,83 +98,26 @@ class Judge(Tasks):
         if process.papers_of is not None:
             assert kept == [], f"{kind} of {process.run} has written {kept} by the files of {process.papers_of}"
 
+    def _recorded_lease(self) -> dict[str, Any] | None:
+        with suppress(CorruptZnodeError):
+            record = lease_record.read(self.fake)  # type: ignore[arg-type]
+            return None if record is None else {**json.loads(record.text), "generation": record.generation}
+        return None
+
     def _lease_texts(self) -> dict[str, Any]:
-        """The lease of each cluster: the latest, of its files and of what the cluster has."""
-        return lease_texts(self.folder / "runs" / "leases", self.fake)
+        return lease_texts(self.folder / "runs" / "leases", self._recorded_lease())
 
-    def _judge_leases(self, before: dict[str, Any]) -> None:
-        """What was there before the throttle is recorded once, or as strangers have set it since, and is never ours."""
-        for name, now in self._lease_texts().items():
-            then = before.get(name)
-            if then and not then["released_at"] and then["run"] == now["run"]:
-                for entity, key, value in [(e, k, v) for e, values in now["prior"].items() for k, v in values.items()]:
-                    theirs = key not in LIST_KEYS and self.strangers and value in (STRANGERS_RATE, None)
-                    known = then["prior"][entity][key]
-                    anew = then.get("suspended_at") is not None  # nothing of it need stand
-                    assert value == known or theirs or anew, f"{now['run']}: what was there before is recorded again"
-            for entity, values in now["prior"].items():
-                for key, value in values.items():
-                    if key in LIST_KEYS:
-                        own = {t for t in split(value) if (key, t) not in self.foreign.get(entity, ())}
-                        assert not own, f"{now['run']}: {own} of {entity} are our own, not what was there before"
-                    else:
-                        assert value != str(RATE), f"{now['run']}: {key} of {entity} is our own rate"
-
-    def _judge_success(self, run: str) -> None:
-        """A verified end is the approved one."""
-        for key, move in self.moves[run].items():
-            document = self.fake.json(f"/brokers/topics/{key[0]}")
-            state = self.fake.json(f"/brokers/topics/{key[0]}/partitions/{key[1]}/state")
-            partition = str(key[1])
-            assert document["partitions"][partition] == list(move.after), f"{run} is verified, and {key} is not there"
-            assert set(state["isr"]) == set(move.after), f"{run} is verified, and {key} is not in sync"
-            assert state["leader"] in self.live()
-            assert not any(document.get(name, {}).get(partition) for name in ("adding_replicas", "removing_replicas"))
-        if self.holder() != run:
-            left = self.own_throttle()
-            assert not left or any(lease["run"] != self.owner(run) for lease in self._open()), f"{run} verified: {left}"
-
-    def _judge_cancelled(self, plan: dict[str, Any]) -> None:
-        """What is said to be cancelled is whole: each list the recorded or the approved one, nothing in motion.
-
-        What strangers had moved before it was asked for is not of the plan.
-        """
-        run = plan["run"].rpartition("/")[2]
-        for topic, partition, *_ in plan["moves"]:
-            key = (topic, partition)
-            move = self.moves[run][key]
-            document = self.fake.json(f"/brokers/topics/{key[0]}")
-            replicas = document["partitions"][str(key[1])]
-            assert replicas in (list(move.before), list(move.after)), f"{run} is cancelled, and {key} is at {replicas}"
-            assert not any(document.get(name, {}).get(str(key[1])) for name in ("adding_replicas", "removing_replicas"))
-        assert self.holder() != run, f"{run} is cancelled and holds the cluster"
-
-    def _open(self) -> list[Any]:
-        return [lease for lease in self._lease_texts().values() if not lease["released_at"]]
-
-    def cared_for(self) -> bool:
-        """Whether a lease says whose throttle it is."""
-        return bool(self._open())
-
-    def own_throttle(self) -> dict[str, Any]:
-        """What is set and is nobody's but the runs'."""
-        found: dict[str, Any] = {}
-        for entity in self._throttled_entities():
-            own = {one for one in self._pairs(entity) if one not in self.foreign.get(entity, ())}
-            config = self.cluster.config(entity)
-            own |= {(key, value) for key, value in config.items() if value == str(RATE)}
-            if own:
-                found[entity] = own
-        return found
+    def _now(self, key: Key) -> Now:
+        document = self.fake.json(f"/brokers/topics/{key[0]}")
+        state = self.fake.json(f"/brokers/topics/{key[0]}/partitions/{key[1]}/state")
+        marks = [document.get(name, {}).get(str(key[1])) for name in ("adding_replicas", "removing_replicas")]
+        return Now(tuple(document["partitions"][str(key[1])]), set(state["isr"]), state["leader"], any(marks))
 
     def holder(self) -> str | None:
         if LOCK not in self.fake.znodes:
             return None
         run: str = self.fake.json(LOCK)["run"]
         return run.rpartition("/")[2]
-
-    def owner(self, run: str) -> str:
-        return f"kafka_rebalance/{run}"
 
     def live(self) -> set[int]:
         return {int(name) for name in self.fake.get_children("/brokers/ids")}
@@ -220,28 +144,14 @@ class Judge(Tasks):
             for broker in set(move.added) & set(towards)
         )
 
-    def _wanted(self, move: Move) -> list[tuple[str, str]]:
-        if not move.added:
-            return []
-        partition = move.topic_partition.partition
-        sides = zip(LIST_KEYS, (move.before, move.added), strict=True)
-        return [(key, f"{partition}:{broker}") for key, brokers in sides for broker in brokers]
-
-    def _throttled_entities(self) -> list[str]:
+    def _entities(self) -> list[str]:
         return [f"{k}/{name}" for k in ("brokers", "topics") for name in self.fake.get_children(f"/config/{k}")]
 
-    def _pairs(self, entity: str) -> list[tuple[str, str]]:
-        config = self.cluster.config(entity) if f"/config/{entity}" in self.fake.znodes else {}
-        return [(key, text) for key in LIST_KEYS for text in split(config.get(key))]
-
-    _entries = _pairs
+    def _config(self, entity: str) -> dict[str, str]:
+        return self.cluster.config(entity)
 
     def _asked(self) -> dict[Key, list[int]]:
         return {(e["topic"], e["partition"]): e["replicas"] for e in self.fake.json(REASSIGN)["partitions"]}
 
     def _named(self, path: str) -> set[Key]:
         return {(e["topic"], e["partition"]) for e in self.fake.json(path)["partitions"]}
-
-
-def split(value: str | None) -> list[str]:
-    return [text for text in (value or "").split(",") if text]

@@ -15,24 +15,89 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.errors import ReadError, RebalanceError
+from kafka_rebalance.errors import ReadError, RebalanceError, UnwatchedError
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.follow import STABLE_LOOKS, BatchFollower
 from kafka_rebalance.rebalance.verify import verify
 from kafka_rebalance.throttle import lease_files
+from kafka_rebalance.throttle.janitor import look_after_lease
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step
-from support.histories.custodians import Custodians
 from support.histories.papers import PLANNED_UNDER, Key, Papers
 from support.histories.process import Killed, Process
+from support.runs.cancel_run import CancelRun
+from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RATE, SimulatedRun
+
+
+class Custodians:
+    """Each is a call of a task, as those of the runs are."""
+
+    monkeypatch: pytest.MonkeyPatch
+
+    def _make_custodians(self) -> None:
+        """Once for a world. Simulated are what Airflow answers, and the time that is waited."""
+        self.airflow, self.silent_seconds, self.asked = Airflow.answering(self.monkeypatch), 0.0, 0
+        paused = lambda dag_id: SimpleNamespace(is_paused=self.airflow.paused)  # noqa: E731
+        self.monkeypatch.setattr(RuntimeTaskInstance, "get_dag", staticmethod(paused))
+        self.monkeypatch.setattr(look_after_lease, "_silent_seconds", lambda *_: self.silent_seconds)
+        self.seconds = 0.0
+        clock = SimpleNamespace(time=time.time, monotonic=lambda: self.seconds, sleep=lambda _: self._wait())
+        self.monkeypatch.setattr("kafka_rebalance.clock.time", clock)
+
+    @abstractmethod
+    def _wait(self) -> None:
+        """While a task waits, the cluster goes on."""
+
+    def _ask(self, run: SimulatedRun | None, _: Any) -> CancelRun | None:
+        """Asked for and approved: to cancel what runs now."""
+        made = self._canceller()
+        try:
+            made.approved()
+        except (AirflowSkipException, DownstreamTasksSkipped):
+            return None
+        return made
+
+    def _stop(self, run: SimulatedRun | None, _: Any) -> None:
+        made = self._canceller()
+        try:
+            made.request("stop_after_batch")
+        except (AirflowSkipException, DownstreamTasksSkipped):
+            return
+        made.stop()
+
+    def _canceller(self) -> CancelRun:
+        self.asked += 1
+        return CancelRun(self.monkeypatch, f"cancel-{self.asked}")
+
+    def _cancel(self, run: SimulatedRun | None, canceller: CancelRun) -> Any:
+        return canceller.cancel()
+
+    def _end(self, run: SimulatedRun | None, canceller: CancelRun) -> Any:
+        return canceller.verify()
+
+    def _pause(self, run: SimulatedRun | None, silent_seconds: float) -> Any:
+        """The janitor comes, and finds a next batch that has waited for long."""
+        with self.monkeypatch.context() as patched:
+            patched.setattr(look_after_lease, "waits_long", lambda *_: "The next batch has waited for 2.0 h.")
+            try:
+                return self._sweep(run, silent_seconds)
+            except UnwatchedError:
+                return None
+
+    def _sweep(self, run: SimulatedRun | None, silent_seconds: float) -> Any:
+        self.silent_seconds = silent_seconds
+        return tend()
+
 
 TOPICS: dict[str, Any] = {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "ranks": {0: (1, 2, 3)}}
 PLANS: tuple[dict[str, list[int]], ...] = (  # of one snapshot; they have a move in common, and another partition

@@ -18,9 +18,9 @@ from kazoo.retry import KazooRetry
 
 from kafka_rebalance.errors import WriteError
 from kafka_rebalance.model.partition import TopicPartition
+from support.histories.controllers_and_brokers import Others
 from support.histories.lost_leases import lose_lease
 from support.histories.process import Process
-from support.histories.strangers import Strangers
 from support.histories.tasks import TOPICS
 from support.kafka.controller_model import ModelController
 from support.runs.simulated_cluster import SimulatedClient, SimulatedCluster, SimulatedRun
@@ -28,10 +28,11 @@ from support.zookeeper.fake_transaction import FakeTransaction
 from support.zookeeper.fake_zookeeper import Answer, FakeZooKeeper
 
 LOOK_SECONDS = 60.0  # pass between two looks of who waits for something
+RECORD = "/kafka_rebalance/lease"
 STEPS = 8  # that the controller makes meanwhile
 
 
-class World(Strangers):
+class World(Others):
     """Everything there is. `load` starts it anew for a version, without planning again."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +69,7 @@ class World(Strangers):
         self.fake.after_write.append(self._elect_another)
         self.zombies: list[ModelController] = []
         self.controller = ModelController(self.fake, version)
-        self.foreign = {e: set(self._entries(e)) for e in self._throttled_entities()}
+        self.foreign = {e: set(self._entries(e)) for e in self._entities()}
         self.priors: dict[str, Any] = {}
         while self.controller.step():
             pass
@@ -136,7 +137,13 @@ class World(Strangers):
         return result
 
     def lose_lease(self, how: str) -> bool:
-        return lose_lease(self.folder / "runs" / "leases", self.fake, how)
+        def lose_record() -> None:
+            if how == "record":
+                self.fake.delete(RECORD)
+            else:
+                self.fake.set(RECORD, b"{}")
+
+        return lose_lease(self.folder / "runs" / "leases", self._recorded_lease(), how, lose_record)
 
     def settle(self) -> None:
         """Every broker is back and in sync, and the controller has nothing left to do."""

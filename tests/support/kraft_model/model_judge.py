@@ -14,29 +14,25 @@ from typing import Any
 from kafka_rebalance.admin.transaction_log import PART_KEY, State, Write, unpack
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import CorruptZnodeError
-from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS
-from kafka_rebalance.model.candidate import Move
-from support.histories.judge import STRANGERS_RATE, split
+from support.histories.lost_leases import lease_texts
 from support.histories.papers import Key
 from support.histories.process import Process
-from support.histories.tasks import Tasks
+from support.histories.verdicts import Now, Verdicts
 from support.kraft_model.broker_answers import config_changes
 from support.kraft_model.cluster_metadata import Image
 from support.kraft_model.model_controller import ModelController
 from support.kraft_model.model_log import LockTopic
 from support.kraft_model.model_wire import IDLE_SECONDS
-from support.runs.simulated_cluster import RATE
 
 SEND_SECONDS = 5.0  # from the check of the fence until a request is out
 FOREVER = 1e9
 
 
-class ModelJudge(Tasks):
-    """What holds is read from the world's own attributes."""
+class ModelJudge(Verdicts):
+    tells_configs_of_dead_brokers = False
 
     controller: ModelController
     lock_topic: LockTopic
-    foreign: dict[str, set[tuple[str, str]]]  # entries of lists that are not the runs', by entity
     version: str
 
     def _begin_judging(self) -> None:
@@ -171,21 +167,7 @@ class ModelJudge(Tasks):
     def _judge_configs(self, process: Process, entity: str, before: Image, after: Image) -> None:
         """After it took effect."""
         said = f"{process.run} {process.kind} {entity}"
-        then, now = before.config(entity), after.config(entity)
-        changed = {key for key in {*then, *now} if then.get(key) != now.get(key)}
-        assert changed <= set(THROTTLE_KEYS), f"{said}: {changed}"
-        if process.kind == "hold" and changed and process.run not in self.requested and self.holder() == process.run:
-            self._judge_papers(process, said)
-        for key in changed & set(LIST_KEYS):
-            gone = set(split(then.get(key))) - set(split(now.get(key)))
-            alien = {text for text in gone if (key, text) in self.foreign.get(entity, ())}
-            assert not alien, f"{said}: {alien} of somebody else are gone"
-            for text in gone:
-                tp = (entity.partition("/")[2], int(text.partition(":")[0]))
-                assert not self._copies(process, tp), f"{said}: {text} is gone while {tp} copies"
-        for key in changed - set(LIST_KEYS):
-            if then.get(key) == STRANGERS_RATE and self.strangers == process.strangers:
-                assert now.get(key) == str(RATE), f"{said}: the rate of somebody else is gone"
+        self._judge_throttle(process, entity, before.config(entity), after.config(entity), said)
 
     def _copies(self, process: Process, key: Key) -> bool:
         """Whether a new replica of an approved move is being copied; as in the judge of clusters with ZooKeeper."""
@@ -227,78 +209,17 @@ class ModelJudge(Tasks):
         return None
 
     def _lease_texts(self) -> dict[str, Any]:
-        """The lease of the cluster: the later one of its file and its record."""
-        found: dict[str, Any] = {}
-        for cluster in (self.folder / "runs" / "leases").glob("*"):
-            for file in sorted(cluster.glob("*.json"), reverse=True)[:1]:
-                with suppress(ValueError):
-                    found[cluster.name] = json.loads(file.read_text())
-        lease = self._recorded_lease()
-        if lease is not None:
-            file_lease = found.get(lease["cluster_id"])
-            if file_lease is None or file_lease["generation"] < lease["generation"]:
-                found[lease["cluster_id"]] = lease
-        return found
+        return lease_texts(self.folder / "runs" / "leases", self._recorded_lease())
 
-    def _judge_leases(self, before: dict[str, Any]) -> None:
-        """What was there before the throttle is recorded once, or as strangers have set it since, and is never ours."""
-        for name, now in self._lease_texts().items():
-            then = before.get(name)
-            if then and not then["released_at"] and then["run"] == now["run"] and not now["released_at"]:
-                for entity, key, value in [(e, k, v) for e, values in now["prior"].items() for k, v in values.items()]:
-                    theirs = key not in LIST_KEYS and self.strangers and value in (STRANGERS_RATE, None)
-                    known = then["prior"].get(entity, {}).get(key, value)  # a broker may have been away then
-                    anew = then.get("suspended_at") is not None  # nothing of it need stand
-                    assert value == known or theirs or anew, f"{now['run']}: what was there before is recorded again"
-            for entity, values in now["prior"].items():
-                for key, value in values.items():
-                    if key in LIST_KEYS:
-                        own = {t for t in split(value) if (key, t) not in self.foreign.get(entity, ())}
-                        assert not own, f"{now['run']}: {own} of {entity} are our own, not what was there before"
-                    else:
-                        assert value != str(RATE), f"{now['run']}: {key} of {entity} is our own rate"
-
-    def _judge_success(self, run: str) -> None:
-        """A verified end is the approved one."""
-        for key, move in self.moves[run].items():
-            one = self.controller.image.partitions[key]
-            assert one.replicas == move.after, f"{run} is verified, and {key} is not there"
-            assert set(one.isr) == set(move.after), f"{run} is verified, and {key} is not in sync"
-            assert one.leader in self.live()
-            assert not one.moves
-        if self.holder() != run:
-            left = self.own_throttle()
-            others = any(not lease["run"].endswith(run) for lease in self._open())
-            assert not left or others, f"{run} verified: {left}"
-
-    def _judge_cancelled(self, plan: dict[str, Any]) -> None:
-        """What is said to be cancelled is whole: each list the recorded or the approved one, nothing in motion."""
-        run = plan["run"].rpartition("/")[2]
-        for topic, partition, *_ in plan["moves"]:
-            move, one = self.moves[run][topic, partition], self.controller.image.partitions[topic, partition]
-            there = one.replicas in (move.before, move.after)
-            assert there, f"{run} is cancelled, and {topic}-{partition} is at {one.replicas}"
-            assert not one.moves
-        assert self.holder() != run, f"{run} is cancelled and holds the cluster"
-
-    def _open(self) -> list[Any]:
-        return [lease for lease in self._lease_texts().values() if not lease["released_at"]]
+    def _now(self, key: Key) -> Now:
+        one = self.controller.image.partitions[key]
+        return Now(one.replicas, set(one.isr), one.leader, one.moves)
 
     def cared_for(self) -> bool:
         """Whether a lease says whose throttle it is: an open one, or one after which it may yet be set late."""
         leases = self._lease_texts().values()
         kept = ("late_until", "left_behind", "left_before")
         return any(not one["released_at"] or any(map(one.get, kept)) for one in leases)
-
-    def own_throttle(self) -> dict[str, Any]:
-        """What is set and is nobody's but the runs'."""
-        found: dict[str, Any] = {}
-        for entity, config in self.controller.image.configs.items():
-            own = {one for one in self._entries(entity) if one not in self.foreign.get(entity, ())}
-            own |= {(key, value) for key, value in config.items() if value == str(RATE)}
-            if own:
-                found[entity] = own
-        return found
 
     def holder(self) -> str | None:
         state = self.lock_topic.state
@@ -307,11 +228,8 @@ class ModelJudge(Tasks):
     def live(self) -> set[int]:
         return set(self.controller.live)
 
-    def _wanted(self, move: Move) -> list[tuple[str, str]]:
-        partition = move.topic_partition.partition
-        sides = zip(LIST_KEYS, (move.before, move.added), strict=True) if move.added else ()
-        return [(key, f"{partition}:{broker}") for key, brokers in sides for broker in brokers]
+    def _entities(self) -> list[str]:
+        return list(self.controller.image.configs)
 
-    def _entries(self, entity: str) -> list[tuple[str, str]]:
-        config = self.controller.image.config(entity)
-        return [(key, text) for key in LIST_KEYS for text in split(config.get(key))]
+    def _config(self, entity: str) -> dict[str, str]:
+        return self.controller.image.config(entity)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +20,6 @@ from kafka_rebalance.cancel.set_throttle import raise_throttle, set_throttle
 from kafka_rebalance.cancel.verify import verify
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper.znodes import encode_reassignment
 from support.kafka.recordings.cancelled_moves import cancel_by_api, fail_over
@@ -30,7 +28,6 @@ from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun
 from support.zookeeper.fake_zookeeper import REASSIGN
 
-APPROVAL = "kafka_rebalance.cancel.request.CancelApproval"
 BEFORE = {topic: {p: list(replicas) for p, replicas in lists.items()} for topic, lists in TOPICS.items()}
 
 
@@ -83,6 +80,8 @@ def release(run: SimulatedRun, cluster: SimulatedCluster) -> None:
 
 
 class CancelRun(AskedRun):
+    approval = "kafka_rebalance.cancel.request.CancelApproval"
+
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, run_id: str = "cancel", by: str = "olive", of: str = CONNECTION
     ) -> None:
@@ -97,32 +96,13 @@ class CancelRun(AskedRun):
     def fates(self) -> dict[str, str]:
         return {step["partition"]: step["fate"] for step in self.document["steps"]}
 
-    def request(self, action: str, **params: Any) -> dict[str, Any]:
-        instance = SimpleNamespace(xcom_push=self._push)
-        return run_step(
-            cancel_request.request,
-            self.dag_run,
-            {"kafka_conn_id": self._connection_id, "action": action, **params},
-            ti=instance,
-        )
+    def request(self, action: str, **params: Any) -> Any:
+        return self.first_step(cancel_request.request, self._connection_id, {"action": action, **params})
 
-    def ask(self) -> ApprovalOperator:
-        """`approve`, or `approve_rate`, up to the moment at which it waits."""
-        operator = ApprovalOperator(
-            task_id="approve", approval=APPROVAL, run_folder=str(self.folder), nonce=self.xcom["nonce"]
-        )
-        operator.execute(self._context)
-        return operator
-
-    def answer(self, choice: str = "cancel_now", *, consent: str | None = None, user: str = "uma") -> None:
+    def answer(self, choice: str = "cancel_now", user: str = "uma", *, consent: str | None = None, **form: Any) -> None:
+        """Of `approve`, or of `approve_rate`."""
         operator = self.ask()
-        event = {
-            "chosen_options": [next(option for option in operator.options if option.startswith(choice))],
-            "params_input": {"note": None} | ({CONSENT: consent} if CONSENT in operator.params else {}),
-            "responded_at": datetime.now(UTC),
-            "responded_by_user": {"id": user, "name": user},
-        }
-        operator.execute_complete(self._context, event)
+        self.answer_to(operator, choice, user, **form, **({CONSENT: consent} if CONSENT in operator.params else {}))
 
     def approved(self) -> None:
         """Asked for, and approved by uma with the sentence that it asks for, if any."""

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,12 +25,10 @@ from kafka_rebalance.run.batch_seen import BatchSeen
 from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.asked_run import AskedRun
 from support.runs.rebalance_run import set_up_airflow
 
-APPROVAL = "kafka_rebalance.log_dirs.request.LogDirApproval"
 CONNECTION = "kafka_log_dirs_run"
 POLICY = "approvers: [uma]\nmax_bytes_share: 1.0\ninternal_topics: true\n"
 LOOK_SECONDS = 0.2
@@ -40,6 +36,8 @@ _NUMBERS = itertools.count(1)
 
 
 class LogDirRun(AskedRun):
+    approval = "kafka_rebalance.log_dirs.request.LogDirApproval"
+
     def __init__(
         self, folder: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, policy: str = POLICY
     ) -> None:
@@ -56,26 +54,8 @@ class LogDirRun(AskedRun):
     def verification(self) -> dict[str, Any]:
         return json_files.read_json(self.folder, json_files.VERIFICATION)
 
-    def plan(self, **params: Any) -> dict[str, Any]:
-        instance = SimpleNamespace(xcom_push=self._push)
-        return run_step(plan_moves, self.dag_run, {"kafka_conn_id": CONNECTION, **params}, ti=instance)
-
-    def ask(self) -> ApprovalOperator:
-        operator = ApprovalOperator(
-            task_id="approve", approval=APPROVAL, run_folder=str(self.folder), nonce=self.xcom["nonce"]
-        )
-        operator.execute(self._context)
-        return operator
-
-    def answer(self, user: str = "uma") -> None:
-        operator = self.ask()
-        event = {
-            "chosen_options": [operator.options[0]],
-            "params_input": {"note": None},
-            "responded_at": datetime.now(UTC),
-            "responded_by_user": {"id": user, "name": user},
-        }
-        operator.execute_complete(self._context, event)
+    def plan(self, **params: Any) -> Any:
+        return self.first_step(plan_moves, CONNECTION, params)
 
     def hold(self) -> ThrottleLease | Wait:
         return run_step(hold_rate, self.dag_run, self.xcom["decision"])

@@ -7,9 +7,7 @@ of its own.
 from __future__ import annotations
 
 import itertools
-from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,49 +21,34 @@ from kafka_rebalance.workflow.run_step import run_step
 from support.runs.asked_run import AskedRun
 from support.runs.rebalance_run import set_up_airflow
 
-APPROVAL = "kafka_rebalance.topics.request.TopicApproval"
 CONNECTION = "kafka_topics_run"
 POLICY = "approvers: [uma]\n"
 _NUMBERS = itertools.count(1)
 
 
 class TopicRun(AskedRun):
+    approval = "kafka_rebalance.topics.request.TopicApproval"
+
     def __init__(
         self, folder: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, policy: str = POLICY
     ) -> None:
         set_up_airflow(monkeypatch, folder, cluster, CONNECTION, policy)
         run_id = f"run-{next(_NUMBERS)}"  # a run of its own, not a later attempt of the one before
         super().__init__(monkeypatch, "kafka_topics", ("write", "verify"), run_id, "olive")
-        self.operator: ApprovalOperator | None = None
 
     @property
     def change(self) -> dict[str, Any]:
         return json_files.read_json(self.folder, json_files.TOPIC)["change"]
 
-    def request(self, **params: Any) -> dict[str, Any]:
-        instance = SimpleNamespace(xcom_push=self._push)
-        return run_step(
-            topic_request.request, self.dag_run, {"kafka_conn_id": CONNECTION, "sample_rows": 0, **params}, ti=instance
-        )
+    def request(self, **params: Any) -> Any:
+        return self.first_step(topic_request.request, CONNECTION, {"sample_rows": 0, **params})
 
     def ask(self) -> ApprovalOperator:
-        """`forecast`, and `approve` up to the moment at which it waits, or goes on where nobody is asked."""
         run_step(keys.forecast, self.dag_run, str(self.folder))
-        self.operator = ApprovalOperator(
-            task_id="approve", approval=APPROVAL, run_folder=str(self.folder), nonce=self.xcom["nonce"]
-        )
-        self.operator.execute(self._context)
-        return self.operator
+        return super().ask()
 
-    def answer(self, choice: str, user: str = "uma") -> None:
-        operator = self.operator or self.ask()
-        event = {
-            "chosen_options": [next(option for option in operator.options if option.startswith(choice))],
-            "params_input": {"note": None},
-            "responded_at": datetime.now(UTC),
-            "responded_by_user": {"id": user, "name": user},
-        }
-        operator.execute_complete(self._context, event)
+    def answer(self, choice: str = "", user: str = "uma", **form: Any) -> None:
+        self.answer_to(self.operator or self.ask(), choice, user, **form)
 
     def write(self) -> dict[str, Any]:
         return run_step(write.write_change, self.dag_run, self.xcom["decision"])

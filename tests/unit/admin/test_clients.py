@@ -150,10 +150,6 @@ def test_kafka_pythons_log_of_its_configuration_stays_quiet(
     assert SECRET not in caplog.text
 
 
-def test_no_repr_shows_a_secret() -> None:
-    assert SECRET not in repr(KafkaConnection("a:1", SASL))
-
-
 @pytest.mark.slow
 def test_a_client_that_reaches_no_broker_leaves_no_thread_and_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "REQUEST_SECONDS", 0.2)

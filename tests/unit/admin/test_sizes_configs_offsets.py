@@ -1,7 +1,8 @@
-"""Answers of brokers, and what each failure is called. The clients' answers are those of their own classes."""
+"""Answers of brokers about log dirs, configs and offsets, and what each failure is called."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -10,14 +11,15 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigEntry, ConfigSource, OffsetSpec
-from kafka.errors import NodeNotReadyError
+from kafka.errors import IncompatibleBrokerVersion, KafkaConnectionError, NodeNotReadyError
 
-from kafka_rebalance.admin import configs, log_dirs
+from kafka_rebalance.admin import configs, log_dirs, offsets
 from kafka_rebalance.admin import offsets as metadata
-from kafka_rebalance.admin.log_dirs import FutureReplica, LogDir
+from kafka_rebalance.admin.log_dirs import FutureReplica, LogDir, alter_log_dirs
 from kafka_rebalance.admin.wire import Wire
-from kafka_rebalance.errors import ReadDeniedError, ReadError
+from kafka_rebalance.errors import LockLostError, ReadDeniedError, ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.model.cluster_view import ConfigValue
+from kafka_rebalance.model.cluster_writes import ClusterWrite, Kind, noted
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 
@@ -308,3 +310,183 @@ def test_what_may_not_be_read_is_not_asked_for_again(monkeypatch: pytest.MonkeyP
     with pytest.raises(ReadError, match=r"t-0 \(TOPIC_AUTHORIZATION_FAILED"):
         metadata.read_end_offsets(KAFKA, [TopicPartition("t", 0)])
     assert admin.asked == [1]
+
+
+# --- where local logs begin ---
+
+ORDERS, MORE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+Answers = Callable[[int, Any], Any]
+
+
+@pytest.fixture
+def asks_brokers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answers], list[tuple[int, Any]]]:
+    """Lets brokers answer so. Returns the requests that they have got."""
+    requests: list[tuple[int, Any]] = []
+
+    def use(answers: Answers) -> list[tuple[int, Any]]:
+        def read(request: Any, broker: int, **_: object) -> Any:
+            requests.append((broker, request))
+            return answers(broker, request)
+
+        @contextmanager
+        def open_wire(_: KafkaConnection) -> Iterator[Any]:
+            yield SimpleNamespace(read=read)
+
+        monkeypatch.setattr(offsets, "open_wire", open_wire)
+        return requests
+
+    return use
+
+
+def local_answer(*partitions: tuple[TopicPartition, int, int]) -> Any:
+    """(partition, error code, offset)"""
+    topics = [
+        SimpleNamespace(
+            name=tp.topic, partitions=[SimpleNamespace(partition_index=tp.partition, error_code=code, offset=offset)]
+        )
+        for tp, code, offset in partitions
+    ]
+    return SimpleNamespace(topics=topics)
+
+
+def test_each_leader_is_asked_for_its_own_by_the_version_that_knows_of_it(asks_brokers: Any) -> None:
+    requests = asks_brokers(lambda broker, _: local_answer((ORDERS if broker == 1 else MORE, 0, 100 * broker)))
+    found = offsets.read_local_starts(KAFKA, {ORDERS: 1, MORE: 2})
+    assert (found.offsets, found.untold) == ({ORDERS: 100, MORE: 200}, {})
+    assert [broker for broker, _ in requests] == [1, 2]
+    request = requests[0][1]
+    assert [one.timestamp for topic in request.topics for one in topic.partitions] == [-4]
+    # An older broker takes -4 for a time before all records, and answers with the first offset of the whole log.
+    assert (request._min_version, request._max_version) == (8, 8)
+
+
+def test_without_tiered_topics_no_broker_is_asked() -> None:
+    assert offsets.read_local_starts(KafkaConnection("127.0.0.1:1"), {}) == offsets.LocalStarts()
+
+
+def test_a_broker_that_cannot_tell_or_does_not_answer_leaves_its_partitions_unknown_and_says_so(
+    asks_brokers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def answers(broker: int, _: object) -> Any:
+        if broker == 1:
+            raise IncompatibleBrokerVersion("ListOffsets")
+        if broker == 2:
+            raise ReadError("Broker 2 cannot be read.")
+        return local_answer((TopicPartition("orders", 2), 0, 7))
+
+    asks_brokers(answers)
+    found = offsets.read_local_starts(KAFKA, {ORDERS: 1, MORE: 2, TopicPartition("orders", 2): 3})
+    assert found.offsets == {TopicPartition("orders", 2): 7}
+    assert found.untold == {
+        ORDERS: "broker 1 is of a release before 3.6, which cannot tell it",
+        MORE: "Broker 2 cannot be read.",
+    }
+    assert "What the disks hold of the tiered partition orders-0 is unknown: broker 1 is of a release" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        (local_answer((ORDERS, 6, -1)), "broker 1 answers NotLeaderForPartitionError"),
+        (local_answer((ORDERS, 0, -1)), "the answer of broker 1 does not name it"),
+        (local_answer(), "the answer of broker 1 does not name it"),
+        (local_answer((ORDERS, 9999, -1)), "broker 1 answers UnrecognizedBrokerError"),
+    ],
+)
+def test_no_answer_is_never_a_log_that_begins_at_its_first_record(asks_brokers: Any, told: Any, why: str) -> None:
+    asks_brokers(lambda *_: told)
+    found = offsets.read_local_starts(KAFKA, {ORDERS: 1})
+    assert (found.offsets, found.untold) == ({}, {ORDERS: why})
+
+
+# --- requests to copy replicas into other log dirs ---
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+class AlteringManager:
+    """Answers each request with these codes, or raises the error. A code of None leaves the partition out."""
+
+    def __init__(self, codes: dict[TopicPartition, int | None] | Exception) -> None:
+        self.codes = codes
+        self.sent: list[tuple[dict[str, dict[str, list[int]]], int]] = []
+
+    def run(self, send: Any, request: Any, broker: int) -> Any:
+        asked = {one.path: {topic.name: list(topic.partitions) for topic in one.topics} for one in request.dirs}
+        self.sent.append((asked, broker))
+        if isinstance(self.codes, Exception):
+            raise self.codes
+        return SimpleNamespace(
+            results=[
+                SimpleNamespace(
+                    topic_name=tp.topic,
+                    partitions=[SimpleNamespace(partition_index=tp.partition, error_code=code)],
+                )
+                for tp, code in self.codes.items()
+                if code is not None
+            ]
+        )
+
+
+def alter(manager: AlteringManager, targets: dict[TopicPartition, str], **more: Any) -> dict[TopicPartition, str]:
+    client: Any = SimpleNamespace(_manager=manager)
+    wire = Wire(KafkaConnection("b1:9092"), client)
+    return alter_log_dirs(wire, 3, targets, held={T0, T1, U0}, log_dirs={"/a", "/b"}, **more)
+
+
+def test_one_request_goes_to_the_broker_itself_by_log_dir_and_topic() -> None:
+    manager = AlteringManager({T0: 0, T1: 0, U0: 0})
+    with noted() as writes:
+        assert alter(manager, {T1: "/a", U0: "/b", T0: "/a"}) == {}
+    assert manager.sent == [({"/a": {"t": [0, 1]}, "/b": {"u": [0]}}, 3)]
+    assert writes == [ClusterWrite(Kind.LOG_DIRS, "3")]
+
+
+def test_nothing_is_sent_where_nothing_is_asked_for() -> None:
+    manager = AlteringManager({})
+    assert alter(manager, {}) == {}
+    assert manager.sent == []
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"),
+    [
+        ({TopicPartition("t", 9): "/a"}, "broker 3 does not have t-9"),  # else the broker remembers the log dir for it
+        ({T0: "/c"}, "broker 3 has no log dir /c"),
+    ],
+)
+def test_what_the_broker_does_not_have_is_never_sent(targets: dict[TopicPartition, str], said: str) -> None:
+    manager = AlteringManager({})
+    with pytest.raises(WriteError, match=said):
+        alter(manager, targets)
+    assert manager.sent == []
+
+
+def test_what_a_broker_refuses_or_leaves_out_of_its_answer_is_named_beside_what_it_does() -> None:
+    targets = {T0: "/a", T1: "/a", U0: "/a"}
+    refused = alter(AlteringManager({T0: 56, T1: 0, U0: None}), targets)
+    assert refused == {T0: "KafkaStorageError", U0: "the broker's answer does not name it"}
+
+
+@pytest.mark.parametrize("code", [3, 9])
+def test_a_replica_that_has_left_the_broker_is_no_refusal(code: int) -> None:
+    assert alter(AlteringManager({T0: code, T1: 0}), {T0: "/a", T1: "/a"}) == {}
+
+
+def test_a_user_who_may_not_is_told_what_it_needs() -> None:
+    with noted() as writes, pytest.raises(WriteDeniedError, match="needs Alter on the cluster"):
+        alter(AlteringManager({T0: 31}), {T0: "/a"})
+    assert writes == []
+
+
+def test_without_an_answer_the_outcome_is_unknown() -> None:
+    with noted() as writes, pytest.raises(ReadError, match="whether it was carried out is unknown"):
+        alter(AlteringManager(KafkaConnectionError()), {T0: "/a"})
+    assert writes == [ClusterWrite(Kind.LOG_DIRS, "3", is_certain=False)]
+
+
+def test_a_worker_that_stood_still_sends_nothing() -> None:
+    manager = AlteringManager({T0: 0})
+    with pytest.raises(LockLostError, match="Nothing was sent"):
+        alter(manager, {T0: "/a"}, not_later_than=0.0)
+    assert manager.sent == []

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bench.odd_clusters
-from bench.odd_clusters.__main__ import main, outcome, seed_of
+from bench.odd_clusters.__main__ import outcome, seed_of
 from bench.odd_clusters.drawn import OddCluster, draw
 from bench.odd_clusters.judge import findings
 from kafka_rebalance.planning.__main__ import main as plan
@@ -146,14 +146,3 @@ def test_an_optimum_that_crowds_no_more_is_not_called_proven_where_balanced_crow
     (optimum,) = [one for one in candidates if one["name"] == "optimal"]
     assert "is_proven" not in optimum
     assert "but balanced copies fewer" in optimum["note"]
-
-
-def test_the_command_prints_its_seed_and_counts_findings(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bench.odd_clusters.__main__.plan", lambda arguments: json.loads("[]")[0])
-    assert main(["--clusters", "2"]) == 1
-    printed = capsys.readouterr().out
-    assert printed.startswith("seed ")
-    assert "cluster 1: crash: " in printed
-    assert "2 with findings" in printed

@@ -1,4 +1,4 @@
-"""The fault matrix without a cluster: its cases, its records, and its table. The judge's eyes are tested here."""
+"""The fault matrix without a cluster: its cases, its records, its table, and the eyes of its judges."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import pytest
 
 from faults import load, report
 from faults.cases import EVERY_VERSION, KILLED, KINDS, WITHOUT_ZOOKEEPER, Case, Fault, Moment, Needs, matrix
-from faults.clusters.fault_cluster import AFTER, BEFORE, Truth
-from faults.growth import Figure, documented_names, growth_problems, held_figures
+from faults.clusters.fault_cluster import AFTER, BEFORE, COPYING, LOG_DIR_RATE, Truth
+from faults.clusters.replica_folders import DirsTruth, Replica, bytes_in, coming, lying
 from faults.judge import judge_end, judge_records, judge_rest, judge_words
+from faults.log_dir_judge import judge_rates, judge_run
+from faults.log_dir_judge import judge_rest as judge_log_dirs_rest
+from faults.log_dir_run import SLOW
 from faults.one_case import Result
-from faults.operator import Operator, leaders_to_restart
 from faults.soak import drawn
-from faults.strike import STRIKES
+from faults.strike import STRIKES, Strike
 from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 
 CASE = Case("3.9.2", Fault.TARGET, Moment.MID_COPY, seed=6)
@@ -174,26 +176,6 @@ def test_a_run_that_cannot_succeed_may_leave_nothing_behind(now: Truth, told: st
     assert told in "".join(problems)
 
 
-def test_an_operator_elects_another_controller_only_where_the_run_says_so() -> None:
-    def looked(advice: str) -> tuple[str, str]:
-        requested = [7]
-        cluster: Any = SimpleNamespace(
-            has_zookeeper=True,
-            reassignment=lambda: requested[0] if requested else None,
-            registered=lambda: {1, 2, 3, 4},
-            elect_controller=requested.clear,
-            wait=lambda what, holds, seconds: None,
-        )
-        operator = Operator(cluster)
-        return operator.clear_request(advice), operator.did
-
-    assert looked("Wait for its end") == (
-        "the request stays, but the run does not say that another controller clears it",
-        "",
-    )
-    assert looked("Only another controller clears it") == ("", "another controller elected, as the run asked")
-
-
 def test_a_soak_repeats_no_fault_before_all_were_drawn() -> None:
     cases = drawn("3.9.2", 6, 50)
     every = sum(len(kind.moments) for kind in KINDS.values() if kind.needs in (Needs.ANY, Needs.ZOOKEEPER))
@@ -201,44 +183,6 @@ def test_a_soak_repeats_no_fault_before_all_were_drawn() -> None:
     assert len({case.topic for case in cases}) == len({case.name for case in cases}) == 50
     assert {case.time for case in cases[every:]} == {2}
     assert cases == drawn("3.9.2", 6, 50) != drawn("3.9.2", 7, 50)
-
-
-def test_what_is_beyond_its_limit_fails_the_soak_and_is_named() -> None:
-    figures = [Figure("locks", 2, 1, ("a.json", "b.json")), Figure("leases", 1, 1), Figure("notes", 9, None)]
-    assert growth_problems(figures) == ["locks: 2, at most 1 are documented a.json b.json"]
-
-
-def test_a_process_may_keep_a_few_megabytes_but_no_descriptor_and_no_thread() -> None:
-    first = (100, 12, 2)
-    assert growth_problems([*held_figures("by it", (130, 12, 2), first)]) == []
-    told = growth_problems([*held_figures("by it", (190, 13, 3), first)])
-    assert [problem.split(":")[0] for problem in told] == [
-        "MB held by it",
-        "descriptors held by it",
-        "threads held by it",
-    ]
-
-
-def test_the_names_of_a_runs_files_are_read_from_the_page_that_documents_them() -> None:
-    page = "`snapshot/brokers.parquet`, `moves/`, `moves-<candidate>.csv`, not `runs_url` or `zookeeper`; `a.json`"
-    assert documented_names(page) == {"snapshot", "moves", "moves-*.csv", "a.json"}
-
-
-def test_the_soaks_table_has_what_was_not_run_too(tmp_path: Path) -> None:
-    page = tmp_path / "reliability.md"
-    page.write_text(f"before\n{report.SOAK_BEGIN}\n{report.SOAK_END}\nafter\n")
-    cases = drawn("3.9.2", 6, 2)
-    first = Result(cases[0].name, 6, passed=True, seconds=9.0, acknowledged=700, state="success")
-    again = Result("3.9.2/all records again", 6, passed=True, acknowledged=700)
-    measured = [(Figure("files", 3, 4),), (Figure("files", 5, 4),), (Figure("files", 4, 4),)]
-    report.write_soak(cases, [first, again], measured, [(Figure("MB", 7, None),)], page)
-    text = page.read_text()
-    assert "| 9 s; 700; 0.0 s |" in text
-    assert text.count("not run") == 1
-    assert "1 of 2 rebalances passed on one cluster of 3.9.2 (seed 6)" in text
-    assert "700 acknowledged records, 0 lost" in text
-    assert "| files | 3 | 4 | 5 | 4 |" in text
-    assert "| MB | 7 | 7 | 7 |  |" in text
 
 
 def test_the_table_names_all_that_is_no_undisturbed_success(tmp_path: Path) -> None:
@@ -257,61 +201,133 @@ def test_a_verdict_that_is_not_true_fails_the_case(tmp_path: Path) -> None:
     assert any("verification.json says passed=False" in problem for problem in problems)
 
 
-def copy_of(leader: int, *, copied: int = 9, is_late: bool = True) -> dict[str, object]:
-    late = {"late_behind": leader} if is_late else {}
-    return {"phase": "copying", "bytes_copied": copied, "bytes_total": 9, **late}
+# --- runs between log dirs ---
+
+OTHERS_RATE = {"brokers/3": {LOG_DIR_RATE: "90000000"}}
+OURS = {**OTHERS_RATE, "brokers/1": {LOG_DIR_RATE: "1000000"}}
+MOVED, STAYED = (0, COPYING), (1, COPYING)
+AT_REST = Truth({}, {}, {}, marked=False, reassigning=False, throttles=OTHERS_RATE, locked=False)
+IN_PLACE = DirsTruth(lying={MOVED: "b", STAYED: "a"}, coming={}, cluster=AT_REST, leased=False)
+NOT_MOVED = replace(IN_PLACE, lying={MOVED: "a", STAYED: "a"})
+COPIED = replace(NOT_MOVED, coming={MOVED: "b"})
 
 
-@pytest.mark.parametrize(("copied", "is_late", "leaders"), [(9, True, (2,)), (8, True, ()), (9, False, ())])
-def test_an_operator_restarts_the_leader_of_a_whole_copy_that_the_run_calls_late(
-    copied: int, is_late: bool, leaders: tuple[int, ...]
+def run_of(folder: Path, *looks: DirsTruth, passed: bool = True, fault: Fault = Fault.LOG_DIR_STEP) -> Any:
+    """A run that has approved the move of partition 0 from a to b, and whose verification said `passed` of it."""
+    case = Case("2.0.1", fault, Moment.MID_COPY, seed=6)
+    move = {"topic": case.topic, "partition": 0, "broker": COPYING, "before": "/data/1/a", "after": "/data/1/b"}
+    check = {"name": "log_dir", "subject": f"{case.topic}-0 on broker {COPYING}", "passed": passed}
+    (folder / "log_dirs.json").write_text(json.dumps({"plan": {"moves": [move]}}))
+    (folder / "verification.json").write_text(json.dumps({"passed": passed, "checks": [check]}))
+    return SimpleNamespace(case=case, folder=folder, dirs=looks or None, errors=[])
+
+
+def test_an_end_with_each_replica_where_it_was_approved_passes(tmp_path: Path) -> None:
+    run = run_of(tmp_path, IN_PLACE, IN_PLACE)
+    assert [*judge_run(run, "success", OTHERS_RATE), *judge_log_dirs_rest(run, IN_PLACE, OTHERS_RATE)] == []
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (NOT_MOVED, "are elsewhere"),
+        (replace(IN_PLACE, coming={MOVED: "c"}), "are copied"),
+        (replace(IN_PLACE, cluster=replace(AT_REST, throttles=OURS)), "throttles are"),
+        (replace(IN_PLACE, cluster=replace(AT_REST, throttles={})), "throttles are"),
+        (replace(IN_PLACE, cluster=replace(AT_REST, locked=True)), "still locked"),
+        (replace(IN_PLACE, leased=True), "lease is still open"),
+    ],
+)
+def test_a_success_between_log_dirs_that_is_none_fails_the_case(tmp_path: Path, end: DirsTruth, told: str) -> None:
+    assert any(told in problem for problem in judge_run(run_of(tmp_path, end, end), "success", OTHERS_RATE))
+
+
+@pytest.mark.parametrize(
+    ("end", "passed"), [(NOT_MOVED, True), (IN_PLACE, False), (replace(IN_PLACE, coming={MOVED: "c"}), True)]
+)
+def test_a_verification_that_says_of_a_replica_what_its_folder_does_not_fails_the_case(
+    tmp_path: Path, end: DirsTruth, passed: bool
 ) -> None:
-    assert leaders_to_restart({"partitions": [copy_of(2, copied=copied, is_late=is_late)]}) == leaders
-    assert leaders_to_restart({}) == ()
+    run = run_of(tmp_path, end, end, passed=passed)
+    run.errors.append("verify: VerificationError")
+    assert any("its folders say" in problem for problem in judge_run(run, "failed", OTHERS_RATE))
 
 
-def test_an_operator_restarts_each_leader_that_the_run_names_once(tmp_path: Path) -> None:
-    partitions = [copy_of(leader) for leader in (1, 3, 1)]
-    (tmp_path / "progress.json").write_text(json.dumps({"partitions": partitions}))
-    started: list[int] = []
-    local = SimpleNamespace(kill_broker=lambda broker: None, start_broker=started.append)
-    cluster: Any = SimpleNamespace(local=local, registered=lambda: {1, 2, 3, 4})
-    operator = Operator(cluster)
-    for _ in range(4):
-        operator.look(tmp_path)
-    assert started == [1, 3]
-    assert operator.did == "broker 1, 3 restarted, as the run asked"
+def test_a_copy_that_ends_during_the_verification_may_be_told_either_way(tmp_path: Path) -> None:
+    for passed in (True, False):
+        run = run_of(tmp_path, COPIED, IN_PLACE, passed=passed)
+        run.errors.append("verify: VerificationError")
+        assert [*judge_run(run, "failed", OTHERS_RATE)] == []
 
 
-def test_the_table_shows_what_was_run_and_what_was_not(tmp_path: Path) -> None:
-    page = tmp_path / "reliability.md"
-    strikes = f"{report.STRIKES_BEGIN}\nas they were\n{report.STRIKES_END}"
-    page.write_text(f"before\n{report.BEGIN}\nof yesterday\n{report.END}\n{strikes}\nafter\n")
-    result = Result(CASE.name, 6, passed=True, seconds=31.4, acknowledged=6_179, state="success")
-    report.write_tables([result], page)
-    report.write_tables([result], page)
-    text = page.read_text()
-    assert text.startswith("before\n")
-    assert text.endswith("after\n")
-    assert (
-        text.count(
-            "| kill -9 of the target broker | mid-copy | 31 s; 6,179; 0.0 s | not run | not run | not run | not run |"
-        )
-        == 1
+def test_a_run_that_fails_silently_or_verifies_nothing_fails_the_case(tmp_path: Path) -> None:
+    assert any("did not say why" in problem for problem in judge_run(run_of(tmp_path, COPIED), "failed", OTHERS_RATE))
+    assert any("nothing was verified" in problem for problem in judge_run(run_of(tmp_path), "failed", OTHERS_RATE))
+    assert not any("nothing was" in one for one in judge_run(run_of(tmp_path, fault=Fault.LOG_DIR_LOST), "failed", {}))
+
+
+@pytest.mark.parametrize(
+    ("end", "fault", "told"),
+    [
+        (NOT_MOVED, Fault.LOG_DIR_STEP, ""),
+        (COPIED, Fault.LOG_DIR_STEP, "copies go on"),
+        (replace(IN_PLACE, leased=True), Fault.LOG_DIR_STEP, "lease is still open"),
+        (replace(IN_PLACE, lying={MOVED: "c", STAYED: "a"}), Fault.LOG_DIR_STEP, "neither where they were"),
+        (replace(IN_PLACE, lying={MOVED: "b", STAYED: "b"}), Fault.LOG_DIR_STEP, "neither where they were"),
+        (replace(IN_PLACE, lying={MOVED: "c", STAYED: "a"}), Fault.LOG_DIR_ELSEWHERE, ""),
+        (replace(IN_PLACE, lying={MOVED: "c", STAYED: "c"}), Fault.LOG_DIR_ELSEWHERE, "neither where they were"),
+    ],
+)
+def test_what_is_left_at_the_end_fails_the_case(tmp_path: Path, end: DirsTruth, fault: Fault, told: str) -> None:
+    problems = [*judge_log_dirs_rest(run_of(tmp_path, fault=fault), end, OTHERS_RATE)]
+    assert bool(problems) is bool(told)
+    assert told in "".join(problems)
+
+
+def test_replicas_and_their_copies_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    names = {
+        "1/a": ("t-0", "t-1", "other-0", "t-x-9", "t-2.0f3a-delete"),
+        "1/b": ("t-0.0c7e16a0f0f14b6d-future", "t-3.0c7e-delete"),
+        "2/c": ("t-0",),
+    }
+    for place, folders in names.items():
+        for name in folders:
+            (tmp_path / place / name).mkdir(parents=True)
+    copy = tmp_path / "1/b/t-0.0c7e16a0f0f14b6d-future"
+    (copy / "00000000000000000000.log").write_bytes(bytes(7))
+    cluster: Any = SimpleNamespace(disk=lambda broker: tmp_path / str(broker))
+    expected: dict[Replica, str] = {(0, 1): "a", (1, 1): "a", (0, 2): "c"}
+    assert lying(cluster, "t") == expected
+    assert coming(cluster, "t") == {(0, 1): copy}
+    assert bytes_in(copy) == 7
+    assert bytes_in(tmp_path / "gone") == 0
+
+
+def test_a_copy_that_two_looks_see_without_the_rate_fails_the_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = {COPYING: {LOG_DIR_RATE: str(SLOW)}}
+    copies: dict[Replica, Path] = {MOVED: Path("1/b/t-0.0c-future")}
+    monkeypatch.setattr("faults.strike.coming", lambda cluster, topic: dict(copies))
+    cluster: Any = SimpleNamespace(
+        controller=lambda: None,
+        registered=lambda: set(rates),
+        throttles=lambda: {f"brokers/{broker}": set_there for broker, set_there in rates.items()},
     )
-    assert text.count("not run") == 134
-    assert "1 of 135 cases passed" in text
-    assert strikes in text, "none of them was run"
-    assert "of yesterday" not in text
+    ours: Any = None
+    strike = Strike(cluster, Case("2.0.1", Fault.LOG_DIR_LOST, Moment.MID_COPY, seed=6), ours)
 
+    def look() -> list[str]:
+        strike.look_at_rates()
+        return [*judge_rates(strike)]
 
-def test_runs_between_log_dirs_have_a_table_of_their_own(tmp_path: Path) -> None:
-    page = tmp_path / "reliability.md"
-    others = f"{report.BEGIN}\nkills\n{report.END}\n{report.STRIKES_BEGIN}\nstrikes\n{report.STRIKES_END}\n"
-    page.write_text(f"{others}{report.LOG_DIRS_BEGIN}\n{report.LOG_DIRS_END}\n")
-    result = Result("2.8.2/log-dir-broker/mid-copy", 6, passed=True, seconds=9.0, acknowledged=700, state="success")
-    report.write_tables([result], page)
-    text = page.read_text()
-    assert others in text
-    assert "| kill -9 of a broker that copies | mid-copy | not run | 9 s; 700; 0.0 s |  | not run | not run |" in text
-    assert "1 of 48 cases passed" in text
+    assert look() == look() == []
+    rates[COPYING] = {}
+    assert look() == [], "the copy may end at this moment"
+    copies.clear()
+    assert look() == []
+    copies[MOVED] = Path("1/b/t-0.1d-future")
+    assert look() == []
+    del rates[COPYING]
+    assert look() == [], "a broker that is away copies nothing"
+    rates[COPYING] = {LOG_DIR_RATE: "90000000"}
+    assert look() == []
+    assert look() == [f"the copy of partition 0 on broker {COPYING} went on without the run's rate"]

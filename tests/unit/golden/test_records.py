@@ -10,7 +10,7 @@ import pytest
 
 from support.golden import records
 from support.golden.figures import figures_in, figures_of_page
-from support.golden.records import check, csv_text, document_text, lines_of, only_words, recorded
+from support.golden.records import check, document_text, lines_of, only_words, recorded
 
 
 @pytest.mark.parametrize(
@@ -26,10 +26,6 @@ from support.golden.records import check, csv_text, document_text, lines_of, onl
 )
 def test_figures_come_with_their_units_and_without_words(text: str, figures: list[str]) -> None:
     assert figures_in(text) == figures
-
-
-def test_a_name_is_found_with_its_partition_whatever_characters_it_has() -> None:
-    assert figures_in("a.b-_0-1-4 moves, and a.b stays", ["a.b", "a.b-_0-1"]) == ["a.b-_0-1-4", "a.b"]
 
 
 PAGE = """<head><title>7</title></head><h1>Run 1</h1><section id="a"><p>In <b>3</b> min</p><svg><text>9</text></svg>
@@ -71,11 +67,6 @@ def test_a_document_is_shorter_here_and_tells_any_other_byte() -> None:
     assert document_text(text).count("\n") < 10
     for other in (text.rstrip(), text.replace("5", "5.0"), json.dumps(json.loads(text)), text.replace('"a"', '"c"')):
         assert document_text(other) != document_text(text)
-
-
-def test_a_csv_file_is_compared_by_its_cells_without_their_words() -> None:
-    first, words, facts = (f"topic,why\na,{why}\n" for why in ("2 go off", "off go 2", "3 go off"))
-    assert csv_text(first) == csv_text(words) != csv_text(facts)
 
 
 @pytest.fixture

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_rebalance.errors import InputError, KafkaRuleError
+from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.throttles import (
     FOLLOWER_REPLICAS,
     format_throttled_replicas,
     parse_throttled_replicas,
     split_entry,
+    throttle_problem,
     throttled_replicas,
 )
 
@@ -74,12 +75,6 @@ def test_a_partition_that_does_not_exist_is_refused_with_kafkas_message() -> Non
     assert refused.value.kafka_message == "The proposed assignment contains non-existent partitions: topic1-7"
 
 
-@pytest.mark.parametrize("version", ["", "two", "2", "v2.0", "2.x"])
-def test_a_version_that_is_none_is_an_error(version: str) -> None:
-    with pytest.raises(InputError, match="is not a Kafka version"):
-        throttled_replicas({}, {}, version=version)
-
-
 @pytest.mark.parametrize(
     ("value", "entries"),
     [
@@ -103,6 +98,47 @@ def test_a_list_value_that_brokers_cannot_load_is_refused_with_kafkas_message(va
         parse_throttled_replicas(value, FOLLOWER_REPLICAS)
     assert refused.value.kafka_message.startswith(f"Invalid value {value} for configuration {FOLLOWER_REPLICAS}: ")
     assert "must be the literal '*' or a list of replicas" in refused.value.kafka_message
+
+
+LEADER_RATE, LEADER_LIST = "leader.replication.throttled.rate", "leader.replication.throttled.replicas"
+
+
+@pytest.mark.parametrize(
+    ("entity", "changes"),
+    [
+        ("brokers/1", {LEADER_RATE: "1000000", "follower.replication.throttled.rate": None}),
+        ("topics/a.b_c-d", {LEADER_LIST: "0:1,1:2"}),
+        ("topics/t", {LEADER_LIST: "*", "follower.replication.throttled.replicas": ""}),
+        ("topics/t", {LEADER_LIST: "0:1, 1:2"}),
+    ],
+)
+def test_throttles_in_the_right_form_are_writable(entity: str, changes: Any) -> None:
+    assert throttle_problem(entity, changes) is None
+
+
+@pytest.mark.parametrize(
+    ("entity", "changes"),
+    [
+        ("brokers/1", {LEADER_LIST: "0:1"}),
+        ("brokers/1", {"log.segment.bytes": None}),
+        ("brokers/1", {LEADER_RATE: 1000}),
+        ("brokers/1", {LEADER_RATE: "-1"}),
+        ("brokers/1", {LEADER_RATE: "1e6"}),
+        ("brokers/1", {LEADER_RATE: "9223372036854775808"}),
+        ("brokers/<default>", {LEADER_RATE: "1"}),
+        ("brokers/01", {LEADER_RATE: "1"}),
+        ("brokers/1/x", {LEADER_RATE: "1"}),
+        ("topics/t", {LEADER_RATE: "1"}),
+        ("topics/t", {"retention.ms": "1"}),
+        ("topics/t", {LEADER_LIST: "0-1"}),
+        ("topics/t", {LEADER_LIST: "0:1,"}),
+        ("topics/..", {LEADER_LIST: "*"}),
+        ("users/u", {LEADER_RATE: "1"}),
+        ("", {LEADER_RATE: "1"}),
+    ],
+)
+def test_anything_but_a_throttle_in_the_right_form_is_refused(entity: str, changes: Any) -> None:
+    assert throttle_problem(entity, changes)
 
 
 REPLICAS = st.lists(st.integers(0, 20), min_size=1, max_size=4, unique=True)

@@ -13,8 +13,6 @@ from kafka_rebalance.local_cluster.jars import class_path as jars_module
 from kafka_rebalance.local_cluster.jars import fetch as fetch_module
 from kafka_rebalance.local_cluster.jars.class_path import (
     cached_jars,
-    kafka_jars,
-    spark_source_jars,
     tiered_storage_jar,
     tools_jars,
 )
@@ -59,12 +57,6 @@ def test_jars_are_fetched_once_and_given_in_the_order_of_the_lock(central: Centr
     assert central.asked == [["broker", "clients"]]
     assert len(said) == 1
     assert "2 jars" in said[0]
-
-
-def test_only_what_is_missing_is_fetched(central: Central, tmp_path: Path) -> None:
-    (tmp_path / "broker-1.0.jar").write_bytes(b"broker")
-    cached_jars(JARS, tmp_path)
-    assert central.asked == [["clients"]]
 
 
 def test_a_jar_in_the_cache_with_another_content_is_named_and_nothing_is_deleted(
@@ -125,22 +117,11 @@ def test_there_is_a_kafka_source_for_the_spark_that_is_pinned() -> None:
     assert installed_version("pyspark") in SPARK_SOURCE
 
 
-def test_a_spark_without_a_lock_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars_module, "installed_version", lambda _name: "5.0.0")
-    with pytest.raises(LocalClusterError, match=r"Spark 5\.0\.0 .*4\.2\.0"):
-        spark_source_jars()
-
-
 def test_a_lock_line_that_is_not_one_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "kafka.lock"
     path.write_text(write_lock(JARS) + "deadbeef  org.example:broken:1\n", encoding="utf-8")
     with pytest.raises(LocalClusterError, match="line 3 is not"):
         read_lock(path)
-
-
-def test_an_unknown_version_is_refused_with_those_that_exist() -> None:
-    with pytest.raises(LocalClusterError, match=r"Kafka '4\.1\.0' .*3\.9\.2, 2\.8\.2, 2\.0\.1"):
-        kafka_jars("4.1.0")
 
 
 def tool(path: Path, body: str) -> Path:
@@ -155,15 +136,6 @@ def broken_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     java = tool(tmp_path / "java" / "bin" / "java", 'echo "no route to host" >&2; exit 1')
     monkeypatch.setattr(fetch_module, "find_java", lambda: java)
     monkeypatch.setattr(fetch_module, "java_home", lambda: java.parent.parent)
-
-
-@pytest.mark.usefixtures("broken_java")
-def test_maven_takes_over_where_ivy_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    body = 'for a in "$@"; do case "$a" in -DoutputDirectory=*) d="${a#*=}";; esac; done\n'
-    body += 'printf broker > "$d/broker-1.0.jar"; printf clients > "$d/clients-1.0.jar"'
-    monkeypatch.setenv("PATH", f"{tool(tmp_path / 'bin' / 'mvn', body).parent}:/usr/bin:/bin")
-    paths = cached_jars(JARS, tmp_path / "jars")
-    assert [path.read_bytes() for path in paths] == [b"broker", b"clients"]
 
 
 @pytest.mark.usefixtures("broken_java")

@@ -1,20 +1,25 @@
-"""The command refuses what cannot be, and says what it left alone."""
+"""The command and its clusters: what cannot be is refused, and what a scenario makes. No server is started."""
 
 from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kafka_rebalance.local_cluster import LocalCluster, LocalClusterError
 from kafka_rebalance.local_cluster import __main__ as local_main
 from kafka_rebalance.local_cluster.__main__ import main
 from kafka_rebalance.local_cluster.cluster import STATE_FILE
-from kafka_rebalance.local_cluster.errors import LocalClusterError
 from kafka_rebalance.local_cluster.jvms import class_archive
 from kafka_rebalance.local_cluster.jvms.class_archive import find_runtime
 from kafka_rebalance.local_cluster.jvms.runtime import Runtime
+from kafka_rebalance.local_cluster.jvms.server_settings import Peer, zookeeper_properties
+from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 
 
 @pytest.mark.parametrize("command", [["status"], ["down"], ["kill", "1"], ["start", "1"], ["up", "--add", "1"]])
@@ -80,25 +85,6 @@ def test_processes_that_are_gone_are_not_running_and_down_removes_the_folder(
     assert not folder.exists()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["up", "--brokers", "0"],
-        ["up", "--racks", "-1"],
-        ["up", "--version", "4.0.0"],
-        ["up", "--scenario", "chaos"],
-        ["up", "--add", "1", "--scenario", "broker_to_drain"],
-        ["kill", "one"],
-        [],
-    ],
-)
-def test_impossible_arguments_end_with_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 2
-    assert "usage:" in capsys.readouterr().err
-
-
 def test_without_a_class_archive_a_cluster_still_starts_and_says_why_it_is_slower(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -117,3 +103,99 @@ def test_without_a_class_archive_a_cluster_still_starts_and_says_why_it_is_slowe
     runtime = find_runtime("3.9.2", said.append)
     assert runtime.options == ()
     assert "Starting will take longer" in said[-1]
+
+
+# --- several ZooKeepers as one ---
+
+
+def test_every_server_is_told_of_all_and_a_single_one_of_none() -> None:
+    ensemble = {1: Peer(21_001, 21_002), 2: Peer(21_003, 21_004), 3: Peer(21_005, 21_006)}
+    lines = zookeeper_properties(Path("data"), 20_001, ensemble).splitlines()
+    assert "clientPort=20001" in lines
+    assert [line for line in lines if line.startswith("server.")] == [
+        "server.1=127.0.0.1:21001:21002",
+        "server.2=127.0.0.1:21003:21004",
+        "server.3=127.0.0.1:21005:21006",
+    ]
+    assert "server." not in zookeeper_properties(Path("data"), 20_001)
+
+
+@pytest.mark.parametrize("options", [{}, {"one_jvm": False, "detached": True}])
+def test_an_ensemble_that_would_share_a_jvm_or_outlive_its_process_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(
+        LocalClusterError, match=r"Nothing was started\. Ask for 1 ZooKeeper, or for more with one_jvm=False"
+    ):
+        LocalCluster(zookeepers=3, **options)
+
+
+# --- scenarios, on a cluster that only notes what it is asked to do ---
+
+
+class NotedCluster:
+    def __init__(self, brokers: int = 4, racks: int = 3) -> None:
+        self.brokers: dict[int, str | None] = {
+            broker: f"rack-{(broker - 1) % racks}" for broker in range(1, brokers + 1)
+        }
+        self.replicas: dict[tuple[str, int], tuple[int, ...]] = {}
+        self.size_bytes: dict[tuple[str, int], int] = {}
+
+    def create_topic(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        self.replicas.update({(topic, partition): tuple(ids) for partition, ids in replicas.items()})
+
+    def produce(self, topic: str, size_bytes: Mapping[int, int]) -> None:
+        self.size_bytes.update({(topic, partition): size for partition, size in size_bytes.items()})
+
+    def add_broker(self) -> int:
+        broker = len(self.brokers) + 1
+        self.brokers[broker] = f"rack-{(broker - 1) % 3}"
+        return broker
+
+    def bytes_on(self) -> Counter[int]:
+        held: Counter[int] = Counter()
+        for partition, replicas in self.replicas.items():
+            for broker in replicas:
+                held[broker] += self.size_bytes[partition]
+        return held
+
+
+def run(name: str, seed: int = 7, total_bytes: int = 10_000_000) -> NotedCluster:
+    cluster = NotedCluster()
+    SCENARIOS[name](cluster, total_bytes=total_bytes, seed=seed)
+    return cluster
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_seed_gives_the_same_cluster_and_another_seed_another(name: str) -> None:
+    first, second, third = run(name), run(name), run(name, seed=8)
+    assert (first.replicas, first.size_bytes) == (second.replicas, second.size_bytes)
+    assert (first.replicas, first.size_bytes) != (third.replicas, third.size_bytes)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("seed", range(5))
+def test_no_partition_has_two_replicas_in_a_rack(name: str, seed: int) -> None:
+    cluster = run(name, seed)
+    for replicas in cluster.replicas.values():
+        assert len({cluster.brokers[broker] for broker in replicas}) == len(replicas) >= 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_new_brokers_are_empty_and_the_old_ones_skewed(seed: int) -> None:
+    cluster = run("new_empty_brokers", seed)
+    held = cluster.bytes_on()
+    assert set(cluster.brokers) == {1, 2, 3, 4, 5, 6}
+    assert held[5] == held[6] == 0
+    assert max(held.values()) > 1.3 * min(held[broker] for broker in (1, 2, 3, 4))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_few_partitions_hold_most_of_a_heavy_tailed_cluster(seed: int) -> None:
+    sizes = sorted(run("sizes_heavy_tailed", seed).size_bytes.values(), reverse=True)
+    assert sum(sizes[: len(sizes) // 5]) > 0.5 * sum(sizes)
+
+
+def test_too_few_bytes_are_refused_before_anything_is_created() -> None:
+    cluster = NotedCluster()
+    with pytest.raises(LocalClusterError, match="too few for topic orders"):
+        SCENARIOS["sizes_heavy_tailed"](cluster, total_bytes=10)
+    assert cluster.replicas == {}

@@ -1,8 +1,9 @@
-"""Moves, candidates, their digest, and the hard rules of a replica list."""
+"""Moves, candidates and their digest, and which replica lists may be requested."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_rebalance.model.candidate import Candidate, brokers_touched, candidate_digest
-from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection, KafkaConnection, ZooKeeperConnection
-from kafka_rebalance.model.partition import TopicPartition, replica_list_problem
+from kafka_rebalance.model.partition import TopicPartition, is_uneven_over, replica_list_problem
 from support.kafka.small_clusters import DIGEST, move, partition, tp
-from support.plans.rack_rule import rack_rule_problem
 
 
 @pytest.mark.parametrize(
@@ -64,10 +63,6 @@ def test_batches_come_in_the_order_of_their_numbers_with_moves_in_the_order_give
     assert {batch.candidate_digest for batch in batches} == {DIGEST}
 
 
-def test_a_candidate_without_moves_has_no_batches() -> None:
-    assert Candidate("light", DIGEST, "ok", ()).batches == ()
-
-
 MOVES = [move("t-0", [1, 2], [2, 3], batch=1), move("t-1", [1, 2], [2, 1], batch=2)]
 BASE = candidate_digest("light", "snapshot", {"seed": 0}, MOVES)
 
@@ -99,59 +94,51 @@ def test_brokers_touched_are_those_before_and_after() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replicas", "registered", "problem"),
+    ("replicas", "problem"),
     [
-        ([1, 2], None, None),
-        ([1, 2], {1, 2, 3}, None),
-        ([0], None, None),
-        ([], None, "the replica list is empty"),
-        ([1, 1], None, "broker 1 is listed more than once"),
-        ([3, 1, 3, 1], None, "broker 1, 3 is listed more than once"),
-        (["1", 2], None, "broker ids must be non-negative integers, not '1'"),
-        ([1.0], None, "broker ids must be non-negative integers, not 1.0"),
-        ([True], None, "broker ids must be non-negative integers, not True"),
-        ([None, [1]], None, "broker ids must be non-negative integers, not None, [1]"),
-        ([-1], None, "broker ids must be non-negative integers, not -1"),
-        ([1, 7], {1, 2}, "broker 7 is not registered"),
-        ([1], set(), "broker 1 is not registered"),
+        ([], "the replica list is empty"),
+        (["1", 2, None], "broker ids must be non-negative integers, not '1', None"),
+        ([True, 2], "broker ids must be non-negative integers, not True"),
+        ([1.0], "broker ids must be non-negative integers, not 1.0"),
+        ([-1, 2, -3], "broker ids must be non-negative integers, not -1, -3"),
+        ([3, 1, 3, 1, 2], "broker 1, 3 is listed more than once"),
+        ([2, 2, 2], "broker 2 is listed more than once"),
+        ([7, 1, 8], "broker 7, 8 is not registered"),
     ],
 )
-def test_lists_that_must_not_reach_kafka(replicas: Any, registered: Any, problem: str | None) -> None:
-    assert replica_list_problem(replicas, registered) == problem
+def test_a_list_that_harms_the_cluster_is_told_with_what_is_wrong(replicas: Sequence[object], problem: str) -> None:
+    assert replica_list_problem(replicas, {0, 1, 2, 3}) == problem
 
 
-RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
+@pytest.mark.parametrize("replicas", [[0], [1, 2, 3], (3, 0)])
+def test_a_list_of_distinct_registered_brokers_has_no_problem(replicas: Sequence[object]) -> None:
+    assert replica_list_problem(replicas, {0, 1, 2, 3}) is None
+
+
+def test_brokers_are_not_compared_where_nobody_says_which_are_registered() -> None:
+    assert replica_list_problem([7, 8]) is None
+    assert replica_list_problem([7, 8], ()) == "broker 7, 8 is not registered"
+
+
+RACKS = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: None, 7: None}
 
 
 @pytest.mark.parametrize(
-    ("replicas", "racks", "problem"),
+    ("replicas", "is_uneven"),
     [
-        ([1], RACKS, None),
-        ([1, 3], RACKS, None),
-        ([1, 3, 5], RACKS, None),
-        ([1, 2, 3, 5], RACKS, None),  # more replicas than racks: every rack holds one
-        ([1, 2], RACKS, "2 replicas use 1 of 2 possible racks (a holds 2)"),
-        ([1, 2, 3], RACKS, "3 replicas use 2 of 3 possible racks (a holds 2)"),
-        ([1, 2, 3, 4], RACKS, "4 replicas use 2 of 3 possible racks (a holds 2, b holds 2)"),
-        ([1, 2], RACKS | {9: None}, "2 replicas use 1 of 2 possible racks (a holds 2)"),
-        ([1, 9], RACKS | {9: None}, None),  # brokers without a rack count as one rack
-        ([8, 9], RACKS | {8: None, 9: None}, "2 replicas use 1 of 2 possible racks (no rack holds 2)"),
-        ([1, 2], dict.fromkeys(RACKS), None),  # no broker has one: no rule
-        ([1, 2], {}, None),
-        ([1, 2], {1: "a", 2: "a"}, None),  # one rack only
-        ([1, 9], RACKS, "2 replicas use 1 of 2 possible racks"),  # 9 is not registered, so its rack is unknown
+        ([], False),
+        ([1, 4], False),
+        ([1, 2, 4, 6], False),  # one more than another rack
+        ([1, 2, 4], True),  # no replica on those without a rack, which count as one
+        ([1, 2, 3, 4, 5, 6, 7], False),  # three of a, but the others have no broker for one more
+        ([1, 2, 3, 4, 6], True),
+        ([9, 1, 4, 6], False),  # a broker that may not hold it counts in no rack
     ],
 )
-def test_the_rack_rule(replicas: Any, racks: Any, problem: str | None) -> None:
-    assert rack_rule_problem(replicas, racks) == problem
+def test_a_list_is_uneven_where_another_rack_has_two_less_and_a_broker(replicas: list[int], is_uneven: bool) -> None:
+    assert is_uneven_over(RACKS, replicas) is is_uneven
 
 
-def test_secrets_do_not_show_in_a_repr() -> None:
-    connection = ClusterConnection(
-        "prod",
-        ZooKeeperConnection("zk:2181/kafka", {"password": "hunter2"}, {"keyfile_password": "hunter2"}),
-        KafkaConnection("b1:9092", {"sasl.password": "hunter2"}),
-        capacities={1: BrokerCapacity(disk_bytes=5)},
-    )
-    assert "hunter2" not in repr(connection)
-    assert "zk:2181/kafka" in repr(connection)
+def test_racks_that_hold_nothing_of_an_empty_list_are_even() -> None:
+    assert not is_uneven_over({}, [])
+    assert not is_uneven_over({1: "a"}, [])

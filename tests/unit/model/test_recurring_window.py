@@ -107,18 +107,21 @@ def test_across_a_change_of_clocks_a_window_keeps_its_local_times() -> None:
         assert night.seconds == hours * 3600
 
 
-def test_a_skipped_time_opens_a_window_later_and_closes_it_earlier() -> None:
-    before = "2026-03-29T00:00:00+01:00"
-    assert times("Sun 02:30-06:00 Europe/Berlin", before, 1) == ["Sun 29 03:30 CEST to Sun 29 06:00 CEST"]
-    assert times("Sat 22:00-02:30 Europe/Berlin", before, 1) == ["Sat 28 22:00 CET to Sun 29 01:30 CET"]
-    assert times("Sun 02:10-02:50 Europe/Berlin", before, 1) == ["Sun 05 02:10 CEST to Sun 05 02:50 CEST"]
-
-
-def test_a_repeated_time_opens_a_window_later_and_closes_it_earlier() -> None:
-    before = "2026-10-25T00:00:00+02:00"
-    assert times("Sun 02:30-06:00 Europe/Berlin", before, 1) == ["Sun 25 02:30 CET to Sun 25 06:00 CET"]
-    assert times("Sat 22:00-02:30 Europe/Berlin", before, 1) == ["Sat 24 22:00 CEST to Sun 25 02:30 CEST"]
-    assert times("Sun 02:10-02:50 Europe/Berlin", before, 1) == ["Sun 01 02:10 CET to Sun 01 02:50 CET"]
+@pytest.mark.parametrize(
+    ("now", "text", "opening"),
+    [
+        ("2026-03-29T00:00:00+01:00", "Sun 02:30-06:00", "Sun 29 03:30 CEST to Sun 29 06:00 CEST"),
+        ("2026-03-29T00:00:00+01:00", "Sat 22:00-02:30", "Sat 28 22:00 CET to Sun 29 01:30 CET"),
+        ("2026-03-29T00:00:00+01:00", "Sun 02:10-02:50", "Sun 05 02:10 CEST to Sun 05 02:50 CEST"),
+        ("2026-10-25T00:00:00+02:00", "Sun 02:30-06:00", "Sun 25 02:30 CET to Sun 25 06:00 CET"),
+        ("2026-10-25T00:00:00+02:00", "Sat 22:00-02:30", "Sat 24 22:00 CEST to Sun 25 02:30 CEST"),
+        ("2026-10-25T00:00:00+02:00", "Sun 02:10-02:50", "Sun 01 02:10 CET to Sun 01 02:50 CET"),
+    ],
+)
+def test_a_skipped_and_a_repeated_time_open_a_window_later_and_close_it_earlier(
+    now: str, text: str, opening: str
+) -> None:
+    assert times(f"{text} Europe/Berlin", now, 1) == [opening]
 
 
 def test_windows_that_overlap_or_touch_are_one_opening() -> None:

@@ -45,18 +45,17 @@ def test_room_for_more_is_no_verdict_also_where_all_has_ended_meanwhile(last: An
     assert noted == []
 
 
-def test_a_stall_counts_although_the_first_of_the_batches_has_ended_meanwhile(noted: Any) -> None:
+@pytest.mark.parametrize(
+    ("state", "now", "error"),
+    [(BatchState.STALLED, MOVING, ExecutionError), (BatchState.TAKEN_BACK, partition([1]), RefusedError)],
+)
+def test_a_verdict_counts_although_the_first_of_the_batches_has_ended_meanwhile(
+    state: BatchState, now: Any, error: type[Exception], noted: Any
+) -> None:
     plan = batches(move("t-0", [1], [2], batch=1), move("t-1", [1], [2], batch=2))
-    with pytest.raises(ExecutionError, match="it stands"):
-        heed(plan, {"t-0": DONE, "t-1": MOVING}, BatchSeen(BatchState.STALLED, 1, "it stands"))
-    assert noted == [(2, "stalled")]
-
-
-def test_a_cancel_counts_although_the_first_of_the_batches_has_ended_meanwhile(noted: Any) -> None:
-    plan = batches(move("t-0", [1], [2], batch=1), move("t-1", [1], [2], batch=2))
-    with pytest.raises(RefusedError, match="somebody did"):
-        heed(plan, {"t-0": DONE, "t-1": partition([1])}, BatchSeen(BatchState.TAKEN_BACK, 1, "somebody did"))
-    assert noted == [(2, "taken_back")]
+    with pytest.raises(error, match="so it is"):
+        heed(plan, {"t-0": DONE, "t-1": now}, BatchSeen(state, 1, "so it is"))
+    assert noted == [(2, str(state))]
 
 
 @pytest.mark.parametrize("state", [BatchState.TAKEN_BACK, BatchState.REFUSED])

@@ -1,23 +1,28 @@
-"""What pages claim of features, packages and versions is compared with the code."""
+"""What pages claim of features, jobs, gauges, packages and versions is compared with the code."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import json
 import re
+from datetime import UTC, datetime
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.utils import canonicalize_name
 
 from kafka_rebalance.cancel.actions import ACTIONS
 from kafka_rebalance.local_cluster.jars.locked_jars import ROOTS
 from kafka_rebalance.local_cluster.scenarios import SCENARIOS
+from kafka_rebalance.model.candidate import Metric
 from kafka_rebalance.model.connection import EXTRAS
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import CANDIDATES, JOBS, Settings
 from kafka_rebalance.run.clusters import CLUSTERS
+from kafka_rebalance.throttle.janitor import read_gauges
 
 ROOT = Path(__file__).resolve().parents[3]
 PRODUCT = ROOT / "include" / "kafka_rebalance"
@@ -131,9 +136,81 @@ def test_the_versions_and_scenarios_of_the_local_cluster_are_those_that_it_has()
     assert re.findall(r"`(\w+)`", versions[1]) == list(SCENARIOS)
 
 
-def test_a_number_of_recorded_runs_is_given_nowhere_or_is_theirs() -> None:
-    runs = sum(one.is_dir() for one in (ROOT / "tests" / "data" / "golden").iterdir())
-    words = ("Ten", "ten", "Eleven", "eleven", "Twelve", "twelve")
-    for name in ("contributing.md", "architecture.md"):
-        said = re.findall(rf"\b({'|'.join(words)}|\d+) (?:recorded )?runs\b", page(name))
-        assert all({"ten": 10, "eleven": 11, "twelve": 12}.get(one.lower(), one) == runs for one in said), (name, said)
+# docs/jobs.md
+
+EXAMPLES = re.findall(r"^```json\n(.*?)^```", page("jobs.md"), flags=re.MULTILINE | re.DOTALL)
+
+
+def test_every_setting_that_people_give_is_shown() -> None:
+    given = {field.name for field in dataclasses.fields(Settings)} - {"policy_digest"}
+    assert {name for name in given if not re.search(rf"\b{name}\b", page("jobs.md"))} == set()
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_is_one_that_a_run_takes(example: str) -> None:
+    given = json.loads(example)
+    assert Settings.from_mapping(given).job == given["job"]
+
+
+def test_the_tasks_that_people_come_with_have_an_example() -> None:
+    titles = re.findall(r"^### (.+)\n(?:(?!^#).*\n)*?```json", page("jobs.md"), flags=re.MULTILINE)
+    assert len(titles) == len(EXAMPLES) >= 7
+    wanted = {"Add a broker", "Drain a broker", "Replace a broker", "Demote a broker", "Two zones"}
+    assert wanted | {"Raise the replication factor"} <= set(titles)
+
+
+# scripts/house_questions.json
+
+
+def test_each_answer_is_a_module_that_defines_what_is_asked_for() -> None:
+    questions = json.loads((ROOT / "scripts/house_questions.json").read_text(encoding="utf-8"))
+    for asked in questions:
+        module = ROOT / "include/kafka_rebalance" / f"{asked['module'].replace('.', '/')}.py"
+        text = module.read_text(encoding="utf-8")
+        assert asked["names"], asked["question"]
+        assert all(re.search(rf"\b(?:def|class) {name}\b", text) for name in asked["names"]), asked["question"]
+    assert len(questions) == 40
+
+
+# docs/monitoring.md and its dashboard
+
+DOCS = ROOT / "docs"
+NOW = datetime(2026, 5, 3, tzinfo=UTC)
+EVERYTHING = {
+    **{f"skew_{metric}": 0.1 for metric in Metric}, "imbalance": 0.1, "limit": 0.2,
+    "fullest_disk_share": 0.5, "first_full_days": 9.0, "brokers_away": [], "observed_at": NOW,
+}  # fmt: skip
+
+
+def sent() -> set[str]:
+    return {*read_gauges._of_check(EVERYTHING, NOW), *read_gauges._of_report({"lock": None}, NOW)}
+
+
+def test_the_page_has_every_gauge_once() -> None:
+    table = (DOCS / "monitoring.md").read_text().partition("<!-- gauges -->")[2].partition("<!-- /gauges -->")[0]
+    named = [
+        name
+        for row in table.splitlines()
+        for name in re.findall(r"`([\w.]+)`", row.split("|")[1] if "|" in row else "")
+    ]
+    assert sorted(named) == sorted(sent())
+
+
+def test_alerts_and_dashboard_ask_for_gauges_that_are_sent() -> None:
+    rules = (DOCS / "monitoring.md").read_text().partition("## Alerts")[2].partition("## A dashboard")[0]
+    asked = set(re.findall(r"\b((?:skew|disk|check|run|throttle|lock|janitor)\.[a-z_]+)", rules))
+    dashboard = json.loads((DOCS / "monitoring/dashboard.json").read_text())
+    asked |= {
+        re.findall(r'gauge="([^"]+)"', target["expr"])[0]
+        for panel in dashboard["panels"]
+        for target in panel["targets"]
+    }
+    assert asked <= sent()
+    assert len(asked) > 10
+
+
+def test_the_mapping_takes_a_name_apart() -> None:
+    (mapping,) = yaml.safe_load((DOCS / "monitoring/statsd_mapping.yml").read_text())["mappings"]
+    found = re.fullmatch(mapping["match"], "airflow.kafka_rebalance.orders-prod.skew.disk")
+    assert found is not None
+    assert found.groups() == ("orders-prod", "skew.disk")

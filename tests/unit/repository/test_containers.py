@@ -1,12 +1,18 @@
-"""docker-compose.yaml, as far as a file can be checked without a container engine."""
+"""docker-compose.yaml, Dockerfile and the secrets' script, as far as they can be checked without a container engine."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any
+import shutil
+import stat
+import subprocess
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
+from cryptography.fernet import Fernet
 from jsonschema import Draft7Validator
 
 from demo.settings import APPROVER, CONNECTION, POLICIES, REQUESTER
@@ -36,17 +42,6 @@ def waits_for(name: str) -> set[str]:
 def test_the_file_is_one_of_the_compose_specification() -> None:
     errors = Draft7Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).iter_errors(COMPOSE)
     assert [f"{error.json_path}: {error.message}" for error in errors] == []
-
-
-def test_the_schema_refuses_a_key_that_compose_does_not_know() -> None:
-    wrong = {"services": {"one": {"image": "one:1.0", "mem_limits": "1g"}}}
-    assert not Draft7Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).is_valid(wrong)
-
-
-def test_the_services_are_those_of_the_product_and_its_demo() -> None:
-    product = {"postgres", "airflow-init", *AIRFLOW, "spark-master", "spark-worker"}
-    assert set(SERVICES) - set(DEMO) == product
-    assert set(DEMO) == {"zookeeper", *BROKERS, "demo"}
 
 
 def test_one_service_builds_the_image_and_all_its_users_start_afterwards() -> None:
@@ -96,15 +91,6 @@ def test_the_file_and_the_page_say_how_much_memory_all_services_may_take() -> No
     brokers_once = {name.removesuffix("-1"): limit for name, limit in limits.items() if name not in BROKERS[1:]}
     assert {name: limit for name, (limit, _) in rows.items()} == brokers_once
     assert [name for name, (limit, seen) in rows.items() if seen > limit] == []
-
-
-def test_the_four_airflow_processes_differ_in_their_command_alone() -> None:
-    first = SERVICES[AIRFLOW[0]]
-    for name in AIRFLOW:
-        service = SERVICES[name]
-        assert service["command"] == ["airflow", name]
-        for key in ("image", "environment", "volumes"):
-            assert service[key] == first[key], f"{name} has another {key} than {AIRFLOW[0]}"
 
 
 def test_airflow_and_spark_share_the_runs() -> None:
@@ -165,12 +151,141 @@ def test_secrets_come_from_the_environment_and_have_no_default() -> None:
     assert written == set()
 
 
-def anchored(value: Any) -> list[str]:
-    return [key for key in value if key.startswith("x-")]
+# --- the image ---
+
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+CHECK = """
+import importlib.metadata, pathlib, sys
+import kafka_rebalance, demo.in_containers
+installed = pathlib.Path(kafka_rebalance.__file__)
+print(installed)
+[package] = importlib.metadata.distributions(name="kafka-rebalance", path=[str(installed.parents[1])])
+for point in package.entry_points:
+    print(point.group, point.value)
+"""
 
 
-def test_a_template_is_used() -> None:
-    """A key that a service repeats replaces the template's, and a template that nobody takes is dead text."""
-    names = re.findall(r"&([a-z-]+)", TEXT)
-    assert len(anchored(COMPOSE)) == 3
-    assert [name for name in names if f"*{name}" not in TEXT] == []
+def instructions(name: str) -> list[str]:
+    joined = re.sub(r"\\\n(?:\s*#.*\n)*", " ", DOCKERFILE)
+    return [line.split(None, 1)[1] for line in joined.splitlines() if line.startswith(f"{name} ")]
+
+
+def copied() -> list[str]:
+    return [source.removeprefix("./") for copy in instructions("COPY") for source in copy.split()[:-1]]
+
+
+def is_let_through(name: str) -> bool:
+    """Whether .dockerignore lets this path of the repository into the build. The last line that matches decides."""
+    through = True
+    for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").split():
+        pattern = line.removeprefix("!")
+        parts = Path(name).parts
+        ways = ["/".join(parts[: end + 1]) for end in range(len(parts))]
+        if pattern.startswith("**/"):
+            ways, pattern = list(parts), pattern.removeprefix("**/")
+        if any(fnmatch(way, pattern) for way in ways):
+            through = line.startswith("!")
+    return through
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that the image's build sees, and of them those that it copies."""
+    folder = tmp_path_factory.mktemp("image")
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    for name in filter(None, names):
+        wanted = any(name == source or name.startswith(f"{source}/") for source in copied())
+        if wanted and is_let_through(name) and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def test_the_image_copies_what_is_in_the_repository_and_let_through(context: Path) -> None:
+    assert "include" in copied()
+    for source in copied():
+        assert (context / source).exists(), f"COPY {source}: not in the repository, or .dockerignore keeps it out"
+
+
+@pytest.mark.parametrize("name", [".env", ".git/config", "include/kafka_rebalance/__pycache__/errors.cpython-311.pyc"])
+def test_secrets_history_and_leftovers_are_kept_out_of_the_image(name: str) -> None:
+    assert not is_let_through(name)
+
+
+@pytest.mark.slow
+def test_the_package_installs_from_these_files_alone(context: Path, tmp_path: Path) -> None:
+    (command,) = re.findall(r"pip (install [^&]*--no-build-isolation \.) ", instructions("RUN")[2])
+    site = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", *command.split(), "--quiet", "--no-index", "--target", str(site)]
+    subprocess.run(pip, cwd=context, check=True, timeout=120)
+    shutil.rmtree(context / "include")  # as the image does
+    environment = {"PYTHONPATH": str(site), "PYTHONSAFEPATH": ""}
+    said = subprocess.run(
+        [sys.executable, "-c", CHECK], cwd=context, env=environment, capture_output=True, text=True, check=True
+    )
+    first, *points = said.stdout.splitlines()
+    assert first == str(site / "kafka_rebalance" / "__init__.py")
+    assert "apache_airflow_provider kafka_rebalance.workflow.provider_info:get_provider_info" in points
+    assert (site / "kafka_rebalance" / "pages" / "templates").is_dir()
+    # The user of the image may not write beside the modules.
+    assert (site / "kafka_rebalance" / "__pycache__").is_dir()
+
+
+def test_the_image_installs_the_pins_by_hash_and_runs_as_nobody_special() -> None:
+    installs = [run for run in instructions("RUN") if "pip install" in run]
+    assert ["--require-hashes -r requirements.txt" in run for run in installs] == [True, False]
+    assert "--no-deps --no-build-isolation" in installs[1]
+    assert instructions("USER") == ["airflow"]
+
+
+def test_the_base_image_is_named_by_digest_and_can_be_replaced() -> None:
+    assert instructions("FROM") == ["${PYTHON_IMAGE}"]
+    (default,) = instructions("ARG")
+    assert re.fullmatch(r"PYTHON_IMAGE=python:3\.11-slim-bookworm@sha256:[0-9a-f]{64}", default)
+
+
+# --- the secrets ---
+
+# What is on PATH here: POSIX's tools and base64, no Python and no openssl.
+TOOLS = ("base64", "dd", "dirname", "od", "tr")
+
+
+def make_env(checkout: Path, shell: str = "sh") -> subprocess.CompletedProcess[str]:
+    tools = checkout / "tools"
+    if not tools.exists():
+        tools.mkdir()
+        for tool in TOOLS:
+            (tools / tool).symlink_to(shutil.which(tool))
+        (checkout / "scripts").mkdir()
+        shutil.copy(ROOT / "scripts" / "make-env.sh", checkout / "scripts")
+    command = [shutil.which(shell), str(checkout / "scripts" / "make-env.sh")]
+    return subprocess.run(command, env={"PATH": str(tools)}, capture_output=True, text=True, timeout=60, check=False)
+
+
+def read_env(checkout: Path) -> dict[str, str]:
+    return dict(re.findall(r"^([A-Z_]+)=(.*)$", (checkout / ".env").read_text(), flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_shell_alone_makes_every_secret_that_the_compose_file_asks_for(tmp_path: Path, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    ended = make_env(tmp_path, shell)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    env = read_env(tmp_path)
+    assert set(env) == set(re.findall(r"\$\{([A-Z_]+):", TEXT))
+    Fernet(env.pop("AIRFLOW_FERNET_KEY"))
+    # No character that a URL, JSON or the .env file itself would take for its own.
+    assert [name for name, value in env.items() if not re.fullmatch(r"[0-9a-f]{16,}", value)] == []
+    assert len(set(env.values())) == len(env)
+    assert stat.S_IMODE((tmp_path / ".env").stat().st_mode) == 0o600
+    assert not any(value in ended.stdout for value in env.values())
+
+
+def test_an_env_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("POSTGRES_PASSWORD=mine\n")
+    ended = make_env(tmp_path)
+    assert ended.returncode == 1
+    assert "Nothing was changed" in ended.stderr
+    assert (tmp_path / ".env").read_text() == "POSTGRES_PASSWORD=mine\n"

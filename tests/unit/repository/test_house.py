@@ -118,16 +118,6 @@ def test_no_file_holds_a_path_of_one_machine() -> None:
     assert held == []
 
 
-@pytest.mark.parametrize("text", ["cd /" + "home/olive/x", '"/' + 'root/.m2"', "file:///" + "Users/olive"])
-def test_a_path_of_one_machine_is_recognised(text: str) -> None:
-    assert MACHINE_PATH.search(text)
-
-
-@pytest.mark.parametrize("text", ["${HOME}/homework", "/opt/airflow", "/brokers/root/x", "https://x.test/home/page"])
-def test_a_path_of_no_machine_is_let_through(text: str) -> None:
-    assert not MACHINE_PATH.search(text)
-
-
 def test_no_secret_file_is_committed() -> None:
     assert [path.name for path in FILES if path.name == ".env" or path.suffix in {".pem", ".key", ".jks"}] == []
 
@@ -214,28 +204,6 @@ def test_every_make_command_that_a_page_shows_exists() -> None:
     }
     assert missing == {}
     assert {"demo", "test", "check"} <= commands_in(ROOT / "README.md")
-
-
-def test_make_help_lists_every_target_but_the_steps() -> None:
-    listed = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    shown = set(re.findall(r"^make ([a-z0-9-]+)", listed, flags=re.MULTILINE))
-    assert shown == {name for name, help_text in make_targets().items() if help_text is not None}
-    assert {"setup", "check", "format", "test", "test-fast", "demo", "lock", "clean", "help"} <= shown
-
-
-def test_ci_runs_the_test_command_of_the_readme() -> None:
-    run = ROOT / ".ci/run"
-    assert run.stat().st_mode & 0o111, ".ci/run cannot be executed"
-    commands = [line for line in text_of(run).splitlines() if line.startswith("make ")]
-    assert [command.split()[:2] for command in commands] == [["make", "test"]]
-    assert "`make test`" in text_of(ROOT / "README.md")
-
-
-def test_a_commit_is_checked_by_make_check_fast_alone() -> None:
-    hooks = yaml.safe_load(text_of(ROOT / ".pre-commit-config.yaml"))["repos"]
-    assert [(repo["repo"], [hook["entry"] for hook in repo["hooks"]]) for repo in hooks] == [
-        ("local", ["make check-fast"])
-    ]
 
 
 def test_the_version_of_the_package_is_the_newest_of_the_changelog() -> None:

@@ -1,30 +1,20 @@
-"""`make release` and `make update` in a clone: what they change and refuse, and that a failure leaves nothing."""
+"""`make release` in a clone: what it changes and refuses, and that a failure leaves nothing."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).parents[3]
 WHO = {f"GIT_{role}_{key}": "test@example.org" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="there is no git here")
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -114,94 +104,57 @@ def test_a_dry_run_checks_everything_and_changes_nothing(clone: Clone) -> None:
     assert not (clone.root / "dist").exists()
 
 
-@pytest.mark.parametrize("version", ["", "1.2", "v1.2.3", "1.2.3rc1"])
-def test_what_is_no_version_is_refused(clone: Clone, version: str) -> None:
+def dated(changelog: str) -> str:
+    return changelog.replace(", not released", ", 2026-01-01")
+
+
+def released_later(changelog: str) -> str:
+    return changelog + "\n## 0.9.0, 2026-01-01\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("version", "changelog", "refusal"),
+    [
+        ("", str, "is no version"),
+        ("1.2", str, "is no version"),
+        ("v1.2.3", str, "is no version"),
+        ("1.2.3rc1", str, "is no version"),
+        ("0.2.0", dated, "The newest heading of CHANGELOG.md is 0.1.0, 2026-01-01"),
+        ("0.1.0", released_later, "0.1.0 is not above 0.9.0"),
+        ("7.0.0", str, "tests/data/upgrades/7.0.0 is missing"),
+    ],
+)
+def test_a_version_that_cannot_come_next_is_refused(
+    clone: Clone, version: str, changelog: Callable[[str], str], refusal: str
+) -> None:
+    path = clone.root / "CHANGELOG.md"
+    path.write_text(changelog(path.read_text()))
+    clone.git("commit", "--quiet", "--all", "--allow-empty", "--message", "As it is")
     done = clone.run("release", version)
     assert done.returncode != 0
-    assert "is no version" in done.stderr
+    assert refusal in done.stderr
 
 
-def test_a_checkout_with_changes_is_refused(clone: Clone) -> None:
+def test_a_checkout_with_changes_and_a_tag_that_exists_are_refused(clone: Clone) -> None:
+    clone.git("tag", "v0.1.0")
+    assert "a tag v0.1.0 already" in clone.run("release", "0.1.0").stderr
     (clone.root / "new.txt").write_text("x")
     assert "not committed" in clone.run("release", "0.1.0").stderr
     assert clone.called() == []
 
 
 @pytest.mark.slow
-def test_a_tag_that_exists_is_refused(clone: Clone) -> None:
-    clone.git("tag", "v0.1.0")
-    assert "a tag v0.1.0 already" in clone.run("release", "0.1.0").stderr
-
-
-@pytest.mark.slow
-def test_a_changelog_without_a_heading_for_the_release_is_refused(clone: Clone) -> None:
-    path = clone.root / "CHANGELOG.md"
-    path.write_text(path.read_text().replace(", not released", ", 2026-01-01"))
-    clone.git("commit", "--quiet", "--all", "--message", "Dated")
-    assert "The newest heading of CHANGELOG.md is 0.1.0, 2026-01-01" in clone.run("release", "0.2.0").stderr
-
-
-@pytest.mark.slow
-def test_a_version_below_an_earlier_one_is_refused(clone: Clone) -> None:
-    path = clone.root / "CHANGELOG.md"
-    path.write_text(path.read_text() + "\n## 0.9.0, 2026-01-01\n")
-    clone.git("commit", "--quiet", "--all", "--message", "Later")
-    assert "0.1.0 is not above 0.9.0" in clone.run("release", "0.1.0").stderr
-
-
-@pytest.mark.slow
-def test_a_version_from_which_no_later_one_is_tested_to_go_on_is_refused(clone: Clone) -> None:
-    assert "tests/data/upgrades/7.0.0 is missing" in clone.run("release", "7.0.0").stderr
-
-
-@pytest.mark.slow
-def test_a_red_check_is_refused(clone: Clone) -> None:
-    before = clone.state()
-    clone.make("exit 2")
-    done = clone.run("release", "0.1.0")
-    assert done.returncode != 0
-    assert "`make check` fails" in done.stderr
-    assert clone.state() == before
-
-
-@pytest.mark.slow
-def test_a_build_that_fails_leaves_the_checkout_as_it_was(clone: Clone) -> None:
-    path = clone.root / "pyproject.toml"
-    path.write_text(path.read_text().replace("setuptools.build_meta", "no_such_backend"))
-    clone.git("commit", "--quiet", "--all", "--message", "Broken")
+@pytest.mark.parametrize("fails", ["check", "build"])
+def test_a_check_or_a_build_that_fails_leaves_the_checkout_as_it_was(clone: Clone, fails: str) -> None:
+    if fails == "check":
+        clone.make("exit 2")
+    else:
+        path = clone.root / "pyproject.toml"
+        path.write_text(path.read_text().replace("setuptools.build_meta", "no_such_backend"))
+        clone.git("commit", "--quiet", "--all", "--message", "Broken")
     before = clone.state()
     done = clone.run("release", "0.1.0")
     assert done.returncode != 0
-    assert "Nothing was released" in done.stderr
+    assert ("`make check` fails" if fails == "check" else "Nothing was released") in done.stderr
     assert clone.state() == before
-
-
-def test_an_update_says_what_changed_and_what_to_run(clone: Clone) -> None:
-    """`make lock` is played: it raises one pin, adds one and takes one away."""
-    clone.make(
-        'if [ "$1" = lock ]; then\n'
-        "sed -i -e 's/^kazoo==.*/kazoo==99.0 \\\\/' -e 's/^pure-sasl==[^ ]*/another==1.0/' requirements.txt\nfi"
-    )
-    pins = script("update").pins(ROOT)
-    done = clone.run("update")
-    assert done.returncode == 0, done.stderr
-    assert clone.called() == ["lock UPGRADE=1", "setup"]
-    assert f"kazoo: {pins['kazoo']} → 99.0" in done.stdout
-    assert f"pure-sasl: {pins['pure-sasl']} → gone" in done.stdout
-    assert "another: new → 1.0" in done.stdout
-    assert "apache-airflow==" in done.stdout.partition("Held by")[2]
-    assert "make test" in done.stdout
-
-
-def test_an_update_without_anything_newer_says_so(clone: Clone) -> None:
-    done = clone.run("update")
-    assert "All packages are the newest" in done.stdout
-    assert "→" not in done.stdout
-
-
-def test_an_update_that_fails_says_how_to_take_it_back(clone: Clone) -> None:
-    clone.make("exit 2")
-    done = clone.run("update")
-    assert done.returncode != 0
-    assert "git checkout requirements*.txt" in done.stderr
-    assert clone.called() == ["lock UPGRADE=1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper import announcements, cluster_lock
 from support.zookeeper.fake_zookeeper import FakeZooKeeper, fake_cluster
 
-RUN, OTHER = (LockOwner(f"kafka_log_dirs/{name}", "d" * 64, "airflow (a1)") for name in ("one", "two"))
+RUN = LockOwner("kafka_log_dirs/one", "d" * 64, "airflow (a1)")
 COPIES = {2: {TopicPartition("orders", 0): "/b", TopicPartition("audit", 1): "/c"}}
 
 
@@ -46,19 +47,15 @@ def test_the_clock_raises_no_fence(fake: Any) -> None:
     assert cluster_lock.read_fence(fake).generation == fence.generation
 
 
-def test_nothing_is_announced_under_a_fence_that_has_risen(fake: Any) -> None:
+@pytest.mark.parametrize("meanwhile", [cluster_lock.raise_fence, lambda fake: cluster_lock.release(fake, RUN)])
+def test_nothing_is_announced_behind_the_fence_or_without_the_cluster(
+    fake: Any, meanwhile: Callable[[Any], object]
+) -> None:
     fence = cluster_lock.acquire(fake, RUN)
-    cluster_lock.raise_fence(fake)
+    meanwhile(fake)
     with pytest.raises(LockLostError, match="No further copy was requested"):
         announcements.open_intent(fake, RUN, fence, COPIES)
     assert announcements.read_open_intents(fake) == []
-
-
-def test_nothing_is_announced_by_a_run_that_does_not_hold_the_cluster(fake: Any) -> None:
-    fence = cluster_lock.acquire(fake, RUN)
-    cluster_lock.release(fake, RUN)
-    with pytest.raises(LockLostError, match="No further copy was requested"):
-        announcements.open_intent(fake, RUN, fence, COPIES)
 
 
 def test_an_announcement_stays_open_if_the_fence_has_risen_meanwhile(fake: Any) -> None:

@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.kafka.throttles import throttle_problem
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.zookeeper import cluster_lock, config_writes, writer, znodes
+from kafka_rebalance.zookeeper import cluster_lock, config_writes, writer
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from support.documents.bad_documents import ODD, spoiled_bytes, spoiled_value
+from support.documents.bad_documents import spoiled_bytes, spoiled_value
 from support.documents.valid_documents import (
     BROKER,
     CLUSTER,
@@ -32,8 +31,6 @@ from support.documents.valid_documents import (
     STATE,
     TOPIC,
     Refused,
-    check_election,
-    check_request,
     use,
 )
 from support.kafka.small_clusters import DIGEST
@@ -119,72 +116,3 @@ def test_a_bad_batch_is_never_written() -> None:
             assert REQUEST.fullmatch(data), data
             assert set(json.loads(data)["partitions"][0]["replicas"]) <= {1, 2, 3}
     assert requested > 500
-
-
-def odd_assignment(rng: random.Random) -> Any:
-    """What no decoder would give: keys and lists of any type."""
-    keys: list[Any] = [("orders", 0), TopicPartition("audit", 1), rng.choice(ODD), (rng.choice(ODD), rng.choice(ODD))]
-    lists: list[Any] = [
-        [1, 2],
-        (3,),
-        rng.choice(ODD),
-        [rng.choice(ODD), rng.choice(ODD)],
-        "12",
-        b"12",
-        {1, 2},
-        range(3),
-    ]
-    found = {}
-    for _ in range(rng.choice((0, 1, 1, 2))):
-        key = rng.choice(keys)
-        try:
-            found[key] = rng.choice(lists)
-        except TypeError:
-            continue
-    return found
-
-
-def topic_document(assignment: Any, rng: random.Random) -> None:
-    lists = {rng.choice((0, 1, *ODD[:8])): replicas for replicas in assignment.values()}
-    for version in ("2.0", "2.8"):
-        found = znodes.decode_topic(znodes.encode_topic("orders", lists, version=version), "orders")
-        assert found.partitions == {p: tuple(replicas) for p, replicas in lists.items()}
-
-
-def config_document(assignment: Any, rng: random.Random) -> None:
-    values = {rng.choice(("retention.ms", *(odd for odd in ODD if not isinstance(odd, list | dict)))): rng.choice(ODD)}
-    assert znodes.decode_config(znodes.encode_config(values)) == values
-    problem = throttle_problem(rng.choice(("topics/orders", "brokers/1", "brokers/01", "topics/..", "")), values)
-    assert problem is not None or not values
-
-
-def owner_document(assignment: Any, rng: random.Random) -> None:
-    found = LockOwner(*(rng.choice(("run", "", *ODD[-40:-20])) for _ in range(3)))
-    if all(isinstance(text, str) for text in (found.run, found.digest, found.owner)):
-        assert cluster_lock.decode_lock(cluster_lock.encode_lock(found)) == found
-
-
-ENCODERS: dict[str, Callable[[Any, random.Random], None]] = {
-    "request": lambda assignment, rng: check_request(assignment),
-    "election": lambda assignment, rng: check_election(znodes.encode_election(assignment)),
-    "topic": topic_document,
-    "config": config_document,
-    "lock": owner_document,
-}
-
-
-@pytest.mark.parametrize("name", ENCODERS)
-def test_an_encoder_gives_the_one_allowed_form_or_refuses(name: str) -> None:
-    rng = random.Random(f"{SEED} {name}")
-    taken = 0
-    for number in range(4_000):
-        assignment = odd_assignment(rng)
-        try:
-            use(lambda assignment=assignment: ENCODERS[name](assignment, rng))
-            taken += 1
-        except Refused:
-            continue
-        except BaseException as wrong:
-            wrong.add_note(f"{name} {number}: {str(assignment)[:2000]}")
-            raise
-    assert taken > 20

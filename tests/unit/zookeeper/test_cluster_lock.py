@@ -1,28 +1,274 @@
-"""One run holds a cluster; it may take the lock again, and nobody else may release it."""
+"""One run holds a cluster, and whoever was frozen between reading and writing writes nothing when it wakes."""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError
 from kazoo.security import READ_ACL_UNSAFE, make_acl
 
-from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, WriteError
-from kafka_rebalance.model.lock_owner import LockOwner
-from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.writer import ATTEMPTS
-from support.zookeeper.fake_zookeeper import fake_cluster
+from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, LockLostError, ReadError, WriteError
+from kafka_rebalance.model.candidate import Batch
+from kafka_rebalance.model.lock_owner import Fence, LockOwner
+from kafka_rebalance.model.partition import topic_identities
+from kafka_rebalance.zookeeper import cluster_lock, writer
+from kafka_rebalance.zookeeper.config_writes import merge_config
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.topic_writes import delete_topic, write_more_partitions
+from kafka_rebalance.zookeeper.writer import ATTEMPTS, create_reassignment
+from support.kafka.small_clusters import move
+from support.zookeeper.fake_zookeeper import REASSIGN, FakeZooKeeper, fake_cluster
 
-RUN = "/kafka_rebalance/run"
-OURS = LockOwner("kafka_rebalance/manual__1", "d" * 64, "airflow-a", "2026-11-21T04:00:00Z")
-OTHER_RUN = LockOwner("kafka_rebalance/manual__2", "d" * 64, "airflow-a")
-OTHER_AIRFLOW = LockOwner(OURS.run, OURS.digest, "airflow-b")
+RUN_ZNODE = "/kafka_rebalance/run"
+DIGEST = "d" * 64
+RUN = LockOwner("kafka_rebalance/one", DIGEST, "airflow", "2026-11-21T04:00:00Z")
+OTHER = LockOwner("kafka_rebalance/two", DIGEST, "airflow")
+OTHER_AIRFLOW = LockOwner(RUN.run, RUN.digest, "airflow-b")
+BATCH = Batch(1, (move("orders-0", [1, 2], [3, 4]), move("audit-0", [3, 1], [2, 4])), DIGEST)
+THEIRS = Batch(1, (move("idle-0", [1, 2], [3, 4]),), DIGEST)
+RATE = {"leader.replication.throttled.rate": "1000"}
+LISTED = {"leader.replication.throttled.replicas": "0:1"}
 
 
 @pytest.fixture
-def fake() -> Any:
-    return fake_cluster({"orders": {0: [1, 2]}})
+def fake() -> FakeZooKeeper:
+    return fake_cluster({"orders": {0: [1, 2]}, "audit": {0: [3, 1]}, "idle": {0: [1, 2]}})
+
+
+def given_back(fake: Any) -> None:
+    cluster_lock.release(fake, RUN)
+
+
+def retaken_by_the_run(fake: Any) -> None:
+    cluster_lock.release(fake, RUN)
+    cluster_lock.acquire(fake, RUN)
+
+
+def taken_by_another(fake: Any) -> None:
+    cluster_lock.release(fake, RUN)
+    cluster_lock.acquire(fake, OTHER)
+
+
+def held_by_a_retry(fake: Any) -> None:
+    cluster_lock.acquire(fake, RUN)
+
+
+def throttle_is_put_back(fake: Any) -> None:
+    cluster_lock.raise_fence(fake)
+
+
+def moves_are_about_to_be_requested(fake: Any) -> None:
+    cluster_lock.raise_held(fake, RUN)
+
+
+def moves_are_requested(fake: Any) -> None:
+    create_reassignment(fake, THEIRS, DIGEST, {1, 2, 3, 4}, fence=cluster_lock.raise_held(fake, RUN))
+    fake.delete(REASSIGN)
+
+
+MEANWHILE = (
+    given_back,
+    retaken_by_the_run,
+    taken_by_another,
+    held_by_a_retry,
+    throttle_is_put_back,
+    moves_are_about_to_be_requested,
+    moves_are_requested,
+)
+
+
+def request(fake: Any, fence: Fence, view: Any = None) -> None:
+    create_reassignment(fake, BATCH, DIGEST, {1, 2, 3, 4}, view=view, fence=fence)
+
+
+def test_a_lock_that_another_run_has_taken_looks_like_the_first_ones_and_the_fence_does_not(fake: Any) -> None:
+    ours = cluster_lock.acquire(fake, RUN)
+    taken_by_another(fake)
+    theirs = cluster_lock.raise_held(fake, OTHER)
+    assert theirs.versions[RUN_ZNODE] == ours.versions[RUN_ZNODE], "a znode that is made again begins at version 0"
+    assert theirs != ours
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE, ids=lambda act: act.__name__)
+def test_no_request_is_made_behind_the_fence(fake: Any, meanwhile: Callable[[Any], None]) -> None:
+    cluster_lock.acquire(fake, RUN)
+    fence = cluster_lock.raise_held(fake, RUN)
+    meanwhile(fake)
+    with pytest.raises(WriteError, match="Clear this task"):
+        request(fake, fence, read_cluster_view(fake))
+    assert REASSIGN not in fake.znodes
+
+
+@pytest.mark.parametrize("topic", ["orders", "audit"])
+def test_no_request_is_made_where_a_topic_of_it_changed_after_it_was_read(fake: Any, topic: str) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    view = read_cluster_view(fake)
+    path = f"/brokers/topics/{topic}"
+    fake.put_json(path, fake.json(path))  # not even another list: it moved and came back
+    with pytest.raises(WriteError, match="changed between reading and writing"):
+        request(fake, fence, view)
+    assert REASSIGN not in fake.znodes
+
+
+def many_topics() -> tuple[Any, Batch]:
+    names = [f"topic-{number:03}" for number in range(150)]
+    fake = fake_cluster({name: {0: [1, 2]} for name in names})
+    return fake, Batch(1, tuple(move(f"{name}-0", [1, 2], [3, 4]) for name in names), DIGEST)
+
+
+@pytest.mark.parametrize("number", [0, 149])
+def test_every_topic_of_a_large_batch_is_held(number: int) -> None:
+    fake, batch = many_topics()
+    fence, view = cluster_lock.acquire(fake, RUN), read_cluster_view(fake)
+    path = f"/brokers/topics/topic-{number:03}"
+    fake.put_json(path, fake.json(path))
+    with pytest.raises(WriteError, match="changed between reading and writing"):
+        create_reassignment(fake, batch, DIGEST, {1, 2, 3, 4}, view=view, fence=fence)
+    assert REASSIGN not in fake.znodes
+
+
+@pytest.mark.parametrize("limit", [15_000, 18_000, 20_000])
+def test_checks_leave_a_request_the_room_that_zookeeper_gives(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """The request alone is of 9,629 bytes, and its checks are of 7,000."""
+    fake, batch = many_topics()
+    monkeypatch.setattr(writer, "JUTE_MAXBUFFER_BYTES", limit)
+    fence, view = cluster_lock.acquire(fake, RUN), read_cluster_view(fake)
+    create_reassignment(fake, batch, DIGEST, {1, 2, 3, 4}, view=view, fence=fence)
+    assert REASSIGN in fake.znodes
+
+
+def test_a_topic_that_is_not_in_the_batch_may_change(fake: Any) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    view = read_cluster_view(fake)
+    fake.put_json("/brokers/topics/idle", fake.json("/brokers/topics/idle"))
+    request(fake, fence, view)
+    assert REASSIGN in fake.znodes
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE, ids=lambda act: act.__name__)
+@pytest.mark.parametrize(("entity", "values"), [("brokers/1", RATE), ("topics/orders", LISTED)])
+def test_no_throttle_is_set_behind_the_fence(
+    fake: Any, entity: str, values: dict[str, str], meanwhile: Callable[[Any], None]
+) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    before = copy.deepcopy(fake.znodes.get(f"/config/{entity}"))
+    meanwhile(fake)
+    with pytest.raises(LockLostError, match=f"config of {entity}: another worker has taken the cluster"):
+        merge_config(fake, entity, values, fence=fence)
+    assert fake.znodes.get(f"/config/{entity}") == before
+    assert not [path for path in fake.znodes if path.startswith("/config/changes/")]
+
+
+def test_no_throttle_is_taken_off_behind_the_fence(fake: Any) -> None:
+    """A worker that was to put a throttle back, frozen while the run went on, would lift it from copies."""
+    cluster_lock.acquire(fake, RUN)
+    merge_config(fake, "topics/orders", LISTED)
+    fence = cluster_lock.raise_fence(fake)
+    moves_are_requested(fake)
+    with pytest.raises(LockLostError):
+        merge_config(fake, "topics/orders", dict.fromkeys(LISTED), fence=fence)
+    assert fake.json("/config/topics/orders")["config"] == LISTED
+
+
+def test_a_request_that_was_dropped_while_the_connection_was_lost_is_not_said_to_be_unwritten(fake: Any) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    fake.after_write.append(lambda call, path: path == REASSIGN and fake.znodes.pop(REASSIGN, None))
+    fake.fail_next("create", REASSIGN, took_effect=True)
+    with pytest.raises(WriteError, match="whether the request was made is unknown") as unknown:
+        request(fake, fence, read_cluster_view(fake))
+    assert "changed nothing" not in str(unknown.value)
+    assert fake.writes.count(("create", REASSIGN)) == 1
+
+
+@pytest.mark.parametrize("took_effect", [False, True])
+def test_a_lost_connection_is_not_taken_for_a_lost_lock(fake: Any, took_effect: bool) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    fake.fail_next("commit", "/config/topics/orders", took_effect=took_effect)
+    merge_config(fake, "topics/orders", LISTED, fence=fence)
+    assert fake.json("/config/topics/orders")["config"] == LISTED
+
+
+def test_a_config_that_somebody_else_changes_meanwhile_is_no_lost_lock(fake: Any) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    real, raced = fake.get, []
+
+    def racing(path: str) -> Any:
+        answer = real(path)
+        if path == "/config/topics/orders" and not raced:
+            raced.append(True)
+            fake.put_json(path, {"version": 1, "config": {"retention.ms": "7"}})
+        return answer
+
+    fake.get = racing
+    merge_config(fake, "topics/orders", LISTED, fence=fence)
+    assert fake.json("/config/topics/orders")["config"] == {"retention.ms": "7", **LISTED}
+
+
+def between_reading_and_writing(fake: Any, act: Callable[[], None]) -> None:
+    """`act` happens when the lock has been read the next time, before anything is made of it."""
+    real, done = fake.get, []
+
+    def racing(path: str) -> Any:
+        answer = real(path)
+        if path == RUN_ZNODE and not done:
+            done.append(True)
+            act()
+        return answer
+
+    fake.get = racing
+
+
+@pytest.mark.parametrize("act", [cluster_lock.release, cluster_lock.acquire])
+def test_a_worker_that_was_frozen_neither_gives_back_the_lock_of_another_run_nor_takes_it(
+    fake: Any, act: Callable[..., object]
+) -> None:
+    cluster_lock.acquire(fake, RUN)
+    between_reading_and_writing(fake, lambda: taken_by_another(fake))
+    with pytest.raises(LockHeldError, match="held by run kafka_rebalance/two"):
+        act(fake, LockOwner(RUN.run, "e" * 64, RUN.owner))
+    assert cluster_lock.read(fake) == OTHER
+
+
+@pytest.mark.slow
+def test_a_connection_lost_while_it_is_asked_what_is_gone_is_an_error_of_our_own(fake: Any) -> None:
+    fence, view = cluster_lock.acquire(fake, RUN), read_cluster_view(fake)
+    fake.delete("/brokers/topics/orders", recursive=True)
+    for _ in range(6):
+        fake.fail_next("exists", "/admin", took_effect=False)
+    with pytest.raises(ReadError, match="cannot be read"):
+        request(fake, fence, view)
+    assert REASSIGN not in fake.znodes
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+def test_no_topic_is_deleted_or_expanded_behind_the_fence(fake: Any, meanwhile: Callable[[Any], None]) -> None:
+    """A rebalance that has taken the cluster since may be about to move it."""
+    identity = topic_identities(read_cluster_view(fake).partitions)["audit"]
+    fence = cluster_lock.acquire(fake, RUN)
+    meanwhile(fake)
+    before = fake.znodes["/brokers/topics/audit"].version
+    with pytest.raises(WriteError, match="somebody else changed it"):
+        delete_topic(fake, "audit", expected=identity, fence=fence)
+    with pytest.raises(WriteError, match="somebody else changed it"):
+        write_more_partitions(fake, "audit", {1: (2, 1)}, expected=identity, registered={1, 2, 3}, fence=fence)
+    assert "/admin/delete_topics/audit" not in fake.znodes
+    assert fake.znodes["/brokers/topics/audit"].version == before
+
+
+def test_a_topic_is_changed_under_a_fence_that_nobody_has_raised(fake: Any) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    audit = topic_identities(read_cluster_view(fake).partitions)["audit"]
+    write_more_partitions(fake, "audit", {1: (2, 1)}, expected=audit, registered={1, 2, 3}, fence=fence)
+    delete_topic(fake, "audit", expected=dataclasses.replace(audit, znode_version=None), fence=fence)
+    assert fake.json("/brokers/topics/audit")["partitions"] == {"0": [3, 1], "1": [2, 1]}
+    assert "/admin/delete_topics/audit" in fake.znodes
+
+
+# --- the lock ---
 
 
 def test_nobody_holds_a_new_cluster(fake: Any) -> None:
@@ -30,30 +276,30 @@ def test_nobody_holds_a_new_cluster(fake: Any) -> None:
 
 
 def test_the_lock_says_who_holds_it(fake: Any) -> None:
-    cluster_lock.acquire(fake, OURS)
-    assert cluster_lock.read(fake) == OURS
-    assert fake.znodes[RUN].owner == 0, "not ephemeral: it outlives the worker"
+    cluster_lock.acquire(fake, RUN)
+    assert cluster_lock.read(fake) == RUN
+    assert fake.znodes[RUN_ZNODE].owner == 0, "not ephemeral: it outlives the worker"
 
 
 def test_the_run_that_holds_it_may_take_it_again(fake: Any) -> None:
-    cluster_lock.acquire(fake, OURS)
+    cluster_lock.acquire(fake, RUN)
     fake.writes.clear()
-    cluster_lock.acquire(fake, OURS)
-    assert cluster_lock.read(fake) == OURS
+    cluster_lock.acquire(fake, RUN)
+    assert cluster_lock.read(fake) == RUN
     assert fake.writes == [("set", "/kafka_rebalance")], "only the fence, which its other workers then stand behind"
 
 
 def test_a_run_approved_anew_holds_it_with_the_newer_digest(fake: Any) -> None:
-    cluster_lock.acquire(fake, OURS)
-    cluster_lock.acquire(fake, LockOwner(OURS.run, "e" * 64, OURS.owner))
+    cluster_lock.acquire(fake, RUN)
+    cluster_lock.acquire(fake, LockOwner(RUN.run, "e" * 64, RUN.owner))
     assert cluster_lock.read(fake).digest == "e" * 64
 
 
-@pytest.mark.parametrize("other", [OTHER_RUN, OTHER_AIRFLOW], ids=["run", "airflow"])
+@pytest.mark.parametrize("other", [OTHER, OTHER_AIRFLOW], ids=["run", "airflow"])
 def test_another_run_neither_gets_it_nor_releases_it_and_is_told_who_holds_it(fake: Any, other: Any) -> None:
-    cluster_lock.acquire(fake, OURS)
+    cluster_lock.acquire(fake, RUN)
     fake.writes.clear()
-    with pytest.raises(LockHeldError, match=r"manual__1 of airflow-a since 2026-11-21T04:00:00Z"):
+    with pytest.raises(LockHeldError, match="kafka_rebalance/one of airflow since 2026-11-21T04:00:00Z"):
         cluster_lock.acquire(fake, other)
     with pytest.raises(LockHeldError, match="not released"):
         cluster_lock.release(fake, other)
@@ -61,61 +307,61 @@ def test_another_run_neither_gets_it_nor_releases_it_and_is_told_who_holds_it(fa
 
 
 def test_released_it_can_be_taken_by_the_next(fake: Any) -> None:
-    cluster_lock.acquire(fake, OURS)
-    assert cluster_lock.release(fake, OURS)
-    assert not cluster_lock.release(fake, OURS), "released twice does no harm"
-    cluster_lock.acquire(fake, OTHER_RUN)
-    assert cluster_lock.read(fake) == OTHER_RUN
+    cluster_lock.acquire(fake, RUN)
+    assert cluster_lock.release(fake, RUN)
+    assert not cluster_lock.release(fake, RUN), "released twice does no harm"
+    cluster_lock.acquire(fake, OTHER)
+    assert cluster_lock.read(fake) == OTHER
 
 
 @pytest.mark.parametrize("took_effect", [False, True])
 def test_a_lost_connection_leaves_no_doubt(fake: Any, took_effect: bool) -> None:
-    fake.fail_next("create", RUN, took_effect=took_effect)
-    cluster_lock.acquire(fake, OURS)
-    assert cluster_lock.read(fake) == OURS
-    fake.fail_next("delete", RUN, took_effect=took_effect)
-    cluster_lock.release(fake, OURS)
+    fake.fail_next("create", RUN_ZNODE, took_effect=took_effect)
+    cluster_lock.acquire(fake, RUN)
+    assert cluster_lock.read(fake) == RUN
+    fake.fail_next("delete", RUN_ZNODE, took_effect=took_effect)
+    cluster_lock.release(fake, RUN)
     assert cluster_lock.read(fake) is None
 
 
 def test_a_race_for_it_has_one_winner(fake: Any) -> None:
     def other_is_faster(call: Any, path: Any) -> None:
         if (call, path) == ("create", "/kafka_rebalance"):
-            fake.create(RUN, cluster_lock.encode_lock(OTHER_RUN))
+            fake.create(RUN_ZNODE, cluster_lock.encode_lock(OTHER))
 
     fake.after_write.append(other_is_faster)
-    with pytest.raises(LockHeldError, match="manual__2"):
-        cluster_lock.acquire(fake, OURS)
-    assert cluster_lock.read(fake) == OTHER_RUN
+    with pytest.raises(LockHeldError, match="kafka_rebalance/two"):
+        cluster_lock.acquire(fake, RUN)
+    assert cluster_lock.read(fake) == OTHER
 
 
-def test_a_connection_that_stays_lost_is_an_unknown_outcome(fake: Any) -> None:
-    for _ in range(ATTEMPTS):
-        fake.fail_next("create", RUN, took_effect=False, error=ConnectionLoss())
-    with pytest.raises(WriteError, match="unknown"):
-        cluster_lock.acquire(fake, OURS)
-
-
-def test_without_the_right_to_write_it_is_said_what_to_grant(fake: Any) -> None:
-    fake.fail_next("create", "/kafka_rebalance", took_effect=False, error=NoAuthError())
-    with pytest.raises(WriteError, match="/kafka_rebalance"):
-        cluster_lock.acquire(fake, OURS)
+@pytest.mark.parametrize(
+    ("path", "error", "times", "outcome"),
+    [(RUN_ZNODE, ConnectionLoss, ATTEMPTS, "unknown"), ("/kafka_rebalance", NoAuthError, 1, "/kafka_rebalance")],
+)
+def test_a_lock_that_cannot_be_written_is_told_with_its_outcome(
+    fake: Any, path: str, error: Any, times: int, outcome: str
+) -> None:
+    for _ in range(times):
+        fake.fail_next("create", path, took_effect=False, error=error())
+    with pytest.raises(WriteError, match=outcome):
+        cluster_lock.acquire(fake, RUN)
 
 
 def test_where_kafka_protects_its_znodes_the_lock_is_its_creators(fake: Any) -> None:
     fake.znodes["/admin/delete_topics"].acl = [make_acl("sasl", "kafka", all=True)]
-    cluster_lock.acquire(fake, OURS)
-    assert fake.znodes[RUN].acl == [make_acl("auth", "", all=True), *READ_ACL_UNSAFE]
+    cluster_lock.acquire(fake, RUN)
+    assert fake.znodes[RUN_ZNODE].acl == [make_acl("auth", "", all=True), *READ_ACL_UNSAFE]
 
 
 def test_a_lock_that_cannot_be_read_is_neither_free_nor_taken(fake: Any) -> None:
-    fake.put_json(RUN, {"version": 1, "run": 5})
+    fake.put_json(RUN_ZNODE, {"version": 1, "run": 5})
     for act in (
         cluster_lock.read,
-        lambda fake: cluster_lock.acquire(fake, OURS),
-        lambda fake: cluster_lock.release(fake, OURS),
+        lambda fake: cluster_lock.acquire(fake, RUN),
+        lambda fake: cluster_lock.release(fake, RUN),
     ):
-        with pytest.raises(CorruptZnodeError, match=RUN):
+        with pytest.raises(CorruptZnodeError, match=RUN_ZNODE):
             act(fake)
 
 

@@ -13,7 +13,7 @@ from kafka_rebalance.errors import ApprovalError, ArtifactError, WriteError
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.stuck_request import ElectionPlan, EntryState, entry_states
-from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper import cluster_lock, controller_deletion
 from kafka_rebalance.zookeeper.controller_deletion import delete_controller, plan_election
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.znodes import encode_reassignment
@@ -101,20 +101,23 @@ def test_a_controller_that_was_elected_meanwhile_is_not_made_to_stand_down(fake:
     assert fake.writes == []
 
 
-def test_a_controller_that_is_elected_between_the_look_and_the_deletion_stays(
-    fake: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = planned(fake)
-    from kafka_rebalance.zookeeper import controller_deletion
-
+def between_the_look_and_the_deletion(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """`act` happens once, when everything is found as it was shown."""
     real = controller_deletion._check_as_shown
 
     def overtaken(*arguments: Any) -> None:
         monkeypatch.setattr(controller_deletion, "_check_as_shown", real)
         real(*arguments)
-        fake.delete("/controller")
+        act()
 
     monkeypatch.setattr(controller_deletion, "_check_as_shown", overtaken)
+
+
+def test_a_controller_that_is_elected_between_the_look_and_the_deletion_stays(
+    fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = planned(fake)
+    between_the_look_and_the_deletion(monkeypatch, lambda: fake.delete("/controller"))
     assert delete_controller(fake, plan, plan.consent) is False
     assert controller(fake) == (4, 2)
 
@@ -171,16 +174,12 @@ def test_the_run_that_holds_the_cluster_keeps_it_and_who_takes_it_meanwhile_stop
     cluster_lock.acquire(fake, US)
     plan = planned(fake)
     assert plan.holder == US.name
-    from kafka_rebalance.zookeeper import controller_deletion
 
-    real = controller_deletion._check_as_shown
-
-    def overtaken(*arguments: Any) -> None:
-        monkeypatch.setattr(controller_deletion, "_check_as_shown", real)
+    def taken_by_them() -> None:
         cluster_lock.release(fake, US)
         cluster_lock.acquire(fake, THEM)
 
-    monkeypatch.setattr(controller_deletion, "_check_as_shown", overtaken)
+    between_the_look_and_the_deletion(monkeypatch, taken_by_them)
     with pytest.raises(WriteError, match="now held by run kafka_rebalance/two"):
         delete_controller(fake, plan, plan.consent)
     assert controller(fake) == (1, 1)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError, SessionExpiredError
+from kazoo.retry import KazooRetry
 
 from kafka_rebalance.errors import ClusterNotReadyError, CorruptZnodeError, ReadError
 from kafka_rebalance.model.cluster_view import DEFAULT_BROKER
@@ -17,8 +20,9 @@ from kafka_rebalance.zookeeper.reader import (
     read_cluster_view,
     read_topic_configs,
 )
-from support.zookeeper.fake_zookeeper import fake_cluster, put_topic, register
+from support.zookeeper.fake_zookeeper import fake_cluster, put_topic
 
+CONTROLLER = {"brokerid": 1, "timestamp": "1"}
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
@@ -182,31 +186,22 @@ def test_a_connection_lost_for_a_moment_is_read_through(fake: Any, path: str) ->
     assert len(read_cluster_view(fake).partitions) == 3
 
 
-@pytest.mark.parametrize("error", [ConnectionLoss, SessionExpiredError])
+@pytest.mark.parametrize(
+    ("call", "path", "error", "named"),
+    [
+        ("get", "/brokers/topics/orders/partitions/0/state", ConnectionLoss, "/brokers/topics/"),
+        ("get", "/brokers/topics/orders/partitions/0/state", SessionExpiredError, "/brokers/topics/"),
+        ("get_children", "/brokers/ids", ConnectionLoss, "fake:2181"),
+        ("sync", "/", ConnectionLoss, "fake:2181"),
+    ],
+)
 def test_what_cannot_be_read_is_an_error_and_never_absent(
-    fake: Any, monkeypatch: pytest.MonkeyPatch, error: Any
+    fake: Any, monkeypatch: pytest.MonkeyPatch, call: str, path: str, error: Any, named: str
 ) -> None:
-    monkeypatch.setattr(client_module, "KazooRetry", _without_pauses)
+    monkeypatch.setattr(client_module, "KazooRetry", functools.partial(KazooRetry, sleep_func=lambda _: None))
     for _ in range(20):
-        fake.fail_next("get", "/brokers/topics/orders/partitions/0/state", took_effect=False, error=error())
-    with pytest.raises(ReadError, match="/brokers/topics/"):
-        read_cluster_view(fake)
-
-
-def _without_pauses(**options: Any) -> Any:
-    from kazoo.retry import KazooRetry
-
-    return KazooRetry(**options, sleep_func=lambda seconds: None)
-
-
-@pytest.mark.parametrize("call", ["sync", "get_children"])
-def test_a_server_that_does_not_answer_is_a_read_error_naming_the_hosts(
-    fake: Any, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    monkeypatch.setattr(client_module, "KazooRetry", _without_pauses)
-    for _ in range(20):
-        fake.fail_next(call, "/" if call == "sync" else "/brokers/ids", took_effect=False)
-    with pytest.raises(ReadError, match="fake:2181"):
+        fake.fail_next(call, path, took_effect=False, error=error())
+    with pytest.raises(ReadError, match=named):
         read_cluster_view(fake)
 
 
@@ -266,32 +261,26 @@ def test_an_epoch_that_races_is_an_election_storm_and_an_ordinary_failover_is_no
         check_controller_stable(fake, pause)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_without_a_controller_the_cluster_is_not_ready(fake: Any, when: str) -> None:
-    if when == "before":
-        fake.delete("/controller")
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda fake: fake.delete("/controller"), "no controller"),
+        (lambda fake: fake.delete("/brokers/ids/1"), "broker 1, which is not registered"),
+        (lambda fake: setattr(fake.znodes["/brokers/ids/1"], "owner", 2), "not registered in its session"),
+        (lambda fake: fake.put_json("/controller", {**CONTROLLER, "version": 2, "kraftControllerEpoch": 0}), "KRaft"),
+    ],
+)
+def test_a_cluster_without_a_live_controller_of_its_own_is_not_ready(
+    fake: Any, change: Callable[[Any], object], why: str
+) -> None:
+    change(fake)
+    with pytest.raises(ClusterNotReadyError, match=why):
+        check_controller_stable(fake, lambda: None)
+
+
+def test_a_controller_that_goes_during_the_pause_is_none(fake: Any) -> None:
     with pytest.raises(ClusterNotReadyError, match="no controller"):
         check_controller_stable(fake, lambda: fake.delete("/controller"))
-
-
-def test_a_controller_that_is_not_registered_is_not_live(fake: Any) -> None:
-    fake.delete("/brokers/ids/1")
-    with pytest.raises(ClusterNotReadyError, match="broker 1, which is not registered"):
-        check_controller_stable(fake, lambda: None)
-
-
-def test_a_broker_registered_by_a_newer_session_than_the_elected_one_is_not_the_controller(fake: Any) -> None:
-    fake.delete("/brokers/ids/1")
-    register(fake, 1)
-    fake.znodes["/brokers/ids/1"].owner = 2
-    with pytest.raises(ClusterNotReadyError, match="not registered in its session"):
-        check_controller_stable(fake, lambda: None)
-
-
-def test_a_cluster_owned_by_a_kraft_controller_is_not_written(fake: Any) -> None:
-    fake.put_json("/controller", {"version": 2, "brokerid": 1, "timestamp": "1", "kraftControllerEpoch": 0})
-    with pytest.raises(ClusterNotReadyError, match="KRaft"):
-        check_controller_stable(fake, lambda: None)
 
 
 @pytest.mark.parametrize("name", ["2147483648", "9" * 5000, "one", "-1", "\u0663", "1 "])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -79,64 +80,43 @@ def test_another_clusters_plan_and_a_plan_for_2_4_are_refused(fake: Any) -> None
     assert untouched(fake)
 
 
-def test_a_controller_that_marks_its_moves_is_asked_through_the_api_and_never_like_this(fake: Any) -> None:
-    document = fake.json("/brokers/topics/orders")
-    fake.put_json("/brokers/topics/orders", {**document, "adding_replicas": {"0": [3, 4]}})
+def in_sync(fake: Any, partition: int, isr: list[int]) -> None:
+    path = f"/brokers/topics/orders/partitions/{partition}/state"
+    fake.put_json(path, {**fake.json(path), "isr": isr})
+
+
+def marks_its_moves(fake: Any) -> None:
+    fake.put_json("/brokers/topics/orders", {**fake.json("/brokers/topics/orders"), "adding_replicas": {"0": [3, 4]}})
+
+
+def also_asks_for_anothers(fake: Any) -> None:
+    entries = [*fake.json(REASSIGN)["partitions"], {"topic": "idle", "partition": 0, "replicas": [3, 4]}]
+    fake.put_json(REASSIGN, {"version": 1, "partitions": entries})
+
+
+def goes_back_already(fake: Any) -> None:
+    in_sync(fake, 0, [1, 2])
+    document = fake.json(REASSIGN)
+    document["partitions"][0]["replicas"] = [1, 2]
+    fake.put_json(REASSIGN, document)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (marks_its_moves, r"controller runs Kafka 2\.4 or later"),  # it is asked through the API
+        (also_asks_for_anothers, r"also asks for idle-0 on \[3, 4\]"),
+        # Taken out of the request, the interim list of this partition would be its assignment for good.
+        (lambda fake: in_sync(fake, 1, [1]), r"orders-1 its original replicas \[2\] are not in sync"),
+        (lambda fake: in_sync(fake, 0, [1, 2, 3, 4]), "orders-0 its new replicas are all in sync"),
+        (goes_back_already, "orders-0 is going back already"),
+        (lambda fake: fake.delete("/brokers/ids/2"), "not in sync"),
+    ],
+)
+def test_one_partition_that_must_not_go_back_stops_all(fake: Any, change: Callable[[Any], None], why: str) -> None:
+    change(fake)
     fake.writes.clear()
-    with pytest.raises(WriteError, match=r"controller runs Kafka 2\.4 or later"):
-        take_back(fake)
-    assert untouched(fake)
-
-
-def test_a_request_that_names_somebody_elses_partition_is_never_replaced(fake: Any) -> None:
-    fake.put_json(
-        REASSIGN,
-        {
-            "version": 1,
-            "partitions": [
-                *fake.json(REASSIGN)["partitions"],
-                {"topic": "idle", "partition": 0, "replicas": [3, 4]},
-            ],
-        },
-    )
-    fake.writes.clear()
-    with pytest.raises(WriteError, match=r"also asks for idle-0 on \[3, 4\]"):
-        take_back(fake)
-    assert untouched(fake)
-
-
-def test_one_partition_that_must_not_go_back_stops_all(fake: Any) -> None:
-    """Taken out of the request, its interim list would be its assignment for good."""
-    path = "/brokers/topics/orders/partitions/1/state"
-    fake.put_json(path, {**fake.json(path), "isr": [1]})
-    fake.writes.clear()
-    with pytest.raises(WriteError, match=r"orders-1 its original replicas \[2\] are not in sync"):
-        take_back(fake)
-    assert untouched(fake)
-
-
-def test_one_partition_that_is_about_to_end_or_on_its_way_back_stops_all(fake: Any) -> None:
-    """As above: a request for the other alone would leave its interim list."""
-    path = "/brokers/topics/orders/partitions/0/state"
-    fake.put_json(path, {**fake.json(path), "isr": [1, 2, 3, 4]})
-    fake.writes.clear()
-    with pytest.raises(WriteError, match=r"orders-0 its new replicas are all in sync"):
-        take_back(fake)
-    assert untouched(fake)
-    fake.put_json(path, {**fake.json(path), "isr": [1, 2]})
-    asked = fake.json(REASSIGN)
-    asked["partitions"][0]["replicas"] = [1, 2]
-    fake.put_json(REASSIGN, asked)
-    fake.writes.clear()
-    with pytest.raises(WriteError, match=r"orders-0 is going back already"):
-        take_back(fake)
-    assert untouched(fake)
-
-
-def test_an_original_broker_that_is_gone_stops_all(fake: Any) -> None:
-    fake.delete("/brokers/ids/2")
-    fake.writes.clear()
-    with pytest.raises(WriteError, match="not in sync"):
+    with pytest.raises(WriteError, match=why):
         take_back(fake)
     assert untouched(fake)
 

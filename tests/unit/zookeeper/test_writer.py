@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,7 +23,6 @@ DIGEST = "d" * 64
 BROKERS = {1, 2, 3, 4}
 MOVES = (move("orders-0", [1, 2], [3, 4]), move("orders-1", [2, 3], [2, 4]))
 BATCH = Batch(1, MOVES, DIGEST)
-LOST = [ConnectionLoss, SessionExpiredError, OperationTimeoutError]
 
 
 @pytest.fixture(params=["2.0", "2.8"])
@@ -62,16 +62,12 @@ def test_a_batch_is_requested_by_one_creation(fake: Any) -> None:
     }
 
 
-@pytest.mark.parametrize("approved", ["e" * 64, "", "d" * 63])
-def test_a_batch_of_another_digest_than_the_approved_is_not_written(fake: Any, approved: Any) -> None:
-    with pytest.raises(ApprovalError, match="approve what it proposes"):
-        create_reassignment(fake, BATCH, approved, BROKERS)
-    assert fake.writes == []
-
-
-def test_a_batch_without_a_digest_is_never_approved(fake: Any) -> None:
-    with pytest.raises(ApprovalError):
-        create_reassignment(fake, Batch(1, MOVES, ""), "", BROKERS)
+@pytest.mark.parametrize(("batch", "approved"), [(DIGEST, "e" * 64), (DIGEST, ""), (DIGEST, "d" * 63), ("", "")])
+def test_a_batch_of_another_digest_than_the_approved_or_of_none_is_not_written(
+    fake: Any, batch: str, approved: str
+) -> None:
+    with pytest.raises(ApprovalError, match="approve what it proposes" if batch else None):
+        create_reassignment(fake, Batch(1, MOVES, batch), approved, BROKERS)
     assert fake.writes == []
 
 
@@ -101,27 +97,22 @@ def test_a_batch_beyond_zookeepers_limit_is_refused_with_the_figures(fake: Any) 
     assert fake.writes == []
 
 
-def test_another_reassignment_is_never_overwritten(fake: Any) -> None:
-    foreign = {"version": 1, "partitions": [{"topic": "audit", "partition": 0, "replicas": [2, 1]}]}
-    fake.put_json(REASSIGN, foreign)
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [{"topic": "audit", "partition": 0, "replicas": [2, 1]}],
+        [{"topic": "orders", "partition": 0, "replicas": [3, 4]}],
+        [],
+    ],
+    ids=["others", "some of ours", "none"],
+)
+def test_another_reassignment_is_never_overwritten(fake: Any, entries: list[dict[str, object]]) -> None:
+    fake.put_json(REASSIGN, {"version": 1, "partitions": entries})
     fake.writes.clear()
     with pytest.raises(WriteError, match="Another reassignment is running"):
         create_reassignment(fake, BATCH, DIGEST, BROKERS)
-    assert fake.json(REASSIGN) == foreign
+    assert fake.json(REASSIGN)["partitions"] == entries
     assert fake.writes == []
-
-
-def test_a_foreign_reassignment_that_holds_some_of_our_moves_is_still_foreign(fake: Any) -> None:
-    entries = [{"topic": "orders", "partition": 0, "replicas": [3, 4]}]
-    fake.put_json(REASSIGN, {"version": 1, "partitions": entries})
-    with pytest.raises(WriteError, match="Another reassignment"):
-        create_reassignment(fake, BATCH, DIGEST, BROKERS)
-
-
-def test_an_empty_request_of_somebody_else_blocks_ours(fake: Any) -> None:
-    fake.put_json(REASSIGN, {"version": 1, "partitions": []})
-    with pytest.raises(WriteError, match="Another reassignment"):
-        create_reassignment(fake, BATCH, DIGEST, BROKERS)
 
 
 def test_a_corrupt_request_in_the_way_is_named_and_left_alone(fake: Any) -> None:
@@ -142,17 +133,13 @@ def test_requesting_the_same_batch_again_is_success_at_every_stage_of_it(fake: A
     assert [call for call, path in fake.writes if path == REASSIGN].count("create") == 1
 
 
-@pytest.mark.parametrize("error", LOST)
-def test_a_lost_connection_after_the_creation_is_success_once_read_back(fake: Any, error: Any) -> None:
-    fake.fail_next("create", REASSIGN, took_effect=True, error=error())
-    assert create_reassignment(fake, BATCH, DIGEST, BROKERS) is Outcome.ALREADY_THERE
-    assert fake.writes == [("create", REASSIGN)]
-
-
-@pytest.mark.parametrize("error", LOST)
-def test_a_lost_connection_before_the_creation_is_tried_again(fake: Any, error: Any) -> None:
-    fake.fail_next("create", REASSIGN, took_effect=False, error=error())
-    assert create_reassignment(fake, BATCH, DIGEST, BROKERS) is Outcome.CREATED
+@pytest.mark.parametrize(("took_effect", "outcome"), [(True, Outcome.ALREADY_THERE), (False, Outcome.CREATED)])
+@pytest.mark.parametrize("error", [ConnectionLoss, SessionExpiredError, OperationTimeoutError])
+def test_a_connection_lost_over_the_creation_leaves_one_request(
+    fake: Any, error: Any, took_effect: bool, outcome: Outcome
+) -> None:
+    fake.fail_next("create", REASSIGN, took_effect=took_effect, error=error())
+    assert create_reassignment(fake, BATCH, DIGEST, BROKERS) is outcome
     assert fake.writes == [("create", REASSIGN)]
 
 
@@ -203,16 +190,14 @@ def test_a_request_that_vanished_without_effect_is_made_again(fake: Any) -> None
     assert fake.writes.count(("create", REASSIGN)) == 2
 
 
-def test_a_connection_that_stays_lost_leaves_an_outcome_that_is_called_unknown(fake: Any) -> None:
-    for _ in range(writer.ATTEMPTS):
-        fake.fail_next("create", REASSIGN, took_effect=False)
-    with pytest.raises(WriteError, match="unknown"):
-        create_reassignment(fake, BATCH, DIGEST, BROKERS)
-
-
-def test_without_the_right_to_write_nothing_happens_and_it_is_said_so(fake: Any) -> None:
-    fake.fail_next("create", REASSIGN, took_effect=False, error=NoAuthError())
-    with pytest.raises(WriteError, match="does not let this client write"):
+@pytest.mark.parametrize(
+    ("error", "times", "outcome"),
+    [(ConnectionLoss, writer.ATTEMPTS, "unknown"), (NoAuthError, 1, "does not let this client write")],
+)
+def test_a_write_that_cannot_be_made_is_told_with_its_outcome(fake: Any, error: Any, times: int, outcome: str) -> None:
+    for _ in range(times):
+        fake.fail_next("create", REASSIGN, took_effect=False, error=error())
+    with pytest.raises(WriteError, match=outcome):
         create_reassignment(fake, BATCH, DIGEST, BROKERS)
 
 
@@ -238,26 +223,28 @@ def test_an_election_names_exactly_the_partitions_asked_for(fake: Any) -> None:
     }
 
 
-@pytest.mark.parametrize("unknown", [TopicPartition("orders", 9), TopicPartition("gone", 0)])
-def test_an_unknown_partition_would_block_elections_and_is_refused(fake: Any, unknown: Any) -> None:
-    with pytest.raises(WriteError, match="does not exist"):
-        create_election(fake, [TopicPartition("orders", 0), unknown], read_cluster_view(fake))
-    assert fake.writes == []
-
-
-def test_no_election_for_a_partition_that_is_being_reassigned(fake: Any, version: Any) -> None:
+def in_motion(fake: Any) -> None:
     create_reassignment(fake, BATCH, DIGEST, BROKERS)
-    SimulatedController(fake, version).step()
-    with pytest.raises(WriteError, match="is being reassigned"):
-        create_election(fake, [TopicPartition("orders", 0)], read_cluster_view(fake))
+    SimulatedController(fake).step()
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted", "why"),
+    [
+        (lambda fake: None, TopicPartition("orders", 9), "does not exist"),
+        (lambda fake: None, TopicPartition("gone", 0), "does not exist"),
+        (lambda fake: fake.create("/admin/delete_topics/orders"), TopicPartition("orders", 0), "deleted"),
+        (in_motion, TopicPartition("orders", 0), "is being reassigned"),
+    ],
+)
+def test_a_partition_that_would_block_elections_is_refused(
+    fake: Any, change: Callable[[Any], object], wanted: TopicPartition, why: str
+) -> None:
+    change(fake)
+    with pytest.raises(WriteError, match=why):
+        create_election(fake, [TopicPartition("audit", 0), wanted], read_cluster_view(fake))
     assert ELECTION not in fake.znodes
     create_election(fake, [TopicPartition("audit", 0)], read_cluster_view(fake))
-
-
-def test_no_election_for_a_topic_that_is_being_deleted(fake: Any) -> None:
-    fake.create("/admin/delete_topics/audit")
-    with pytest.raises(WriteError, match="deleted"):
-        create_election(fake, [TopicPartition("audit", 0)], read_cluster_view(fake))
 
 
 def test_another_election_is_never_overwritten_and_our_own_is_recognised(fake: Any) -> None:

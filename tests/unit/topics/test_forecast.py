@@ -1,4 +1,4 @@
-"""Keys and rows before and after an expansion, against counting them one by one."""
+"""What an expansion does: keys and rows that move, who reads what, and what new partitions will hold."""
 
 from __future__ import annotations
 
@@ -23,7 +23,19 @@ from kafka_rebalance.documents.key_sample import (
 )
 from kafka_rebalance.errors import ArtifactError, InputError
 from kafka_rebalance.kafka.partitioner import partition_for_key
-from kafka_rebalance.topics.forecast import MAX_COUNTS, Verdict, counts_to_try, forecast_keys, moved_key_share
+from kafka_rebalance.model.consumer_groups import ConsumerGroup, GroupMember
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.topics.forecast import (
+    MAX_COUNTS,
+    Verdict,
+    broker_costs,
+    counts_to_try,
+    disk_problems,
+    expected_replica_bytes,
+    forecast_groups,
+    forecast_keys,
+    moved_key_share,
+)
 from support.documents.as_in_a_file import in_json
 
 TOPIC = "orders"
@@ -217,7 +229,7 @@ def test_a_file_that_holds_something_else_is_its_own_error(document: Any) -> Non
             file.decode(document)
 
 
-def test_the_forecast_is_plain_json() -> None:
+def test_the_forecast_of_keys_is_plain_json() -> None:
     forecast = forecast_keys(TOPIC, 4, 8, sample_of(numbered(500), 4, counts_to_try(4, 8)))
     document = json.loads(json.dumps(forecast.to_mapping(), allow_nan=False))
     assert document["moved_keys_exact"] == "1/2"
@@ -246,3 +258,142 @@ def test_keys_are_shown_as_text_where_they_are_text(key: Any, text: Any) -> None
 def test_whatever_a_key_holds_it_is_shown_in_one_short_printable_line(key: Any) -> None:
     assert key_in_words(key).isprintable()
     assert len(key_in_words(key)) < 60
+
+
+# --- who reads what before and after an expansion ---
+
+
+def member(name: Any, *topics: Any, assigned: Any = (), instance: Any = None) -> Any:
+    partitions = tuple(TopicPartition(topic, partition) for topic, partition in assigned)
+    return GroupMember(f"{name}-uuid", name, "/127.0.0.1", topics, partitions, instance)
+
+
+def group(*members: Any, assignor: Any = "range", committed: Any = (0,)) -> Any:
+    return ConsumerGroup("billing", "Stable" if members else "Empty", assignor if members else "", members, committed)
+
+
+def forecast_one(after: Any, reading: Any, **partitions: Any) -> Any:
+    (forecast,) = forecast_groups("t", after, [reading], partitions)
+    return forecast
+
+
+def by_member(forecast: Any, assignor: Any) -> Any:
+    (found,) = [each for each in forecast.assignors if each.assignor == assignor]
+    return {each.client_id: (each.before, each.after) for each in found.members}
+
+
+def test_each_member_has_its_partitions_before_and_after_under_both_assignors() -> None:
+    forecast = forecast_one(10, group(*(member(name, "t") for name in "abc")), t=4)
+    assert by_member(forecast, "range") == {
+        "a": ((0, 1), (0, 1, 2, 3)),
+        "b": ((2,), (4, 5, 6)),
+        "c": ((3,), (7, 8, 9)),
+    }
+    assert by_member(forecast, "roundrobin") == {
+        "a": ((0, 3), (0, 3, 6, 9)),
+        "b": ((1,), (1, 4, 7)),
+        "c": ((2,), (2, 5, 8)),
+    }
+    range_, round_robin = forecast.assignors
+    assert (range_.imbalance_before, range_.imbalance_after) == (2 / (4 / 3), 4 / (10 / 3))
+    assert range_.in_use
+    assert not round_robin.in_use
+
+
+def test_more_partitions_put_idle_members_to_work() -> None:
+    forecast = forecast_one(6, group(*(member(name, "t") for name in "abcd")), t=2)
+    for assignor in forecast.assignors:
+        assert (assignor.idle_before, assignor.idle_after) == (2, 0)
+
+
+def test_range_lets_the_first_members_accumulate_over_topics_and_round_robin_does_not() -> None:
+    reading = group(member("a", "t", "u"), member("b", "t", "u"))
+    forecast = forecast_one(3, reading, t=2, u=3)
+    range_, round_robin = forecast.assignors
+    assert range_.imbalance_after == 4 / 3
+    assert round_robin.imbalance_after == 1
+    assert [each.all_after for each in range_.members] == [4, 2]
+    assert by_member(forecast, "range")["a"] == ((0,), (0, 1))
+
+
+def test_the_imbalance_now_is_of_the_real_assignment_whatever_the_assignor() -> None:
+    reading = group(member("a", "t", assigned=[("t", 0), ("t", 1), ("t", 2)]), member("b", "t"), assignor="sticky")
+    forecast = forecast_one(6, reading, t=3)
+    assert forecast.imbalance_now == 2
+    assert not any(assignor.in_use for assignor in forecast.assignors)
+
+
+def test_topics_that_had_the_same_number_of_partitions_no_longer_match() -> None:
+    reading = group(member("a", "t", "clicks"), member("b", "t", "views", "gone"))
+    assert forecast_one(6, reading, t=3, clicks=3, views=6).no_longer_matching == ("clicks",)
+    assert forecast_one(3, reading, t=3, clicks=3, views=6).no_longer_matching == ()
+
+
+def test_a_group_without_members_still_shows_what_it_has_committed() -> None:
+    forecast = forecast_one(6, group(committed=(0, 2)), t=3)
+    assert (forecast.members, forecast.committed, forecast.imbalance_now, forecast.assignors) == (0, (0, 2), None, ())
+
+
+def test_a_group_whose_members_are_still_joining_has_no_assignment_to_compare() -> None:
+    joining = ConsumerGroup("billing", "PreparingRebalance", "", (member("a"), member("b")), ())
+    forecast = forecast_one(6, joining, t=3)
+    assert (forecast.members, forecast.imbalance_now, forecast.assignors) == (2, None, ())
+
+
+def test_static_members_come_first_by_their_instance_id() -> None:
+    """AbstractPartitionAssignor.MemberInfo.compareTo (2.3+)."""
+    reading = group(member("a", "t"), member("z", "t", instance="2"), member("y", "t", instance="1"))
+    assert by_member(forecast_one(3, reading, t=1), "range") == {"y": ((0,), (0,)), "z": ((), (1,)), "a": ((), (2,))}
+
+
+def test_the_forecast_of_a_group_is_plain_json() -> None:
+    forecast = forecast_one(6, group(member("a", "t", assigned=[("t", 0)])), t=3)
+    assert json.loads(json.dumps(forecast.to_mapping()))["assignors"][0]["members"][0]["after"] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_topic_whose_partitions_are_not_known_cannot_be_forecast() -> None:
+    with pytest.raises(KeyError):
+        forecast_one(6, group(member("a", "t")), u=3)
+
+
+# --- what new partitions will hold, by broker ---
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("rate", "partitions", "retention_ms", "retention_bytes", "policy", "expected"),
+    [
+        (1000, 10, DAY_MS, -1, ("delete",), 100 * 86_400),  # rate x retention over the partitions
+        (1000, 10, DAY_MS, 5_000, ("delete",), 5_000),  # the size limit comes first
+        (None, 10, DAY_MS, 5_000, ("delete",), 5_000),  # no rate: the size limit alone bounds it
+        (1000, 10, -1, -1, ("delete",), None),  # unlimited
+        (None, 10, DAY_MS, -1, ("delete",), None),  # nobody said how much is written
+        (1000, 10, DAY_MS, -1, ("compact",), None),  # compaction bounds keys, not bytes
+        (1000, 10, DAY_MS, -1, ("compact", "delete"), 100 * 86_400),
+        (0, 10, DAY_MS, -1, ("delete",), 0),
+    ],
+)
+def test_a_replica_holds_rate_times_retention_up_to_the_size_limit(
+    rate: int | None, partitions: int, retention_ms: Any, retention_bytes: int, policy: Any, expected: Any
+) -> None:
+    found = expected_replica_bytes(
+        rate, partitions, retention_ms=retention_ms, retention_bytes=retention_bytes, cleanup_policy=policy
+    )
+    assert found == expected
+
+
+def test_every_broker_is_told_what_it_gets() -> None:
+    first, second = broker_costs({0: (1, 2), 1: (2, 1), 2: (1, 2)}, 10, {1: (100, 50)})
+    assert (first.broker, first.replicas, first.leaders, first.bytes) == (1, 3, 2, 30)
+    assert first.disk_fraction_after == 0.8
+    assert (second.broker, second.leaders, second.disk_fraction_after) == (2, 1, None)
+
+
+def test_only_a_disk_that_is_known_to_fill_up_is_a_problem() -> None:
+    costs = broker_costs({0: (1, 2)}, 50, {1: (100, 45), 2: (None, None)})
+    assert disk_problems(costs, 0.05) == ()
+    assert disk_problems(costs, 0.1) == (
+        "the disk of broker 1 would be 95 % full with 50 bytes of this topic, but 10 % must stay free",
+    )
+    assert disk_problems(broker_costs({0: (1,)}, None, {1: (100, 99)}), 0.1) == ()

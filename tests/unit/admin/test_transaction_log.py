@@ -1,9 +1,11 @@
-"""A write of the lock's log whose answer is lost: its own record is found, whatever others have written since."""
+"""The lock's log: a record is read as it was written, a stranger's is an error, and a lost answer is looked for."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,12 +13,96 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_rebalance.admin import transaction_log
 from kafka_rebalance.admin.log_lock import LogLock
-from kafka_rebalance.admin.transaction_log import Record, State, TransactionLog, Write, decode, encode
-from kafka_rebalance.errors import LockLostError, WriteError
+from kafka_rebalance.admin.transaction_log import HERE, Lease, Record, State, TransactionLog, Write, decode, encode
+from kafka_rebalance.errors import CorruptZnodeError, LockLostError, WriteError
+from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.lock_owner import LockOwner
+from kafka_rebalance.model.partition import TopicPartition
 
 OWNER = LockOwner("kafka_rebalance/one", "d" * 64, "airflow (a1)", "2026-11-23T00:00:00+00:00")
+STATE = State(1_795_000_000_000, OWNER, 7, 1_795_000_000_900, {"a": 5}, Lease("log-1", "x", 2, 3))
+MOVES = {TopicPartition("orders", 0): (3, 1)}
+
+
+def test_a_state_is_read_as_it_was_written() -> None:
+    name, state, record = transaction_log.decode(transaction_log.encode("n", "raise", STATE), 9, 1)
+    assert (name, state, record["kind"]) == ("n", STATE, "raise")
+
+
+def test_a_record_that_tells_of_itself_is_placed_where_it_is() -> None:
+    own = replace(
+        STATE, raised_at=HERE, raised_ms=HERE, intents={"a": 5, "b": HERE}, lease=Lease("log-1", "x", 2, HERE)
+    )
+    _, state, _ = transaction_log.decode(transaction_log.encode("n", "intent", own), 20, 1_795_000_001_000)
+    assert (state.raised_at, state.raised_ms) == (20, 1_795_000_001_000)
+    assert state.intents == {"a": 5, "b": 20}
+    assert state.lease == Lease("log-1", "x", 2, 18), "its parts come right before it"
+    assert state.raised == datetime.fromtimestamp(1_795_000_001, UTC)
+
+
+def test_later_fences_are_later_texts() -> None:
+    one = State(1_795_000_000_000, raised_at=9)
+    made_again = State(1_795_000_000_001, raised_at=0)
+    order = ["ffffffffffffffff-0000000009", one.generation, replace(one, raised_at=10).generation]
+    assert order == sorted(order)
+    assert made_again.generation > order[-1]
+
+
+@pytest.mark.parametrize("field", ["run", "digest", "owner"])
+def test_an_owner_without_a_name_is_not_written(field: str) -> None:
+    with pytest.raises(WriteError, match="must all be named"):
+        transaction_log.encode("n", "claim", replace(STATE, lock=replace(OWNER, **{field: ""})))
+
+
+def changed(**fields: Any) -> bytes:
+    document = json.loads(transaction_log.encode("n", "raise", STATE))
+    document["state"] |= fields
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"",
+        b"hello",
+        b"[]",
+        b'{"version": 1}',
+        b'{"version": 2, "id": "n", "state": {}}',
+        b"[" * 100_000,
+        changed(lock="me"),
+        changed(lock={"run": 1, "digest": "d", "owner": "o", "acquired_at": ""}),
+        changed(raised_at="soon"),
+        changed(intents=[1]),
+        changed(lease={"generation": 1}),
+    ],
+)
+def test_a_strangers_record_is_an_error_and_no_free_cluster(value: bytes | None) -> None:
+    with pytest.raises(CorruptZnodeError, match=LOCK_TOPIC):
+        transaction_log.decode(value, 3, 1)
+
+
+def test_an_intent_has_exact_targets() -> None:
+    more = {"run": OWNER.run, "owner": OWNER.owner, "batch": 4, "moves": transaction_log.encode_targets(MOVES)}
+    _, _, record = transaction_log.decode(transaction_log.encode("n", "intent", STATE, **more), 9, 1_795_000_000_000)
+    intent = transaction_log.decode_intent(record, 9, 1_795_000_000_000)
+    assert (intent.id, intent.run, intent.batch, intent.targets) == ("n", OWNER.run, 4, MOVES)
+    with pytest.raises(CorruptZnodeError):
+        transaction_log.decode_intent({**record, "moves": [["orders", 0]]}, 9, 1)
+
+
+def test_a_lease_in_parts_is_put_together_again_and_a_damaged_one_is_told() -> None:
+    text = bytes(range(256)) * 10_000
+    digest, parts = transaction_log.pack(text)
+    assert transaction_log.unpack(digest, parts) == text
+    for wrong in ([], [b"x"], [*parts, b"x"]):
+        with pytest.raises(CorruptZnodeError, match="digest"):
+            transaction_log.unpack(digest, wrong)
+
+
+# --- a write whose answer is lost: its own record is found, whatever others have written since ---
+
 NOW_MS = 1_795_000_000_000
 
 

@@ -1,4 +1,4 @@
-"""When a batch may begin, and by when all must be over."""
+"""When a batch may begin, by when all must be over, and how many openings a plan takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka_rebalance.errors import SettingsError, StoppedError
 from kafka_rebalance.model.recurring_window import openings
 from kafka_rebalance.moves.eta import CONTROLLER_SECONDS, predicted_seconds
-from kafka_rebalance.moves.windows import Window, pause_until, read_window
+from kafka_rebalance.moves.windows import NoRoom, Window, fit, pause_until, read_window
 from support.kafka.small_clusters import move
 
 NOW = datetime(2026, 11, 21, 22, tzinfo=UTC)
@@ -198,3 +198,69 @@ def test_a_time_without_its_zone_is_refused(name: str, given_: int | str) -> Non
 def test_a_window_that_ends_before_it_begins_is_refused() -> None:
     with pytest.raises(SettingsError, match="no batch could begin"):
         read_window({"not_before": "2026-11-21T23:00:00+01:00", "finish_by": "2026-11-21T22:00:00Z"})
+
+
+# How many openings a plan takes
+
+UTC_NIGHTS = read_window({"recurring": ["Mon-Fri 22:00-06:00 UTC"]})
+NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)  # a Thursday
+TONIGHT = NOON.replace(hour=22)
+HOUR, DAY = 3600.0, timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("hours", "nights", "ends"),
+    [
+        ([], 0, NOON),
+        ([8], 1, TONIGHT + timedelta(hours=8)),
+        ([3, 3, 2], 1, TONIGHT + timedelta(hours=8)),
+        ([3, 3, 3], 2, TONIGHT + DAY + timedelta(hours=3)),
+        ([8, 1, 8], 3, TONIGHT + 4 * DAY + timedelta(hours=8)),  # over the weekend
+    ],
+)
+def test_batches_fill_one_opening_after_the_other(hours: list[float], nights: int, ends: datetime) -> None:
+    found = fit(UTC_NIGHTS, [one * HOUR for one in hours], NOON)
+    assert (len(found.used), found.placed, found.ends_at) == (nights, len(hours), ends)
+
+
+@pytest.mark.parametrize(
+    ("hours", "approved_for", "nights", "why"),
+    [
+        ([1, 8.1, 1], None, 1, NoRoom.TOO_LONG),
+        ([8, 8, 8], TONIGHT + DAY, 2, NoRoom.APPROVAL_ENDED),
+    ],
+)
+def test_a_batch_without_room_ends_the_plan_there(
+    hours: list[float], approved_for: datetime | None, nights: int, why: NoRoom
+) -> None:
+    found = fit(UTC_NIGHTS, [one * HOUR for one in hours], NOON, approved_for)
+    assert (len(found.used), found.placed, found.ends_at, found.no_room) == (nights, nights, None, why)
+
+
+def test_a_plan_of_more_openings_than_anybody_looks_ahead_has_no_end() -> None:
+    found = fit(UTC_NIGHTS, [8 * HOUR] * 100, NOON)
+    assert (found.ends_at, found.no_room) == (None, NoRoom.TOO_FAR)
+    assert found.placed == len(found.used)
+
+
+@given(
+    st.lists(st.floats(0, 9 * HOUR), max_size=12),
+    st.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 1), timezones=st.just(UTC)),
+    st.integers(0, 10),
+)
+def test_a_run_that_asks_before_each_batch_goes_the_same_way(seconds: list[float], now: datetime, days: int) -> None:
+    ends = now + timedelta(days=days)
+    found, at, placed = fit(UTC_NIGHTS, seconds, now, ends), now, 0
+    for batch in seconds:
+        try:
+            at = _begins(UTC_NIGHTS, batch, at, ends) + timedelta(seconds=batch)
+        except StoppedError:
+            break
+        placed += 1
+    assert found.placed == placed
+    assert found.ends_at == (at if placed == len(seconds) else None)
+
+
+def _begins(window: Window, seconds: float, now: datetime, ends: datetime) -> datetime:
+    until = pause_until(window, seconds, now, ends, is_paused=False)
+    return now if until is None else until

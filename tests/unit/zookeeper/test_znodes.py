@@ -1,8 +1,9 @@
-"""Every decoder takes what brokers of any version write, and answers everything else with CorruptZnodeError."""
+"""Decoders take what brokers of any version write, and nothing is encoded that Kafka could not serve."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import CorruptZnodeError, WriteError
-from kafka_rebalance.kafka.throttles import throttle_problem
 from kafka_rebalance.model.cluster_view import Endpoint
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper.cluster_lock import decode_lock
@@ -24,10 +24,12 @@ from kafka_rebalance.zookeeper.znodes import (
     decode_partition_state,
     decode_reassignment,
     decode_topic,
+    encode_added_partitions,
     encode_config,
     encode_config_change,
     encode_election,
     encode_reassignment,
+    encode_topic,
 )
 
 DECODERS = {
@@ -305,7 +307,7 @@ replica_lists = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=5, uniq
 
 @pytest.mark.slow
 @given(st.dictionaries(topic_partitions, replica_lists, min_size=1, max_size=20))
-def test_what_is_encoded_decodes_to_the_same(assignment: Any) -> None:
+def test_an_encoded_request_decodes_to_the_same(assignment: Any) -> None:
     assert decode_reassignment(encode_reassignment(assignment)) == assignment
     assert decode_election(encode_election(assignment.keys())) == assignment.keys()
 
@@ -336,42 +338,199 @@ def test_a_config_change_names_its_entity_in_version_2() -> None:
     assert json.loads(encode_config_change("brokers/1")) == {"version": 2, "entity_path": "brokers/1"}
 
 
-LEADER_RATE, LEADER_LIST = "leader.replication.throttled.rate", "leader.replication.throttled.replicas"
+# --- requests to the controller ---
 
 
 @pytest.mark.parametrize(
-    ("entity", "changes"),
+    ("encode", "path"),
     [
-        ("brokers/1", {LEADER_RATE: "1000000", "follower.replication.throttled.rate": None}),
-        ("topics/a.b_c-d", {LEADER_LIST: "0:1,1:2"}),
-        ("topics/t", {LEADER_LIST: "*", "follower.replication.throttled.replicas": ""}),
-        ("topics/t", {LEADER_LIST: "0:1, 1:2"}),
+        (encode_reassignment, "/admin/reassign_partitions"),
+        (encode_election, "/admin/preferred_replica_election"),
     ],
 )
-def test_throttles_in_the_right_form_are_writable(entity: str, changes: Any) -> None:
-    assert throttle_problem(entity, changes) is None
+def test_what_is_not_encoded_is_named_with_the_znode_that_was_not_written(encode: Any, path: str) -> None:
+    with pytest.raises(WriteError, match=f"^{path} was not written: it would name no partition"):
+        encode({})
+    with pytest.raises(WriteError, match=rf"is not a topic name and a partition id\. {path} was not written\."):
+        encode({("t", -1): [1]})
+
+
+def test_an_election_holds_exactly_what_the_controller_reads() -> None:
+    assert encode_election([TopicPartition("t", 0)]) == b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
+
+
+def test_the_highest_partition_id_of_kafka_is_encoded_and_the_next_is_not() -> None:
+    assert b"2147483647" in encode_reassignment({TopicPartition("t", 2**31 - 1): [1]})
+    with pytest.raises(WriteError, match="is not a topic name and a partition id"):
+        encode_reassignment({TopicPartition("t", 2**31): [1]})
+
+
+# --- topics ---
+
+BROKER_IDS = st.integers(0, 2**31 - 1)
+
+
+@st.composite
+def assignments(draw: st.DrawFn) -> dict[int, list[int]]:
+    factor = draw(st.integers(1, 4))
+    lists = draw(st.lists(st.lists(BROKER_IDS, min_size=factor, max_size=factor, unique=True), min_size=1, max_size=12))
+    return dict(draw(st.permutations(list(enumerate(lists)))))
+
+
+@given(assignments(), st.sampled_from(["2.0.1", "2.4", "2.8.2", "3.9.2"]))
+def test_an_encoded_topic_decodes_to_the_same(assignment: Any, version: Any) -> None:
+    decoded = decode_topic(encode_topic("t", assignment, version=version))
+    assert decoded.partitions == {partition: tuple(replicas) for partition, replicas in assignment.items()}
+    assert list(decoded.partitions) == sorted(assignment)
+    assert (decoded.adding, decoded.removing, decoded.topic_id) == ({}, {}, None)
+
+
+@given(assignments(), st.data())
+def test_adding_partitions_one_by_one_or_at_once_is_the_same(assignment: Any, data: Any) -> None:
+    everything = dict(sorted(assignment.items()))
+    first = data.draw(st.integers(1, len(everything)))
+    document = encode_topic("t", {key: everything[key] for key in range(first)}, version="2.8")
+    for partition in range(first, len(everything)):
+        document = encode_added_partitions("t", document, {partition: everything[partition]})
+    assert document == encode_topic("t", everything, version="2.8")
+
+
+WRONG = [
+    ({}, "numbered from 0"),
+    ({1: [1]}, "numbered from 0"),
+    ({0: [1], 2: [2]}, "numbered from 0"),
+    ({"0": [1]}, "numbered from 0"),
+    ({False: [1]}, "numbered from 0"),
+    ({0: [1, 2], 1: [1]}, "different numbers of replicas"),
+    ({0: []}, "empty"),
+    ({0: [1, 1]}, "more than once"),
+    ({0: ["1"]}, "integers"),
+    ({0: [1.0]}, "integers"),
+    ({0: [True]}, "integers"),
+    ({0: [-1]}, "integers"),
+    ({0: [2**31]}, "beyond the largest"),
+    ({0: "12"}, "not a list"),
+    ({0: None}, "not a list"),
+    ({0: {1: 2}}, "not a list"),
+]
+
+
+@pytest.mark.parametrize(("assignment", "said"), WRONG)
+def test_what_harms_a_topic_is_not_encoded(assignment: Any, said: Any) -> None:
+    with pytest.raises(WriteError, match=said):
+        encode_topic("t", assignment, version="2.8")
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a b", "x" * 250, "\u00e4", None, 7])
+def test_a_name_that_kafka_cannot_have_is_not_encoded(topic: Any) -> None:
+    with pytest.raises(WriteError, match="is not a topic name"):
+        encode_topic(topic, {0: [1]}, version="2.8")
 
 
 @pytest.mark.parametrize(
-    ("entity", "changes"),
+    ("added", "said"),
     [
-        ("brokers/1", {LEADER_LIST: "0:1"}),
-        ("brokers/1", {"log.segment.bytes": None}),
-        ("brokers/1", {LEADER_RATE: 1000}),
-        ("brokers/1", {LEADER_RATE: "-1"}),
-        ("brokers/1", {LEADER_RATE: "1e6"}),
-        ("brokers/1", {LEADER_RATE: "9223372036854775808"}),
-        ("brokers/<default>", {LEADER_RATE: "1"}),
-        ("brokers/01", {LEADER_RATE: "1"}),
-        ("brokers/1/x", {LEADER_RATE: "1"}),
-        ("topics/t", {LEADER_RATE: "1"}),
-        ("topics/t", {"retention.ms": "1"}),
-        ("topics/t", {LEADER_LIST: "0-1"}),
-        ("topics/t", {LEADER_LIST: "0:1,"}),
-        ("topics/..", {LEADER_LIST: "*"}),
-        ("users/u", {LEADER_RATE: "1"}),
-        ("", {LEADER_RATE: "1"}),
+        ({}, "no new partition"),
+        ({1: [1, 2]}, "partition 1 is there already"),
+        ({3: [1, 2]}, "numbered from 0"),
+        ({2: [1]}, "partition 2 has 1 replicas, partition 0 has 2"),
+        ({2: [1, 2], 3: [1, 2, 3]}, "partition 3 has 3 replicas, partition 0 has 2"),
+        ({2: [1, 1]}, "more than once"),
+        ({2: ["1", "2"]}, "integers"),
     ],
 )
-def test_anything_but_a_throttle_in_the_right_form_is_refused(entity: str, changes: Any) -> None:
-    assert throttle_problem(entity, changes)
+def test_what_does_not_fit_the_topic_is_not_added(added: Any, said: str) -> None:
+    document = encode_topic("t", {0: [1, 2], 1: [2, 3]}, version="2.0")
+    with pytest.raises(WriteError, match=said):
+        encode_added_partitions("t", document, added)
+
+
+def test_everything_but_the_partitions_is_written_back_as_it_was() -> None:
+    rest = {
+        "version": 4,
+        "topic_id": "A" * 22,
+        "adding_replicas": {"0": [9]},
+        "removing_replicas": {},
+        "new": [{"\u00e4": 1.5}],
+    }
+    document = json.dumps({**rest, "partitions": {"0": [1]}}).encode()
+    assert json.loads(encode_added_partitions("t", document, {1: [2]})) == {**rest, "partitions": {"0": [1], "1": [2]}}
+
+
+@pytest.mark.parametrize("data", [None, b"", b"{}", b"[]", b'{"version":1,"partitions":{"0":["1"]}}'])
+def test_a_document_that_is_not_kafkas_is_not_written_back(data: bytes | None) -> None:
+    with pytest.raises(CorruptZnodeError):
+        encode_added_partitions("t", data, {1: [2]})
+
+
+# --- recorded from real brokers (`tests/data/record_znodes.py`) ---
+
+FOLDER = Path(__file__).parents[2] / "data" / "znodes"
+MOVING = TopicPartition("moving", 0)
+
+
+@pytest.fixture(params=["2.0.1", "2.8.2", "3.9.2"])
+def version(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture
+def recorded(version: Any) -> Any:
+    return lambda name: (FOLDER / version / name).read_bytes()
+
+
+def test_a_recorded_broker(recorded: Any) -> None:
+    broker = decode_broker(1, recorded("brokers.ids.1.json"))
+    assert broker.rack == "rack-0"
+    (endpoint,) = broker.endpoints
+    assert endpoint.host == "127.0.0.1"
+
+
+def test_a_recorded_idle_topic(recorded: Any, version: Any) -> None:
+    topic = decode_topic(recorded("brokers.topics.idle.json"), "idle")
+    assert topic.partitions == {p: (1 + p % 4, 1 + (p + 1) % 4) for p in range(11)}
+    assert list(topic.partitions) == list(range(11))
+    assert (topic.adding, topic.removing) == ({}, {})
+    assert (topic.topic_id is None) == (version == "2.0.1")
+
+
+def test_a_recorded_topic_in_motion(recorded: Any, version: Any) -> None:
+    topic = decode_topic(recorded("brokers.topics.moving.json"), "moving")
+    assert topic.partitions == {0: (3, 4, 1, 2)}
+    in_motion = {} if version == "2.0.1" else {0: (3, 4)}
+    leaving = {} if version == "2.0.1" else {0: (1, 2)}
+    assert (topic.adding, topic.removing) == (in_motion, leaving)
+
+
+def test_a_recorded_state(recorded: Any) -> None:
+    state = decode_partition_state(recorded("brokers.topics.idle.partitions.10.state.json"))
+    assert (state.leader, state.leader_epoch, state.isr) == (3, 0, (3, 4))
+
+
+def test_a_recorded_state_in_motion(recorded: Any) -> None:
+    state = decode_partition_state(recorded("brokers.topics.moving.partitions.0.state.json"), MOVING)
+    assert (state.leader, state.leader_epoch, set(state.isr)) == (1, 1, {1, 2})
+
+
+def test_a_recorded_controller(recorded: Any) -> None:
+    epoch = decode_controller_epoch(recorded("controller_epoch.txt"))
+    controller = decode_controller(recorded("controller.json"), epoch)
+    assert controller.broker in {1, 2, 3, 4}
+    assert (controller.epoch, controller.kraft_epoch) == (1, -1)
+    assert controller.since_ms > 1_700_000_000_000
+
+
+def test_a_recorded_cluster_id(recorded: Any) -> None:
+    assert len(decode_cluster_id(recorded("cluster.id.json"))) == 22
+
+
+def test_a_recorded_request_as_the_controller_left_it_is_what_we_would_write(recorded: Any) -> None:
+    data = recorded("admin.reassign_partitions.json")
+    assert decode_reassignment(data) == {MOVING: (3, 4)}
+    assert encode_reassignment({MOVING: (3, 4)}) == data
+
+
+@pytest.mark.parametrize("entity", ["brokers/1", "topics/idle", "topics/moving"])
+def test_a_recorded_config_is_what_we_would_write(recorded: Any, entity: str) -> None:
+    data = recorded(f"config.{entity.replace('/', '.')}.json")
+    assert encode_config(decode_config(data, entity)) == data
