@@ -98,8 +98,9 @@ class LargeRun:
             goal = goal_of(problem.settings, name)
             frame = frame_of(problem, goal, replication(replicas))
             targets, budget = leader_targets(problem, replicas), spent(problem, replicas)
+            rules = ((np.arange(len(replicas)), frame.rule),)
             placed = FoundLists(
-                replicas, replicas, goal, frame.rule, frame.wanted, frame.targets, targets, frame.scale, budget
+                replicas, replicas, goal, rules, frame.wanted, frame.targets, targets, frame.scale, budget
             )
             yield described_candidate(problem, name, placed)
             self.seconds[name] = time.monotonic() - began

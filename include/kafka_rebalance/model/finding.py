@@ -33,3 +33,14 @@ def some_of(names: Sequence[object], count: int) -> str:
 
 def listed(names: Iterable[object]) -> str:
     return ", ".join(map(str, names))
+
+
+def first_of(names: Sequence[object], most: int) -> str:
+    """The first so many names, and how many more there are."""
+    return listed(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def broker_ids(ids: Sequence[int], one: str = "", many: str = "", *, most: int = 40) -> str:
+    """With a verb: `broker 3 has`, `brokers 3, 4 have`."""
+    noun, verb = ("broker", one) if len(ids) == 1 else ("brokers", many)
+    return f"{noun} {first_of(ids, most)} {verb}".rstrip()

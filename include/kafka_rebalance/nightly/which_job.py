@@ -154,8 +154,7 @@ def disks_of_the_rest(problem: Problem, taken: Snapshot) -> Disks:
     if _disk_unknown(taken):
         return Disks()
     rest = _without_silent(problem, taken)
-    is_known = rest.growth_bytes_per_day is not None
-    return Disks(fullest_disk(rest), first_full(rest), is_known, fullest_log_dir(rest))
+    return Disks(fullest_disk(rest), first_full(rest), rest.rates.knows_growth, fullest_log_dir(rest))
 
 
 def _silent(problem: Problem, taken: Snapshot) -> Bools:

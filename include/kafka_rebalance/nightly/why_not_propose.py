@@ -23,7 +23,7 @@ from kafka_rebalance.planning.describe.status_and_note import may_be_repaired
 from kafka_rebalance.planning.evenness import HotSpot, hot_spots, scores
 from kafka_rebalance.planning.planner import Reachable, can_be_more_even, tolerance_for
 from kafka_rebalance.planning.problem.arrays import LEADER_METRICS, Problem, loads_now, shares
-from kafka_rebalance.planning.rules.rack_rule import rack_rule, rackless, violations
+from kafka_rebalance.planning.rules.rack_rule import broken_lists, broken_now, rack_rules, rackless
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.approval_rules import REJECT
@@ -107,8 +107,7 @@ def cannot_help(problem: Problem, result: Mapping[str, Any]) -> str | None:
         )
     limit = result["limit"]
     past = [resource for resource, off in result["skew"].items() if off > limit]
-    broken = violations(rack_rule(problem), problem.replicas)
-    if result["outside_pools"] or may_be_repaired(problem, broken).any():
+    if result["outside_pools"] or may_be_repaired(problem, broken_lists(rack_rules(problem), problem.replicas)).any():
         return None
     if not past:
         return "a rebalance cannot help: no plan may move the partitions that break the rack rule"
@@ -235,6 +234,6 @@ def _seen(problem: Problem, policy_digest: str | None) -> ClusterState:
     return ClusterState(
         frozenset(problem.brokers[problem.registered].tolist()),
         skew(found),
-        int(violations(rack_rule(problem), problem.replicas).sum()),
+        broken_now(problem),
         policy_digest,
     )

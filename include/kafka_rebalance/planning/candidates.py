@@ -49,7 +49,7 @@ from kafka_rebalance.planning.rules.crowding import crowded_replicas
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.leaders import TopicLeaders, may_be_elected
 from kafka_rebalance.planning.rules.proposed_lists import in_proposed_order
-from kafka_rebalance.planning.rules.rack_rule import violations
+from kafka_rebalance.planning.rules.rack_rule import broken_lists, violations
 from kafka_rebalance.planning.search import frame as drain_and_replace
 from kafka_rebalance.planning.search import frame as replication_factor
 from kafka_rebalance.planning.search.efforts import best_of_trials, near_trial
@@ -116,7 +116,7 @@ def described(problem: Problem, name: str, found: FoundLists | DescribedCandidat
 
 def searches_of(problem: Problem, name: str) -> Sequence[Search]:
     """The searches of a candidate: a fresh one, and of two candidates one near the last proposal."""
-    return tuple(Search) if name in (LIGHT, BALANCED) and name in problem.proposed else (Search.FRESH,)
+    return tuple(Search) if name in (LIGHT, BALANCED) and name in problem.earlier.proposed else (Search.FRESH,)
 
 
 def searched(problem: Problem, name: str, search: Search = Search.FRESH) -> FoundLists | DescribedCandidate:
@@ -124,7 +124,7 @@ def searched(problem: Problem, name: str, search: Search = Search.FRESH) -> Foun
     if name not in SEARCHED:
         return given_plan.propose_given(problem, name)
     problem = _counted(problem)
-    if problem.pools is not None:
+    if problem.pools.are_several:
         return _pool_by_pool(problem, name, search)
     goal = goal_of(problem.settings, name)
     wanted = replication_factor.wanted_factor(problem) if goal.moves_replicas else replication(problem.replicas)
@@ -203,7 +203,7 @@ def _moved(frame: Frame, name: str, seed: tuple[int, int, int], search: Search) 
     if forced.budget.exceeded():
         return infeasible(problem, name, beyond_words(forced.budget))
     if search is Search.NEAR:
-        placement, off = near_trial(frame, forced, problem.proposed[name], seed)
+        placement, off = near_trial(frame, forced, problem.earlier.proposed[name], seed)
         return replace(_led(frame, name, placement.replicas, placement.budget, seed), off=off)
     if not (goal.repairs_racks or goal.balances):
         return _led(frame, name, forced.replicas, forced.budget, seed)
@@ -228,9 +228,9 @@ def _led(frame: Frame, name: str, lists: Ints, budget: Budget, seed: tuple[int, 
         kept = with_kept_leaders(frame, lists)
         fewer = spent(problem, lists).leader_changes - spent(problem, kept).leader_changes
         lists, budget = kept, replace(budget, leader_changes=budget.leader_changes - fewer)
-    if name in problem.proposed:
+    if name in (proposed := problem.earlier.proposed):
         givers, all_leaders = _givers_of_leaders(frame, lists), frame.goal.all_leaders
-        ordered = in_proposed_order(problem, lists, problem.proposed[name], givers, all_leaders=all_leaders)
+        ordered = in_proposed_order(problem, lists, proposed[name], givers, all_leaders=all_leaders)
         led = spent(problem, ordered).leader_changes - spent(problem, lists).leader_changes
         again = replace(budget, leader_changes=budget.leader_changes + led, reached=set(budget.reached))
         if not again.exceeded():
@@ -269,7 +269,8 @@ def chosen(
     near = next(
         (_improved(problem, name, one, fewer_leader_changes) for one in others if isinstance(one, FoundLists)), None
     )
-    if near is None or not _is_nearer(problem.proposed[name], near, best) or not _is_as_good(problem, near, best):
+    proposed = problem.earlier.proposed
+    if near is None or not _is_nearer(proposed[name], near, best) or not _is_as_good(problem, near, best):
         return best
     return best if _more_excess(problem, near) > max(0, _more_excess(problem, best)) else near
 
@@ -435,7 +436,7 @@ def _is_as_good(problem: Problem, near: FoundLists, fresh: FoundLists) -> bool:
         problem, fresh
     ):
         return False
-    broken = [int(violations(found.rule, found.replicas).sum()) for found in (near, fresh)]
+    broken = [int(broken_lists(found.rules, found.replicas).sum()) for found in (near, fresh)]
     before, *crowded = (crowded_replicas(problem, those) for those in (problem.replicas, near.replicas, fresh.replicas))
     return broken[0] <= broken[1] and crowded[0] <= max(before, crowded[1])
 
@@ -479,8 +480,8 @@ def fewer_leader_changes(problem: Problem, name: str, found: FoundLists) -> Foun
     if not 0 < len(rows) <= _VARIABLES:
         return found
     cost = (lists[rows, positions] != problem.leader[rows]).astype(np.float64)
-    if name in problem.proposed:
-        cost += _TIE * (lists[rows, positions] != problem.proposed[name][rows, 0])
+    if name in (proposed := problem.earlier.proposed):
+        cost += _TIE * (lists[rows, positions] != proposed[name][rows, 0])
     program, first = _program(problem, found, rows, positions, cost)
     x = _searched(program, first, rows)
     led = np.flatnonzero(x[: len(rows)] > 0.5)

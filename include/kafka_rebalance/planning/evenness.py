@@ -38,7 +38,7 @@ from kafka_rebalance.planning.problem.arrays import (
     totals,
     widened,
 )
-from kafka_rebalance.planning.problem.pools import foreign, parts_of, strays
+from kafka_rebalance.planning.problem.pools import parts_of, strays
 from kafka_rebalance.planning.rules.disk_limits import sized_disks, used_bytes
 from kafka_rebalance.planning.rules.rack_rule import broken_now, rack_rule
 
@@ -191,9 +191,7 @@ def fullest_log_dir(problem: Problem) -> FullestLogDir | None:
 
 def first_full(problem: Problem) -> FirstFull | None:
     """By the straight line from each partition's first sample to its last; None if nothing grows, or nobody knows."""
-    capacity, growth = problem.disk_capacity, problem.growth_bytes_per_day
-    if growth is None:
-        return None
+    capacity, growth = problem.disk_capacity, problem.rates.growth_bytes_per_day
     held = problem.replicas >= 0
     by_broker = np.bincount(problem.replicas[held], growth[np.nonzero(held)[0]], len(problem.brokers))
     left = np.maximum(0.0, capacity - used_bytes(problem))
@@ -228,20 +226,22 @@ def further_brokers(problem: Problem) -> FurtherBrokers | None:
     Disks count as evenly used. If most bytes have a replica in every rack, each rack needs its own brokers. A new
     broker has the median disk.
     """
-    # What brokers that leave hold has to lie somewhere: in the same rack, or anywhere.
-    return None if problem.pools is not None else _needed(problem, float(used_bytes(problem)[problem.registered].sum()))
+    return None if problem.pools.are_several else next(iter(_further_brokers(problem)), None)
 
 
 def further_brokers_of_pools(problem: Problem) -> tuple[FurtherBrokers, ...]:
     """The same for each pool that has partitions, as if its strays lay in it already; without pools none."""
-    if problem.pools is None:
-        return ()
+    return _further_brokers(problem) if problem.pools.are_several else ()
+
+
+def _further_brokers(problem: Problem) -> tuple[FurtherBrokers, ...]:
+    """Of each pool. What brokers that leave hold has to lie somewhere: in the same rack, or anywhere."""
     used = used_bytes(problem) - _of_strays(problem)
     found = []
     for part in parts_of(problem):
-        own = problem.registered & ~foreign(part.problem)
+        own = problem.registered & ~part.problem.pools.foreign
         needed = _needed(part.problem, float(used[own].sum() + _of_strays(part.problem).sum()))
-        found += [replace(needed, pool=part.name)] if needed is not None else []
+        found += [replace(needed, pool=part.name or None)] if needed is not None else []
     return tuple(found)
 
 
@@ -253,8 +253,8 @@ def _of_strays(problem: Problem) -> Floats:
 
 
 def _needed(problem: Problem, used: float) -> FurtherBrokers | None:
-    growth, stays = problem.growth_bytes_per_day, problem.staying
-    if growth is None or not stays.any() or not sized_disks(problem)[stays].all():
+    growth, stays = problem.rates.growth_bytes_per_day, problem.staying
+    if not stays.any() or not sized_disks(problem)[stays].all():
         return None
     counts = replication(problem.replicas)
     grows = float((growth * counts).sum())
@@ -293,9 +293,11 @@ def hot_spots(problem: Problem, metrics: Sequence[str], limit: float) -> Mapping
 
     With pools these are those of each pool.
     """
-    if problem.pools is not None:
-        found = [hot_spots(part.problem, metrics, limit) for part in parts_of(problem)]
-        return {metric: tuple(spot for own in found for spot in own[metric]) for metric in metrics}
+    found = [_hot_spots(part.problem, metrics, limit) for part in parts_of(problem)]
+    return {metric: tuple(spot for own in found for spot in own[metric]) for metric in metrics}
+
+
+def _hot_spots(problem: Problem, metrics: Sequence[str], limit: float) -> Mapping[str, tuple[HotSpot, ...]]:
     weights = np.hstack([replica_weights(problem), leader_weights(problem, problem.replicas)])
     largest = (shares(problem) * loads_now(problem).sum(axis=0)).max(axis=0)
     return {

@@ -16,8 +16,6 @@ import numpy as np
 from kafka_rebalance.documents.proposals import LessEven, MoveReason, ReasonKind
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.reassign_tool_files import check_executable, generate, parse_plan
-from kafka_rebalance.kafka.who_may_receive import shut_in_words
-from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.partition import MayNotLead, TopicPartition
 from kafka_rebalance.model.settings import AS_KAFKA, GIVEN, REFUSE
 from kafka_rebalance.planning.bounds.targets import leader_targets
@@ -27,27 +25,21 @@ from kafka_rebalance.planning.describe.described_candidate import (
     infeasible,
 )
 from kafka_rebalance.planning.problem.arrays import (
-    DISK,
     Bools,
-    Floats,
     Ints,
     Problem,
-    added,
     among,
     changed_lists,
     led_first,
     naming,
-    replica_loads,
-    replica_weights,
     replication,
     widened,
 )
 from kafka_rebalance.planning.problem.pools import parts_of, strays
-from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end
 from kafka_rebalance.planning.rules.goals import Goal, goal_of
 from kafka_rebalance.planning.rules.leaders import cut_below, topics_and_least, wrongly_elected
-from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
-from kafka_rebalance.planning.rules.replica_limits import too_many_replicas
+from kafka_rebalance.planning.rules.rack_rule import broken_lists, rack_rule
+from kafka_rebalance.planning.rules.where_replicas_may_go import BROKER_LIMITS, move_rules
 from kafka_rebalance.planning.search.frame import FoundLists, frame_of, joined
 from kafka_rebalance.planning.search.placement import spent
 
@@ -80,15 +72,15 @@ def propose_given(problem: Problem, name: str) -> DescribedCandidate:
     budget = spent(problem, replicas)
     beyond = [f"{used:,} against {limit} {allowed:,}" for limit, used, allowed in budget.exceeded()]
     beyond += [words for part in parts for words in _kept_out(part.problem, replicas[part.rows])]
-    beyond += _wrongly_led(problem, replicas) + _too_short(problem, replicas) + _overfull(problem, replicas)
-    beyond += too_many_replicas(problem, replicas)
+    beyond += _wrongly_led(problem, replicas) + _too_short(problem, replicas)
+    beyond += [words for limit in BROKER_LIMITS for words in limit.broken_by(problem, replicas)]
     if beyond:
         text = f"The run does not offer {who}, because it is beyond the limits: {'; '.join(beyond)}."
         return infeasible(problem, name, text)
     reasons = (MoveReason(reason),)
     each = [_found(part.problem, goal, replicas[part.rows], reasons) for part in parts]
-    found = each[0] if problem.pools is None else joined(problem, each)
-    was_broken, is_broken = violations(found.rule, problem.replicas), violations(found.rule, replicas)
+    found = joined(problem, each) if problem.pools.are_several else each[0]
+    was_broken, is_broken = broken_lists(found.rules, problem.replicas), broken_lists(found.rules, replicas)
     newly = int((is_broken & ~was_broken).sum())
     if newly:
         notes.append(f"{newly} partitions that keep the rack rule now would break it")
@@ -107,9 +99,17 @@ def _found(problem: Problem, goal: Goal, replicas: Ints, reasons: tuple[MoveReas
     wanted = frame.wanted - ((replicas >= 0) & ~stays).sum(axis=1)
     moved = changed_lists(problem.replicas, replicas)
     targets = leader_targets(problem, led_first(replicas, np.where(moved, replicas[:, 0], problem.leader)))
-    budget = spent(problem, replicas)
     return FoundLists(
-        replicas, replicas, goal, frame.rule, wanted, frame.targets, targets, frame.scale, budget, None, reasons
+        replicas=replicas,
+        unordered=replicas,
+        goal=goal,
+        rules=((np.arange(len(replicas)), frame.rule),),
+        wanted=wanted,
+        targets=frame.targets,
+        leader_targets=targets,
+        scale=frame.scale,
+        budget=spent(problem, replicas),
+        reasons=reasons,
     )
 
 
@@ -233,32 +233,8 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
             f"{int(outside.any(axis=1).sum())} partitions would get replicas outside the pools of their topics "
             f"(broker_pools), first {problem.name_of(row)}: broker {broker} is not in the pool of {name}"
         )
-    receiving = np.unique(replicas[gained])
-    if problem.only_receivers is not None:
-        others = receiving[problem.evened[receiving] & ~problem.only_receivers[receiving]]
-        if len(others):
-            found.append(f"{_ids(problem, others)} would receive replicas, but brokers_in allows only others to")
-    found += [
-        f"broker {problem.brokers[broker]} would receive replicas, but it {shut_in_words(problem.shut[broker])}"
-        for broker in receiving.tolist()
-        if broker in problem.shut
-    ]
-    named = (replicas >= 0) & problem.cordoned[np.maximum(replicas, 0)] & ~gained
-    new_with: Bools = changed_lists(problem.replicas, replicas) & named.any(axis=1)
-    if new_with.any():
-        ids = np.unique(replicas[new_with][named[new_with]])
-        found.append(
-            f"{int(new_with.sum())} new lists name {_ids(problem, ids)}, which is cordoned (cordoned.log.dirs): Kafka "
-            f"refuses every new list with it, first {_first(problem, new_with)}"
-        )
-    left = rack_rule(problem).left
-    if left is not None:
-        back = ((left >= 0)[:, None, :] & (replicas[:, :, None] == left[:, None, :])).any(axis=(1, 2))
-        if back.any():
-            found.append(
-                f"{int(back.sum())} partitions would go back to brokers that an earlier plan has lately taken them "
-                f"from, first {_first(problem, back)}"
-            )
+    for rule in move_rules(problem, rack_rule(problem)):
+        found += rule.broken_by(problem, replicas)
     return found
 
 
@@ -287,37 +263,3 @@ def _unpinned(problem: Problem, before: Ints, replicas: Ints) -> list[str]:
 
 def _ids(problem: Problem, brokers: Ints) -> str:
     return f"broker{'s' * (len(brokers) > 1)} {', '.join(map(str, problem.brokers[brokers].tolist()))}"
-
-
-def _overfull(problem: Problem, replicas: Ints) -> list[str]:
-    """Disks of known size that the new replicas would fill beyond their headroom."""
-    brokers, weights = len(problem.brokers), replica_weights(problem)
-    found, limit = _too_large(problem, replicas), disk_limits_in_the_end(problem)
-    before = replica_loads(problem.replicas, weights, brokers)[:, DISK]
-    after = replica_loads(replicas, weights, brokers)[:, DISK]
-    over = problem.staying & (after > before) & (after > limit * (1 + 1e-9))
-    if not over.any():
-        return found
-    kept: Floats = (after - limit) / problem.disk_capacity
-    worst = int(np.where(over, kept, -np.inf).argmax())
-    full = 1 - problem.settings.disk_headroom + float(kept[worst])
-    return [
-        *found,
-        f"the disk of {_ids(problem, np.array([worst]))} would be {share_in_words(full)} full, and "
-        f"disk_headroom leaves {share_in_words(1 - problem.settings.disk_headroom)}",
-    ]
-
-
-def _too_large(problem: Problem, replicas: Ints) -> list[str]:
-    """The first replica that is too large for the fullest log dir of its new broker."""
-    gained = added(replicas, problem.replicas)
-    room = np.where(replicas >= 0, problem.log_dirs.room[np.maximum(replicas, 0)], np.inf)
-    rows, columns = np.nonzero(gained & (problem.size_bytes[:, None] > room))
-    if not len(rows):
-        return []
-    row, broker = int(rows[0]), int(replicas[rows[0], columns[0]])
-    return [
-        f"{problem.name_of(row)} ({int(problem.size_bytes[row]):,} bytes) is larger than "
-        f"{problem.log_dirs.fullest[broker]} of broker {problem.brokers[broker]} takes "
-        f"({int(problem.log_dirs.room[broker]):,})"
-    ]

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.kafka.who_may_receive import remedy_for, shut_in_words
-from kafka_rebalance.model.amounts_in_words import share_in_words
+from kafka_rebalance.model.finding import broker_ids, first_of
 from kafka_rebalance.model.settings import LEADERS_ALONE, NEW, ONE_RACK, pools_with
-from kafka_rebalance.planning.problem.arrays import (
-    DISK,
-    Bools,
-    Floats,
-    Ints,
-    Problem,
-    known_of_all,
-    replica_loads,
-    replica_weights,
-    replication,
-)
-from kafka_rebalance.planning.problem.pools import foreign, parts_of
-from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end, held_bytes
+from kafka_rebalance.planning.problem.arrays import Bools, Problem, known_of_all, replication
+from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.leaders import cut_below, topics_and_least
 from kafka_rebalance.planning.rules.rack_rule import distinct, domains_of, rack_rule, rackless, violations
-from kafka_rebalance.planning.rules.replica_limits import check_replica_counts
+from kafka_rebalance.planning.rules.where_replicas_may_go import BROKER_LIMITS
 from kafka_rebalance.planning.search.frame import check_replacement_racks, replaced, wanted_factor
 
 _NOTHING = "Nothing was planned."
@@ -38,7 +26,7 @@ def check_problem(problem: Problem) -> None:
         if not rows:
             raise PlanningError(f"The snapshot has no {what}. {_NOTHING} Check the cluster's connection.")
     _check_lists(problem)
-    _check_broker_ids(problem)
+    _check_brokerbroker_ids(problem)
     _check_topics(problem)
     _check_pools(problem)
     if problem.settings.job not in LEADERS_ALONE:
@@ -47,7 +35,7 @@ def check_problem(problem: Problem) -> None:
         try:
             _check_moves(part.problem)
         except PlanningError as wrong:
-            if problem.pools is None:
+            if not part.name:
                 raise
             raise PlanningError(f"In the pool of {part.name}: {wrong}") from wrong
 
@@ -77,7 +65,7 @@ def _check_lists(problem: Problem) -> None:
             )
 
 
-def _check_broker_ids(problem: Problem) -> None:
+def _check_brokerbroker_ids(problem: Problem) -> None:
     settings = problem.settings
     existing, registered = problem.brokers.tolist(), problem.brokers[problem.registered].tolist()
     exist = ("does not exist", "do not exist")
@@ -91,12 +79,14 @@ def _check_broker_ids(problem: Problem) -> None:
     ):
         unknown = [broker for broker in named if broker not in known]
         if unknown:
-            raise PlanningError(f"{setting} {_ids(unknown, *words)}. Brokers are {_listed(known)}. {_NOTHING}")
+            raise PlanningError(
+                f"{setting} {broker_ids(unknown, *words)}. Brokers are {first_of(known, 40)}. {_NOTHING}"
+            )
     both = sorted(set(settings.brokers_out) & (settings.leaving | set(settings.replace.values())))
     if both:
         raise PlanningError(
-            f"{_ids(both, 'is', 'are')} in brokers_out, and in drain or replace. {_NOTHING} A plan cannot empty or "
-            "fill a broker that it must leave alone. Remove the broker from one of them."
+            f"{broker_ids(both, 'is', 'are')} in brokers_out, and in drain or replace. {_NOTHING} A plan cannot empty "
+            "or fill a broker that it must leave alone. Remove the broker from one of them."
         )
     _check_open(problem)
     _check_receivers(problem)
@@ -106,34 +96,34 @@ def _check_broker_ids(problem: Problem) -> None:
         absent = np.setdiff1d(problem.replicas[held], np.flatnonzero(there))
         absent = absent[absent >= 0]
         raise PlanningError(
-            f"{_ids(problem.brokers[absent].tolist(), 'holds', 'hold')} replicas of {int(held.sum())} partitions "
+            f"{broker_ids(problem.brokers[absent].tolist(), 'holds', 'hold')} replicas of {int(held.sum())} partitions "
             f"without a row in the table of brokers. {_NOTHING} Start the broker, or name it in drain or replace."
         )
 
 
 def _check_receivers(problem: Problem) -> None:
     """What alone may receive has to exist, and agree with the settings and the table's states."""
-    settings, limit = problem.settings, problem.only_receivers
-    if limit is None:
+    settings = problem.settings
+    if not settings.brokers_in:
         return
     others = "drain, the state drain in the table of brokers, or brokers_out of the settings or the policy"
     closed = "".join(f"; broker {problem.brokers[broker]} {shut_in_words(why)}" for broker, why in problem.shut.items())
     shut = [broker for broker in settings.named_receivers if broker in problem.brokers[~problem.evened]]
     if shut:
         raise PlanningError(
-            f"brokers_in: {_ids(shut, 'is', 'are')} to be emptied or left alone by {others}. {_NOTHING} Remove the "
-            "broker from one of them."
+            f"brokers_in: {broker_ids(shut, 'is', 'are')} to be emptied or left alone by {others}. {_NOTHING} Remove "
+            "the broker from one of them."
         )
     if settings.brokers_in == NEW and not problem.receivers.any():
         raise PlanningError(
             "brokers_in is new: no broker may receive replicas, because each one holds replicas already, or is kept "
             f"out by {others}{closed}. {_NOTHING} Start a new broker, or name in brokers_in those that are to receive."
         )
-    used = sorted(set(settings.replace.values()) & set(problem.brokers[~limit].tolist()))
+    used = sorted(set(settings.replace.values()) & set(problem.brokers[~problem.only_receivers].tolist()))
     if used:
         raise PlanningError(
-            f"replace: the new {_ids(used, 'holds', 'hold')} replicas already, and brokers_in lets only new "
-            f"brokers receive. {_NOTHING} Choose an empty broker, or leave brokers_in out."
+            f"replace: the new {broker_ids(used, 'holds', 'hold')} replicas already, and brokers_in lets only "
+            f"new brokers receive. {_NOTHING} Choose an empty broker, or leave brokers_in out."
         )
 
 
@@ -151,8 +141,9 @@ def _check_open(problem: Problem) -> None:
                 )
     if shut and problem.leaving.any() and problem.staying.any() and not problem.receivers.any():
         why = "; ".join(f"broker {broker} {shut_in_words(one)}" for broker, one in shut.items())
+        leaving = problem.brokers[problem.leaving].tolist()
         raise PlanningError(
-            f"No broker may receive what {_ids(problem.brokers[problem.leaving].tolist(), 'holds', 'hold')}: {why}. "
+            f"No broker may receive what {broker_ids(leaving, 'holds', 'hold')}: {why}. "
             f"{_NOTHING} Start a new broker. To use one of these again, {remedy_for(next(iter(shut.values())))}."
         )
 
@@ -174,7 +165,7 @@ def _check_topics(problem: Problem) -> None:
 def _check_pools(problem: Problem) -> None:
     """A topic is in one pool at most. A pool has brokers and racks enough, and a replacement for its own brokers."""
     pools, settings = problem.pools, problem.settings
-    if pools is None:
+    if not pools.are_several:
         return
     for topic in problem.topics:
         named = [settings.broker_pools[number].name for number in pools_with(topic, settings.broker_pools)]
@@ -192,9 +183,9 @@ def _check_pools(problem: Problem) -> None:
                 "policy."
             )
     racks = rack_rule(problem)
-    for part, (_, rule) in zip(parts_of(problem), racks.pools, strict=True):
-        counts = replication(part.problem.replicas)
-        brokers = int((part.problem.registered & ~foreign(part.problem)).sum())
+    for part in parts_of(problem):
+        counts, rule = replication(part.problem.replicas), rack_rule(part.problem)
+        brokers = int((part.problem.registered & ~part.problem.pools.foreign).sum())
         in_racks = rule.racks if rule.known else 1
         for more, what in (
             (counts > brokers, f"{brokers} brokers"),
@@ -212,9 +203,9 @@ def _check_rackless(problem: Problem) -> None:
     without = rackless(problem)
     if problem.settings.rackless_brokers == ONE_RACK or not without.any():
         return
-    racked = int((problem.staying & ~without).sum())
+    racked, ids = int((problem.staying & ~without).sum()), problem.brokers[without].tolist()
     raise PlanningError(
-        f"{_ids(problem.brokers[without].tolist(), 'has', 'have')} no rack, but {racked} other brokers that stay have "
+        f"{broker_ids(ids, 'has', 'have')} no rack, but {racked} other brokers that stay have "
         f"one. So it is unknown which replicas would share a rack. {_NOTHING} Set broker.rack there and restart the "
         f"broker, or name it in drain. To count these brokers as one rack, set rackless_brokers: {ONE_RACK} in the "
         "policy."
@@ -229,8 +220,8 @@ def _check_pinned(problem: Problem) -> None:
         without = problem.staying & np.array([rack is None for rack in problem.racks])
         raise PlanningError(
             f"rack_pinned_topics names {_count_and_first(problem, confined)}, but the rack of "
-            f"{_ids(problem.brokers[without].tolist())} is unknown. {_NOTHING} Give every broker a rack (broker.rack), "
-            "or use pinned_topics."
+            f"{broker_ids(problem.brokers[without].tolist())} is unknown. {_NOTHING} Give every broker a rack "
+            "(broker.rack), or use pinned_topics."
         )
     last = problem.leaving & rule.has_rack & ~np.isin(rule.domain, np.unique(rule.domain[problem.receivers]))
     for rows, brokers, why in (
@@ -241,7 +232,7 @@ def _check_pinned(problem: Problem) -> None:
         if held.any():
             ids = problem.brokers[np.unique(problem.replicas[held])].tolist()
             raise PlanningError(
-                f"Emptying {_ids(ids)} would move {int(held.sum())} replicas of {why}: first "
+                f"Emptying {broker_ids(ids)} would move {int(held.sum())} replicas of {why}: first "
                 f"{problem.name_of(np.flatnonzero(held.any(axis=1))[0])}. {_NOTHING} Unpin these topics, or leave the "
                 "broker as it is."
             )
@@ -251,7 +242,7 @@ def _check_room(problem: Problem) -> None:
     """Enough brokers and racks for every list that has to change."""
     staying = int(problem.staying.sum())
     if not staying:
-        brokers = int((~foreign(problem)).sum())
+        brokers = int((~problem.pools.foreign).sum())
         raise PlanningError(f"All {brokers} brokers are to be emptied. {_NOTHING} Name fewer in drain.")
     factor = problem.settings.replication_factor
     rule = rack_rule(problem, factor)
@@ -274,7 +265,7 @@ def _check_room(problem: Problem) -> None:
     ):
         if crowded.any():
             raise PlanningError(
-                f"Emptying {_ids(problem.brokers[problem.leaving].tolist())} leaves {left}, but "
+                f"Emptying {broker_ids(problem.brokers[problem.leaving].tolist())} leaves {left}, but "
                 f"{_count_and_first(problem, crowded)}, {why}. {_NOTHING} Empty fewer brokers. Keep one in each rack."
             )
 
@@ -294,7 +285,7 @@ def _check_min_insync(problem: Problem) -> None:
 
 
 def _check_disks(problem: Problem) -> None:
-    """What the job must copy has to fit the disks that stay: all of it, each rack's part, each replica."""
+    """What the job must copy has to fit the brokers that stay, by every limit of theirs."""
     for name, capacity in (
         ("disk_capacity_bytes", problem.disk_capacity),
         ("nic_in_bytes_per_second", known_of_all(problem, problem.networks[:, 0])),
@@ -302,7 +293,9 @@ def _check_disks(problem: Problem) -> None:
     ):
         if capacity is not None and (capacity[problem.staying] <= 0).any():
             none = problem.brokers[problem.staying & (capacity <= 0)].tolist()
-            raise PlanningError(f"{name} of {_ids(none)} is not above 0. {_NOTHING} Leave it empty if it is unknown.")
+            raise PlanningError(
+                f"{name} of {broker_ids(none)} is not above 0. {_NOTHING} Leave it empty if it is unknown."
+            )
     settings, wanted = problem.settings, wanted_factor(problem)
     if settings.relieve_above is not None and np.isnan(problem.disk_capacity[problem.staying]).any():
         known, staying = int((~np.isnan(problem.disk_capacity[problem.staying])).sum()), int(problem.staying.sum())
@@ -313,77 +306,8 @@ def _check_disks(problem: Problem) -> None:
         )
     if settings.job in LEADERS_ALONE or not (problem.leaving.any() or settings.replication_factor is not None):
         return
-    limits, held = disk_limits_in_the_end(problem), held_bytes(problem)
-    # A disk beyond its limit keeps what it has.
-    room = np.where(problem.receivers, np.maximum(limits, held), np.where(problem.staying, held, 0.0))
-    check_replica_counts(problem, wanted)
-    _check_totals(problem, wanted, room)
-    _check_largest(problem, wanted, limits)
-    _check_replacements(problem, limits, held)
-
-
-def _kept_free(problem: Problem) -> str:
-    return f"with {share_in_words(problem.settings.disk_headroom)} kept free"
-
-
-def _check_totals(problem: Problem, wanted: Ints, room: Floats) -> None:
-    moves, stays = problem.relocatable, problem.staying
-    fixed = replica_loads(problem.replicas[~moves], replica_weights(problem)[~moves], len(stays))[:, DISK] * stays
-    total = float((wanted * problem.size_bytes)[moves].sum() + fixed.sum())
-    if total > room.sum():
-        raise PlanningError(
-            f"{int(total):,} bytes of replicas do not fit the {int(stays.sum())} brokers that stay. These have room "
-            f"for {int(room.sum()):,} bytes {_kept_free(problem)}. {_NOTHING} Add brokers, or empty fewer."
-        )
-    rule = rack_rule(problem, problem.settings.replication_factor)
-    if not rule.known:
-        return
-    # A partition with as many replicas as there are racks needs one in each, or more.
-    everywhere = moves & (wanted >= rule.racks) & ~violations(rule, problem.replicas)
-    for domain in np.unique(rule.domain[stays]):
-        here = stays & (rule.domain == domain)
-        needed = float((problem.size_bytes * rule.least(wanted, int(domain)))[everywhere].sum())
-        total = needed + fixed[here].sum()
-        if total > room[here].sum():
-            rack = problem.racks[int(np.flatnonzero(here)[0])]
-            where = "The one rack of the brokers without broker.rack" if rack is None else f"Rack {rack}"
-            ids = problem.brokers[here].tolist()
-            raise PlanningError(
-                f"{where} must hold {int(total):,} bytes, because one replica of each of {int(everywhere.sum())} "
-                f"partitions belongs there. Its {_ids(ids, 'has', 'have')} room for {int(room[here].sum()):,} bytes "
-                f"{_kept_free(problem)}. {_NOTHING} Add brokers to the rack, or empty fewer of it."
-            )
-
-
-def _check_largest(problem: Problem, wanted: Ints, limits: Floats) -> None:
-    """The largest replica that has to be copied fits at least one disk, if empty, and its log dirs."""
-    leaves = ((problem.replicas >= 0) & problem.leaving[np.maximum(problem.replicas, 0)]).any(axis=1)
-    copied = problem.relocatable & (leaves | (wanted > replication(problem.replicas)))
-    if not copied.any() or not problem.receivers.any():
-        return
-    most = float(np.minimum(limits, problem.log_dirs.room)[problem.receivers].max())
-    row = int(np.where(copied, problem.size_bytes, -1).argmax())
-    if problem.size_bytes[row] > most:
-        raise PlanningError(
-            f"{problem.name_of(row)} has {int(problem.size_bytes[row]):,} bytes and the job has to copy it. None of "
-            f"the {int(problem.receivers.sum())} brokers that may receive replicas takes one above {int(most):,} bytes "
-            f"{_kept_free(problem)} on its disk and in each of its log dirs. {_NOTHING} Make room, or leave the topic "
-            "out."
-        )
-
-
-def _check_replacements(problem: Problem, limits: Floats, held: Floats) -> None:
-    moved = replica_loads(problem.replicas, replica_weights(problem) * problem.relocatable[:, None], len(held))[:, DISK]
-    for old, new in problem.settings.replace.items():
-        source, target = (int(np.searchsorted(problem.brokers, broker)) for broker in (old, new))
-        if foreign(problem)[target]:
-            continue  # what the old broker holds of this pool goes into the pool
-        if moved[source] > 0 and held[target] + moved[source] > limits[target]:
-            raise PlanningError(
-                f"Broker {new} cannot replace broker {old}, which holds {int(moved[source]):,} bytes. Broker {new} "
-                f"already holds {int(held[target]):,}, and takes {int(limits[target]):,} in all {_kept_free(problem)}. "
-                f"{_NOTHING} Choose another broker, or job 'drain' for {old}."
-            )
+    for limit in BROKER_LIMITS:
+        limit.check(problem, wanted)
 
 
 def _first(problem: Problem, rows: Bools) -> str:
@@ -392,15 +316,3 @@ def _first(problem: Problem, rows: Bools) -> str:
 
 def _count_and_first(problem: Problem, rows: Bools) -> str:
     return f"{int(rows.sum())} partitions, first {_first(problem, rows)}"
-
-
-def _ids(brokers: Sequence[int], one: str = "", many: str = "") -> str:
-    """`broker 3 has`, `brokers 3, 4 have`."""
-    noun, verb = ("broker", one) if len(brokers) == 1 else ("brokers", many)
-    return f"{noun} {_listed(brokers)} {verb}".rstrip()
-
-
-def _listed(brokers: Iterable[int]) -> str:
-    """At most 40 ids, and how many more."""
-    ids = list(map(str, brokers))
-    return ", ".join(ids[:40]) + (f" and {len(ids) - 40} more" if len(ids) > 40 else "")

@@ -137,7 +137,7 @@ def run(
     problem = prepare(snapshot_folder, settings)
     progress(problem_in_words(problem))
     problem = planned_with(problem, snapshot_folder, history, HISTORY)
-    if problem.history is not None:
+    if problem.rates.history is not None:
         progress(describe_history(problem))
     watch.lap("read")
     plans = []
@@ -217,7 +217,7 @@ def write_results(folder: Folder, problem: Problem, plans: Sequence[DescribedCan
         tuple(ranking(plans, best.candidate)),
         best,
         outlook(problem),
-        problem.history,
+        problem.rates.history,
     )
     PROPOSALS_FILE.write(folder, proposals)
 
@@ -254,7 +254,7 @@ def _load_rows(problem: Problem, plan: DescribedCandidate) -> list[dict[str, Any
                 "replicas": int(replicas),
                 "leaders": int(leaders),
                 "size_bytes": int(disk),
-                "bytes_in_per_second": None if problem.bytes_in is None else bytes_in,
+                "bytes_in_per_second": bytes_in if problem.rates.knows_in else None,
                 "leader_bytes_out_per_second": sent if "leader_bytes_out" in plan.scores_before else None,
                 "disk_capacity_bytes": None if np.isnan(capacity) else int(capacity),
                 "bytes_out_per_second": None if out is None else float(out[number]),
@@ -337,14 +337,14 @@ def _helped(problem: Problem, limit: float) -> tuple[str, ...]:
 
 
 def _reachable(problem: Problem, metrics: Sequence[str]) -> dict[str, Reachable]:
-    if problem.pools is not None:
-        found = [_reachable(part.problem, metrics) for part in parts_of(problem)]
-        return {
-            metric: Reachable(
-                False, max(own[metric].furthest for own in found), max(own[metric].forced for own in found)
-            )
-            for metric in metrics
-        }
+    found = [_reachable_in_pool(part.problem, metrics) for part in parts_of(problem)]
+    return {
+        metric: Reachable(False, max(own[metric].furthest for own in found), max(own[metric].forced for own in found))
+        for metric in metrics
+    }
+
+
+def _reachable_in_pool(problem: Problem, metrics: Sequence[str]) -> dict[str, Reachable]:
     frame = frame_of(problem, goal_of(problem.settings, BALANCED), replication(problem.replicas))
     held, loads = held_now(problem, frame.targets, frame.scale), loads_now(problem)
     cells, forced = asked_cells(problem, held), ratios(problem, held.targets, shares(problem))

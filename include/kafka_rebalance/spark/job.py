@@ -95,7 +95,7 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
         history = write_history(out, found.rows, found.files, found.unreadable)
         watch.lap("history")
     problem = planned_with(problem, snapshot, history, options.history or HISTORY)
-    if problem.history is not None:
+    if problem.rates.history is not None:
         say(describe_history(problem))
     names = offered(problem)
     with ThreadPoolExecutor(1) as driver:

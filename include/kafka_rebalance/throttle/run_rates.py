@@ -58,8 +58,9 @@ def measured(folder: RunFolder) -> Measured:
     partitions = list(map(TopicPartition, topics, problem.partition.tolist()))
     brokers = problem.brokers.tolist()
     replicas = [tuple(brokers[index] for index in row if index >= 0) for row in problem.replicas.tolist()]
-    written = None if problem.bytes_in is None else dict(zip(partitions, problem.bytes_in.tolist(), strict=True))
-    read = {} if problem.bytes_out is None else dict(zip(partitions, problem.bytes_out.tolist(), strict=True))
+    rates = problem.rates
+    written = dict(zip(partitions, rates.bytes_in.tolist(), strict=True)) if rates.knows_in else None
+    read = dict(zip(partitions, rates.bytes_out.tolist(), strict=True)) if rates.knows_out else {}
     return Measured(dict(zip(partitions, replicas, strict=True)), written, read)
 
 

@@ -77,8 +77,8 @@ def test_a_plan_evens_out_the_worst_hour_that_the_server_shows(running: Victoria
     assert read_topic_rates(tmp_path).weeks.tolist() == [4.0, 4.0]
     for settings, orders in ((Settings(), 500.0), (Settings(even_at_worst_hour=True), 4500.0)):
         problem = planned_with(prepare(tmp_path, settings), tmp_path, None, "history")
-        assert problem.bytes_in.tolist() == pytest.approx([100.0, orders, orders])
-    assert (problem.history.worst_hour.hour, problem.history.worst_hour.weeks) == (TUESDAY_3, 4.0)
+        assert problem.rates.bytes_in.tolist() == pytest.approx([100.0, orders, orders])
+    assert (problem.rates.history.worst_hour.hour, problem.rates.history.worst_hour.weeks) == (TUESDAY_3, 4.0)
 
 
 def test_what_the_server_refuses_is_told_in_its_words(running: VictoriaMetrics) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.candidates import propose
@@ -42,6 +46,11 @@ def problem_of(brokers: Rows, partitions: Rows, **settings: Any) -> Problem:
     with tempfile.TemporaryDirectory() as folder:
         write_snapshot(Path(folder), brokers, partitions)
         return prepare(Path(folder), Settings.from_mapping(settings))
+
+
+def with_growth(problem: Problem, by_day: NDArray[np.float64]) -> Problem:
+    """The problem, where the replicas of each partition grow by so many bytes a day."""
+    return replace(problem, rates=replace(problem.rates, growth_bytes_per_day=by_day, knows_growth=True))
 
 
 def plan_of(brokers: Rows, partitions: Rows, name: str = "balanced", **settings: Any) -> DescribedCandidate:

@@ -21,7 +21,8 @@ from kafka_rebalance.planning.batches import controller_bytes
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.problem.arrays import Problem, widened
-from kafka_rebalance.planning.rules.rack_rule import allowed, domains_of, rack_rule, violations
+from kafka_rebalance.planning.rules.rack_rule import domains_of, rack_rule, violations
+from kafka_rebalance.planning.rules.where_replicas_may_go import allowed, move_rules
 from kafka_rebalance.planning.tables.read_problem import (
     BROKERS,
     PARTITIONS,
@@ -107,13 +108,14 @@ def test_the_masks_allow_exactly_what_the_rules_do(
     replicas, ids = widened(problem.replicas, width), problem.brokers.tolist()
     rule = rack_rule(problem, width if add else None)
     rules = Rules(problem, cluster, pinned, share)
+    others = move_rules(problem, rule)
     domains, broken = domains_of(rule, replicas), violations(rule, replicas)
     places = [(row, column) for row, column in np.ndindex(replicas.shape) if add or replicas[row, column] >= 0]
     places = [(row, column) for row, column in places if column == 0 or replicas[row, column - 1] >= 0]
     rows, columns = (np.array(part, dtype=np.int64) for part in zip(*places, strict=True))
     targets = np.flatnonzero(problem.staying)
-    masks = allowed(rule, replicas, domains, rows, columns, targets)
-    repairs = allowed(rule, replicas, domains, rows, columns, targets, repair=True)
+    masks = allowed(rule, others, replicas, domains, rows, columns, targets)
+    repairs = allowed(rule, others, replicas, domains, rows, columns, targets, repair=True)
     for index, (row, column) in enumerate(places):
         held = [ids[broker] for broker in replicas[row] if broker >= 0]
         assert broken[row] == rules.breaks(held)

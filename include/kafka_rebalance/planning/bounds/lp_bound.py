@@ -4,7 +4,7 @@ Variables: y in [0, 1], the share of a replica that leaves its broker; z >= 0, w
 resource, and 0 for brokers that only give. Rows: every evened broker ends within its bands; what leaves arrives; each
 rack ends with what its rack rule demands and allows; a partition that is to end on more racks sends that many replicas
 away. Every plan that ends within the bands solves the program, so the program's least bytes are a bound. The rule that
-a replica does not go back to a broker that it left lately (`RackRule.left`) is no row: it only makes plans dearer.
+a replica does not go back to a broker that it left lately (`NotBack`) is no row: it only makes plans dearer.
 
 The solver sees *cells*: replicas of one broker with similar ratios of weights, which leave in equal shares. By weak
 duality, all prices (dual values) give a bound, wherever they come from. So the code prices every single replica exactly

@@ -80,7 +80,7 @@ def _in_racks(rule: RackRule, counts: Ints, weights: Floats) -> tuple[Mapping[in
         summed: Floats = (weights * replicas[:, None]).sum(axis=0)
         return summed
 
-    if rule.even is None and rule.confined is None:  # all racks are alike
+    if rule.even is None and not rule.confined.any():  # all racks are alike
         return dict.fromkeys(racks, load(rule.least(counts, 0))), dict.fromkeys(racks, load(rule.most(counts, 0)))
     held = {rack: rule.holds(counts, rack) for rack in racks if rack >= 0}
     return {rack: load(least) for rack, (least, _) in held.items()}, {
@@ -129,9 +129,11 @@ def leader_targets(problem: Problem, replicas: Ints) -> Floats:
     A broker can lead no more than it holds, and must lead every list of one that it holds. The same is true of a rack:
     its brokers must lead every list that lies within it. The others lead the rest.
     """
-    if problem.pools is not None:
-        parts = (leader_targets(part.problem, replicas[part.rows]) for part in parts_of(problem))
-        return sum(parts, np.zeros((len(problem.brokers), len(LEADER_METRICS))))
+    parts = (_leader_targets(part.problem, replicas[part.rows]) for part in parts_of(problem))
+    return sum(parts, np.zeros((len(problem.brokers), len(LEADER_METRICS))))
+
+
+def _leader_targets(problem: Problem, replicas: Ints) -> Floats:
     raw = leader_weights(problem, replicas)
     evened, share = problem.evened, shares(problem)[:, LEADERS:]
     fixed = leader_loads(replicas[:, 0], raw, len(evened))

@@ -77,6 +77,7 @@ from kafka_rebalance.planning.problem.arrays import (
     replica_loads,
     replica_weights,
     replication,
+    rows_of,
     shares,
     widened,
 )
@@ -84,7 +85,7 @@ from kafka_rebalance.planning.problem.pools import parts_of, strays
 from kafka_rebalance.planning.rules.crowding import crowded_replicas
 from kafka_rebalance.planning.rules.disk_limits import used_bytes
 from kafka_rebalance.planning.rules.leaders import TopicLeaders
-from kafka_rebalance.planning.rules.rack_rule import broken_now, violations
+from kafka_rebalance.planning.rules.rack_rule import broken_lists, broken_now
 from kafka_rebalance.planning.search.frame import FoundLists, frame_of
 from kafka_rebalance.planning.search.placement import Limit
 
@@ -201,8 +202,8 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
     final, leaders = end.lists(problem), end.leaders(problem)
     before, after = loads_now(problem), all_loads(problem, found.replicas, leaders)
     reachable = np.hstack([found.targets * found.scale, found.leader_targets])
-    was_broken = violations(found.rule, problem.replicas)
-    is_broken = violations(found.rule, found.replicas)
+    was_broken = broken_lists(found.rules, problem.replicas)
+    is_broken = broken_lists(found.rules, found.replicas)
     used = used_bytes(problem)
     # The search balances leaders after it has moved replicas, so their reasons compare loads after these moves.
     unordered = all_loads(problem, found.unordered, found.unordered[:, 0])
@@ -264,12 +265,12 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         reached,
         planned.disks,
         tuple(move_groups(problem, lists, before, after, reachable)),
-        rack_limits(problem, found.rule, reachable),
+        rack_limits(problem, found.rules, reachable),
         consequences(problem, found.replicas, planned.moves)
         | {"timetable": planned.timetable, "further_runs": _further_runs(problem, found, asked, reached, after)}
         | {"stays_behind": staying, "broker_loss": broker_loss(problem, final, leaders)}
         | {"evenness_by_bytes": by_bytes, "left_waiting": left_waiting(problem)}
-        | ({"since_last": since_last(problem.proposed[name], end)} if name in problem.proposed else {})
+        | ({"since_last": since_last(proposed[name], end)} if name in (proposed := problem.earlier.proposed) else {})
         | ({"controller_bytes_allowed": sizes.most} if sizes.most > CONTROLLER_BYTES_PER_BATCH else {})
         | ({"is_proven": True} if found.is_proven else {}),
         found.least_bytes,
@@ -301,7 +302,7 @@ def _without(problem: Problem, name: str, found: FoundLists, rows: Ints) -> Desc
 
 def _shortfall_now(problem: Problem, found: FoundLists) -> Shortfall:
     """The shortfall of the lists before, against the same shares as the lists found."""
-    held, broken = held_now(problem, found.targets, found.scale), violations(found.rule, problem.replicas)
+    held, broken = held_now(problem, found.targets, found.scale), broken_lists(found.rules, problem.replicas)
     return shortfall(problem, held, problem.replicas, problem.leader, loads_now(problem), broken)
 
 
@@ -422,7 +423,7 @@ def reached(problem: Problem, found: FoundLists) -> Shortfall:
     leaders = end.leaders(problem)
     asked = held_to_the_job(problem, np.hstack([found.targets * found.scale, found.leader_targets]), found.scale)
     loads = all_loads(problem, end.replicas, leaders)
-    return shortfall(problem, asked, end.replicas, leaders, loads, violations(found.rule, end.replicas))
+    return shortfall(problem, asked, end.replicas, leaders, loads, broken_lists(found.rules, end.replicas))
 
 
 # How a plan differs from the one that was proposed last.
@@ -442,12 +443,8 @@ def since_last(proposed: Ints, end: Ending) -> SinceLast:
 
 def batch_of_rows(problem: Problem, moves: Sequence[Move]) -> Ints:
     """[partition row] The batch in which it moves, from 1; 0 where it does not."""
-    number = {name: position for position, name in enumerate(problem.topics)}
-    width = 1 + int(problem.partition.max(initial=0))
-    keys = problem.topic * width + problem.partition  # ascending, as the problem's rows are
-    wanted = [number[move.topic_partition.topic] * width + move.topic_partition.partition for move in moves]
-    batch = np.zeros(len(keys), dtype=np.int64)
-    batch[np.searchsorted(keys, np.array(wanted, dtype=np.int64))] = [move.batch for move in moves]
+    batch = np.zeros(len(problem.partition), dtype=np.int64)
+    batch[rows_of(problem, moves)] = [move.batch for move in moves]
     return batch
 
 
@@ -480,15 +477,15 @@ def _cost_of_receivers(problem: Problem, found: FoundLists, bound: Callable[...,
 
     `bound` gives the bound on bytes of a problem, of lists with its targets, and of the bytes where disks are `after`.
     """
-    if problem.only_receivers is None or not (found.goal.balances and found.goal.searched):
+    if not problem.settings.brokers_in or not (found.goal.balances and found.goal.searched):
         return []
-    if problem.pools is not None:
+    if problem.pools.are_several:
         return [
             f"in the pool of {part.name}: {clause}"
             for part, own in zip(parts_of(problem), found.parts, strict=True)
             for clause in _cost_of_receivers(part.problem, own, bound)
         ]
-    open_to_all = replace(problem, only_receivers=None)
+    open_to_all = replace(problem, only_receivers=np.ones_like(problem.only_receivers))
     frame = frame_of(open_to_all, found.goal, found.wanted)
     here = problem.evened[:, None] & (frame.targets > 0)
     known = known_metrics(problem)

@@ -31,7 +31,7 @@ from kafka_rebalance.planning.problem.arrays import (
     shares,
 )
 from kafka_rebalance.planning.rules.leaders import TopicLeaders
-from kafka_rebalance.planning.rules.rack_rule import RackRule
+from kafka_rebalance.planning.rules.rack_rule import RackRules
 
 GROUPS = 10  # of a candidate, at most
 RACKS = 5  # named as racks that cannot be even, at most
@@ -116,13 +116,12 @@ class Reasons:
                 found[move].append(MoveReason(ReasonKind.REPLACES, broker, by))
             else:
                 found[move].append(MoveReason(ReasonKind.EMPTIES, broker))
-        if problem.pools is not None:
-            topics = problem.topic[rows]
-            outside = problem.pools.of_broker[lists.before] != problem.pools.of_topic[topics][:, None]
-            moves, positions = np.nonzero(gone & outside & ~problem.leaving[lists.before])
-            for move, index in zip(moves.tolist(), lists.before[moves, positions].tolist(), strict=True):
-                topic = problem.topics[topics[move]]
-                found[move].append(MoveReason(ReasonKind.ENTERS_POOL, self._ids[index], topic=topic))
+        topics = problem.topic[rows]
+        outside = problem.pools.of_broker[lists.before] != problem.pools.of_topic[topics][:, None]
+        moves, positions = np.nonzero(gone & outside & ~problem.leaving[lists.before])
+        for move, index in zip(moves.tolist(), lists.before[moves, positions].tolist(), strict=True):
+            topic = problem.topics[topics[move]]
+            found[move].append(MoveReason(ReasonKind.ENTERS_POOL, self._ids[index], topic=topic))
         counts = replication(lists.before), replication(lists.after)
         for move in np.flatnonzero(counts[0] != counts[1]).tolist():
             found[move].append(MoveReason(ReasonKind.FACTOR, factors=(int(counts[0][move]), int(counts[1][move]))))
@@ -255,13 +254,13 @@ def _group_text(
     return f"{some} {verb} broker {broker} from {before} to {after} of {of_what}"
 
 
-def rack_limits(problem: Problem, rule: RackRule, reachable: Floats) -> tuple[str, ...]:
+def rack_limits(problem: Problem, rules: RackRules, reachable: Floats) -> tuple[str, ...]:
     """Racks whose brokers must carry more, or less, than an even share: RACKS at most, the furthest off first.
 
     `reachable` is [broker, METRICS], the loads when all are as even as the racks allow. Empty if some brokers receive
     nothing, because these force loads, too; so do pools.
     """
-    if problem.pools is not None or not rule.known or (problem.staying & ~problem.receivers).any():
+    if problem.pools.are_several or not rules[0][1].known or (problem.staying & ~problem.receivers).any():
         return ()
     even = shares(problem)[:, :LEADERS] * reachable[:, :LEADERS].sum(axis=0)
     found = []

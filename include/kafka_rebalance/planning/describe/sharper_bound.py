@@ -20,14 +20,14 @@ from kafka_rebalance.planning.bounds.targets import Bands, band
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.problem.arrays import (
     LEADERS,
-    Bools,
-    Floats,
     Ints,
     Problem,
     among,
+    moved_lists,
     replica_loads,
     replica_weights,
     replication,
+    rows_of,
 )
 from kafka_rebalance.planning.problem.pools import parts_of, strays
 from kafka_rebalance.planning.rules.goals import goal_of
@@ -74,15 +74,8 @@ def bound_of(problem: Problem, plan: DescribedCandidate) -> Relaxation | None:
 
     With pools, the sum of the bounds of all pools.
     """
-    if problem.pools is None:
-        return _bound(problem, plan, plan.loads_after[:, :LEADERS], _sound(problem, plan))
-    bounds = []
-    for part in parts_of(problem):
-        pool = part.problem
-        lists = _lists_after(pool, plan, np.arange(len(part.rows)))
-        enters = strays(pool, pool.replicas) & ~among(pool.replicas, lists)
-        loads = replica_loads(lists, replica_weights(pool), len(pool.brokers))
-        bounds.append(_bound(pool, plan, loads, _sound(pool, plan), enters))
+    after = _lists_after(problem, plan)
+    bounds = [_bound(part.problem, plan, after[part.rows]) for part in parts_of(problem)]
     known = [bound for bound in bounds if bound is not None]
     if len(known) < len(bounds):
         return None
@@ -90,10 +83,12 @@ def bound_of(problem: Problem, plan: DescribedCandidate) -> Relaxation | None:
     return Relaxation(sum(fewest), sum(reachable), max(columns))
 
 
-def _bound(
-    problem: Problem, plan: DescribedCandidate, reached: Floats, sound: Bools, enters: Bools | None = None
-) -> Relaxation | None:
-    """`reached` are the loads after; `sound` and `enters` are as of `relaxed_bound`."""
+def _bound(problem: Problem, plan: DescribedCandidate, after: Ints) -> Relaxation | None:
+    """`after` is [partition row, position], the lists after the plan."""
+    reached = replica_loads(after, replica_weights(problem), len(problem.brokers))
+    enters = strays(problem, problem.replicas) & ~among(problem.replicas, after)
+    rule = rack_rule(problem)
+    sound = ~(violations(rule, problem.replicas) & violations(rule, after))
     goal = goal_of(problem.settings, plan.candidate.name)
     frame = frame_of(problem, goal, replication(problem.replicas))
     asked = band(frame.targets, goal.tolerance)
@@ -124,21 +119,9 @@ def _bounded(problem: Problem, plan: DescribedCandidate) -> bool:
     return searched and same_factor and copies and goal_of(settings, candidate.name).balances
 
 
-def _sound(problem: Problem, plan: DescribedCandidate) -> Bools:
-    """[partition row] Whether the partition keeps the rack rule after the plan."""
-    rule = rack_rule(problem)
-    broken = np.flatnonzero(violations(rule, problem.replicas))
-    sound = np.ones(len(problem.partition), dtype=bool)
-    sound[broken] = ~violations(rule, _lists_after(problem, plan, broken))
-    return sound
-
-
-def _lists_after(problem: Problem, plan: DescribedCandidate, rows: Ints) -> Ints:
-    """[row, position] The lists of these rows after a plan that keeps the number of replicas."""
-    after = {move.topic_partition: move.after for move in plan.candidate.moves}
-    lists = problem.replicas[rows].copy()
-    for number, row in enumerate(rows):
-        now = after.get(problem.name_of(row))
-        if now is not None:
-            lists[number, : len(now)] = np.searchsorted(problem.brokers, now)
+def _lists_after(problem: Problem, plan: DescribedCandidate) -> Ints:
+    """[partition row, position] The lists after a plan that keeps the number of replicas."""
+    moves, lists = plan.candidate.moves, problem.replicas.copy()
+    after = moved_lists(problem, moves).after
+    lists[rows_of(problem, moves), : after.shape[1]] = after
     return lists

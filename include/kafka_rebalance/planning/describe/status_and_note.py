@@ -45,7 +45,7 @@ from kafka_rebalance.planning.rules.disk_limits import disk_shares, held_bytes, 
 from kafka_rebalance.planning.rules.goals import Goal, goal_of
 from kafka_rebalance.planning.rules.leaders import wrongly_elected
 from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule, rackless
-from kafka_rebalance.planning.rules.replica_limits import at_their_limit, limits_in_the_end
+from kafka_rebalance.planning.rules.where_replicas_may_go import BROKER_LIMITS, NotBack, limits_in_the_end, move_rules
 from kafka_rebalance.planning.search.excused_brokers import Led, Outside
 from kafka_rebalance.planning.search.fewest_bytes import Optimum, Proof, Within
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, Relief, relief_of, wanted_factor
@@ -103,7 +103,7 @@ def status_and_note(
     if goal.repairs_racks and broken:
         notes.append(f"{broken} partitions still break the rack rule")
     if unfinished and goal.moves_replicas:
-        notes += at_their_limit(problem, found.replicas)
+        notes += [words for limit in BROKER_LIMITS for words in limit.reached_by(problem, found.replicas)]
     if outside:
         status = Status.PARTIAL if goal.searched else status
         notes.append(f"{outside} replicas stay outside the pools of their topics")
@@ -178,7 +178,7 @@ def too_large_words(partition: TopicPartition, now: int, moving: int) -> str:
 def optimum_words(frame: Frame, found: Optimum) -> str:
     """What is proven about the cheapest lists, or that there are none."""
     aside, tolerance = "", frame.goal.tolerance
-    if frame.rule.left is not None:
+    if any(isinstance(rule, NotBack) for rule in frame.others):
         aside += "; plans that send replicas back to brokers that they left lately do not count"
     if found.besides.spreads_leaders:
         aside += "; plans that spread leaders of topics worse than now do not count"
@@ -419,9 +419,12 @@ def _off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> t
 
     A broker within one replica of its band is excused only if no single move and no swap would help it.
     """
-    if problem.pools is not None:
-        found = [_off_cells(part.problem, held, replicas[part.rows], loads) for part in parts_of(problem)]
-        return np.logical_or.reduce([off for off, _ in found]), found[0][1]
+    parts = [_off_cells_of_pool(part.problem, held, replicas[part.rows], loads) for part in parts_of(problem)]
+    relative = np.divide(loads, held.targets, out=np.ones_like(loads), where=held.targets > 0)
+    return np.logical_or.reduce(parts), relative
+
+
+def _off_cells_of_pool(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> Bools:
     goal, targets = held.goal, held.targets
     weights = np.hstack([replica_weights(problem), leader_weights(problem, replicas)])
     own = _heaviest_of_each(replicas, weights, len(problem.brokers))
@@ -429,13 +432,12 @@ def _off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> t
     if held.relief is not None:
         off[:, :LEADERS] &= loads[:, :LEADERS] > held.relief.high * held.scale * (1 + 1e-9)
         off[:, LEADERS:] &= loads[:, LEADERS:] > targets[:, LEADERS:]
-    relative = np.divide(loads, targets, out=np.ones_like(loads), where=targets > 0)
     cells = asked_cells(problem, held)
     off &= cells
     excused = cells & ~off
     off[:, :LEADERS] |= _could_be_finer(problem, held, replicas, loads[:, :LEADERS], excused[:, :LEADERS])
     off[:, LEADERS:] |= _could_be_led_finer(problem, held, replicas, loads[:, LEADERS:], excused[:, LEADERS:])
-    return off, relative
+    return off
 
 
 def _heaviest_of_each(replicas: Ints, weights: Floats, brokers: int) -> Floats:
@@ -509,6 +511,7 @@ def free_placement(problem: Problem, rule: RackRule, replicas: Ints, targets: Fl
         sizes,
         sizes.astype(np.float64)[:, None],
         rule,
+        move_rules(problem, rule),
         problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held],
         problem.evened,
         problem.receivers,

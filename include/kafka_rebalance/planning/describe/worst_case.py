@@ -77,7 +77,7 @@ def _network(problem: Problem, replicas: Ints, leaders: Ints) -> NetworkAfterLos
     brokers = len(problem.brokers)
     base = leader_loads(leaders, sent[:, None], brokers)[:, 0]
     follows = next_leaders(problem, replicas, leaders)
-    fair = shares(problem)[:, -1] * (sent.sum() if problem.pools is None else totals(problem, base[:, None])[:, 0])
+    fair = shares(problem)[:, -1] * totals(problem, base[:, None])[:, 0]
     # A broker that leaves, or has no share, is no yardstick.
     taken = (follows >= 0) & (fair[np.maximum(follows, 0)] > 0) & problem.registered[leaders]
     if not taken.any():
@@ -103,7 +103,7 @@ def _disk(problem: Problem, held: Floats, used: Floats) -> DiskAfterLoss | None:
     staying = np.flatnonzero(problem.staying)
     if capacity is None or len(staying) < 2 or not (capacity[staying] > 0).all():
         return None
-    pool = np.zeros(len(held), dtype=np.int64) if problem.pools is None else problem.pools.of_broker
+    pool = problem.pools.of_broker
     groups: dict[tuple[int, str | None], list[int]] = {}
     for broker in staying.tolist():
         groups.setdefault((int(pool[broker]), problem.racks[broker]), []).append(broker)

@@ -6,7 +6,7 @@ Brokers and topics are indices. -1 in `replicas` is past the end of a shorter li
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
 
@@ -62,12 +62,62 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Rates:
+    """What is written to each partition and read from it, what retention deletes, and how fast it grows.
+
+    The arrays are [partition row].
+    """
+
+    bytes_in: Floats  # bytes a second, produced; 0 where unknown
+    bytes_out: Floats  # bytes a second, to consumers; 0 where unknown
+    knows_in: bool  # of some partition
+    knows_out: bool
+    lasting_bytes: Ints  # the part of size_bytes that retention will leave
+    growth_bytes_per_day: Floats  # of one replica, by the ledger's samples; 0 if they are too few
+    knows_growth: bool  # of some partition
+    history: HistoryUsed | None = None  # what comes from the ledger's samples and a metrics server; None: nothing
+
+    def of(self, rows: Ints) -> Rates:
+        """Those of some partitions."""
+        return replace(
+            self,
+            bytes_in=self.bytes_in[rows],
+            bytes_out=self.bytes_out[rows],
+            lasting_bytes=self.lasting_bytes[rows],
+            growth_bytes_per_day=self.growth_bytes_per_day[rows],
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EarlierPlans:
+    """What earlier plans leave to this one."""
+
+    left: Ints  # [partition row, n] brokers to which it may not go back, -1 past the end; n is 0 if there are none
+    # {candidate: [partition row, position] the list that the last proposal gave the partition, -1: none}
+    proposed: Mapping[str, Ints]
+
+    def of(self, rows: Ints) -> EarlierPlans:
+        """That of some partitions."""
+        return EarlierPlans(self.left[rows], {name: lists[rows] for name, lists in self.proposed.items()})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Pools:
-    """Which pool has each topic and each broker. The last pool is of all that no pool of the settings names."""
+    """Which pool has each topic and each broker. The last pool is of all that no pool of the settings names.
+
+    The problem of one pool has no others. It names the brokers and replicas of the others, because they are there.
+    """
 
     names: tuple[str, ...]
     of_topic: Ints  # [topic]
     of_broker: Ints  # [broker]
+    foreign: Bools  # [broker] in the problem of one pool: the brokers of the others
+    foreign_replicas: Ints  # [broker] in the problem of one pool: the replicas of the others' topics
+
+    @property
+    def are_several(self) -> bool:
+        """Whether `broker_pools` names any. If not, and in the problem of one pool, one pool has everything."""
+        return len(self.names) > 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,8 +132,7 @@ class Problem:
     replicas: Ints  # [partition row, position] broker index, -1 past the end; position 0 is the preferred leader
     leader: Ints  # [partition row] index of today's leader; the first replica if that is unknown
     size_bytes: Ints  # of one replica; 0 where unknown
-    bytes_in: Floats | None  # bytes a second, produced; None: nothing is known
-    bytes_out: Floats | None  # bytes a second, to consumers
+    rates: Rates
     movable: Bools  # [partition row] selected by the settings, and not excluded
     pinned: Bools  # [partition row] `pinned_topics`: the list may change its order, but not its brokers
     rack_pinned: Bools  # [partition row] `rack_pinned_topics`: a replica may only go to brokers of its own rack
@@ -100,23 +149,14 @@ class Problem:
     log_dirs: LogDirs
     dir_contents: DirContents
     networks: Floats  # [broker, (in, out)] bytes a second; NaN where unknown
-    lasting_bytes: Ints | None = None  # the part of size_bytes that retention will leave; None: all of it
-    growth_bytes_per_day: Floats | None = None  # of one replica, by the ledger's samples; 0 if they are too few
-    history: HistoryUsed | None = None  # what this problem has from the ledger's samples
-    only_receivers: Bools | None = None  # [broker] `brokers_in`; None: no such limit
-    shut: Mapping[int, Shut] = field(default_factory=dict)  # {broker index: why Kafka gives it no new replica}
+    only_receivers: Bools  # [broker] `brokers_in`; all without that setting
+    shut: Mapping[int, Shut]  # {broker index: why Kafka gives it no new replica}
+    pools: Pools  # `broker_pools`
+    earlier: EarlierPlans
+    waits: tuple[Waiting, ...]  # partitions that are left out until a broker comes back
+    kafkas_own: frozenset[str]  # topics that hold the state of Kafka itself, or the cluster's lock
     # Every topic has an id, which a controller of 2.8 or later has given it (KIP-516, KafkaController.processTopicIds).
-    has_topic_ids: bool = False
-    kafkas_own: frozenset[str] = frozenset()  # topics that hold the state of Kafka itself, or the cluster's lock
-    waits: tuple[Waiting, ...] = ()  # partitions that are left out until a broker comes back
-    left: Ints | None = (
-        None  # [partition row, n] brokers to which it may not go back, -1 past the end; None: no such limit
-    )
-    # {candidate: [partition row, position] the list that the last proposal gave the partition, -1: none}
-    proposed: Mapping[str, Ints] = field(default_factory=dict)
-    pools: Pools | None = None  # `broker_pools`; None: there are none, or this is the problem of one of them
-    foreign: Bools | None = None  # [broker] in the problem of one pool: the brokers of the others
-    foreign_replicas: Ints | None = None  # [broker] in the problem of one pool: the replicas of the others' topics
+    has_topic_ids: bool
 
     @property
     def relocatable(self) -> Bools:
@@ -129,8 +169,7 @@ class Problem:
     @property
     def staying(self) -> Bools:
         """[broker] Brokers of the cluster that remains; in the problem of one pool, of the pool that remains."""
-        stays = self.registered & ~self.leaving
-        return stays if self.foreign is None else stays & ~self.foreign
+        return self.registered & ~self.leaving & ~self.pools.foreign
 
     @property
     def evened(self) -> Bools:
@@ -140,10 +179,8 @@ class Problem:
     @property
     def receivers(self) -> Bools:
         """[broker] Brokers that may receive replicas; the others of `evened` only give."""
-        receivers = self.evened if self.only_receivers is None else self.evened & self.only_receivers
-        if self.shut:
-            receivers = receivers.copy()
-            receivers[list(self.shut)] = False
+        receivers = self.evened & self.only_receivers
+        receivers[list(self.shut)] = False
         return receivers
 
     @property
@@ -154,7 +191,7 @@ class Problem:
     @property
     def some_only_give(self) -> bool:
         """Whether some brokers that stay may give replicas and receive none."""
-        return self.only_receivers is not None or bool(self.shut)
+        return bool(self.settings.brokers_in) or bool(self.shut)
 
 
 def naming(lists: Ints, brokers: Bools) -> Bools:
@@ -265,19 +302,14 @@ LEADER_METRICS = METRICS[LEADERS:]  # loads of leaders: a new order of a list, o
 
 def replica_weights(problem: Problem) -> Floats:
     """[partition row, REPLICA_METRICS] The weight of one replica: 1, bytes, bytes a second (0 where unknown)."""
-    rows = len(problem.size_bytes)
-    bytes_in = problem.bytes_in if problem.bytes_in is not None else np.zeros(rows)
-    lasting = problem.size_bytes if problem.lasting_bytes is None else problem.lasting_bytes
-    return np.stack([np.ones(rows), lasting.astype(np.float64), bytes_in], axis=1)
+    rates = problem.rates
+    return np.stack([np.ones(len(rates.bytes_in)), rates.lasting_bytes.astype(np.float64), rates.bytes_in], axis=1)
 
 
 def leader_weights(problem: Problem, replicas: Ints) -> Floats:
     """[partition row, LEADER_METRICS] The weight of leading: 1, and bytes a second to followers and consumers."""
-    rows = len(problem.size_bytes)
-    out = problem.bytes_out.copy() if problem.bytes_out is not None else np.zeros(rows)
-    if problem.bytes_in is not None:
-        out += (replication(replicas) - 1) * problem.bytes_in
-    return np.stack([np.ones(rows), out], axis=1)
+    out = problem.rates.bytes_out + (replication(replicas) - 1) * problem.rates.bytes_in
+    return np.stack([np.ones(len(out)), out], axis=1)
 
 
 def replica_loads(replicas: Ints, weights: Floats, brokers: int) -> Floats:
@@ -304,10 +336,11 @@ def bytes_out(problem: Problem, replicas: Ints, leaders: Ints) -> Floats | None:
 
 def sent_bytes(problem: Problem, replicas: Ints) -> Floats | None:
     """[partition row] Bytes a second that its leader sends, as `bytes_out` counts them; None likewise."""
-    if problem.bytes_in is None:
+    rates = problem.rates
+    if not rates.knows_in:
         return None
-    read = problem.bytes_in if problem.bytes_out is None else problem.bytes_out
-    sent: Floats = (replication(replicas) - 1) * problem.bytes_in + read
+    read = rates.bytes_out if rates.knows_out else rates.bytes_in
+    sent: Floats = (replication(replicas) - 1) * rates.bytes_in + read
     return sent
 
 
@@ -324,17 +357,15 @@ def all_loads(problem: Problem, replicas: Ints, leaders: Ints) -> Floats:
 
 
 def totals(problem: Problem, loads: Floats) -> Floats:
-    """[metric] The loads of all brokers together; with pools [broker, metric], of all brokers of its pool."""
-    if problem.pools is None:
-        return np.asarray(loads.sum(axis=0))
+    """[broker, metric] The loads of all brokers of its pool together."""
     of_broker = problem.pools.of_broker
     return np.stack([np.bincount(of_broker, column)[of_broker] for column in loads.T], axis=1).astype(np.float64)
 
 
 def known_metrics(problem: Problem) -> tuple[str, ...]:
     """The metrics for which this snapshot has figures."""
-    comes_in, goes_out = problem.bytes_in is not None, problem.bytes_out is not None
-    is_known = (True, True, comes_in, True, comes_in or goes_out)
+    comes_in = problem.rates.knows_in
+    is_known = (True, True, comes_in, True, comes_in or problem.rates.knows_out)
     return tuple(metric.value for metric, known in zip(METRICS, is_known, strict=True) if known)
 
 
@@ -352,15 +383,16 @@ def shares(problem: Problem) -> Floats:
     leaders by the network: equal counts on unequal brokers would contradict the other resources. If the network is
     unknown, leaders are equal even on unequal disks, because a broker with a larger disk need not send faster.
     """
-    if problem.pools is not None:
-        of_broker = problem.pools.of_broker
-        alone = (replace(problem, pools=None, foreign=of_broker != number) for number in np.unique(of_broker))
-        return sum((shares(pool) for pool in alone if pool.staying.any()), np.zeros((len(of_broker), len(METRICS))))
-    stays = problem.staying.astype(np.float64)
-    disk, received, sent = (known_of_all(problem, one) for one in (problem.disk_capacity, *problem.networks.T))
-    by_metric = (disk, disk, received, sent, sent)
-    columns = [stays if capacity is None else np.where(problem.staying, capacity, 0.0) for capacity in by_metric]
-    return np.stack([column / column.sum() for column in columns], axis=1)
+    of_broker, staying = problem.pools.of_broker, problem.staying
+    share = np.zeros((len(of_broker), len(METRICS)))
+    for number in np.unique(of_broker[staying]):
+        stays = staying & (of_broker == number)
+        disk, received, sent = (
+            np.where(stays, stays.astype(np.float64) if np.isnan(capacity[stays]).any() else capacity, 0.0)
+            for capacity in (problem.disk_capacity, *problem.networks.T)
+        )
+        share += np.stack([column / column.sum() for column in (disk, disk, received, sent, sent)], axis=1)
+    return share
 
 
 # The lists of moves as arrays, before and after: figures of all moves at once.
@@ -412,6 +444,16 @@ def moved_lists(problem: Problem, moves: Sequence[Move]) -> MovedLists:
     leads = (leader >= 0) & (before == leader)
     source = np.where(leads.any(axis=1), leader[:, 0], before[:, 0])
     return MovedLists(before, after, source, np.array([move.size_bytes for move in moves], dtype=np.int64))
+
+
+def rows_of(problem: Problem, moves: Sequence[Move]) -> Ints:
+    """[move] Its partition row."""
+    number = {name: position for position, name in enumerate(problem.topics)}
+    width = 1 + int(problem.partition.max(initial=0))
+    keys = problem.topic * width + problem.partition  # ascending, as the problem's rows are
+    partitions = (move.topic_partition for move in moves)
+    wanted = np.fromiter((number[topic] * width + partition for topic, partition in partitions), np.int64, len(moves))
+    return np.searchsorted(keys, wanted)
 
 
 def _indices(problem: Problem, lists: Sequence[Sequence[int]]) -> Ints:

@@ -25,22 +25,24 @@ class Part(NamedTuple):
     problem: Problem
 
 
-def pools_of(given: Sequence[BrokerPool], topics: Sequence[str], brokers: Ints) -> Pools | None:
-    """None if there are no pools. The last pool has the topics and the brokers of no other."""
-    if not given:
-        return None
+def pools_of(given: Sequence[BrokerPool], topics: Sequence[str], brokers: Ints) -> Pools:
+    """The last pool has the topics and the brokers of no other."""
     rest = len(given)
     of_topic = [(*pools_with(topic, given), rest)[0] for topic in topics]
     number = {broker: at for at, pool in enumerate(given) for broker in pool.brokers}
     of_broker = [number.get(broker, rest) for broker in brokers.tolist()]
     names = (*(pool.name for pool in given), REST)
-    return Pools(names, np.array(of_topic, dtype=np.int64), np.array(of_broker, dtype=np.int64))
+    return _pools(names, np.array(of_topic, dtype=np.int64), np.array(of_broker, dtype=np.int64))
+
+
+def _pools(names: tuple[str, ...], of_topic: Ints, of_broker: Ints) -> Pools:
+    return Pools(names, of_topic, of_broker, np.zeros(len(of_broker), dtype=bool), np.zeros_like(of_broker))
 
 
 def parts_of(problem: Problem) -> tuple[Part, ...]:
     """One problem for each pool that has partitions; the whole problem if there are no pools."""
     pools = problem.pools
-    if pools is None:
+    if not pools.are_several:
         return (Part("", np.arange(len(problem.partition)), problem),)
     of_row = pools.of_topic[problem.topic]
     return tuple(
@@ -52,7 +54,7 @@ def parts_of(problem: Problem) -> tuple[Part, ...]:
 
 def part_for(problem: Problem, topic: str) -> Problem:
     """The problem of the pool that has the topic, whether it exists or not."""
-    if problem.pools is None:
+    if not problem.pools.are_several:
         return problem
     settings = problem.settings
     number = (*pools_with(topic, settings.broker_pools), len(settings.broker_pools))[0]
@@ -60,27 +62,16 @@ def part_for(problem: Problem, topic: str) -> Problem:
     return _part(problem, problem.pools, number, rows)
 
 
-def foreign(problem: Problem) -> Bools:
-    """[broker] In the problem of one pool the brokers of the others; in a whole problem none."""
-    return np.zeros(len(problem.brokers), dtype=bool) if problem.foreign is None else problem.foreign
-
-
 def strays(problem: Problem, replicas: Ints) -> Bools:
     """[row, column] Whether the replica is outside the pool of its topic."""
-    if problem.foreign is not None:
-        return (replicas >= 0) & problem.foreign[np.maximum(replicas, 0)]
-    if problem.pools is None:
-        return np.zeros(replicas.shape, dtype=bool)
-    pools = problem.pools
-    outside: Bools = pools.of_broker[np.maximum(replicas, 0)] != pools.of_topic[problem.topic][:, None]
+    pools, held = problem.pools, np.maximum(replicas, 0)
+    outside: Bools = pools.foreign[held] | (pools.of_broker[held] != pools.of_topic[problem.topic][:, None])
     return (replicas >= 0) & outside
 
 
 def _part(problem: Problem, pools: Pools, number: int, rows: Ints) -> Problem:
-    def of(values: Floats | None) -> Floats | None:
-        return None if values is None else values[rows]
-
-    lasting = problem.lasting_bytes
+    whole = _pools(("",), np.zeros_like(pools.of_topic), np.zeros_like(pools.of_broker))
+    others = _held(problem, np.ones_like(problem.topic), _others(problem, rows)).astype(np.int64)
     return replace(
         problem,
         topic=problem.topic[rows],
@@ -88,22 +79,16 @@ def _part(problem: Problem, pools: Pools, number: int, rows: Ints) -> Problem:
         replicas=problem.replicas[rows],
         leader=problem.leader[rows],
         size_bytes=problem.size_bytes[rows],
-        bytes_in=of(problem.bytes_in),
-        bytes_out=of(problem.bytes_out),
+        rates=problem.rates.of(rows),
         movable=problem.movable[rows],
         pinned=problem.pinned[rows],
         rack_pinned=problem.rack_pinned[rows],
         in_sync=problem.in_sync[rows],
         min_insync=problem.min_insync[rows],
         dir_contents=replace(problem.dir_contents, holding=problem.dir_contents.holding[rows]),
-        lasting_bytes=None if lasting is None else lasting[rows],
-        growth_bytes_per_day=of(problem.growth_bytes_per_day),
-        left=None if problem.left is None else problem.left[rows],
-        proposed={name: lists[rows] for name, lists in problem.proposed.items()},
         disk_used=_used_with_others(problem, rows),
-        foreign=pools.of_broker != number,
-        foreign_replicas=_held(problem, np.ones_like(problem.topic), _others(problem, rows)).astype(np.int64),
-        pools=None,
+        pools=replace(whole, foreign=pools.of_broker != number, foreign_replicas=others),
+        earlier=problem.earlier.of(rows),
     )
 
 
@@ -112,9 +97,8 @@ def _used_with_others(problem: Problem, rows: Ints) -> Floats:
 
     A stray gets a place elsewhere only if the limits allow it, so until then its bytes stay where they are.
     """
-    lasting = problem.size_bytes if problem.lasting_bytes is None else problem.lasting_bytes
     others = _others(problem, rows)
-    own, more = _held(problem, lasting, ~others), _held(problem, problem.size_bytes, others)
+    own, more = _held(problem, problem.rates.lasting_bytes, ~others), _held(problem, problem.size_bytes, others)
     return np.where(more > 0, np.fmax(problem.disk_used, own + more), problem.disk_used)
 
 

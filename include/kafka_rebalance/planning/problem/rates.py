@@ -16,7 +16,7 @@ from kafka_rebalance.documents.proposals import (
     ReadByGroups,
     WorstHour,
 )
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, Rates, replication
 
 # What the ledger's samples say about a snapshot's partitions: bytes in and out, and what retention will delete.
 #
@@ -99,7 +99,7 @@ def with_history(problem: Problem, retention: Retention, history: History, serve
     hour = _worst_hour(history, server) if problem.settings.even_at_worst_hour else None
     in_hour = at >= 0
     in_hour[in_hour] &= history.in_worst_hour[at[in_hour]]
-    own = np.zeros(len(at)) if problem.bytes_in is None else np.where(retention.bytes_in_known, problem.bytes_in, 0.0)
+    own = np.where(retention.bytes_in_known, problem.rates.bytes_in, 0.0)
     spread = own if server is None else _spread(problem, own, retention.bytes_in_known, history, at, enough)
     of_topic = _served(problem, server, hour, spread)
     measured = ~of_topic.rows & (enough if hour is None else in_hour)
@@ -108,8 +108,8 @@ def with_history(problem: Problem, retention: Retention, history: History, serve
     rates[measured] = (history.bytes_in if hour is None else history.worst_hour_bytes_in)[at[measured]]
     known = measured | from_snapshot | of_topic.rows
     rates, by_topic, by_cluster = _estimated(problem, rates, known)
-    bytes_in = rates if known.any() else None
-    bytes_out, groups = _read_by_groups(problem, history, at, bytes_in)
+    bytes_out, groups = _read_by_groups(problem, history, at, rates if known.any() else None)
+    growth, knows_growth = _growth(history, at)
     lasting = _lasting(problem, retention, history, at, enough)
     account = HistoryUsed(
         **_samples(problem, history, at),
@@ -123,17 +123,22 @@ def with_history(problem: Problem, retention: Retention, history: History, serve
     )
     return replace(
         problem,
-        bytes_in=bytes_in,
-        bytes_out=bytes_out,
-        lasting_bytes=lasting,
-        growth_bytes_per_day=_growth(history, at),
-        history=account,
+        rates=Rates(
+            rates,
+            bytes_out,
+            knows_in=bool(known.any()),
+            knows_out=problem.rates.knows_out or groups is not None,
+            lasting_bytes=lasting,
+            growth_bytes_per_day=growth,
+            knows_growth=knows_growth,
+            history=account,
+        ),
     )
 
 
 def describe_history(problem: Problem) -> str:
     """One line on a problem's history."""
-    account = problem.history
+    account = problem.rates.history
     if account is None:
         return ""
     given, server = account.partitions, account.metrics_server
@@ -183,15 +188,15 @@ def _estimated(problem: Problem, rates: Floats, known: Bools) -> tuple[Floats, B
 
 def _read_by_groups(
     problem: Problem, history: History, at: Ints, bytes_in: Floats | None
-) -> tuple[Floats | None, ReadByGroups | None]:
+) -> tuple[Floats, ReadByGroups | None]:
     """([partition row] bytes out to consumers, what they rest on). What a snapshot tells of bytes out stays.
 
-    (as they are, None) if nothing is measured. Then whoever needs a figure takes all as read once (`loads.bytes_out`).
+    (as they are, None) if nothing is measured. Then whoever needs a figure takes all as read once (`sent_bytes`).
     """
     known = at >= 0
     known[known] = history.times_read_known[at[known]]
-    if bytes_in is None or problem.bytes_out is not None or not known.any():
-        return problem.bytes_out, None
+    if bytes_in is None or problem.rates.knows_out or not known.any():
+        return problem.rates.bytes_out, None
     times = np.ones(len(at))
     times[known] = history.times_read[at[known]]
     total = float(bytes_in.sum())
@@ -269,16 +274,16 @@ def _hour(hour: int | None, history: History, used: Ints, weeks_of_topics: Float
     return WorstHour(hour=hour, weeks=round(float(weeks.min()), 2), samples=int(samples.min()))
 
 
-def _growth(history: History, at: Ints) -> Floats | None:
-    """[partition row] Growth of a replica in bytes a day; 0 if samples span less than a day. None: all do."""
+def _growth(history: History, at: Ints) -> tuple[Floats, bool]:
+    """([partition row] growth of a replica in bytes a day, whether it is known; 0 if samples span less than a day)"""
     if not len(history.partition):
-        return None
+        return np.zeros(len(at)), False
     row = np.maximum(at, 0)
     seconds = np.where(at >= 0, (history.last_at[row] - history.first_at[row]) / _SECOND_US, 0.0)
     grown = (history.last_size_bytes[row] - history.first_size_bytes[row]) * 86_400.0
     long_enough = seconds >= MIN_SECONDS
     growth: Floats = np.divide(grown, seconds, out=np.zeros(len(row)), where=long_enough)
-    return growth if long_enough.any() else None
+    return growth, bool(long_enough.any())
 
 
 def _coverage(problem: Problem, measured: Bools, own: Bools, by_topic: Bools, by_cluster: Bools) -> dict[str, Any]:

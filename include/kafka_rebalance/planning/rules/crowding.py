@@ -135,6 +135,7 @@ def left_by_racks(problem: Problem, rule: RackRule, counts: Ints, targets: Float
 
 def crowded_replicas(problem: Problem, replicas: Ints) -> int:
     """Replicas above the even share of their topic on one broker plus one."""
-    if problem.pools is not None:
-        return sum(crowded_replicas(part.problem, replicas[part.rows]) for part in parts_of(problem))
-    return Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS]).replicas
+    return sum(
+        Crowding(replicas[part.rows], part.problem.topic, shares(part.problem)[:, REPLICAS]).replicas
+        for part in parts_of(problem)
+    )

@@ -55,10 +55,11 @@ class TopicLeaders:
         led = np.bincount(self.topic * brokers + leaders, minlength=(topics + 1) * brokers).reshape(-1, brokers)
         kept = problem.staying & problem.closed
         share: Floats = np.where(problem.evened, shares(problem)[:, LEADERS], 0.0)
-        if problem.pools is not None:  # a topic's share of the brokers of its pool; the last topic is in every pool
-            of_topic = np.append(problem.pools.of_topic, 0)[:, None]
-            share = np.where(of_topic == problem.pools.of_broker, share, 0.0)
-        even = (led * ~kept).sum(axis=1)[:, None] * (share / np.maximum(share.sum(axis=-1, keepdims=True), 1e-300))
+        # [pool, broker] of the brokers of the topic's pool; the last topic may be of any.
+        pools = problem.pools
+        share = np.where(np.arange(len(pools.names))[:, None] == pools.of_broker, share, 0.0)
+        share /= np.maximum(share.sum(axis=-1, keepdims=True), 1e-300)
+        even = (led * ~kept).sum(axis=1)[:, None] * share[np.append(pools.of_topic, 0)]
         # Rounding may put an even share just above a whole number.
         most = np.where(kept, led, np.ceil(even - 1e-9))
         self.room = (most - led).astype(np.int32)

@@ -6,6 +6,8 @@ changed since, so every list is held to the same rules as a new one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kafka_rebalance.planning.problem.arrays import (
@@ -20,10 +22,18 @@ from kafka_rebalance.planning.problem.arrays import (
     widened,
 )
 from kafka_rebalance.planning.rules.rack_rule import RackRule, domains_of, violations
+from kafka_rebalance.planning.rules.where_replicas_may_go import MoveRule
 
 
 def lists_near(
-    problem: Problem, rule: RackRule, proposed: Ints, forced: Ints, origin: Ints, free: Bools, givers: Bools
+    problem: Problem,
+    racks: RackRule,
+    others: Sequence[MoveRule],
+    proposed: Ints,
+    forced: Ints,
+    origin: Ints,
+    free: Bools,
+    givers: Bools,
 ) -> Ints:
     """[row, column] The proposed lists that are still allowed, and the `forced` ones in all other rows.
 
@@ -42,15 +52,13 @@ def lists_near(
     allowed &= (kept[:, : forced.shape[1]] | free | (forced < 0)).all(axis=1)  # what may not move is in the list
     gone = (before >= 0) & ~among(before, lists)
     allowed &= (~gone | (givers | problem.leaving)[np.maximum(before, 0)]).all(axis=1)
-    allowed &= ~violations(rule, lists)
-    if rule.confined is not None:
-        domains = [np.sort(domains_of(rule, some), axis=1) for some in (lists, before)]
-        allowed &= ~rule.confined | (domains[0] == domains[1]).all(axis=1)
-    if rule.left is not None:
-        back = (lists[:, :, None] == rule.left[:, None, :]) & new[:, :, None]
-        allowed &= ~back.any(axis=(1, 2))
-    if rule.largest is not None:
-        allowed &= (~new | (rule.sizes[:, None] <= rule.largest[at])).all(axis=1)
+    allowed &= ~violations(racks, lists)
+    domains = [np.sort(domains_of(racks, some), axis=1) for some in (lists, before)]
+    allowed &= ~racks.confined | (domains[0] == domains[1]).all(axis=1)
+    arrive, column = np.nonzero(new)
+    for rule in others:
+        may = rule.allows(arrive, np.full(len(arrive), -1), lists[arrive, column][:, None])
+        allowed[arrive[~np.broadcast_to(may, (len(arrive), 1))[:, 0]]] = False
     rows = np.flatnonzero(allowed)
     result = forced.copy()
     result[rows] = _in_columns(lists[rows], forced[rows], origin[rows])

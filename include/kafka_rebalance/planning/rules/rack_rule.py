@@ -1,4 +1,4 @@
-"""The rack rule, and what else forbids a single move, as fast masks over many moves.
+"""The rack rule, as fast masks over many moves.
 
 Every broker is in a *domain*. This is its rack if racks are known, else a domain of its own. If only some brokers have
 a rack, those without share a domain. A replica may go where the partition stays as well spread as before, and never to
@@ -9,15 +9,16 @@ masks with the rule for one list, written out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
-from kafka_rebalance.planning.problem.pools import parts_of, strays
+from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, replication
+from kafka_rebalance.planning.problem.pools import parts_of
 
 _NOWHERE = -3
-_ELSEWHERE = -4  # in a rack that has no broker of those that count
+ELSEWHERE = -4  # in a rack that has no broker of those that count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,13 +58,8 @@ class RackRule:
     known: bool  # False: there are no racks, so any distinct brokers satisfy the rule
     strict: bool  # no partition has more replicas than there are domains, so no two may share one
     even: EvenRacks | None  # some have more, and each domain must hold equally many; None: at least one is enough
-    sizes: Ints  # [partition row] bytes of a replica
-    largest: Floats | None  # [broker] bytes of the largest replica that it takes; None: no limit
-    confined: Bools | None  # [partition row] whether its replicas stay in their domains; None: in no partition
-    held: Ints | None  # [partition row, rack] replicas in each rack now; None: no partition is confined
-    receives: Bools | None  # [broker] whether it may receive replicas, if only some of the `evened` may; None: all may
-    left: Ints | None = None  # [partition row, n] brokers to which it may not go back; -1: none
-    pools: tuple[tuple[Ints, RackRule], ...] = ()  # the rows of each pool, and the rule over its brokers alone
+    confined: Bools  # [partition row] whether its replicas stay in their domains
+    held: Ints  # [partition row, rack] replicas in each rack now; no row if no partition is confined
 
     @property
     def has_rack(self) -> Bools:
@@ -88,7 +84,7 @@ class RackRule:
         drops, change that.
         """
         least, most = self.least(counts, rack), self.most(counts, rack)
-        if self.confined is None or self.held is None:
+        if not self.confined.any():
             return least, most
         here, more = self.held[:, rack], counts - self.held.sum(axis=1)
         fewest, greatest = np.maximum(0, here + np.minimum(0, more)), here + np.maximum(0, more)
@@ -118,11 +114,8 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
     Brokers that stay without a rack, while others have one, count as one rack together, because it is unknown whether
     they are apart. A broker that is emptied needs no rack: a dead one has none, and the remaining cluster has its own.
     """
-    if problem.pools is not None:
-        of_pools = tuple((part.rows, rack_rule(part.problem, replication_factor)) for part in parts_of(problem))
-        return replace(rack_rule(replace(problem, pools=None), replication_factor), pools=of_pools)
     shares = problem.settings.more_replicas_than_racks
-    here = problem.registered if problem.foreign is None else problem.registered & ~problem.foreign
+    here = problem.registered & ~problem.pools.foreign
     counted = problem.staying if shares else here  # only what stays can hold the other replicas
     named = sorted({rack for rack, here in zip(problem.racks, counted, strict=True) if here and rack is not None})
     has_rack = np.array([rack is not None for rack in problem.racks], dtype=bool)
@@ -131,7 +124,7 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
         number = {rack: index for index, rack in enumerate(named)}
         without = rackless(problem)
         numbers = [
-            len(named) if alone else _NOWHERE if rack is None else number.get(rack, _ELSEWHERE)
+            len(named) if alone else _NOWHERE if rack is None else number.get(rack, ELSEWHERE)
             for rack, alone in zip(problem.racks, without.tolist(), strict=True)
         ]
         racks = len(named) + bool(without.any())
@@ -139,21 +132,12 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
         numbers, racks = list(range(len(problem.racks))), int(here.sum())
     domain = np.where(problem.registered, np.array(numbers, dtype=np.int64), _NOWHERE)
     most = max(int(replication(problem.replicas).max(initial=0)), replication_factor or 0)
-    confined = problem.rack_pinned if known and problem.rack_pinned.any() else None
-    largest = problem.log_dirs.room if np.isfinite(problem.log_dirs.room).any() else None
-    receives = problem.receivers if problem.some_only_give else None
+    confined = problem.rack_pinned & known
     strict = most <= racks
     even = _even_racks(domain, problem.staying, racks) if shares and known and not strict else None
-    here_now = np.where(problem.replicas >= 0, domain[problem.replicas], -1)
-    held = None if confined is None else in_racks(here_now, racks)
-    rule = RackRule(domain, racks, known, strict, even, problem.size_bytes, largest, confined, held, receives)
-    return rule if problem.left is None else replace(rule, left=_left(rule, problem, problem.left))
-
-
-def _left(rule: RackRule, problem: Problem, left: Ints) -> Ints:
-    """The brokers to which each partition may not go back: none for a list that breaks the rack rule or a pool now."""
-    broken = violations(rule, problem.replicas) | strays(problem, problem.replicas).any(axis=1)
-    return np.where(broken[:, None], -1, left)
+    counted_lists = problem.replicas if confined.any() else problem.replicas[:0]
+    held = in_racks(np.where(counted_lists >= 0, domain[counted_lists], -1), racks)
+    return RackRule(domain, racks, known, strict, even, confined, held)
 
 
 def rackless(problem: Problem) -> Bools:
@@ -184,18 +168,29 @@ def in_racks(domains: Ints, racks: int) -> Ints:
     return counts.reshape(len(domains), racks)
 
 
+# The rows of each pool, and the rule over its brokers alone.
+RackRules: TypeAlias = tuple[tuple[Ints, RackRule], ...]
+
+
+def rack_rules(problem: Problem) -> RackRules:
+    return tuple((part.rows, rack_rule(part.problem)) for part in parts_of(problem))
+
+
 def broken_now(problem: Problem) -> int:
     """Partitions that break the rack rule now."""
-    return int(violations(rack_rule(problem), problem.replicas).sum())
+    return int(broken_lists(rack_rules(problem), problem.replicas).sum())
+
+
+def broken_lists(rules: RackRules, replicas: Ints) -> Bools:
+    """[partition row] Whether the list breaks the rack rule of its pool. `replicas` are the lists of all partitions."""
+    broken = np.zeros(len(replicas), dtype=bool)
+    for rows, rule in rules:
+        broken[rows] = violations(rule, replicas[rows])
+    return broken
 
 
 def violations(rule: RackRule, replicas: Ints) -> Bools:
-    """[partition row] Whether the list breaks the rack rule. With pools, `replicas` are the lists of all partitions."""
-    if rule.pools:
-        in_pools = np.zeros(len(replicas), dtype=bool)
-        for rows, own in rule.pools:
-            in_pools[rows] = violations(own, replicas[rows])
-        return in_pools
+    """[partition row] Whether the list breaks the rack rule."""
     if not rule.known:
         return np.zeros(len(replicas), dtype=bool)
     counts = replication(replicas)
@@ -203,15 +198,14 @@ def violations(rule: RackRule, replicas: Ints) -> Bools:
     return broken
 
 
-def allowed(
+def keeps_racks(
     rule: RackRule, replicas: Ints, domains: Ints, rows: Ints, columns: Ints, targets: Ints, *, repair: bool = False
 ) -> Bools:
     """[move, target] Whether the replica at (row, column) may go to the target; an empty place may be filled.
 
     A replica from no rack (an empty place, a dead broker) should add one, if there is one that the list lacks. One that
-    shares its rack with another may stay in it: the list gets no worse. A confined replica stays in its domain. The
-    target must be one that receives, and none that the partition has left lately. Its log dirs must have room.
-    `targets` is [target], or [move, 1]. With `repair` a move must spread the list better.
+    shares its rack with another may stay in it: the list gets no worse. `targets` is [target], or [move, 1]. With
+    `repair` a move must spread the list better.
     """
     spread = np.broadcast_to(targets, (len(rows), targets.shape[-1]))
     from_domain, to_domain = domains[rows, columns], np.broadcast_to(rule.domain[targets], spread.shape)
@@ -235,16 +229,6 @@ def allowed(
         legal = left[:, None] + ~shared >= need[:, None]
         for position in range(others.shape[1]):
             legal &= replicas[rows, position][:, None] != spread
-    if rule.confined is not None:
-        free = ~rule.confined[rows] | ((from_domain < 0) & (from_domain != _ELSEWHERE))
-        legal &= free[:, None] | (to_domain == from_domain[:, None])
-    if rule.receives is not None:
-        legal &= rule.receives[targets]
-    if rule.left is not None:
-        for position in range(rule.left.shape[1]):
-            legal &= rule.left[rows, position][:, None] != spread
-    if rule.largest is not None:
-        legal &= rule.sizes[rows][:, None] <= rule.largest[targets]
     return legal
 
 

@@ -15,7 +15,7 @@ from kafka_rebalance.planning.bounds.targets import Bands, band, distance, halve
 from kafka_rebalance.planning.problem.arrays import DISK, Bools, Floats, Ints, among, firsts
 from kafka_rebalance.planning.rules.leaders import TopicLeaders
 from kafka_rebalance.planning.rules.proposed_lists import lists_near
-from kafka_rebalance.planning.rules.rack_rule import allowed, violations
+from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.search.excused_brokers import settle
 from kafka_rebalance.planning.search.frame import Frame, placement_of, search_bands
 from kafka_rebalance.planning.search.greedy import Effort, greedy, polish
@@ -77,7 +77,7 @@ def near_trial(frame: Frame, start: Placement, proposed: Ints, seed: tuple[int, 
     problem, goal = frame.problem, frame.goal
     givers = problem.evened if frame.relief is None else problem.evened & frame.relief.givers
     givers = givers | frame.emptied
-    lists = lists_near(problem, frame.rule, proposed, start.replicas, start.origin, start.free, givers)
+    lists = lists_near(problem, frame.rule, frame.others, proposed, start.replicas, start.origin, start.free, givers)
     if not goal.balances:  # then only what has to leave moves
         has_to = (start.replicas != start.origin) | violations(frame.rule, start.replicas)[:, None]
         lists = np.where(((lists == start.origin) | has_to).all(axis=1)[:, None], lists, start.replicas)
@@ -128,8 +128,7 @@ def _trial(
     _give_back(placement, full)
     bands = search_bands(frame, placement, effort.slack) if near is None else full
     if goal.repairs_racks:
-        if problem.foreign is not None:
-            _enter_pools(placement, problem.foreign, bands)
+        _enter_pools(placement, problem.pools.foreign, bands)
         repair_racks(placement, bands, keeps_leaders=effort.keeps_leaders or not goal.balances)
     if not goal.balances:
         return placement
@@ -196,8 +195,7 @@ def _repair(placement: Placement, row: int, bands: Bands, keeps_leaders: bool) -
     columns = np.flatnonzero(shared & placement.free[row])
     if not len(columns):
         return False
-    rule, rows = placement.rule, np.full(len(columns), row)
-    adds = allowed(rule, placement.replicas, placement.domains, rows, columns, receivers, repair=True)
+    adds = placement.allowed(np.full(len(columns), row), columns, receivers, repair=True)
     slots, best = row * placement.width + columns, partial(placement.move_best, targets=receivers, bands=bands)
     if keeps_leaders and best(slots, only=adds & (columns != 0)[:, None]):
         return True

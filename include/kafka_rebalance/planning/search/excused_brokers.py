@@ -16,7 +16,6 @@ import numpy as np
 
 from kafka_rebalance.planning.bounds.targets import Bands
 from kafka_rebalance.planning.problem.arrays import BYTES_IN, DISK, REPLICAS, Bools, Floats, Ints
-from kafka_rebalance.planning.rules.rack_rule import allowed
 from kafka_rebalance.planning.search.leaders import Leading
 from kafka_rebalance.planning.search.placement import Placement
 
@@ -155,7 +154,7 @@ class Outside:
         for slots, others in ((mine, theirs), (theirs, mine)):
             rows, columns = np.divmod(slots, placement.width)
             here, there = held[slots], held[others]
-            legal &= allowed(placement.rule, placement.replicas, placement.domains, rows, columns, there[:, None])[:, 0]
+            legal &= placement.allowed(rows, columns, there[:, None])[:, 0]
             net = placement.weights[rows, DISK] - placement.weights[others // placement.width, DISK]
             now = placement.loads[there, DISK]
             legal &= now + net <= np.maximum(placement.limits[there, DISK], now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -36,8 +36,8 @@ from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.crowding import Crowding, left_by_racks
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end, disk_shares
 from kafka_rebalance.planning.rules.goals import Goal
-from kafka_rebalance.planning.rules.rack_rule import RackRule, allowed, distinct, domains_of, rack_rule, violations
-from kafka_rebalance.planning.rules.replica_limits import limits_in_the_end
+from kafka_rebalance.planning.rules.rack_rule import RackRule, RackRules, distinct, domains_of, rack_rule, violations
+from kafka_rebalance.planning.rules.where_replicas_may_go import MoveRule, allowed, limits_in_the_end, move_rules
 from kafka_rebalance.planning.search.placement import Budget, Placement, total
 
 # What every search of a candidate shares: units, targets and limits. And the lists that a search finds.
@@ -53,6 +53,7 @@ class Frame:
     problem: Problem
     goal: Goal
     rule: RackRule
+    others: tuple[MoveRule, ...]  # what else keeps replicas off some brokers
     wanted: Ints  # [partition row] replicas in the end
     weights: Floats
     scale: Floats  # [resource] unit of the weights, in the resource's own unit
@@ -68,16 +69,14 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
     """The frame of a candidate whose partitions end with `wanted` replicas."""
     shares_racks = problem.settings.more_replicas_than_racks
     rule = rack_rule(problem, int(wanted.max(initial=0)) if shares_racks else problem.settings.replication_factor)
-    if problem.settings.replication_factor is not None:
-        rule = replace(rule, left=_dropped_behind(problem, wanted))
     raw = replica_weights(problem)
     staying = int(problem.staying.sum())
     scale = (raw * wanted[:, None]).sum(axis=0) / staying
     weights = np.divide(raw, scale, out=np.zeros_like(raw), where=scale > 0)
     brokers = len(problem.brokers)
     pinned, emptied = ~problem.relocatable, problem.leaving
-    if problem.foreign is not None and goal.repairs_racks:
-        emptied = emptied | (problem.foreign & ~problem.closed)
+    if goal.repairs_racks:
+        emptied = emptied | (problem.pools.foreign & ~problem.closed)
     fixed = replica_loads(problem.replicas, weights, brokers)
     fixed[emptied] = replica_loads(problem.replicas[pinned], weights[pinned], brokers)[emptied]
     share = shares(problem)[:, : raw.shape[1]]
@@ -88,9 +87,20 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
 
     targets = within_limits(reachable, share, problem.evened, limits)
     relief = relief_of(problem, goal, targets, weights, scale) if goal.one_sided else None
-    left = left_by_racks(problem, rule, wanted, targets[:, REPLICAS])
     return Frame(
-        problem, goal, rule, wanted, weights, scale, targets, limits, share[:, REPLICAS], left, emptied, relief
+        problem=problem,
+        goal=goal,
+        rule=rule,
+        others=move_rules(problem, rule, wanted),
+        wanted=wanted,
+        weights=weights,
+        scale=scale,
+        targets=targets,
+        limits=limits,
+        topic_shares=share[:, REPLICAS],
+        left_by_racks=left_by_racks(problem, rule, wanted, targets[:, REPLICAS]),
+        emptied=emptied,
+        relief=relief,
     )
 
 
@@ -101,7 +111,7 @@ class FoundLists:
     replicas: Ints
     unordered: Ints  # the same replicas before leaders were balanced
     goal: Goal
-    rule: RackRule
+    rules: RackRules  # one, or with pools that of each
     wanted: Ints
     targets: Floats  # [broker, REPLICA_METRICS] in units of `scale`
     leader_targets: Floats  # [broker, LEADER_METRICS] in their own unit
@@ -134,12 +144,11 @@ def joined(problem: Problem, found: Sequence[FoundLists]) -> FoundLists:
         for values in (raw, np.sum([one.targets * one.scale for one in found], axis=0))
     )
     least = [one.least_bytes for one in found]
-    of_pools = tuple((part.rows, one.rule) for part, one in zip(parts, found, strict=True))
     return FoundLists(
         replicas,
         unordered,
         goal,
-        replace(rack_rule(problem), pools=of_pools),
+        tuple((part.rows, rule) for part, one in zip(parts, found, strict=True) for _, rule in one.rules),
         wanted,
         targets,
         np.sum([one.leader_targets for one in found], axis=0),
@@ -171,6 +180,7 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
         problem.size_bytes,
         copied[:, None] * _weight_of_copies(problem, origin),
         frame.rule,
+        frame.others,
         free,
         problem.evened,
         problem.receivers,
@@ -256,7 +266,7 @@ def _place(placement: Placement, slot: int, bands: Bands, *, tightly: bool = Fal
     rule, (row, column) = placement.rule, divmod(one, placement.width)
     if rule.strict and violations(rule, placement.replicas[row]).any():
         # It has to move anyway, so it mends the rack rule if it can.
-        mends = allowed(rule, placement.replicas, placement.domains, row, column, receivers, repair=True)
+        mends = placement.allowed(row, column, receivers, repair=True)
         return (bool(mends.any()) and best(only=mends)) or best()
     return best()
 
@@ -267,7 +277,7 @@ def _make_room(placement: Placement, slot: int, bands: Bands) -> bool:
     receivers = np.flatnonzero(placement.receivers)
     room = placement.limits[:, DISK] - placement.loads[:, DISK]
     one, column = np.array([row]), np.array([slot % placement.width])
-    here = allowed(placement.rule, placement.replicas, placement.domains, one, column, receivers)[0]
+    here = placement.allowed(one, column, receivers)[0]
     for broker in receivers[here][np.argsort(-room[receivers[here]], kind="stable")]:
         others = placement.held[broker, : placement.count[broker]]
         sizes = placement.weights[others // placement.width, DISK]
@@ -291,7 +301,7 @@ def replaced(problem: Problem, replicas: Ints, replacements: Mapping[int, int]) 
     result = replicas.copy()
     index = {int(broker): number for number, broker in enumerate(problem.brokers)}
     for old, new in replacements.items():
-        if problem.foreign is not None and problem.foreign[index[new]]:
+        if problem.pools.foreign[index[new]]:
             continue
         at = (replicas == index[old]) & problem.relocatable[:, None]
         result[at] = index[new]
@@ -360,7 +370,7 @@ def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, b
     """
     replicas = placement.replicas.copy()
     loads = placement.loads.copy()
-    surplus, confined = replication(replicas) - wanted, placement.rule.confined
+    surplus = replication(replicas) - wanted
     rows = np.flatnonzero(surplus > 0)
     for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
         weight = placement.weights[row]
@@ -378,22 +388,13 @@ def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, b
             counts = np.full(len(columns), (replicas[row] >= 0).sum() - 1)
             spread = placement.rule.spread(without, counts)
             first, second = ~leaving[holders], -spread
-            if confined is not None and confined[row]:
+            if placement.rule.confined[row]:
                 first, second = second, first
             order = np.lexsort((columns, relief, columns == 0, second, first, ~lags))
             column = int(columns[order[0]])
             loads[replicas[row, column]] -= weight
             replicas[row, column] = -1
     return left_aligned(replicas)
-
-
-def _dropped_behind(problem: Problem, wanted: Ints) -> Ints | None:
-    """[partition row, n] Brokers whose replica is out of sync, of lists that get shorter; -1 past the end. None: none.
-
-    A replica that the shorter list has dropped there must not come back to mend racks or balance: it is no free copy.
-    """
-    behind = (problem.replicas >= 0) & ~problem.in_sync & (replication(problem.replicas) > wanted)[:, None]
-    return np.where(behind, problem.replicas, -1) if behind.any() else None
 
 
 def led_by_those_who_may(problem: Problem, replicas: Ints, behind: Bools) -> Ints:
@@ -420,12 +421,13 @@ def grown(placement: Placement, wanted: Ints, bands: Bands) -> tuple[Ints, int]:
     missing = wanted - replication(replicas)
     rows = np.flatnonzero(missing > 0)
     receivers = np.flatnonzero(placement.receivers)
-    domains, short = domains_of(placement.rule, replicas), 0
+    racks, others = placement.rule, placement.others
+    domains, short = domains_of(racks, replicas), 0
     for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
         weight = placement.weights[row]
         for _ in range(int(missing[row])):
             column = int((replicas[row] < 0).argmax())
-            legal = allowed(placement.rule, replicas, domains, np.array([row]), np.array([column]), receivers)[0]
+            legal = allowed(racks, others, replicas, domains, np.array([row]), np.array([column]), receivers)[0]
             legal &= (loads[receivers] + weight <= placement.limits[receivers]).all(axis=1)
             low, high = bands.low[receivers], bands.high[receivers]
             change = distance(loads[receivers] + weight, low, high) - distance(loads[receivers], low, high)
@@ -435,7 +437,7 @@ def grown(placement: Placement, wanted: Ints, bands: Bands) -> tuple[Ints, int]:
                 short += 1
                 break
             replicas[row, column] = receivers[order[0]]
-            domains[row, column] = placement.rule.domain[receivers[order[0]]]
+            domains[row, column] = racks.domain[receivers[order[0]]]
             loads[receivers[order[0]]] += weight
     return replicas, short
 

@@ -60,9 +60,17 @@ def with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int, 
         found = other if other.off < found.off + _GAIN else found
     lists = np.where(found.movable[:, None], found.settled, replicas)
     return FoundLists(
-        lists, replicas, frame.goal, frame.rule, frame.wanted, frame.targets, found.targets, frame.scale, found.budget,
-        frame.relief,
-    )  # fmt: skip
+        replicas=lists,
+        unordered=replicas,
+        goal=frame.goal,
+        rules=((np.arange(len(lists)), frame.rule),),
+        wanted=frame.wanted,
+        targets=frame.targets,
+        leader_targets=found.targets,
+        scale=frame.scale,
+        budget=found.budget,
+        relief=frame.relief,
+    )
 
 
 def _balanced(
@@ -526,8 +534,7 @@ def with_kept_leaders(frame: Frame, lists: Ints) -> Ints:
     if lists.shape != before.shape or frame.problem.settings.copies_within_racks:
         return lists
     rows = np.flatnonzero(violations(frame.rule, before) & ~(lists == before[:, :1]).any(axis=1))
-    if frame.rule.confined is not None:
-        rows = rows[~frame.rule.confined[rows]]
+    rows = rows[~frame.rule.confined[rows]]
     rows = rows[frame.problem.evened[before[rows, 0]]]
     if not len(rows):
         return lists

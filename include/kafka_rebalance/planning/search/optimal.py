@@ -289,15 +289,12 @@ class ListProgram:
         self._add(columns[None], 1.0, -np.inf, max(kept, max(before.replicas, found.replicas) - spare) - kept)
 
     def _takes(self) -> Floats:
-        """[partition, broker] 1 where the replica may be. A new one needs a receiver that it has not left, and room."""
+        """[partition, broker] 1 where the replica may be. A new one needs a receiver that takes it, and room."""
         receives = self._frame.problem.receivers[self.brokers]
         fits = np.repeat((receives & ~self.full)[None], len(self.partitions), axis=0)
-        largest = self._frame.rule.largest
-        if largest is not None:
-            fits &= self._frame.problem.size_bytes[self.partitions][:, None] <= largest[self.brokers]
-        left = self._frame.rule.left
-        if left is not None:
-            fits &= ~(left[self.partitions][:, :, None] == self.brokers).any(axis=1)
+        nowhere = np.full(len(self.partitions), -1)
+        for rule in self._frame.others:
+            fits &= rule.allows(self.partitions, nowhere, self.brokers)
         return (self.has | fits).astype(np.float64)
 
     def _add(self, columns: Ints, values: Floats | float, low: Floats | float, high: Floats | float) -> None:

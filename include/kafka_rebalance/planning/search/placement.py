@@ -22,7 +22,8 @@ from kafka_rebalance.planning.problem.arrays import (
     replica_loads,
 )
 from kafka_rebalance.planning.rules.crowding import Crowding
-from kafka_rebalance.planning.rules.rack_rule import RackRule, allowed, domains_of
+from kafka_rebalance.planning.rules.rack_rule import RackRule, domains_of
+from kafka_rebalance.planning.rules.where_replicas_may_go import MoveRule, allowed
 
 GAIN = -1e-12  # a change of the distance smaller than this is rounding
 
@@ -112,6 +113,7 @@ class Placement:
         sizes: Ints,
         copied: Floats,  # [row, column] bytes of a copy, in the unit of `weights`, times what each counts
         rule: RackRule,
+        others: tuple[MoveRule, ...],
         free: Bools,  # [row, column] slots that may be moved
         evened: Bools,  # [broker] whose loads count
         receivers: Bools,  # [broker] of these
@@ -121,7 +123,9 @@ class Placement:
     ) -> None:
         self.replicas = replicas.copy()
         self.origin, self.free = origin, free
-        self.weights, self.sizes, self.copied, self.rule = weights, sizes, copied, rule
+        self.weights, self.sizes, self.copied = weights, sizes, copied
+        self.rule, self.others = rule, others
+        self._others_at_home = tuple(other for other in others if other.binds_at_home)
         self.evened, self.receivers, self.limits = evened, receivers, limits
         self.crowding, self.budget = crowding, budget
         self.width = replicas.shape[1]
@@ -242,6 +246,10 @@ class Placement:
         """Whether a broker that receives has all the replicas that it may have."""
         return bool((self.loads[:, REPLICAS] + self._one > self.limits[:, REPLICAS])[self.receivers].any())
 
+    def allowed(self, rows: Ints, columns: Ints, targets: Ints, *, repair: bool = False) -> Bools:
+        """[move, target] As of the function of that name, with the lists as they are now."""
+        return allowed(self.rule, self.others, self.replicas, self.domains, rows, columns, targets, repair=repair)
+
     def legal(self, slots: Ints, targets: Ints, *, crowd: bool = False, home: bool = False) -> Bools:
         """[slot, target] Whether rack rule, crowding, disk and number of replicas let the replica go there.
 
@@ -250,8 +258,8 @@ class Placement:
         nothing, and a disk or a log dir needs no room for them, as long as it ends with no more than at first.
         """
         rows, columns = np.divmod(slots, self.width)
-        rule = replace(self.rule, largest=None, receives=None) if home else self.rule
-        free = allowed(rule, self.replicas, self.domains, rows, columns, targets)
+        others = self._others_at_home if home else self.others
+        free = allowed(self.rule, others, self.replicas, self.domains, rows, columns, targets)
         if not crowd:
             free &= self.crowding.allows(rows, self.replicas[rows, columns], targets)
         return free & self.has_room(rows, targets, self.home_limits if home else self.limits)
@@ -266,7 +274,7 @@ class Placement:
     def permitted(self, slots: Ints, targets: Ints) -> Bools:
         """[slot] Whether rack rule and limits let each slot's replica go to its own target."""
         rows, columns = np.divmod(slots, self.width)
-        free = allowed(self.rule, self.replicas, self.domains, rows, columns, targets[:, None])[:, 0]
+        free = self.allowed(rows, columns, targets[:, None])[:, 0]
         for _, mask in self.budget.refused(self.sizes[rows], ~self.away(slots), columns == 0):
             free &= ~mask
         return free

@@ -23,10 +23,12 @@ from kafka_rebalance.model.settings import LEADERS_ALONE, SEARCHED, Settings, ma
 from kafka_rebalance.planning.problem.arrays import (
     Bools,
     DirContents,
+    EarlierPlans,
     Floats,
     Ints,
     LogDirs,
     Problem,
+    Rates,
     Waiting,
     changed_lists,
     naming,
@@ -77,10 +79,8 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         spread[at] = np.where(known, values, np.nan)
         return spread
 
-    def rates(column: str) -> Floats | None:
-        values, known = partitions.amounts(column)
-        return values[order] if known.any() else None
-
+    bytes_in, bytes_out = (partitions.amounts(f"bytes_{way}_per_second") for way in ("in", "out"))
+    own_bytes = size[order].astype(np.int64)
     settings = settings.for_brokers(len(ids))
     dirs = list(zip(at.tolist(), brokers.log_dirs(), strict=True))
     replicas = np.where(lists >= 0, np.searchsorted(named, np.maximum(lists, 0)), -1)
@@ -99,9 +99,16 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         partition=partition[order],
         replicas=replicas,
         leader=_leaders(lists, replicas, partitions.optional_ids("leader")[order]),
-        size_bytes=size[order].astype(np.int64),
-        bytes_in=rates("bytes_in_per_second"),
-        bytes_out=rates("bytes_out_per_second"),
+        size_bytes=own_bytes,
+        rates=Rates(
+            bytes_in[0][order],
+            bytes_out[0][order],
+            knows_in=bool(bytes_in[1].any()),
+            knows_out=bool(bytes_out[1].any()),
+            lasting_bytes=own_bytes,
+            growth_bytes_per_day=np.zeros(len(own_bytes)),
+            knows_growth=False,
+        ),
         movable=matched(settings.selects) & ~excluded & ~stuck,
         pinned=matched(partial(matches, globs=settings.pinned_topics)),
         rack_pinned=matched(partial(matches, globs=settings.rack_pinned_topics)),
@@ -118,16 +125,16 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         log_dirs=_log_dirs(dirs, len(named), settings.disk_headroom),
         dir_contents=_dir_contents(dirs, partitions, order, replicas, size[order]),
         networks=np.stack([stated("nic_in_bytes_per_second"), stated("nic_out_bytes_per_second")], axis=1),
-        kafkas_own=_kafkas_own(topics, topic, partitions.flags("kafkas_own")),
-        has_topic_ids=partitions.all_known("topic_id"),
         only_receivers=_only_receivers(settings, named, replicas),
         shut=shut,
-        waits=_waits(topics, topic[order], partition[order], partitions, order),
-        left=_left(settings, named, replicas, leaving, partitions.optional_lists("left_brokers")[order]),
-        proposed=_proposed(
-            named, replicas, {name: partitions.optional_lists(c)[order] for name, c in PROPOSED.items()}
-        ),
         pools=pools_of(settings.broker_pools, topics, named),
+        earlier=EarlierPlans(
+            _left(settings, named, replicas, leaving, partitions.optional_lists("left_brokers")[order]),
+            _proposed(named, replicas, {name: partitions.optional_lists(c)[order] for name, c in PROPOSED.items()}),
+        ),
+        waits=_waits(topics, topic[order], partition[order], partitions, order),
+        kafkas_own=_kafkas_own(topics, topic, partitions.flags("kafkas_own")),
+        has_topic_ids=partitions.all_known("topic_id"),
     )
 
 
@@ -137,10 +144,10 @@ def _kafkas_own(topics: Sequence[str], topic: Ints, told: Bools) -> frozenset[st
     return frozenset(named | {name for name in topics if BY_NAME.holds_back(name)})
 
 
-def _only_receivers(settings: Settings, ids: Ints, replicas: Ints) -> Bools | None:
-    """[broker] The brokers that alone may receive replicas; None if the settings do not say so."""
+def _only_receivers(settings: Settings, ids: Ints, replicas: Ints) -> Bools:
+    """[broker] The brokers that alone may receive replicas; all if the settings name none."""
     receivers = settings.receivers(ids[~np.isin(np.arange(len(ids)), replicas)].tolist())
-    return None if receivers is None else np.isin(ids, list(receivers))
+    return np.ones(len(ids), dtype=bool) if receivers is None else np.isin(ids, list(receivers))
 
 
 def _waits(topics: Sequence[str], topic: Ints, partition: Ints, columns: Columns, order: Ints) -> tuple[Waiting, ...]:
@@ -155,17 +162,17 @@ def _waits(topics: Sequence[str], topic: Ints, partition: Ints, columns: Columns
     )
 
 
-def _left(settings: Settings, ids: Ints, replicas: Ints, leaving: Bools, brokers: Ints) -> Ints | None:
-    """[row, n] The brokers that each partition has left lately and may not go back to; None if there are none.
+def _left(settings: Settings, ids: Ints, replicas: Ints, leaving: Bools, brokers: Ints) -> Ints:
+    """[row, n] The brokers that each partition has left lately and may not go back to; n is 0 if there are none.
 
     They count for job `balance` alone, and not while a broker is to be emptied: other jobs need every broker that there
     is. A broker that holds the partition again is none of them.
     """
     if settings.job != "balance" or leaving.any():
-        return None
+        return brokers[:, :0]
     at = np.minimum(np.searchsorted(ids, brokers), len(ids) - 1)
     away = (brokers >= 0) & (ids[at] == brokers) & ~(replicas[:, None, :] == at[:, :, None]).any(axis=2)
-    return np.where(away, at, -1) if away.any() else None
+    return np.where(away, at, -1) if away.any() else brokers[:, :0]
 
 
 def _proposed(ids: Ints, replicas: Ints, columns: Mapping[str, Ints]) -> Mapping[str, Ints]:

@@ -51,7 +51,7 @@ def test_no_plan_stays_below_the_bound(data: st.DataObject, job: str, cluster: t
     try:
         problem = problem_of(brokers, partitions, **asked)
         if data.draw(st.booleans()):  # retention will have taken half: what is copied still counts whole
-            problem = replace(problem, lasting_bytes=problem.size_bytes // 2)
+            problem = replace(problem, rates=replace(problem.rates, lasting_bytes=problem.size_bytes // 2))
         plan = propose(problem, "balanced")
     except PlanningError:
         assume(False)

@@ -69,7 +69,7 @@ def counted(found: Problem, lists: Lists, in_sync: Lists) -> tuple[float, float]
     """(the highest multiple of the fair share, the fullest disk) over all losses, one partition after the other."""
     rates = [500.0 + 100 * number for number in range(len(lists))]
     sent = [rate * len(row) for rate, row in zip(rates, lists, strict=True)]
-    assert found.bytes_in is not None
+    assert found.rates.knows_in
     highest = fullest = 0.0
     for lost in range(1, 6):
         leads, holds = dict.fromkeys(range(1, 6), 0.0), dict.fromkeys(range(1, 6), 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from kafka_rebalance.documents.snapshot import FullestLogDir
 from kafka_rebalance.planning.evenness import fullest_log_dir, outlook
 from support.documents.as_in_a_file import in_json
-from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
+from support.plans.small_snapshots import broker_rows, partition_rows, problem_of, with_growth
 
 DISKS = dict.fromkeys((1, 2, 3), 10000)
 
@@ -39,10 +38,10 @@ def test_the_disk_that_is_full_first_is_the_one_that_its_growth_fills_not_the_fu
     rows = partition_rows([[1, 2], [3]], size_bytes=[8_000, 4_000])
     problem = problem_of(broker_rows([1, 2, 3], disk_capacity_bytes=DISKS), rows)
     assert in_json(outlook(problem))["first_full"] is None
-    found = in_json(outlook(replace(problem, growth_bytes_per_day=np.array([100.0, 1_000.0]))))
+    found = in_json(outlook(with_growth(problem, np.array([100.0, 1_000.0]))))
     assert found["fullest_disk"] == {"broker": 1, "used_bytes": 8_000, "capacity_bytes": 10_000}
     assert found["first_full"] == {"broker": 3, "days": 6.0, "growth_bytes_per_day": 1_000}
-    assert in_json(outlook(replace(problem, growth_bytes_per_day=np.array([-5.0, 0.0]))))["first_full"] is None
+    assert in_json(outlook(with_growth(problem, np.array([-5.0, 0.0]))))["first_full"] is None
 
 
 def test_what_is_to_be_emptied_and_racks_that_share_a_fate_are_told() -> None:

@@ -10,14 +10,14 @@ import pytest
 from kafka_rebalance.documents.proposals import FurtherBrokers
 from kafka_rebalance.planning.evenness import further_brokers, further_brokers_of_pools
 from kafka_rebalance.planning.problem.arrays import Problem
-from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
+from support.plans.small_snapshots import broker_rows, partition_rows, problem_of, with_growth
 
 
 def growing(lists: list[list[int]], racks: dict[int, str] | None, by_day: float) -> Problem:
     """Three brokers with disks of 10,000 bytes; each list holds 4,000 bytes and grows by so many a day."""
     brokers = broker_rows([1, 2, 3], racks, disk_capacity_bytes=dict.fromkeys((1, 2, 3), 10_000))
     problem = problem_of(brokers, partition_rows(lists, size_bytes=[4_000] * len(lists)))
-    return replace(problem, growth_bytes_per_day=np.full(len(lists), by_day))
+    return with_growth(problem, np.full(len(lists), by_day))
 
 
 def test_brokers_are_added_until_what_has_grown_fits_beside_the_headroom() -> None:
@@ -44,7 +44,7 @@ def test_a_broker_that_is_emptied_gives_no_room_but_what_it_holds_stays() -> Non
 def test_nothing_is_said_where_growth_or_a_disk_is_unknown(unknown: str) -> None:
     problem = growing([[1, 2], [2, 3]], None, -5.0 if unknown == "it shrinks" else 5.0)
     if unknown == "growth":
-        problem = replace(problem, growth_bytes_per_day=None)
+        problem = with_growth(problem, np.zeros(len(problem.partition)))
     if unknown == "a disk":
         problem = replace(problem, disk_capacity=np.array([10_000.0, np.nan, 10_000.0]))
     assert further_brokers(problem) is None
@@ -58,7 +58,7 @@ def in_pools(stray: bool = False) -> Problem:
     pools = [{"topics": ["paid"], "brokers": [1, 2]}]
     problem = problem_of(brokers, [*paid, *rest], broker_pools=pools)
     grows = [25.0 if problem.topics[topic] == "paid" else -1.0 for topic in problem.topic]
-    return replace(problem, growth_bytes_per_day=np.array(grows))
+    return with_growth(problem, np.array(grows))
 
 
 @pytest.mark.parametrize("stray", [False, True])

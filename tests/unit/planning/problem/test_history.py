@@ -63,13 +63,13 @@ def planned(folder: Path, partitions: Rows, rows: list[dict[str, Any]], **settin
 
 
 def rates(problem: Problem) -> list[float]:
-    assert problem.bytes_in is not None
-    return [round(rate, 9) for rate in problem.bytes_in.tolist()]
+    assert problem.rates.knows_in
+    return [round(rate, 9) for rate in problem.rates.bytes_in.tolist()]
 
 
 def account(problem: Problem) -> dict[str, Any]:
-    assert problem.history is not None
-    return dict(in_json(problem.history))
+    assert problem.rates.history is not None
+    return dict(in_json(problem.rates.history))
 
 
 def test_rates_are_the_95th_percentile_in_whatever_order_the_rows_come(tmp_path: Path) -> None:
@@ -117,15 +117,15 @@ def test_of_empty_partitions_the_mean_is_taken(tmp_path: Path) -> None:
 def test_where_nothing_is_known_bytes_in_stay_unknown_and_moves_are_as_without_history(tmp_path: Path) -> None:
     partitions = partition_rows(LISTS * 3, size_bytes=range(100, 1300, 100))
     problem = planned(tmp_path, partitions, [history_row(number, None) for number in range(12)])
-    assert problem.bytes_in is None
+    assert not problem.rates.knows_in
     alone = prepare(tmp_path, Settings())
     assert propose(problem, "balanced").candidate == propose(alone, "balanced").candidate
 
 
 def test_partitions_that_are_gone_have_no_say(tmp_path: Path) -> None:
     gone = [history_row(9, 5.0), history_row(0, 5.0, topic="deleted")]
-    assert planned(tmp_path, partition_rows(LISTS), gone).bytes_in is None
-    assert planned(tmp_path, partition_rows(LISTS), []).bytes_in is None
+    assert not planned(tmp_path, partition_rows(LISTS), gone).rates.knows_in
+    assert not planned(tmp_path, partition_rows(LISTS), []).rates.knows_in
 
 
 def test_the_account_says_how_much_there_is_from_when_to_when_and_how_it_grows(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_the_account_says_how_much_there_is_from_when_to_when_and_how_it_grows(t
 
 
 def out(problem: Problem) -> list[float] | None:
-    return None if problem.bytes_out is None else [round(rate, 9) for rate in problem.bytes_out.tolist()]
+    return [round(rate, 9) for rate in problem.rates.bytes_out.tolist()] if problem.rates.knows_out else None
 
 
 def test_consumers_read_as_often_as_measured_else_once_and_the_account_says_how_much_is_measured(
@@ -163,7 +163,7 @@ def test_without_a_measured_partition_bytes_out_stay_unknown_and_the_file_is_as_
     content = write_history(tmp_path, pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA), 15, [])
     assert "times_read" not in pq.read_table(pa.BufferReader(content)).column_names
     nowhere = planned(tmp_path, partition_rows(LISTS), [history_row(0, None, times_read=2.0)])
-    assert (nowhere.bytes_in, out(nowhere)) == (None, None)
+    assert (nowhere.rates.knows_in, out(nowhere)) == (False, None)
 
 
 def test_what_a_snapshot_tells_of_bytes_out_stays(tmp_path: Path) -> None:
@@ -180,19 +180,18 @@ LASTING: dict[str, Any] = {"lifetime_ms": 7 * DAY_MS // 2}  # a copy that takes 
 
 def lasting(folder: Path, partitions: Rows, rows: list[dict[str, Any]]) -> list[int]:
     problem = planned(folder, partitions, rows)
-    assert problem.lasting_bytes is not None
     assert problem.size_bytes.tolist() == [row["size_bytes"] for row in partitions]  # what is copied and approved
-    return problem.lasting_bytes.tolist()
+    return problem.rates.lasting_bytes.tolist()
 
 
 def test_growth_is_of_each_partition_by_day_and_only_where_samples_span_one(tmp_path: Path) -> None:
     grown: dict[str, Any] = {"first_size_bytes": 1000, "last_size_bytes": 2400}
     short: dict[str, Any] = {"first_at": NOW - timedelta(hours=23), **grown}
     rows = [history_row(0, 1.0, **grown), history_row(1, 1.0), history_row(2, 1.0, **short)]
-    growth = planned(tmp_path, partition_rows(LISTS), rows).growth_bytes_per_day
-    assert growth is not None
-    assert growth.tolist() == [100.0, 0.0, 0.0, 0.0]
-    assert planned(tmp_path, partition_rows(LISTS), rows[2:]).growth_bytes_per_day is None
+    rates = planned(tmp_path, partition_rows(LISTS), rows).rates
+    assert rates.knows_growth
+    assert rates.growth_bytes_per_day.tolist() == [100.0, 0.0, 0.0, 0.0]
+    assert not planned(tmp_path, partition_rows(LISTS), rows[2:]).rates.knows_growth
 
 
 def test_a_topic_that_goes_on_as_ever_keeps_its_size_and_one_that_stopped_loses_all(tmp_path: Path) -> None:

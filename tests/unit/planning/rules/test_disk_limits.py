@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from kafka_rebalance.errors import ArtifactError, PlanningError
-from kafka_rebalance.planning.rules.rack_rule import allowed, domains_of, rack_rule
+from kafka_rebalance.planning.rules.rack_rule import domains_of, rack_rule
+from kafka_rebalance.planning.rules.where_replicas_may_go import allowed, move_rules
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
 
 GB = 10**9
@@ -59,7 +60,8 @@ def test_a_replica_goes_where_it_just_fits_and_not_where_it_is_one_byte_too_larg
     problem = problem_of(brokers, partition_rows([[1]] * 2, size_bytes=[5 * GB, 5 * GB + 1]))
     rule, lists = rack_rule(problem), problem.replicas
     rows, columns = np.array([0, 1]), np.array([0, 0])
-    masks = allowed(rule, lists, domains_of(rule, lists), rows, columns, np.array([1, 2]))
+    others = move_rules(problem, rule)
+    masks = allowed(rule, others, lists, domains_of(rule, lists), rows, columns, np.array([1, 2]))
     assert masks.tolist() == [[False, True], [False, False]]
 
 

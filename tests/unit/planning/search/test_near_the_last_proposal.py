@@ -133,7 +133,8 @@ def test_a_list_that_may_not_be_proposed_today_is_not_proposed_again(
     frame = frame_of(problem, goal_of(problem.settings, "balanced"), replication(problem.replicas))
     free = problem.movable[:, None] & ~problem.closed[problem.replicas]
     now = problem.replicas
-    lists = lists_near(problem, frame.rule, problem.proposed["balanced"], now, now, free, problem.evened)
+    proposed = problem.earlier.proposed["balanced"]
+    lists = lists_near(problem, frame.rule, frame.others, proposed, now, now, free, problem.evened)
     assert problem.brokers[lists[[0, 4]]].tolist() == [[1, 2], [4, 2]]
     plan = propose(problem, "balanced")
     verify(
@@ -187,7 +188,7 @@ def test_moves_that_have_been_made_since_are_nothing_to_be_near_to() -> None:
     rows = uneven()
     done = {("orders", row["partition"]): row["replicas"] for row in rows}
     problem = problem_of(SIX, with_proposed(rows, "balanced", done))
-    assert problem.proposed == {}
+    assert problem.earlier.proposed == {}
     assert searches_of(problem, "balanced") == (Search.FRESH,)
 
 

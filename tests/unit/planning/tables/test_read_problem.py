@@ -98,7 +98,7 @@ def test_required_columns_alone_are_enough(tmp_path: Path) -> None:
     problem = read(tmp_path, BROKERS, PARTITIONS)
     assert problem.replicas.tolist() == [[0], [1]]
     assert np.isnan(problem.disk_capacity).all()
-    assert problem.bytes_in is None
+    assert not problem.rates.knows_in
     assert problem.movable.all()
 
 

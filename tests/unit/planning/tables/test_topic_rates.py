@@ -68,8 +68,8 @@ def planned(folder: Path, content: bytes | None = None, **settings: Any) -> Prob
 
 
 def rates(problem: Problem) -> Floats:
-    assert problem.bytes_in is not None
-    return problem.bytes_in
+    assert problem.rates.knows_in
+    return problem.rates.bytes_in
 
 
 def test_rates_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_topics_rate_spreads_as_the_ledger_says_else_as_sizes_do(tmp_path: Pat
     samples = [sampled(0, lambda hour: 10, hours=48), sampled(1, lambda hour: 30, hours=48)]
     problem = planned(tmp_path, history(tmp_path, *samples))
     assert rates(problem).tolist() == pytest.approx([25, 75, 50, 50, 10, 30, 60])
-    told = in_json(problem.history)
+    told = in_json(problem.rates.history)
     assert told["partitions"] == {"history": 0, "snapshot": 0, "topic": 0, "cluster": 0}
     assert told["metrics_server"] == {
         "digest": read_topic_rates(tmp_path).digest,
@@ -167,7 +167,7 @@ def test_the_snapshots_own_rates_are_parts_of_the_servers_and_count_for_topics_t
     write_topic_rates(tmp_path, hourly(orders=lambda hour: 100))
     problem = planned(tmp_path)
     assert rates(problem).tolist() == pytest.approx([7, 7, 25, 75])
-    assert problem.history.partitions.snapshot == 2
+    assert problem.rates.history.partitions.snapshot == 2
 
 
 def test_topics_that_the_server_does_not_have_are_the_ledgers_or_estimated(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_topics_that_the_server_does_not_have_are_the_ledgers_or_estimated(tmp_p
     problem = planned(tmp_path, content)
     # By size from all that is known: 28 bytes a second of 300 bytes.
     assert rates(problem).tolist() == pytest.approx([4, 4, 10, 10, 100 * 28 / 300, 10 * 28 / 300])
-    told = problem.history
+    told = problem.rates.history
     assert (told.partitions.history, told.partitions.cluster) == (2, 2)
     assert (told.share_of_bytes, told.metrics_server.share_of_bytes) == (0.4878, 0.2439)
     assert (told.metrics_server.topics, told.metrics_server.short_topics) == (1, 1)
@@ -191,11 +191,11 @@ def test_the_worst_hour_is_that_of_the_servers_topics_and_the_ledgers_others_tog
     write_topic_rates(tmp_path, hourly(audit=on_tuesday))
     ledger = sampled(0, at_noon), [{**row, "topic": "audit"} for row in sampled(0, lambda hour: 500 * (hour == 5))]
     problem = planned(tmp_path, history(tmp_path, *ledger), even_at_worst_hour=True)
-    assert in_json(problem.history)["worst_hour"] == {"hour": NOON, "weeks": 2.0, "samples": 2}
+    assert in_json(problem.rates.history)["worst_hour"] == {"hour": NOON, "weeks": 2.0, "samples": 2}
     assert rates(problem).tolist() == pytest.approx([10.0, 100.0])
     write_topic_rates(tmp_path, hourly(audit=lambda hour: 200 * (hour == TUESDAY_3)))
     problem = planned(tmp_path, history(tmp_path, *ledger), even_at_worst_hour=True)
-    assert problem.history.worst_hour.hour == TUESDAY_3
+    assert problem.rates.history.worst_hour.hour == TUESDAY_3
     assert rates(problem).tolist() == pytest.approx([200.0, 10.0])
 
 
@@ -206,7 +206,7 @@ def test_the_server_alone_can_tell_the_worst_hour(tmp_path: Path) -> None:
     write_topic_rates(tmp_path, hourly(orders=on_tuesday))
     asked = planned(tmp_path, even_at_worst_hour=True)
     assert rates(asked).tolist() == pytest.approx([17.5, 52.5])
-    assert asked.history.worst_hour.hour == TUESDAY_3
+    assert asked.rates.history.worst_hour.hour == TUESDAY_3
     assert rates(planned(tmp_path)).tolist() == pytest.approx([2.5, 7.5]), "else the 95th percentile"
     run(tmp_path, tmp_path / "out", Settings(even_at_worst_hour=True))
     assert "metrics_server" in (tmp_path / "out" / "proposals.json").read_text()
@@ -218,7 +218,7 @@ def test_a_server_that_could_not_be_read_leaves_the_ledgers_rates_and_its_reason
     content = history(tmp_path, *(sampled(number, lambda hour: 10, hours=48) for number in (0, 1)))
     problem = planned(tmp_path, content)
     assert rates(problem).tolist() == [10.0, 10.0]
-    told = problem.history.metrics_server
+    told = problem.rates.history.metrics_server
     assert told.problem == "The metrics server http://vm:8428 cannot be read (HTTP 503)."
     assert (told.topics, told.partitions, told.first_at) == (0, 0, None)
-    assert planned(tmp_path).bytes_in is None, "neither says anything, so nothing is known"
+    assert not planned(tmp_path).rates.knows_in, "neither says anything, so nothing is known"

@@ -128,26 +128,26 @@ def test_a_plan_evens_out_the_worst_hour_only_if_it_is_asked_to(tmp_path: Path) 
         sampled(0, at_noon), sampled(1, on_tuesday), sampled(2, on_tuesday), sampled(3, at_noon, 100), partitions=4
     )
     asked = planned(tmp_path, table, lists, even_at_worst_hour=True)
-    assert asked.bytes_in is not None
-    assert asked.bytes_in.tolist() == pytest.approx([10.0, 70.0, 70.0, 50.0])
-    assert asked.history is not None
-    told = in_json(asked.history)
+    assert asked.rates.knows_in
+    assert asked.rates.bytes_in.tolist() == pytest.approx([10.0, 70.0, 70.0, 50.0])
+    assert asked.rates.history is not None
+    told = in_json(asked.rates.history)
     assert told["worst_hour"] == {"hour": TUESDAY_3, "weeks": 2.0, "samples": 2}
     assert told["partitions"] == {"history": 3, "snapshot": 0, "topic": 1, "cluster": 0}
     other = planned(tmp_path, table, lists)
-    assert other.bytes_in is not None
-    assert other.bytes_in.tolist() == pytest.approx([10.0, 10.0, 10.0, 10.0])
-    assert other.history is not None
-    assert "worst_hour" not in in_json(other.history)
+    assert other.rates.knows_in
+    assert other.rates.bytes_in.tolist() == pytest.approx([10.0, 10.0, 10.0, 10.0])
+    assert other.rates.history is not None
+    assert "worst_hour" not in in_json(other.rates.history)
 
 
 def test_without_a_worst_hour_the_plan_keeps_the_percentile_and_says_so(tmp_path: Path) -> None:
     table = history_of(sampled(0, at_noon, hours=200), partitions=1)
     problem = planned(tmp_path, table, [[1, 2]], even_at_worst_hour=True)
-    assert problem.bytes_in is not None
-    assert problem.bytes_in.tolist() == pytest.approx([10.0])
-    assert problem.history is not None
-    assert in_json(problem.history)["worst_hour"] == {"hour": None, "weeks": 0.0, "samples": 0}
+    assert problem.rates.knows_in
+    assert problem.rates.bytes_in.tolist() == pytest.approx([10.0])
+    assert problem.rates.history is not None
+    assert in_json(problem.rates.history)["worst_hour"] == {"hour": None, "weeks": 0.0, "samples": 0}
 
 
 @pytest.mark.parametrize("hours", [[3, 4], [168, 168]])
