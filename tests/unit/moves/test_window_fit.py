@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import StoppedError
-from kafka_rebalance.moves.windows import NoRoom, Window, fit, pause_until, read_window
+from kafka_rebalance.moves.windows import NoRoom, Window, fit, pause_until, recurring_windows
 
-NIGHTS = read_window({"recurring": ["Mon-Fri 22:00-06:00 UTC"]})
+NIGHTS = Window(recurring=recurring_windows(["Mon-Fri 22:00-06:00 UTC"]))
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)  # a Thursday
 TONIGHT = NOON.replace(hour=22)
 HOUR, DAY = 3600.0, timedelta(days=1)
