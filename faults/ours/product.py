@@ -32,11 +32,12 @@ from faults.ours.clock import CLOCK_VARIABLE, shift_clock
 from faults.ours.environment import CONNECTION
 from kafka_rebalance.dags import kafka_log_dirs_dag, kafka_rebalance_dag
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE
+from kafka_rebalance.documents.snapshot import read_settings
 from kafka_rebalance.log_dirs import rate
 from kafka_rebalance.log_dirs import verify as log_dirs_verify
 from kafka_rebalance.log_dirs.plan import plan_moves
 from kafka_rebalance.log_dirs.rate import release_rate
-from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.rebalance import report
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
@@ -179,15 +180,15 @@ def approve_plan(state: State) -> dict[str, Any]:
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
     run_step(take_snapshot, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
     folder = Path(xcom["run_folder"])
-    settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
+    settings = read_settings(folder)
     planner.run(folder / json_files.SNAPSHOT_FOLDER, folder, settings)
     report.write_reassignments(folder)
     snapshot_audit.write_audit(folder, None)
-    proposals = json_files.read_json(folder, json_files.PROPOSALS)
+    proposals, digest = PROPOSALS_FILE.read_with_digest(folder)
     chosen = {
         "choice": "given",
-        "digest": offered_digests(proposals, stopped_candidates(folder, proposals))["given"],
-        "snapshot_digest": proposals["snapshot_digest"],
+        "digest": offered_digests(proposals, stopped_candidates(folder, digest))["given"],
+        "snapshot_digest": proposals.snapshot_digest,
         "throttle_bytes_per_second": state["bytes_per_second"],
     }
     return _approved(xcom, json_files.read_json(folder, json_files.SNAPSHOT), chosen)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_rebalance.cancel import target_run
-from kafka_rebalance.cancel.actions import CONSENT
 from kafka_rebalance.clock import looks
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
@@ -21,7 +20,7 @@ from kafka_rebalance.moves import cancel_plan
 from kafka_rebalance.moves.cancel_plan import CancelPlan, CancelWay, Fate
 from kafka_rebalance.moves.move_stage import Stage, stage_in
 from kafka_rebalance.run import stop_requests
-from kafka_rebalance.run.approved_plan import ApprovedRequest, check_may_begin, decider, read_approved_request
+from kafka_rebalance.run.approved_plan import ApprovedRequest, check_may_begin, read_approved_request
 from kafka_rebalance.run.checks_before_write import read_view_of
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_rest_will_run
@@ -49,7 +48,7 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
     """
     approved = read_approved_cancel(inputs, decision)
     plan = approved.plan
-    inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
+    inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision.policy_digest)
     connection = inputs.deployment.read_connection(approved.connection_id)
     target = open_run_folder(inputs.deployment, approved.written["target_folder"])
     with open_cluster(connection) as cluster:
@@ -58,7 +57,7 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
         cluster.check_same_cluster(_view(cluster, plan))
         if stop_requests.read_control(target).cancelled is None:  # else a retry: the first try began in time
             check_may_begin(inputs.deployment, approved)
-        stop_requests.ask_cancel(target, decider(approved.decision) or "somebody")
+        stop_requests.ask_cancel(target, approved.decision.by or "somebody")
         # Only now: a worker that has read the old control.json can no longer request a batch.
         late = cluster.stop_requests().taken_back
         holder = cluster.lock.read()
@@ -108,7 +107,7 @@ def _take_back(
                 cancelled |= set(cluster.cancel_moves(partitions))
             else:
                 with open_client(connection.zookeeper) as client:
-                    back = ask_for_original_lists(client, plan, approved.decision[CONSENT], asked)
+                    back = ask_for_original_lists(client, plan, approved.decision.i_consent_to or "", asked)
                 log.info("Requested the original lists of %d partitions. Another broker becomes controller.", len(back))
                 cancelled |= {move.topic_partition for move in back}
         order = cancel_plan.out_of_order(plan.moves, view) if not flying and view.reassignments is None else ()

@@ -13,7 +13,6 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.cancel.actions import CONSENT
 from kafka_rebalance.clock import looks
 from kafka_rebalance.cluster.with_zookeeper import check_same_cluster
 from kafka_rebalance.documents import json_files
@@ -111,7 +110,7 @@ def elect_controller(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
         lambda plan: f"The controller election of cluster {plan.cluster_id}",
     )
     plan, connection_id = approved.plan, approved.connection_id
-    inputs.deployment.check_policy_unchanged(connection_id, approved.decision["policy_digest"])
+    inputs.deployment.check_policy_unchanged(connection_id, approved.decision.policy_digest)
     connection = inputs.deployment.read_connection(connection_id)
     with open_client(connection.zookeeper) as client:
         view = _view(client, plan)
@@ -120,7 +119,7 @@ def elect_controller(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
             check_may_begin(inputs.deployment, approved)
             inputs.deployment.check_not_frozen(connection_id)
             check_controller_stable(client, lambda: time.sleep(PAUSE_SECONDS))
-        deleted = controller_deletion.delete_controller(client, plan, approved.decision[CONSENT])
+        deleted = controller_deletion.delete_controller(client, plan, approved.decision.i_consent_to or "")
         if not deleted:
             log.warning("Broker %d is no longer controller of epoch %d: nothing was deleted", plan.broker, plan.epoch)
         view = _next_controller(client, plan)

@@ -144,7 +144,7 @@ def _show_run(
             f"No rebalance runs on cluster {cluster_id} ({connection_id}): nobody holds its lock. Nothing was "
             "changed. If a run waits for approval, reject it. If it has ended, use roll_back."
         )
-    _check_its_cluster(cluster_id, target.snapshot["cluster_id"])
+    _check_its_cluster(cluster_id, target.snapshot.cluster_id)
     asked = _Asked(cluster, params, connection, policy, cluster.read_view(target.topics), target, run)
     return {
         "cluster_id": cluster_id,
@@ -207,7 +207,7 @@ def _moved(
     if moved is None:
         which = f"Run {run_id} has moved nothing" if run_id else "No run has moved anything"
         raise _skip(f"{which} on {connection_id}, so there is nothing to roll back. Nothing was changed.")
-    return moved, f"{REBALANCE_DAG}/{moved.snapshot['run_id']}"
+    return moved, f"{REBALANCE_DAG}/{moved.snapshot.run_id}"
 
 
 def _stop(asked: _Asked) -> dict[str, Any]:
@@ -349,7 +349,8 @@ class CancelApproval(Approval):
             policy_digest=written["policy_digest"],
             digests={written["action"]: written["digest"] if plan is None else plan.digest},
             source_digest=digest_of(written),
-            asked=written,
+            request_digest=digest_of(written),
+            asked_by=written["requested_by"],
         )
 
     def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:
@@ -360,14 +361,14 @@ class CancelApproval(Approval):
         return words.approval_subject(written), words.approval_body(written)
 
     def questions(self, folder: RunFolder, offer: Offer, policy: Policy) -> tuple[Question, ...]:
-        plan = _plan(offer.asked)
+        plan = _plan(json_files.read_json(folder, json_files.CANCEL))
         if plan is None or plan.consent is None:
             return ()
         return (Question(CONSENT, "I consent to", f"To go on, repeat word for word: {plan.consent}"),)
 
     def asking_approves(self, offer: Offer) -> bool:
         """What takes back moves in flight. A higher rate and another controller need a second person."""
-        return bool(offer.asked["action"] == CANCEL_NOW)
+        return CANCEL_NOW in offer.digests
 
     def details(self, folder: RunFolder, choice: str, answer: Answer) -> Mapping[str, Any]:
         plan = _plan(json_files.read_json(folder, json_files.CANCEL))

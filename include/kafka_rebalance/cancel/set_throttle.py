@@ -15,13 +15,14 @@ from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.errors import ApprovalError, ConfigChangedError, LockLostError, ThrottleError, ThrottleRateError
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.approved_plan import (
     bound_policy,
     check_may_begin,
-    decider,
     read_approved_request,
     read_remaining,
 )
@@ -77,7 +78,7 @@ def raise_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str,
     )
     check_may_begin(inputs.deployment, approved)
     target = open_run_folder(inputs.deployment, approved.written["target_folder"])
-    return _change_rate(inputs, approved.written, target, by=decider(approved.decision) or "somebody")
+    return _change_rate(inputs, approved.written, target, by=approved.decision.by or "somebody")
 
 
 def _change_rate(inputs: StepInputs, written: Mapping[str, Any], target: RunFolder, *, by: str) -> dict[str, Any]:
@@ -128,12 +129,12 @@ def _check_rate(deployment: Deployment, folder: RunFolder, bytes_per_second: int
         policy = _limits(deployment, between_dirs.connection_id, between_dirs.plan.cluster_id)
         check_rate(bytes_per_second, LeastRate(1, ""), policy)
         return between_dirs.connection_id, between_dirs.plan.cluster_id
-    snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
-    connection_id = str(snapshot["connection_id"])
-    policy = _limits(deployment, connection_id, str(snapshot["cluster_id"]))
-    candidate = read_remaining(folder, json_files.read_json(folder, json_files.DECISION)["choice"])
+    snapshot = SNAPSHOT_FILE.read(folder)
+    connection_id = snapshot.connection_id
+    policy = _limits(deployment, connection_id, snapshot.cluster_id)
+    candidate = read_remaining(folder, DECISION_FILE.read(folder).chosen)
     check_run_rate(folder, candidate, bytes_per_second, policy)
-    return connection_id, str(snapshot["cluster_id"])
+    return connection_id, snapshot.cluster_id
 
 
 def _limits(deployment: Deployment, connection_id: str, cluster_id: str) -> Policy | None:

@@ -10,7 +10,7 @@ from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, LogDirPlan
 from kafka_rebalance.errors import ExecutionError
-from kafka_rebalance.run.approval_rules import REJECT
+from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.approved_plan import ApprovedPlan, ApprovedRequest
 from kafka_rebalance.run.clusters import LOG_DIRS_DAG
 from kafka_rebalance.run.inputs import Deployment, StartedRun, StepInputs
@@ -70,8 +70,8 @@ def find_log_dir_run(
 def _approved_log_dirs(folder: RunFolder, digest: str) -> ApprovedRequest[LogDirPlan] | None:
     """The plan between log dirs that was approved in this folder; None if there is none, or it has another digest."""
     written = json_files.read_json_if_there(folder, json_files.LOG_DIRS)
-    decision = json_files.read_json_if_there(folder, json_files.DECISION) or {}
-    if written is None or decision.get("choice") in (None, REJECT) or decision.get("digest") != digest:
+    decision = DECISION_FILE.read_if_there(folder)
+    if written is None or decision is None or not decision.is_approval or decision.digest != digest:
         return None
     plan = LOG_DIRS_FILE.decode(written).plan
     return ApprovedRequest(folder, written, decision, plan) if plan.digest == digest else None

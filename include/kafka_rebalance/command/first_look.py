@@ -10,11 +10,11 @@ from typing import Any
 from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Proposals
+from kafka_rebalance.documents.snapshot import read_settings
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.pages.approver_facts import TIERED, brief, tiered_words
 from kafka_rebalance.pages.candidate_report import CandidateReport
 from kafka_rebalance.pages.run_report import RunReport
@@ -63,7 +63,7 @@ def look_at(
     progress("reading the cluster")
     take_snapshot(inputs, {**asked, "kafka_conn_id": connection.connection_id})
     folder = Path(told["run_folder"])
-    settings = Settings.from_document(json_files.read_json(folder, json_files.SETTINGS))
+    settings = read_settings(folder)
     planner.run(folder / json_files.SNAPSHOT_FOLDER, folder, settings, progress)
     progress("writing the report")
     render_report(inputs, str(folder))

@@ -93,6 +93,11 @@ class JsonFile(Generic[T]):
         """Errors as in `read_json`, and ArtifactError for a missing or wrong value."""
         return decode(self.type, read_json(folder, self.name), f"{folder / self.name}", self.remedy)
 
+    def read_with_digest(self, folder: Folder) -> tuple[T, str]:
+        """The value, and the digest of the whole file: also of keys that `type` does not have. Errors as in `read`."""
+        document = read_json(folder, self.name)
+        return decode(self.type, document, f"{folder / self.name}", self.remedy), digest_of(document)
+
     def read_if_there(self, folder: Folder) -> T | None:
         """None if there is no such file. Errors as in `read`."""
         document = read_json_if_there(folder, self.name)
@@ -128,13 +133,20 @@ def _time(kind: type, value: object) -> object:
 def plain(value: object) -> Any:
     """The value as JSON has it, one level deep."""
     if is_dataclass(value):
-        written = {one: getattr(value, one.name) for one in fields(value)}
-        return {one.name: it for one, it in written.items() if "omitted" not in one.metadata or it != one.default}
+        written = {one: getattr(value, one.name) for one in fields(value) if one.init}
+        return {
+            one.name: _by_text(it) for one, it in written.items() if "omitted" not in one.metadata or it != one.default
+        }
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _by_text(value: object) -> object:
+    """JSON sorts keys as text."""
+    return {str(key): it for key, it in value.items()} if isinstance(value, Mapping) else value
 
 
 def write_json(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kafka_rebalance.documents.json_files import SEGMENTS, JsonFile
+from kafka_rebalance.documents.json_files import SEGMENTS, JsonFile, omitted
 from kafka_rebalance.kafka.segment_roll import OF_TIERED, EffectiveRollSettings
 from kafka_rebalance.model.finding import listed
 
@@ -98,6 +98,7 @@ class ClusterSegments:
 class SegmentReport(ClusterSegments):
     candidates: Mapping[str, CandidateSegments]
     rolls: SegmentRolls | None = None  # None: the rate of writes is unknown
+    source_digest: str | None = omitted()  # of the proposals
 
     @property
     def stopped(self) -> tuple[str, ...]:

@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any
 
-from kafka_rebalance.documents.json_files import SNAPSHOT, JsonFile, Time, omitted
+from kafka_rebalance.documents.json_files import (
+    CONFIGS,
+    SETTINGS,
+    SNAPSHOT,
+    JsonFile,
+    Time,
+    omitted,
+    read_json,
+    write_json,
+)
 from kafka_rebalance.documents.proposals import FirstFull, FullestDisk
+from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.kafka.segment_roll import (
     BROKER_KEYS,
     REMOTE_STORAGE,
@@ -20,6 +30,7 @@ from kafka_rebalance.kafka.versions import major_minor
 from kafka_rebalance.model.cluster_view import ClusterView, ConfigsByBroker, SettledController
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.settings import Settings
 
 _TIERED_KEPT = 10  # topics that are named
 
@@ -28,7 +39,7 @@ _TIERED_KEPT = 10  # topics that are named
 class AskedWindow:
     not_before: Time | None = None
     finish_by: Time | None = None
-    recurring: tuple[str, ...] = ()  # the policy's, if the run takes them
+    recurring: tuple[str, ...] = omitted(())  # the policy's, if the run takes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +79,14 @@ class LastProposal:
     run_id: str | None  # None: the ledger cannot be read
     observed_at: Time | None  # its snapshot
     unread: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFor:
+    """Whether no person started a run, and who asked another run for its plan."""
+
+    automatic: bool
+    plan_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +133,7 @@ def _tiered_topic(topic: str, rows: Sequence[Mapping[str, Any]], untold: str | N
     return TieredTopic(topic, size_bytes, local, remote)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotTaken:
     """Older versions lack the keys that have a default."""
 
@@ -126,22 +145,51 @@ class SnapshotTaken:
     brokers: int
     partitions: int
     cluster_bytes: int
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]  # see `asked`
+    throttle: str | None = None  # `auto`: the run finds the rate once it has a plan
     policy: Mapping[str, Any] | None = None  # None: the cluster is read-only
-    missing_rights: tuple[Finding, ...] = ()  # this connection could not execute a plan
+    policy_digest: str | None = None
+    missing_rights: tuple[Finding, ...] = omitted(())  # this connection could not execute a plan
     requested_by: str | None = None
+    requester: AskedFor | None = None
     reason: str = ""
-    controller: Mapping[str, Any] | None = None  # see `documents.controller`
+    controller: ControllerFound | None = None
     window: AskedWindow | None = None
     automatic_elections: AutomaticElections | None = None
-    kept_away: KeptAway | None = None  # None: every broker that may receive may get every replica
-    last_proposal: LastProposal | None = None  # None: there is none
-    other_policies: tuple[str, ...] = ()  # connections to the same cluster with other policies, whose limits count too
-    tiered: TieredTopics | None = None  # None: no topic is
-    cordon: Cordon | None = None  # None: the policy asks for none, or no broker leaves
+    kept_away: KeptAway | None = omitted()  # None: every broker that may receive may get every replica
+    last_proposal: LastProposal | None = omitted()  # None: there is none
+    other_policies: tuple[str, ...] = omitted(())  # connections to this cluster with other policies, which count too
+    tiered: TieredTopics | None = omitted()  # None: no topic is
+    cordon: Cordon | None = omitted()  # None: the policy asks for none, or no broker leaves
+    snapshot_digest: str | None = None  # of the two tables
+    configs_digest: str | None = None  # of configs.json
+    versions: Mapping[str, str] = field(default_factory=dict)
+    nonce: str | None = None
+
+    @property
+    def asked(self) -> Settings:
+        """The settings as the file has them. Raises SettingsError."""
+        return Settings.from_document(self.settings)
+
+    @property
+    def asked_by(self) -> str | None:
+        """Who asked for the run, or for its plan, by this file alone."""
+        return (self.requester and self.requester.plan_by) or self.requested_by
 
 
 SNAPSHOT_FILE = JsonFile(SNAPSHOT, SnapshotTaken)
+
+
+# settings.json: the settings alone, for the planner.
+
+
+def write_settings(folder: Folder, settings: Settings) -> None:
+    write_json(folder, SETTINGS, settings.to_mapping())
+
+
+def read_settings(folder: Folder) -> Settings:
+    """Errors as in `read_json`, and SettingsError."""
+    return Settings.from_document(read_json(folder, SETTINGS))
 
 
 # `disks` of verdict.json: how full the disks of a cluster are, and which is full first.
@@ -244,7 +292,7 @@ def _queue(named: Collection[TopicPartition] | Collection[str]) -> Queue:
     return Queue(len(named), tuple(map(str, sorted(named)[:NAMES_SHOWN])))
 
 
-# A cluster's configs as one look found them, and what each broker applies to each topic.
+# configs.json: a cluster's configs as one look found them, and what each broker applies to each topic.
 
 
 PROTOCOL_VERSION = "inter.broker.protocol.version"
@@ -255,7 +303,7 @@ _COUNT = frozenset((*BROKER_KEYS, *TOPIC_KEYS.values(), REMOTE_STORAGE))
 class ClusterConfigs:
     topics: Mapping[str, Mapping[str, str]]  # as set in ZooKeeper
     brokers: ConfigsByBroker  # what applies, as each broker reports it; without brokers that were not asked
-    dynamic: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # of brokers, as set in ZooKeeper
+    broker_dynamic: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # as set in ZooKeeper
     append_bytes: Mapping[str, int] = field(default_factory=dict)  # the least of an ordinary append, where known
     lock_holder: str | None = None  # the run that holds the cluster
     # A big cluster has a million pairs of topic and broker, but few differ in what counts. So each topic and broker
@@ -264,20 +312,6 @@ class ClusterConfigs:
     _found: dict[tuple[int, int], EffectiveRollSettings] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-
-    @classmethod
-    def from_mapping(cls, document: Mapping[str, Any]) -> Self:
-        """Of `snapshot/configs.json`."""
-        return cls(
-            topics=document["topics"],
-            brokers={
-                int(broker): {key: (value, source) for key, (value, source) in values.items()}
-                for broker, values in document["brokers"].items()
-            },
-            dynamic={int(broker): values for broker, values in document["broker_dynamic"].items()},
-            append_bytes=document["append_bytes"],
-            lock_holder=document["lock_holder"],
-        )
 
     @property
     def version(self) -> str:
@@ -303,3 +337,6 @@ class ClusterConfigs:
             counts = frozenset((key, value) for key, value in configs.get(name, {}).items() if key in _COUNT)
             kind = self._kinds[name] = self._kinds.setdefault(counts, len(self._kinds))
         return kind
+
+
+CONFIGS_FILE = JsonFile(CONFIGS, ClusterConfigs)

@@ -134,7 +134,7 @@ def _request(
     Raises LockHeldError unless this run holds the cluster, ThrottleError unless its rate is in force.
     """
     inputs.deployment.check_not_frozen(approved.connection_id)
-    inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
+    inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision.policy_digest)
     owner = lock_owner(inputs.deployment, approved.plan.digest, inputs.run)
     lease = kept.read_open_in(approved.folder)
     if lease is not None and lease.suspended_at is not None:

@@ -117,7 +117,7 @@ def _check_may_begin(
     """Raises if the approval has expired, or if cluster, policy or replicas are no longer as approved."""
     plan = approved.plan
     check_may_begin(inputs.deployment, approved, window=window_of(plan))
-    policy = inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
+    policy = inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision.policy_digest)
     needed = {move.replica.topic_partition for move in plan.moves}
     ready = read_if_ready(cluster, connection, plan.cluster_id, plan.brokers, needed)
     limits = bound_policy(inputs.deployment, policy, approved.connection_id, plan.cluster_id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, DirForecast, PlannedLogDirs
 from kafka_rebalance.log_dirs.page import asked_words, fullest_first, largest_first, peak_share, windows_words
-from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.pages.markdown import asked_by, code, on_cluster, table
 from kafka_rebalance.pages.units import about, format_bytes, format_count, format_rate, format_share
 from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks
@@ -19,14 +18,14 @@ class LogDirApproval(Approval):
     shown = (json_files.LOG_DIRS,)
 
     def offer(self, folder: RunFolder) -> Offer:
-        written = json_files.read_json(folder, json_files.LOG_DIRS)
-        plan = LOG_DIRS_FILE.decode(written).plan
+        written, digest = LOG_DIRS_FILE.read_with_digest(folder)
         return Offer(
-            connection_id=written["connection_id"],
-            policy_digest=written["policy_digest"],
-            digests={plan.job: plan.digest},
-            source_digest=digest_of(written),
-            asked=written,
+            connection_id=written.connection_id,
+            policy_digest=written.policy_digest,
+            digests={written.plan.job: written.plan.digest},
+            source_digest=digest,
+            request_digest=digest,
+            asked_by=written.requested_by,
         )
 
     def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:

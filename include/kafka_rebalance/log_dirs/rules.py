@@ -20,7 +20,7 @@ from kafka_rebalance.model.recurring_window import openings
 from kafka_rebalance.model.settings import Settings, matches
 from kafka_rebalance.model.value_readers import flag, integer, number_reader, one_of
 from kafka_rebalance.moves.eta import slowest_seconds
-from kafka_rebalance.moves.windows import Window, read_window
+from kafka_rebalance.moves.windows import Window, recurring_windows
 from kafka_rebalance.run.check_result import Check, CheckName
 
 # Where each approved move between log dirs stands, by what the brokers tell, and which may be requested next.
@@ -191,7 +191,7 @@ def bytes_over(moves: Iterable[LogDirMove], now: DirsNow) -> int:
 
 
 def window_of(plan: LogDirPlan) -> Window:
-    return read_window({"recurring": plan.windows})
+    return Window(recurring=recurring_windows(plan.windows))
 
 
 def seconds_at_most(size_bytes: int, bytes_per_second: int) -> float:

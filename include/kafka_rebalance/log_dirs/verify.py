@@ -59,7 +59,7 @@ def _record(
         "job": plan.job,
         "digest": plan.digest,
         "requested_by": approved.written["requested_by"],
-        "approved_by": approved.decision["approved_by"]["id"],
+        "approved_by": approved.decision.by_id,
         "verified": verified,
         "brokers": sorted(plan.brokers),
         "replicas": len(plan.moves),

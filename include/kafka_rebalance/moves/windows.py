@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
+from kafka_rebalance.documents.snapshot import AskedWindow
 from kafka_rebalance.errors import ClusterNotReadyError, SettingsError, StoppedError
 from kafka_rebalance.model.amounts_in_words import duration_in_words
 from kafka_rebalance.model.recurring_window import Opening, RecurringWindow, openings, read_recurring_window
@@ -33,10 +34,17 @@ class Window:
     finish_by: datetime | None = None
     recurring: tuple[RecurringWindow, ...] = ()
 
-    def to_mapping(self) -> dict[str, Any]:
-        times = (("not_before", self.not_before), ("finish_by", self.finish_by))
-        recurring = {"recurring": [window.text for window in self.recurring]} if self.recurring else {}
-        return {**{name: None if at is None else at.isoformat() for name, at in times}, **recurring}
+    @property
+    def written(self) -> AskedWindow:
+        """As snapshot.json has it."""
+        return AskedWindow(self.not_before, self.finish_by, tuple(window.text for window in self.recurring))
+
+    @classmethod
+    def of(cls, written: AskedWindow | None) -> Self:
+        """The window that snapshot.json has. Raises SettingsError."""
+        if written is None:
+            return cls()
+        return cls(written.not_before, written.finish_by, recurring_windows(written.recurring))
 
     def waits_until(self, now: datetime) -> datetime | None:
         """The time to wait for; None where the window is open."""
@@ -119,23 +127,22 @@ def check_clock(now: datetime, cluster: datetime) -> None:
 
 
 def read_window(params: Mapping[str, Any]) -> Window:
-    """From `not_before`, `finish_by` and `recurring`, as `to_mapping` writes them. Raises SettingsError for a time
-    without its zone.
-    """
-    texts = params.get("recurring") or ()
-    try:
-        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-            raise ValueError("is not one of a list of texts")
-        recurring = tuple(map(read_recurring_window, texts))
-    except ValueError as wrong:
-        raise SettingsError(f"A recurring window {wrong}. Nothing was read or written. Start a new Dag run.") from wrong
-    window = Window(_time(params, "not_before"), _time(params, "finish_by"), recurring)
+    """From the params `not_before` and `finish_by`. Raises SettingsError for a time without its zone."""
+    window = Window(_time(params, "not_before"), _time(params, "finish_by"))
     if window.not_before and window.finish_by and window.not_before >= window.finish_by:
         raise SettingsError(
             f"not_before ({window.not_before.isoformat()}) is not before finish_by ({window.finish_by.isoformat()}), "
             "so no batch could begin. Nothing was read or written. Correct one of them."
         )
     return window
+
+
+def recurring_windows(texts: Iterable[str]) -> tuple[RecurringWindow, ...]:
+    """Raises SettingsError."""
+    try:
+        return tuple(map(read_recurring_window, texts))
+    except ValueError as wrong:
+        raise SettingsError(f"A recurring window {wrong}. Nothing was read or written. Start a new Dag run.") from wrong
 
 
 def _time(params: Mapping[str, Any], name: str) -> datetime | None:

@@ -80,7 +80,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     measured["brokers_unread"] = list(taken.unread.log_dirs)
     measured["is_whole"] = taken.away.is_empty and taken.unread.is_empty
     disks = disks_of_the_rest(problem, taken)
-    holder, rights = taken.configs["lock_holder"], taken.missing_rights
+    holder, rights = taken.configs.lock_holder, taken.missing_rights
     checked = CheckedCluster(deployment, connection_id, problem, policy, holder, now, rights)
     result = {
         "connection_id": connection_id,

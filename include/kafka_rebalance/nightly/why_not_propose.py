@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.errors import PlanningError, RebalanceError
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.candidate import Metric, noun_of
@@ -26,8 +27,7 @@ from kafka_rebalance.planning.problem.arrays import LEADER_METRICS, Problem, loa
 from kafka_rebalance.planning.rules.rack_rule import broken_lists, broken_now, rack_rules, rackless
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.run import ledger
-from kafka_rebalance.run.approval_rules import REJECT
-from kafka_rebalance.run.approved_plan import decider
+from kafka_rebalance.run.approval_rules import DECISION_FILE, REJECT
 from kafka_rebalance.run.clusters import REBALANCE_DAG
 from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import folder_of_run, newest_attempt
@@ -201,31 +201,32 @@ def _rejection(checked: CheckedCluster, params: Mapping[str, Any]) -> RejectedSt
             folder = newest_attempt(run, REBALANCE_DAG)
             if folder is None:
                 continue
-            written = json_files.read_json(folder, json_files.SNAPSHOT)
-            if not _is_of_everything(written["settings"], params):
+            taken = SNAPSHOT_FILE.read(folder)
+            if not _is_of_everything(taken.asked, params):
                 continue
             if row["choice"] != REJECT:
                 return None
-            by = decider(json_files.read_json_if_there(folder, json_files.DECISION)) or row["by"] or "somebody"
+            decision = DECISION_FILE.read_if_there(folder)
+            by = (decision and decision.by) or row["by"] or "somebody"
             problem = read_problem(folder / json_files.SNAPSHOT_FOLDER, checked.problem.settings)
         except (RebalanceError, OSError, KeyError) as unreadable:
             log.warning("Run %s has an answer, but its folder cannot be read: %s", row["run_id"], unreadable)
             continue
-        seen = _seen(problem, written.get("policy_digest"))
+        seen = _seen(problem, taken.policy_digest)
         at = row["at"] or row["observed_at"]
         return RejectedState(row["run_id"], by, at, row["note"] or "", seen)
     return None
 
 
-def _is_of_everything(settings: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+def _is_of_everything(settings: Settings, params: Mapping[str, Any]) -> bool:
     """Whether the run was for the same job on the whole cluster, like the runs of the nightly check."""
     default = Settings()
-    same = ("drain", "replace") if params else ()
+    left_out = {key: value for key, value in settings.to_mapping().items() if key in ("drain", "replace")}
     return (
-        settings.get("job") == params.get("job", default.job)
-        and all((settings.get(key) or None) == params.get(key) for key in same)
-        and settings.get("topics_in") == list(default.topics_in)
-        and settings.get("plan") is None
+        settings.job == params.get("job", default.job)
+        and (not params or all((value or None) == params.get(key) for key, value in left_out.items()))
+        and settings.topics_in == default.topics_in
+        and settings.plan is None
     )
 
 

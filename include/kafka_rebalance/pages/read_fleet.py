@@ -12,7 +12,11 @@ from datetime import datetime
 from typing import Any
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.json_files import decode
+from kafka_rebalance.documents.json_files import JsonFile, T, decode
+from kafka_rebalance.documents.progress import BATCHES_FILE
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE
+from kafka_rebalance.documents.segments import SEGMENTS_FILE
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.errors import ArtifactError, RebalanceError, StorageError
 from kafka_rebalance.pages.fleet import (
     NIGHTS,
@@ -27,9 +31,11 @@ from kafka_rebalance.pages.fleet import (
     trends,
 )
 from kafka_rebalance.pages.progress import live_words
-from kafka_rebalance.pages.run_report import build_report
+from kafka_rebalance.pages.run_report import RunFiles, build_report
 from kafka_rebalance.pages.run_state import RunState, run_facts, run_state
 from kafka_rebalance.run import ledger
+from kafka_rebalance.run.approval_rules import DECISION_FILE
+from kafka_rebalance.run.check_result import VERIFICATION_FILE
 from kafka_rebalance.run.clusters import CHECK_DAG, VERDICT
 from kafka_rebalance.run.inputs import Deployment, RunName
 from kafka_rebalance.run.read_in_time import Reading, Reads
@@ -183,8 +189,7 @@ def _run(deployment: Deployment, connection_id: str, of: RunToRead, now: datetim
 
 def _moving(folder: RunFolder, now: datetime) -> Moving | None:
     """As on the run's page; None before the follower has noted anything."""
-    found = {name: json_files.read_json_if_there(folder, f"{name}.json") for name in _HOW_FAR}
-    report = build_report(json_files.read_json(folder, json_files.SNAPSHOT), **found)
+    report = build_report(RunFiles.read(folder, _HOW_FAR))
     seen, words = report.execution.progress, live_words(report, now)
     if seen is None:
         return None
@@ -204,17 +209,17 @@ def _moving(folder: RunFolder, now: datetime) -> Moving | None:
 def read_run_state(folder: RunFolder | None, *, is_active: bool, has_open_request: bool) -> RunState:
     """As on the run's page; the plan's files, which may be long, are read only if they count."""
 
-    def found(name: str, counts: bool = True) -> dict[str, Any] | None:
-        return None if folder is None or not counts else json_files.read_json_if_there(folder, name)
+    def read(file: JsonFile[T], counts: bool = True) -> T | None:
+        return None if folder is None or not counts else file.read_if_there(folder)
 
-    decision, verification = found(json_files.DECISION), found(json_files.VERIFICATION)
+    decision, verification = read(DECISION_FILE), read(VERIFICATION_FILE)
     by_plan = decision is None and verification is None and not has_open_request
     facts = run_facts(
-        snapshot=found(json_files.SNAPSHOT, by_plan),
-        proposals=found(json_files.PROPOSALS, by_plan),
-        segments=found(json_files.SEGMENTS, by_plan),
+        snapshot=read(SNAPSHOT_FILE, by_plan),
+        proposals=read(PROPOSALS_FILE, by_plan),
+        segments=read(SEGMENTS_FILE, by_plan),
         decision=decision,
-        batches=found(json_files.BATCHES),
+        batches=read(BATCHES_FILE),
         verification=verification,
         is_active=is_active,
         has_open_request=has_open_request,

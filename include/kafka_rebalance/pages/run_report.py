@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
-from kafka_rebalance.documents.json_files import DECISION, SNAPSHOT, THROTTLE, JsonFile, T, Time, decode
+from kafka_rebalance.documents.json_files import DECISION, SNAPSHOT, THROTTLE, JsonFile, Time
 from kafka_rebalance.documents.progress import (
     BATCHES_FILE,
     CANCELLED_FILE,
@@ -31,6 +32,7 @@ from kafka_rebalance.documents.proposals import (
     Diagnosis,
     DiskRow,
     HistoryUsed,
+    LastAnswer,
     MetricsServerUsed,
     Proposals,
     ProposedCandidate,
@@ -43,14 +45,15 @@ from kafka_rebalance.documents.proposals import (
 from kafka_rebalance.documents.segments import SEGMENTS_FILE, SegmentReport
 from kafka_rebalance.documents.snapshot import (
     SNAPSHOT_FILE,
-    AskedWindow,
     AutomaticElections,
     ControllerFound,
     Cordon,
     KeptAway,
     LastProposal,
+    SnapshotTaken,
     TieredTopics,
 )
+from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.candidate import OFFERED
 from kafka_rebalance.model.finding import Finding
@@ -58,16 +61,16 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.recurring_window import DAYS
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.moves.eta import ASSUMED, MIN_SECONDS, EtaRange, eta_range, paused_seconds, with_controller
-from kafka_rebalance.moves.windows import Window, read_window
+from kafka_rebalance.moves.windows import Window
 from kafka_rebalance.pages.candidate_report import CandidateReport, DiskCourse, LimitUse, limit_uses
 from kafka_rebalance.pages.run_state import RunFacts, RunState, run_facts, run_state
 from kafka_rebalance.pages.tables import NO_TABLES, BrokerChange, CandidateTables
 from kafka_rebalance.pages.units import format_bytes, format_count, format_duration, format_range, format_share
 from kafka_rebalance.run.approval_rules import DECISION_FILE, Decision, on_buttons
-from kafka_rebalance.run.approved_plan import LEFT_OUT_FILE, LeftOut
+from kafka_rebalance.run.approved_plan import LEFT_OUT_FILE, LeftOut, LeftOutMoves
 from kafka_rebalance.run.check_result import VERIFICATION_FILE, Verification, checks_in_order
 from kafka_rebalance.run.ledger import ESTIMATE_FILE, Estimate
-from kafka_rebalance.throttle.rates import RATES_FILE, CandidateRates
+from kafka_rebalance.throttle.rates import RATES_FILE, CandidateRates, Rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,43 +213,16 @@ class RunReport:
         return tuple(name for name in names if name not in offered)
 
 
-# The report of one run, built from the documents of its folder. Nothing is read here.
-#
-# The documents are those of `documents.json_files`. A document that is not written yet is None.
+# The report of one run, built from the files of its folder.
 
 
 _NO_PLAN = Proposals("", {}, None, ())
 
 
-def build_report(
-    snapshot: Document,
-    *,
-    proposals: Document | None = None,
-    segments: Document | None = None,
-    decision: Document | None = None,
-    throttle: Document | None = None,
-    batches: Document | None = None,
-    progress: Document | None = None,
-    control: Document | None = None,
-    cancelled: Document | None = None,
-    verification: Document | None = None,
-    left_out: Document | None = None,
-    estimate: Document | None = None,
-    rates: Document | None = None,
-    rejection: Document | None = None,
-    tables: Mapping[str, CandidateTables] | None = None,
-) -> RunReport:
-    """`tables` is by candidate. Raises ArtifactError for a missing or wrong value, naming file and key."""
-    taken = SNAPSHOT_FILE.decode(snapshot)
-    plan = _decoded(PROPOSALS_FILE, proposals) or _NO_PLAN
-    candidates = tuple(_candidate(one, (tables or {}).get(one.name, NO_TABLES)) for one in plan.candidates)
-    answer, checks = _decoded(DECISION_FILE, decision), _decoded(VERIFICATION_FILE, verification)
-    found, left, rejected = (
-        _decoded(RATES_FILE, rates),
-        _decoded(LEFT_OUT_FILE, left_out),
-        _decoded(REJECTION_FILE, rejection),
-    )
-    controller = taken.controller or {}
+def build_report(files: RunFiles, tables: Mapping[str, CandidateTables] = MappingProxyType({})) -> RunReport:
+    """`tables` is by candidate. Raises ArtifactError for tables that contradict each other, SettingsError."""
+    taken, plan, checks = files.snapshot, files.proposals or _NO_PLAN, files.verification
+    candidates = tuple(_candidate(one, tables.get(one.name, NO_TABLES)) for one in plan.candidates)
     is_explained = plan.recommendation is not None and plan.recommendation.why is not Why.UNKNOWN
     report = RunReport(
         connection_id=taken.connection_id,
@@ -259,39 +235,35 @@ def build_report(
         brokers=taken.brokers,
         partitions=taken.partitions,
         cluster_bytes=taken.cluster_bytes,
-        controller=decode(ControllerFound, controller, f"{SNAPSHOT}: controller")
-        if "epochs_read" in controller
-        else None,
-        settings=Settings.from_document(taken.settings),
+        controller=taken.controller,
+        settings=taken.asked,
         policy=Policy.from_mapping(taken.policy, f"{SNAPSHOT}: policy") if taken.policy else None,
         candidates=candidates,
         recommended=plan.recommended,
         ranking=plan.ranking,
         recommendation=plan.recommendation if is_explained else None,
-        segments=_decoded(SEGMENTS_FILE, segments),
-        decision=answer,
-        execution=_read_execution(
-            batches=batches, progress=progress, throttle=throttle, control=control, cancelled=cancelled
-        ),
+        segments=files.segments,
+        decision=files.decision,
+        execution=_execution(files),
         verification=dataclasses.replace(checks, checks=checks_in_order(checks.checks)) if checks else None,
         history=history_line(plan.history, taken.observed_at) if plan.history is not None else None,
         bytes_out=bytes_out_line(plan.history.groups) if plan.history and plan.history.groups else None,
-        problems=_contradictions(candidates, answer),
+        problems=_contradictions(candidates, files.decision),
         facts=run_facts(
-            snapshot=snapshot,
-            proposals=proposals,
-            segments=segments,
-            decision=decision,
-            batches=batches,
-            verification=verification,
+            snapshot=taken,
+            proposals=files.proposals,
+            segments=files.segments,
+            decision=files.decision,
+            batches=files.batches,
+            verification=checks,
         ),
-        left_out=left.partitions if left else (),
-        estimate=_decoded(ESTIMATE_FILE, estimate),
+        left_out=files.left_out.partitions if files.left_out else (),
+        estimate=files.estimate,
         outlook=plan.outlook,
         missing_rights=taken.missing_rights,
-        window=_window(taken.window) if taken.window else Window(),
-        costs=found.candidates if found else {},
-        rejection=rejected.rejected if rejected else None,
+        window=Window.of(taken.window),
+        costs=files.rates.candidates if files.rates else {},
+        rejection=files.rejection.rejected if files.rejection else None,
         automatic_elections=taken.automatic_elections,
         kept_away=taken.kept_away,
         last_proposal=taken.last_proposal,
@@ -300,15 +272,6 @@ def build_report(
         cordon=taken.cordon,
     )
     return _at_its_throttle(report)
-
-
-def _window(asked: AskedWindow) -> Window:
-    recurring = read_window({"recurring": asked.recurring}).recurring
-    return Window(asked.not_before, asked.finish_by, recurring)
-
-
-def _decoded(file: JsonFile[T], document: Document | None) -> T | None:
-    return None if document is None else file.decode(document)
 
 
 def _at_its_throttle(report: RunReport) -> RunReport:
@@ -367,14 +330,9 @@ def _disk_courses(rows: Sequence[DiskRow], brokers: Sequence[BrokerChange]) -> t
     return tuple(DiskCourse(broker, capacities.get(broker), tuple(sorted(found))) for broker, found in steps.items())
 
 
-# What a run's files say while it moves partitions: batches, progress, throttle, and what people asked of it.
+# What a run's files say, and what of it is about moving partitions: batches, progress, throttle, people's requests.
 #
 # Units: bytes, seconds, bytes per second. None is unknown. A file of an older version has fewer keys.
-
-
-Document = Mapping[str, object]
-
-_MOMENTS = ("taken_at", "handed_over_at", "suspended_at", "released_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,6 +364,50 @@ class Throttle:
     @property
     def brokers(self) -> int:
         return sum(entity.startswith("brokers/") for entity in self.wanted)
+
+
+THROTTLE_FILE = JsonFile(THROTTLE, Throttle)
+
+LATER_FILES: Mapping[str, JsonFile[Any]] = {  # each of which may not be there yet
+    "proposals": PROPOSALS_FILE,
+    "segments": SEGMENTS_FILE,
+    "decision": DECISION_FILE,
+    "throttle": THROTTLE_FILE,
+    "batches": BATCHES_FILE,
+    "progress": PROGRESS_FILE,
+    "control": CONTROL_FILE,
+    "cancelled": CANCELLED_FILE,
+    "verification": VERIFICATION_FILE,
+    "left_out": LEFT_OUT_FILE,
+    "estimate": ESTIMATE_FILE,
+    "rates": RATES_FILE,
+    "rejection": REJECTION_FILE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """What the files of a run say so far. None: it is not written yet."""
+
+    snapshot: SnapshotTaken
+    proposals: Proposals | None = None
+    segments: SegmentReport | None = None
+    decision: Decision | None = None
+    throttle: Throttle | None = None
+    batches: BatchNotes | None = None
+    progress: Progress | None = None
+    control: Control | None = None
+    cancelled: Cancelled | None = None
+    verification: Verification | None = None
+    left_out: LeftOutMoves | None = None
+    estimate: Estimate | None = None
+    rates: Rates | None = None
+    rejection: LastAnswer | None = None
+
+    @classmethod
+    def read(cls, folder: Folder, names: Collection[str] = tuple(LATER_FILES)) -> RunFiles:
+        """`names`: of the later files. Raises ArtifactError for a missing or wrong value, naming file and key."""
+        return cls(SNAPSHOT_FILE.read(folder), **{name: LATER_FILES[name].read_if_there(folder) for name in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,29 +472,16 @@ class Execution:
         return max((batch.finished_at for batch in self.done if batch.finished_at), default=None)
 
 
-def _read_execution(
-    *,
-    batches: Document | None,
-    progress: Document | None,
-    throttle: Document | None,
-    control: Document | None,
-    cancelled: Document | None,
-) -> Execution:
-    """Raises ArtifactError for a missing or wrong value, naming file and key."""
-    noted = BatchNotes() if batches is None else BATCHES_FILE.decode(batches)
+def _execution(files: RunFiles) -> Execution:
+    noted = files.batches or BatchNotes()
     return Execution(
         batches=noted.batches,
-        progress=None if progress is None else PROGRESS_FILE.decode(progress),
-        throttle=None if throttle is None else decode(Throttle, {**throttle, **_moments(throttle)}, THROTTLE),
+        progress=files.progress,
+        throttle=files.throttle,
         stop=noted.stopped,
         pauses=noted.pauses or (),
-        asked=_asked(CONTROL_FILE.decode(control or {}), CANCELLED_FILE.decode(cancelled or {})),
+        asked=_asked(files.control or Control(), files.cancelled or Cancelled()),
     )
-
-
-def _moments(lease: Document) -> dict[str, object]:
-    """Some leases have null for a missing moment, others an empty text."""
-    return {name: lease.get(name) or None for name in _MOMENTS}
 
 
 def _asked(control: Control, kept: Cancelled) -> tuple[Happening, ...]:

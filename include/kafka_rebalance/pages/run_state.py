@@ -5,16 +5,17 @@ The files of a run say what was done. Only Airflow knows whether the run goes on
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from kafka_rebalance.documents.progress import BATCHES_FILE
-from kafka_rebalance.documents.proposals import PROPOSALS_FILE, ProposedCandidate
-from kafka_rebalance.documents.segments import SEGMENTS_FILE
+from kafka_rebalance.documents.progress import BatchNotes
+from kafka_rebalance.documents.proposals import Proposals, ProposedCandidate
+from kafka_rebalance.documents.segments import SegmentReport
+from kafka_rebalance.documents.snapshot import SnapshotTaken
 from kafka_rebalance.model.candidate import OFFERED
-from kafka_rebalance.run.approval_rules import DECISION_FILE
-from kafka_rebalance.run.check_result import VERIFICATION_FILE
+from kafka_rebalance.run.approval_rules import Decision
+from kafka_rebalance.run.check_result import Verification
 
 ACTIVE_STATES = frozenset({"queued", "running"})  # states of an Airflow Dag run that goes on
 
@@ -269,36 +270,34 @@ def run_state(facts: RunFacts) -> RunState:
 
 def run_facts(
     *,
-    snapshot: Mapping[str, object] | None = None,
-    proposals: Mapping[str, object] | None = None,
-    segments: Mapping[str, object] | None = None,
-    decision: Mapping[str, object] | None = None,
-    batches: Mapping[str, object] | None = None,
-    verification: Mapping[str, object] | None = None,
+    snapshot: SnapshotTaken | None = None,
+    proposals: Proposals | None = None,
+    segments: SegmentReport | None = None,
+    decision: Decision | None = None,
+    batches: BatchNotes | None = None,
+    verification: Verification | None = None,
     is_active: bool = True,
     has_open_request: bool | None = None,
 ) -> RunFacts:
-    """The facts in a run's documents and in Airflow. Raises ArtifactError, naming the missing or wrong value."""
-    plan = PROPOSALS_FILE.decode(proposals).candidates if proposals is not None else ()
-    stopped = SEGMENTS_FILE.decode(segments).stopped if segments is not None else ()
+    """The facts in a run's files and in Airflow."""
+    plan = proposals.candidates if proposals is not None else ()
+    stopped = segments.stopped if segments is not None else ()
     answer, verified = None, None
     if decision is not None:
-        decided = DECISION_FILE.decode(decision)
-        given = RequestAnswer.APPROVED if decided.is_approval else RequestAnswer.REJECTED
-        answer = RequestAnswer.NONE if decided.choice is None else given
+        given = RequestAnswer.APPROVED if decision.is_approval else RequestAnswer.REJECTED
+        answer = RequestAnswer.NONE if decision.choice is None else given
     if verification is not None:
-        checked = VERIFICATION_FILE.decode(verification)
-        failed = Verified.CATCHING_UP if checked.again else Verified.FAILED
-        verified = Verified.PASSED if checked.passed else failed
+        failed = Verified.CATCHING_UP if verification.again else Verified.FAILED
+        verified = Verified.PASSED if verification.passed else failed
     return RunFacts(
         is_active=is_active,
         has_open_request=has_open_request,
         has_plan=bool(plan),
-        is_writable=snapshot is None or snapshot.get("policy") is not None,
-        has_rights=snapshot is None or not snapshot.get("missing_rights"),
+        is_writable=snapshot is None or snapshot.policy is not None,
+        has_rights=snapshot is None or not snapshot.missing_rights,
         moves=_moves(plan, stopped) if plan else Moves.SOMETHING,
         answer=answer,
-        batches=0 if batches is None else len(BATCHES_FILE.decode(batches).batches),
+        batches=0 if batches is None else len(batches.batches),
         verified=verified,
     )
 

@@ -55,7 +55,7 @@ def _fit_of(report: RunReport, seconds: Sequence[float], now: datetime, approved
     if report.policy is not None:
         first = report.window.waits_until(approved_at)
         expires = report.policy.approval_expires_after_seconds
-        ends = approval_ends(approved_at.isoformat(), expires, not_before=first)
+        ends = approval_ends(approved_at, expires, not_before=first)
     return fit(report.window, seconds, now, ends)
 
 

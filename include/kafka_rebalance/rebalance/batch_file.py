@@ -13,12 +13,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.errors import ArtifactError, ExecutionError, StorageError
 from kafka_rebalance.model.candidate import Batch, Candidate, Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.eta import busiest_bytes
 from kafka_rebalance.moves.run_position import Beside, Limits
 from kafka_rebalance.rebalance.broker_traffic import Flow, planned
+from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.run_folder import RunFolder
 
 
@@ -118,15 +120,16 @@ def read_followed(folder: RunFolder, name: str, number: int) -> Followed:
 def read_kafka_elects(folder: RunFolder) -> bool | None:
     """Whether Kafka elected preferred leaders by itself at the time of the snapshot; None: unknown."""
     try:
-        return bool(json_files.read_json(folder, json_files.SNAPSHOT)["automatic_elections"]["brokers"])
-    except (ArtifactError, KeyError, TypeError):  # an earlier version's; only a sentence depends on it
+        elections = SNAPSHOT_FILE.read(folder).automatic_elections
+    except ArtifactError:  # only a sentence depends on it
         return None
+    return None if elections is None else bool(elections.brokers)
 
 
 def _read(folder: RunFolder, name: str, number: int) -> Followed:
     document = json_files.read_json(folder, json_files.FOLLOWING)
-    decision = json_files.read_json(folder, json_files.DECISION)
-    wanted = (decision["choice"], decision["digest"], number)
+    decision = DECISION_FILE.read(folder)
+    wanted = (decision.choice, decision.digest, number)
     if (name, document["source_digest"], document["batch"]) != wanted:
         raise ValueError("of another batch")
     earlier, bytes_earlier, flow_earlier = document["earlier"]

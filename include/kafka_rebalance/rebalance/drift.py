@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime
 
 from kafka_rebalance import clock
 from kafka_rebalance.admin.log_dirs import read_dir_states
 from kafka_rebalance.cluster.open_cluster import open_cluster
-from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.kafka.who_may_receive import Shut, who_is_shut
 from kafka_rebalance.model.candidate import OFFERED, Candidate
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.pages.drift import CandidateDrift, DriftReport
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.run.approval_rules import REJECT
+from kafka_rebalance.run.approval_rules import DECISION_FILE, REJECT
 from kafka_rebalance.run.checks.cluster_ready import readiness_findings
 from kafka_rebalance.run.checks.drift import Baseline, Drift, MoveDrift, drifts, named_by_reason
 from kafka_rebalance.run.inputs import Deployment
@@ -67,14 +67,13 @@ def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
     It asks no broker what it holds: the checks before the first write tell whether partitions have grown. Without
     ZooKeeper it asks those that are to receive replicas whether their log dirs take any.
     """
-    snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
+    snapshot = SNAPSHOT_FILE.read(folder)
     names, aside = _names(folder)
     candidates = [read_candidate(folder, name) for name in names]
     topics = {move.topic_partition.topic for candidate in candidates for move in candidate.moves}
     then = SnapshotTables(folder, topics).baseline
     states_read = len(then.partitions) <= STATES_READ
-    settings = snapshot["settings"]
-    connection = deployment.read_connection(str(snapshot["connection_id"]))
+    connection = deployment.read_connection(snapshot.connection_id)
     with open_cluster(connection) as reader:
         view = reader.read_view(topics, known=None if states_read else _states(then))
     shut: dict[int, Shut] = {}
@@ -83,13 +82,13 @@ def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
         shut = who_is_shut(named, read_dir_states(connection.kafka, named), view.brokers)
     in_the_way = readiness_findings(
         view,
-        expected_cluster_id=snapshot["cluster_id"],
-        may_be_down=frozenset(settings["drain"]) | {int(old) for old in settings["replace"]},
+        expected_cluster_id=snapshot.cluster_id,
+        may_be_down=snapshot.asked.leaving,
         topics=topics,
         needed={move.topic_partition for candidate in candidates for move in candidate.moves},
     )
     return DriftReport(
-        datetime.fromisoformat(snapshot["observed_at"]),
+        snapshot.observed_at,
         clock.utc_now(),
         tuple(_summary(candidate, drifts(candidate.moves, view, then, shut=shut)) for candidate in candidates),
         tuple(map(str, in_the_way)),
@@ -103,14 +102,13 @@ def _names(folder: RunFolder) -> tuple[list[str], tuple[str, ...]]:
 
     The approved one; before the approval, all that are offered, the recommended one first.
     """
-    decision = json_files.read_json_if_there(folder, json_files.DECISION)
+    decision = DECISION_FILE.read_if_there(folder)
     if decision is not None:
-        choice = decision.get("choice")
-        return ([str(choice)] if choice not in (None, REJECT) else []), ()
-    plan = json_files.read_json(folder, json_files.PROPOSALS)
-    offered = {one["name"]: one for one in plan["candidates"] if one["status"] in OFFERED}
-    names = sorted(offered, key=lambda name: name != plan["recommended"])
-    moves = sum(one["moved_replicas"] + one["leader_changes"] for one in offered.values())
+        return ([decision.choice] if decision.choice not in (None, REJECT) else []), ()
+    plan = PROPOSALS_FILE.read(folder)
+    offered = {one.name: one for one in plan.candidates if one.status in OFFERED}
+    names = sorted(offered, key=lambda name: name != plan.recommended)
+    moves = sum(one.moved_replicas + one.leader_changes for one in offered.values())
     compared = names if moves <= MOVES_COMPARED else names[:1]
     return compared, tuple(names[len(compared) :])
 

@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import owner_if_named
-from kafka_rebalance.documents.proposals import PROPOSALS_FILE, REJECTION_FILE, LastAnswer, Proposed, Rejection
+from kafka_rebalance.documents.proposals import (
+    PROPOSALS_FILE,
+    REJECTION_FILE,
+    LastAnswer,
+    Proposals,
+    Proposed,
+    Rejection,
+)
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, LastProposal
 from kafka_rebalance.documents.storage import names_in
 from kafka_rebalance.errors import RebalanceError
@@ -103,10 +110,10 @@ def _read(run_id: str, earlier: RunFolder, job: str, brokers: Rows, partitions: 
     try:
         taken = SNAPSHOT_FILE.read(earlier)
         observed_at = taken.observed_at
-        if taken.settings["job"] != job:
+        if taken.asked.job != job:
             return None
-        proposals = json_files.read_json(earlier, json_files.PROPOSALS)
-        names = [one["name"] for one in proposals["candidates"] if one["name"] in PROPOSED and one["status"] in OFFERED]
+        proposals = PROPOSALS_FILE.read(earlier)
+        names = [one.name for one in proposals.candidates if one.name in PROPOSED and one.status in OFFERED]
         decision = DECISION_FILE.read_if_there(earlier)
         # Of an approved plan, what a run has not made; the other candidates are over with the approval.
         open_names = [name for name in names if decision is None or decision.choice in (None, REJECT, name)]
@@ -119,9 +126,7 @@ def _read(run_id: str, earlier: RunFolder, job: str, brokers: Rows, partitions: 
     return Found(LastProposal(run_id, observed_at) if lists else None, lists)
 
 
-def _lists(
-    earlier: RunFolder, proposals: Mapping[str, Any], names: Sequence[str], brokers: Rows, partitions: Rows
-) -> Lists:
+def _lists(earlier: RunFolder, proposals: Proposals, names: Sequence[str], brokers: Rows, partitions: Rows) -> Lists:
     """The lists to brokers that exist, of partitions that lie as they did, and not as they were to lie."""
     from kafka_rebalance.planning.tables.result_tables import read_moves  # 9 MB of Arrow's functions
 

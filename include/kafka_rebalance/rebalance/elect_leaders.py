@@ -101,7 +101,7 @@ def elect_preferred(
 
 
 def most_at_once(plan: ApprovedPlan) -> int:
-    return int(plan.snapshot["settings"]["leader_changes_per_batch"])
+    return plan.settings.leader_changes_per_batch
 
 
 def led_by_first(view: AnyView, move: Move) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from datetime import datetime
 from threading import Condition
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +10,13 @@ from cachetools import LRUCache, cached
 
 from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.proposals import PAGE_FILE, PageTables
+from kafka_rebalance.documents.proposals import PAGE_FILE, PROPOSALS_FILE, PageTables, Proposals, ProposedCandidate
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.documents.storage import is_there, make_folder, write_whole
 from kafka_rebalance.errors import ArtifactError, RebalanceError
-from kafka_rebalance.model.candidate import OFFERED
+from kafka_rebalance.model.candidate import OFFERED, Metric
 from kafka_rebalance.pages.page import render_file
-from kafka_rebalance.pages.run_report import RunReport, build_report
+from kafka_rebalance.pages.run_report import RunFiles, RunReport, build_report
 from kafka_rebalance.pages.tables import CandidateTables, brokers_csv, brokers_file, moves_file
 from kafka_rebalance.planning.tables.result_tables import (
     read_candidate,
@@ -43,27 +42,29 @@ log = logging.getLogger(__name__)
 def render_report(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run)
     write_reassignments(folder)
-    proposals = json_files.read_json(folder, json_files.PROPOSALS)
-    written = json_files.read_json(folder, json_files.SNAPSHOT)
-    deployment, run_id, connection_id = inputs.deployment, inputs.run.run_id, written["connection_id"]
+    proposals, snapshot = PROPOSALS_FILE.read(folder), SNAPSHOT_FILE.read(folder)
+    deployment, run_id, connection_id = inputs.deployment, inputs.run.run_id, snapshot.connection_id
     if not is_there(folder / json_files.BATCHES):  # else people have approved these, and the run goes on with them
         found_by_plan = run_rates.measured(folder)
         snapshot_audit.write_audit(folder, found_by_plan.written)
         ledger.write_estimate(deployment, folder, connection_id, run_id, clock.utc_now())
         earlier_proposals.write_rejection(deployment, folder, connection_id, run_id, clock.utc_now())
-        offered = [c["name"] for c in proposals["candidates"] if c["status"] in OFFERED]
+        offered = [candidate.name for candidate in proposals.candidates if candidate.status in OFFERED]
         connection, policy = deployment.read_connection(connection_id), deployment.read_policy(connection_id)
         run_rates.write_rates(folder, offered, connection, policy, found_by_plan)
     write_report(folder)
     write_tables(folder)
-    rows = [_plan_row(candidate, proposals, run_id) for candidate in proposals["candidates"]]
-    observed_at = datetime.fromisoformat(written["observed_at"])
-    ledger.append(deployment, "plans", connection_id, run_id, observed_at, rows)
+    rows = [_plan_row(candidate, proposals, run_id) for candidate in proposals.candidates]
+    ledger.append(deployment, "plans", connection_id, run_id, snapshot.observed_at, rows)
     return {
-        "recommended": proposals["recommended"],
+        "recommended": proposals.recommended,
         "candidates": {
-            c["name"]: {"moved_bytes": c["moved_bytes"], "digest": c["digest"][:8], "status": c["status"]}
-            for c in proposals["candidates"]
+            candidate.name: {
+                "moved_bytes": candidate.moved_bytes,
+                "digest": candidate.digest[:8],
+                "status": candidate.status,
+            }
+            for candidate in proposals.candidates
         },
     }
 
@@ -79,15 +80,15 @@ _COPIED = (
 )
 
 
-def _plan_row(candidate: Mapping[str, Any], proposals: Mapping[str, Any], run_id: str) -> dict[str, Any]:
-    disk = {phase: candidate["scores"][phase].get("disk", {}).get("max_over_mean") for phase in ("before", "after")}
+def _plan_row(candidate: ProposedCandidate, proposals: Proposals, run_id: str) -> dict[str, Any]:
+    before, after = (scores.get(Metric.DISK) for scores in (candidate.scores.before, candidate.scores.after))
     return {
-        **{key: candidate.get(key) for key in _COPIED},
+        **{key: getattr(candidate, key) for key in _COPIED},
         "run_id": run_id,
-        "candidate": candidate["name"],
-        "recommended": candidate["name"] == proposals["recommended"],
-        "disk_max_over_mean_before": disk["before"],
-        "disk_max_over_mean_after": disk["after"],
+        "candidate": candidate.name,
+        "recommended": candidate.name == proposals.recommended,
+        "disk_max_over_mean_before": before and before.max_over_mean,
+        "disk_max_over_mean_after": after and after.max_over_mean,
     }
 
 
@@ -104,8 +105,8 @@ def write_last_report(folder: RunFolder) -> None:
 
 
 def write_tables(folder: RunFolder) -> None:
-    proposals = json_files.read_json(folder, json_files.PROPOSALS)
-    for name in (candidate["name"] for candidate in proposals["candidates"]):
+    proposals = PROPOSALS_FILE.read(folder)
+    for name in (candidate.name for candidate in proposals.candidates):
         brokers, moves = read_tables(folder, proposals, name).brokers, read_move_table(folder, proposals, name)
         write_whole(folder / brokers_file(name), brokers_csv(brokers).encode())
         write_whole(folder / moves_file(name), "".join(moves.csv()).encode())
@@ -115,8 +116,7 @@ def write_tables(folder: RunFolder) -> None:
 def write_reassignments(folder: RunFolder) -> None:
     """Every candidate with moves, and its way back, as files for kafka-reassign-partitions."""
     make_folder(folder / json_files.REASSIGNMENTS)
-    for candidate in json_files.read_json(folder, json_files.PROPOSALS)["candidates"]:
-        name = candidate["name"]
+    for name in (candidate.name for candidate in PROPOSALS_FILE.read(folder).candidates):
         for file, content in reassignment_files(name, read_candidate(folder, name).moves).items():
             write_whole(folder / json_files.REASSIGNMENTS / file, content)
 
@@ -133,8 +133,8 @@ CANDIDATES_KEPT = 40  # each some hundred kB at 1,000 brokers
 Key = tuple[str, str, str]  # folder, candidate, digest
 
 
-def _key(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> Key:
-    digest = next(candidate["digest"] for candidate in proposals["candidates"] if candidate["name"] == name)
+def _key(folder: RunFolder, proposals: Proposals, name: str) -> Key:
+    digest = next(candidate.digest for candidate in proposals.candidates if candidate.name == name)
     return str(folder), name, digest
 
 
@@ -146,7 +146,7 @@ _ahead: Reads[None] = Reads()
 
 
 @cached(LRUCache(CANDIDATES_KEPT), _key, condition=Condition())
-def read_tables(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> CandidateTables:
+def read_tables(folder: RunFolder, proposals: Proposals, name: str) -> CandidateTables:
     """What the run's page says of a candidate of `proposals.json`. Raises ArtifactError."""
     return CandidateTables.of(
         name,
@@ -157,17 +157,17 @@ def read_tables(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> C
     )
 
 
-def _write_page_tables(folder: RunFolder, proposals: Mapping[str, Any]) -> None:
+def _write_page_tables(folder: RunFolder, proposals: Proposals) -> None:
     """`page.json`: the same of every candidate."""
     written = [
-        read_tables(folder, proposals, candidate["name"]).for_file(candidate["name"], candidate["digest"])
-        for candidate in proposals["candidates"]
+        read_tables(folder, proposals, candidate.name).for_file(candidate.name, candidate.digest)
+        for candidate in proposals.candidates
     ]
     PAGE_FILE.write(folder, PageTables(tuple(written)))
 
 
 @cached(LRUCache(CANDIDATES_KEPT), _key, condition=Condition())
-def read_page_tables(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> CandidateTables:
+def read_page_tables(folder: RunFolder, proposals: Proposals, name: str) -> CandidateTables:
     """As `read_tables`, for a page: from `page.json` if it is of this digest, to read no moves.
 
     An approval or an execution reads the moves themselves, because the digest is of the moves.
@@ -183,7 +183,7 @@ def read_page_tables(folder: RunFolder, proposals: Mapping[str, Any], name: str)
 
 
 @cached(_moves, _key, condition=Condition())
-def read_move_table(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> MoveTable:
+def read_move_table(folder: RunFolder, proposals: Proposals, name: str) -> MoveTable:
     """All its moves, to search in. Raises ArtifactError, also if they do not give the candidate's digest."""
     # Arrow's functions: 9 MB that a process that only imports this module does not need.
     from kafka_rebalance.pages.tables import MoveTable
@@ -192,7 +192,7 @@ def read_move_table(folder: RunFolder, proposals: Mapping[str, Any], name: str) 
     return MoveTable(read_moves(folder, proposals, name))
 
 
-def begin_to_read(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> None:
+def begin_to_read(folder: RunFolder, proposals: Proposals, name: str) -> None:
     """Reads the moves in a thread of its own, so that a search on the page need not wait."""
     key = _key(folder, proposals, name)
     if key not in _moves:  # an error is raised at the search
@@ -202,23 +202,12 @@ def begin_to_read(folder: RunFolder, proposals: Mapping[str, Any], name: str) ->
 # What the files of a run say so far, for its page, its approval request and report.html.
 
 
-_LATER = (  # files without `.json`, each of which may not be there yet
-    "segments", "decision", "throttle", "batches", "progress", "control", "cancelled", "verification", "left_out",
-    "estimate", "rates", "rejection",
-)  # fmt: skip
-
-
 def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
     """For a page, the plan's tables come from `page.json`: browsers reload pages every few seconds."""
-    proposals = json_files.read_json_if_there(folder, json_files.PROPOSALS)
-    names = [candidate["name"] for candidate in proposals["candidates"]] if proposals else []
-    read = read_page_tables if for_page else read_tables
-    return build_report(
-        snapshot=json_files.read_json(folder, json_files.SNAPSHOT),
-        proposals=proposals,
-        tables={name: read(folder, proposals or {}, name) for name in names},
-        **{name: json_files.read_json_if_there(folder, f"{name}.json") for name in _LATER},
-    )
+    files, read = RunFiles.read(folder), read_page_tables if for_page else read_tables
+    plan = files.proposals
+    tables = {one.name: read(folder, plan, one.name) for one in plan.candidates} if plan is not None else {}
+    return build_report(files, tables)
 
 
 def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
@@ -227,8 +216,8 @@ def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
     It is made again from the moves, which must still give the candidate's digest, because somebody may have changed the
     file.
     """
-    proposals = json_files.read_json_if_there(folder, json_files.PROPOSALS) or {"candidates": ()}
-    for name in (candidate["name"] for candidate in proposals["candidates"]):
+    plan = PROPOSALS_FILE.read_if_there(folder)
+    for name in (candidate.name for candidate in plan.candidates) if plan is not None else ():
         if file in (plan_file(name), rollback_file(name)):
             return reassignment_files(name, read_candidate(folder, name).moves).get(file)
     return None

@@ -7,11 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Proposals
+from kafka_rebalance.documents.segments import SEGMENTS_FILE
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ApprovalError, ArtifactError, RebalanceError
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.candidate import OFFERED, Status
-from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.pages.approver_facts import (
@@ -33,7 +35,7 @@ from kafka_rebalance.pages.units import Named, format_bytes, format_count, forma
 from kafka_rebalance.pages.why_recommended import recommendation_words
 from kafka_rebalance.rebalance.report import read_report, write_last_report
 from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks
-from kafka_rebalance.run.approval_rules import BUTTONS, REJECT, Answer, Question, on_buttons
+from kafka_rebalance.run.approval_rules import BUTTONS, DECISION_FILE, REJECT, Answer, Decision, Question, on_buttons
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.run.running_rebalance import held_digest
@@ -54,27 +56,28 @@ class CandidateApproval(Approval):
     )
 
     def offer(self, folder: RunFolder) -> Offer:
-        proposals = json_files.read_json(folder, json_files.PROPOSALS)
-        snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
-        stopped = stopped_candidates(folder, proposals)
+        proposals, proposals_digest = PROPOSALS_FILE.read_with_digest(folder)
+        snapshot, snapshot_digest = SNAPSHOT_FILE.read_with_digest(folder)
+        stopped = stopped_candidates(folder, proposals_digest)
         digests = offered_digests(proposals, stopped)
         moving = any(
-            c["moved_replicas"] or c["leader_changes"] or c["batches"]
-            for c in proposals["candidates"]
-            if c["name"] in digests
+            candidate.moved_replicas or candidate.leader_changes or candidate.batches
+            for candidate in proposals.candidates
+            if candidate.name in digests
         )
-        failed = {c["name"]: c["note"] for c in proposals["candidates"] if c["status"] == Status.FAILED}
+        failed = {one.name: one.note for one in proposals.candidates if one.status == Status.FAILED}
         nothing = None if moving or stopped or failed else "No candidate moves anything. Nothing was written."
         return Offer(
-            connection_id=snapshot["connection_id"],
-            policy_digest=snapshot["policy_digest"],
-            digests={name: digests[name] for name in on_buttons(digests, proposals.get("ranking", ()))},
-            source_digest=digest_of(proposals),
-            asked=snapshot,
-            cluster_id=snapshot["cluster_id"],
+            connection_id=snapshot.connection_id,
+            policy_digest=snapshot.policy_digest,
+            digests={name: digests[name] for name in on_buttons(digests, proposals.ranking)},
+            source_digest=proposals_digest,
+            request_digest=snapshot_digest,
+            asked_by=snapshot.asked_by,
+            cluster_id=snapshot.cluster_id,
             nothing=nothing,
             refused=None if moving or not (stopped or failed) else _refusal(stopped, failed),
-            read_only=_read_only(snapshot["connection_id"], snapshot.get("missing_rights", ())),
+            read_only=_read_only(snapshot.connection_id, snapshot.missing_rights),
         )
 
     def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:
@@ -108,70 +111,66 @@ class CandidateApproval(Approval):
                 f"need {found.least_bytes_per_second} bytes/s: {found.reason}. "
                 "Start a new Dag run and approve a higher rate."
             )
-        proposals = json_files.read_json(folder, json_files.PROPOSALS)
-        return {"snapshot_digest": proposals["snapshot_digest"], "throttle_bytes_per_second": rate}
+        return {"snapshot_digest": PROPOSALS_FILE.read(folder).snapshot_digest, "throttle_bytes_per_second": rate}
 
-    def begun(self, inputs: StepInputs, folder: RunFolder) -> Mapping[str, Any] | None:
+    def begun(self, inputs: StepInputs, folder: RunFolder) -> tuple[Decision, str] | None:
         """The decision again, if batches were started and the cluster's lock says that this run executes it."""
         if not is_there(folder / json_files.BATCHES):
             return None
         held, why = None, ""
         try:
-            decision = json_files.read_json(folder, json_files.DECISION)
-            connection = inputs.deployment.read_connection(
-                json_files.read_json(folder, json_files.SNAPSHOT)["connection_id"]
-            )
+            decision, digest = DECISION_FILE.read_with_digest(folder)
+            connection = inputs.deployment.read_connection(SNAPSHOT_FILE.read(folder).connection_id)
             held = held_digest(inputs, connection)
         except RebalanceError as unreadable:
             why = f" {unreadable}"
-        if held is None or held != decision.get("digest"):
+        if held is None or held != decision.digest:
             raise ApprovalError(
                 f"Nobody can be asked again: batches of this plan were already started.{why} Start a new Dag run."
             )
         log.warning("Nobody is asked again: batches of the approved plan %s were already started", held[:8])
-        return decision
+        return decision, digest
 
     def end(self, folder: RunFolder) -> None:
         write_last_report(folder)
 
 
-def _planned_throttle(folder: RunFolder, rates: Sequence[CandidateRates]) -> Any:
+def _planned_throttle(folder: RunFolder, rates: Sequence[CandidateRates]) -> int:
     """The automatic rate of the first of these candidates that has one, else the rate of the settings."""
     auto = next((rate.auto_bytes_per_second for rate in rates if rate.auto_bytes_per_second is not None), None)
-    return auto or json_files.read_json(folder, json_files.SNAPSHOT)["settings"]["throttle_bytes_per_second"]
+    rate = auto or SNAPSHOT_FILE.read(folder).asked.throttle_bytes_per_second
+    assert rate is not None  # the policy has one
+    return rate
 
 
-def offered_digests(proposals: Mapping[str, Any], stopped: Collection[str]) -> dict[str, str]:
+def offered_digests(proposals: Proposals, stopped: Collection[str]) -> dict[str, str]:
     """{candidate: digest} of the candidates that a person may choose, the recommended one first."""
     offered = {
-        c["name"]: c["digest"] for c in proposals["candidates"] if c["status"] in OFFERED and c["name"] not in stopped
+        candidate.name: candidate.digest
+        for candidate in proposals.candidates
+        if candidate.status in OFFERED and candidate.name not in stopped
     }
-    first = proposals.get("recommended")
-    return dict(sorted(offered.items(), key=lambda item: item[0] != first))
+    return dict(sorted(offered.items(), key=lambda item: item[0] != proposals.recommended))
 
 
-def stopped_candidates(folder: RunFolder, proposals: Mapping[str, Any]) -> dict[str, list[str]]:
+def stopped_candidates(folder: RunFolder, proposals_digest: str) -> dict[str, list[str]]:
     """{candidate: why a copy of it could not follow}: nobody may approve these, whatever their status.
 
     Raises ArtifactError unless segments.json is there and of these proposals: a candidate without an audit is not
     offered.
     """
-    audit = json_files.read_json(folder, json_files.SEGMENTS)
-    if audit.get("source_digest") != digest_of(proposals):
+    audit = SEGMENTS_FILE.read(folder)
+    if audit.source_digest != proposals_digest:
         raise ArtifactError(
             f"{folder / json_files.SEGMENTS} is not of these proposals. Clear render_report with what follows it."
         )
-    return {
-        name: [stop["words"] for stop in found["stops"]]
-        for name, found in audit["candidates"].items()
-        if found["stops"]
-    }
+    return {name: [stop.words for stop in audit.candidates[name].stops] for name in audit.stopped}
 
 
-def _read_only(connection_id: str, missing: Sequence[Mapping[str, str]]) -> str | None:
+def _read_only(connection_id: str, missing: Sequence[Finding]) -> str | None:
     if not missing:
         return None
-    rights = " ".join(str(Finding(**one)) + "." for one in missing)
+    rights = " ".join(f"{right}." for right in missing)
     return (
         f"Read-only: the connection {connection_id!r} may not write what a rebalance needs, so nobody is asked. "
         f"{rights} Nothing was written. The report shows the plan. Then start a new Dag run."

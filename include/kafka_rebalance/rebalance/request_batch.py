@@ -143,7 +143,7 @@ class Visit:
     ) -> None:
         self.cluster, self.connection, self.plan = cluster, connection, plan
         self.deployment, self.run = inputs.deployment, inputs.run
-        self.kept = ClusterLease(inputs.deployment, cluster, plan.snapshot["cluster_id"])
+        self.kept = ClusterLease(inputs.deployment, cluster, plan.snapshot.cluster_id)
         self._all_states: tuple[float, ClusterView] | None = None  # time of the read, and what it gave
         self._last = 0  # batch that was requested or found in flight
 

@@ -6,14 +6,25 @@ import logging
 import platform
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import kafka_rebalance
 from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.snapshot import Cordon, KeptAway, controller_document, tiered_topics
+from kafka_rebalance.documents.snapshot import (
+    CONFIGS_FILE,
+    SNAPSHOT_FILE,
+    AskedFor,
+    Cordon,
+    KeptAway,
+    LastProposal,
+    SnapshotTaken,
+    controller_document,
+    tiered_topics,
+    write_settings,
+)
 from kafka_rebalance.errors import FrozenError, ReadError, RebalanceError, SettingsError
 from kafka_rebalance.kafka.given_json import decode_given
 from kafka_rebalance.kafka.reassign_tool_files import canonical_plan, check_listed_once
@@ -23,13 +34,13 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import LEADERS_ALONE, OFFER, Settings
-from kafka_rebalance.moves.windows import Window, read_window
+from kafka_rebalance.moves.windows import Window, read_window, recurring_windows
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.rebalance.earlier_proposals import last_proposal, with_lists
 from kafka_rebalance.run import ledger, running_rebalance
-from kafka_rebalance.run.approval_rules import REJECT
+from kafka_rebalance.run.approval_rules import REJECT, Requester
 from kafka_rebalance.run.approved_plan import other_policies
 from kafka_rebalance.run.checks.cluster_ready import automatic_elections, cruise_control, refuse
 from kafka_rebalance.run.clusters import REBALANCE_DAG
@@ -37,13 +48,12 @@ from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.ledger import metric_rows
 from kafka_rebalance.run.requester import (
     ASKED_IN,
-    REQUESTER,
     check_somebody_may_approve,
     is_nightly_proposal,
     is_way_back,
     read_requester,
 )
-from kafka_rebalance.run.run_folder import create_run_folder, folder_of_run, newest_attempt
+from kafka_rebalance.run.run_folder import RunFolder, create_run_folder, folder_of_run, newest_attempt
 from kafka_rebalance.run.snapshot import Snapshot, read_snapshot, write_topic_rates
 from kafka_rebalance.throttle import run_rates
 from kafka_rebalance.throttle.cordon_leaving import cordon_of
@@ -67,126 +77,171 @@ PARAMS_OUTSIDE_SETTINGS = (
 
 
 def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
-    connection_id = params["kafka_conn_id"]
+    deployment, run = inputs.deployment, inputs.run
+    asked = _read_asked(inputs, params)
+    running_rebalance.check_plans_nothing_meanwhile(inputs, asked.connection)
+    folder, nonce = create_run_folder(deployment, asked.connection_id, run)
+    inputs.tell("run_folder", str(folder))
+    inputs.tell("nonce", nonce)
+    cluster = _read_cluster(deployment, asked)
+    settings, others = _settings(deployment, asked, cluster)
+    if is_way_back(run):  # a way back must be offered even if it ends less even, which is usual
+        settings = replace(settings, less_even_plan=OFFER)
+    tables = _write_tables(inputs, folder, asked, settings, cluster)
+    taken = SnapshotTaken(
+        connection_id=asked.connection_id,
+        cluster_id=cluster.view.cluster_id,
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        observed_at=tables.observed_at.replace(microsecond=0),
+        brokers=len(cluster.brokers),
+        partitions=len(cluster.partitions),
+        cluster_bytes=cluster.cluster_bytes,
+        settings=settings.to_mapping(),
+        throttle=AUTO if asked.auto else None,
+        policy=asked.policy.to_mapping() if asked.policy else None,
+        policy_digest=asked.policy.digest if asked.policy else None,
+        missing_rights=cluster.missing_rights,
+        requested_by=run.started_by,
+        requester=AskedFor(asked.requester.automatic, asked.requester.plan_by),
+        reason=asked.reason,
+        controller=controller_document(cluster.view, cluster.controller),
+        window=asked.window.written,
+        automatic_elections=automatic_elections(cluster.configs.brokers),
+        kept_away=tables.kept_away,
+        last_proposal=tables.last_proposal,
+        other_policies=tuple(sorted(others)),
+        tiered=tiered_topics(cluster.partitions, cluster.local_starts.untold),
+        cordon=_cordon(asked, settings, cluster),
+        snapshot_digest=tables.digest,
+        configs_digest=tables.configs_digest,
+        versions={"kafka_rebalance": kafka_rebalance.__version__, "python": platform.python_version()},
+        nonce=nonce,
+    )
+    SNAPSHOT_FILE.write(folder, taken, source_digest=tables.digest)
+    rows = metric_rows(cluster)
+    ledger.append(deployment, "metrics", asked.connection_id, run.run_id, tables.observed_at, rows)
+    inputs.tell("metrics", str(ledger.folder_of(deployment, "metrics", asked.connection_id)))
+    return {"brokers": taken.brokers, "partitions": taken.partitions, "cluster_bytes": taken.cluster_bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the params ask for, of which cluster, and by whom."""
+
+    connection: ClusterConnection
+    policy: Policy | None  # None: the cluster is read-only
+    requester: Requester
+    settings: Settings  # with the rules of the policy, without its limits
+    auto: bool  # the throttle is chosen after the plan, which uses the policy's highest rate
+    internal_topics: bool
+    window: Window
+    reason: str
+
+    @property
+    def connection_id(self) -> str:
+        return self.connection.connection_id
+
+
+def _read_asked(inputs: StepInputs, params: Mapping[str, Any]) -> _Asked:
+    """Raises SettingsError, KafkaRuleError, PolicyError."""
+    deployment, connection_id = inputs.deployment, params["kafka_conn_id"]
     given = {key: value for key, value in params.items() if key not in PARAMS_OUTSIDE_SETTINGS and value is not None}
     auto = given.get("throttle_bytes_per_second") == AUTO
-    if auto:  # chosen after the plan, which uses the policy's highest rate
+    if auto:
         del given["throttle_bytes_per_second"]
     topics = _given_topics(params)
-    given["plan"] = given_plan(inputs.deployment, params)
+    given["plan"] = given_plan(deployment, params)
     if topics is not None:
         given["topics_in"] = list(topics)
-    asked, window = Settings.from_mapping(given), read_window(params)
-    deployment = inputs.deployment
+    settings, window = Settings.from_mapping(given), read_window(params)
     requester = read_requester(deployment, inputs.run)
     policy, connection = deployment.read_policy(connection_id), deployment.read_connection(connection_id)
     if policy is not None:  # the guards of the snapshot ask for it
-        asked = policy.with_rules(asked)
-    running_rebalance.check_plans_nothing_meanwhile(inputs, connection)
-    folder, nonce = create_run_folder(deployment, connection_id, inputs.run)
-    inputs.tell("run_folder", str(folder))
-    inputs.tell("nonce", nonce)
-    internal = bool(params.get("internal_topics"))
-    taken = read_snapshot(
+        settings = policy.with_rules(settings)
+        # What goes wrong must not wait for the night, so a way back takes no windows.
+        if window == Window() and not params.get("outside_windows") and not is_way_back(inputs.run):
+            window = Window(recurring=recurring_windows(policy.windows or ()))
+    internal, reason = bool(params.get("internal_topics")), params.get("reason") or ""
+    return _Asked(connection, policy, requester, settings, auto, internal, window, reason)
+
+
+def _read_cluster(deployment: Deployment, asked: _Asked) -> Snapshot:
+    """Raises ClusterNotReadyError, ApprovalError if nobody may approve what would be planned, SettingsError."""
+    policy, connection = asked.policy, asked.connection
+    cluster = read_snapshot(
         connection,
-        asked,
-        internal_topics=internal,
+        asked.settings,
+        internal_topics=asked.internal_topics,
         to_execute=policy is not None,
-        make_lock_ready=policy is not None and not _is_frozen(deployment, connection_id),
+        make_lock_ready=policy is not None and not _is_frozen(deployment, asked.connection_id),
     )
-    check_somebody_may_approve(None if taken.missing_rights else policy, requester)
-    if auto:
-        run_rates.check_network_known(connection, sorted(taken.view.brokers))
+    check_somebody_may_approve(None if cluster.missing_rights else policy, asked.requester)
+    if asked.auto:
+        run_rates.check_network_known(connection, sorted(cluster.view.brokers))
     if policy is not None and not policy.beside_cruise_control:
-        refuse(cruise_control({tp.topic for tp in taken.view.partitions}, taken.configs["brokers"]))
-    settings, others = _settings(deployment, connection, policy, asked, taken, internal_topics=internal)
-    # What goes wrong must not wait for the night, so a way back takes no windows.
-    if policy is not None and window == Window() and not params.get("outside_windows") and not is_way_back(inputs.run):
-        window = read_window({"recurring": policy.windows})
-    if is_way_back(inputs.run):  # a way back must be offered even if it ends less even, which is usual
-        settings = replace(settings, less_even_plan=OFFER)
-    observed_at = clock.utc_now()
-    snapshot = folder / json_files.SNAPSHOT_FOLDER
-    left = _left(inputs, connection_id, settings, taken, observed_at)
-    last = last_proposal(deployment, connection_id, folder, settings.job, taken.brokers, taken.partitions, observed_at)
-    tables_digest = write_snapshot(snapshot, taken.brokers, with_lists(_with_left(taken.partitions, left), last.lists))
-    configs_digest = json_files.write_json(snapshot, json_files.CONFIGS, taken.configs, source_digest=tables_digest)
-    write_topic_rates(connection, {row["topic"] for row in taken.partitions}, snapshot, observed_at)
-    prepare(snapshot, settings)  # fails here, before Spark, if no plan can satisfy the settings
-    json_files.write_json(folder, json_files.SETTINGS, settings.to_mapping())
-    tiered = tiered_topics(taken.partitions, taken.local_starts.untold)
-    kept_away = KeptAway(sum(map(len, left.values())), REST_DAYS)
-    cordon = _cordon(connection, policy, settings, taken)
-    found = {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
-    json_files.write_json(
-        folder,
-        json_files.SNAPSHOT,
-        {
-            **found,
-            "connection_id": connection_id,
-            "cluster_id": taken.view.cluster_id,
-            "controller": controller_document(taken.view, taken.controller),
-            "automatic_elections": automatic_elections(taken.configs["brokers"]),
-            "observed_at": observed_at.isoformat(timespec="seconds"),
-            "dag_id": inputs.run.dag_id,
-            "run_id": inputs.run.run_id,
-            "requested_by": inputs.run.started_by,
-            REQUESTER: {"automatic": requester.automatic, "plan_by": requester.plan_by},
-            "reason": params.get("reason") or "",
-            "window": window.to_mapping(),
-            "settings": settings.to_mapping(),
-            "throttle": AUTO if auto else None,
-            "policy": policy.to_mapping() if policy else None,
-            "policy_digest": policy.digest if policy else None,
-            **({"missing_rights": list(map(asdict, taken.missing_rights))} if taken.missing_rights else {}),
-            **({"other_policies": sorted(others)} if others else {}),
-            **({"kept_away": asdict(kept_away)} if left else {}),
-            **({"tiered": asdict(tiered)} if tiered is not None else {}),
-            **({"cordon": asdict(cordon)} if cordon is not None else {}),
-            **({"last_proposal": last.proposal} if last.proposal is not None else {}),
-            "snapshot_digest": tables_digest,
-            "configs_digest": configs_digest,
-            "versions": {"kafka_rebalance": kafka_rebalance.__version__, "python": platform.python_version()},
-            "nonce": nonce,
-        },
-        source_digest=tables_digest,
-    )
-    ledger.append(deployment, "metrics", connection_id, inputs.run.run_id, observed_at, metric_rows(taken))
-    inputs.tell("metrics", str(ledger.folder_of(deployment, "metrics", connection_id)))
-    return found
+        refuse(cruise_control({tp.topic for tp in cluster.view.partitions}, cluster.configs.brokers))
+    return cluster
 
 
-def _settings(
-    deployment: Deployment,
-    connection: ClusterConnection,
-    policy: Policy | None,
-    asked: Settings,
-    taken: Snapshot,
-    *,
-    internal_topics: bool,
-) -> tuple[Settings, Mapping[str, Policy]]:
+def _settings(deployment: Deployment, asked: _Asked, cluster: Snapshot) -> tuple[Settings, Mapping[str, Policy]]:
     """(the settings of the run, other policies of the same cluster, by connection). Raises PolicyError."""
+    policy, brokers = asked.policy, len(cluster.brokers)
     if policy is None:
         log.warning(
             "There is no policy file for %s, so the cluster is read-only: the run makes a plan and writes nothing",
-            connection.connection_id,
+            asked.connection_id,
         )
-        return asked.for_brokers(len(taken.brokers)), {}
-    for missing in taken.missing_rights:
+        return asked.settings.for_brokers(brokers), {}
+    for missing in cluster.missing_rights:
         log.warning("%s. The run makes a plan, and nobody is asked to approve it", missing)
-    others = other_policies(deployment, connection.connection_id, taken.view.cluster_id)
-    cluster_bytes, brokers = taken.cluster_bytes, len(taken.brokers)
+    others = other_policies(deployment, asked.connection_id, cluster.view.cluster_id)
     for name in others:
         log.warning("%s is the same cluster, and has another policy. The stricter limit of each counts", name)
-    limits = policy.bound_by(tuple(others.values()), brokers)
-    bound = limits.tighten(asked, cluster_bytes=cluster_bytes, brokers=brokers, internal_topics=internal_topics)
+    bound = policy.bound_by(tuple(others.values()), brokers).tighten(
+        asked.settings,
+        cluster_bytes=cluster.cluster_bytes,
+        brokers=brokers,
+        internal_topics=asked.internal_topics,
+    )
     return replace(bound, policy_digest=policy.digest), others
 
 
-def _cordon(connection: ClusterConnection, policy: Policy | None, settings: Settings, taken: Snapshot) -> Cordon | None:
-    if policy is None or not policy.cordon_leaving or settings.job in LEADERS_ALONE:
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """What is in the snapshot's folder, and what earlier runs added to its rows."""
+
+    observed_at: datetime
+    digest: str  # of the two tables
+    configs_digest: str
+    kept_away: KeptAway | None
+    last_proposal: LastProposal | None
+
+
+def _write_tables(
+    inputs: StepInputs, folder: RunFolder, asked: _Asked, settings: Settings, cluster: Snapshot
+) -> _Tables:
+    """The planner's input: tables, configs, rates of topics, and settings. Raises SettingsError here, before Spark, if
+    no plan can satisfy the settings.
+    """
+    deployment, snapshot = inputs.deployment, folder / json_files.SNAPSHOT_FOLDER
+    connection, brokers, partitions = asked.connection, cluster.brokers, cluster.partitions
+    now = clock.utc_now()
+    left = _left(inputs, asked.connection_id, settings, cluster, now)
+    last = last_proposal(deployment, asked.connection_id, folder, settings.job, brokers, partitions, now)
+    digest = write_snapshot(snapshot, brokers, with_lists(_with_left(partitions, left), last.lists))
+    configs_digest = CONFIGS_FILE.write(snapshot, cluster.configs, source_digest=digest)
+    write_topic_rates(connection, {row["topic"] for row in partitions}, snapshot, now)
+    prepare(snapshot, settings)
+    write_settings(folder, settings)
+    kept_away = KeptAway(sum(map(len, left.values())), REST_DAYS) if left else None
+    return _Tables(now, digest, configs_digest, kept_away, last.proposal)
+
+
+def _cordon(asked: _Asked, settings: Settings, cluster: Snapshot) -> Cordon | None:
+    if asked.policy is None or not asked.policy.cordon_leaving or settings.job in LEADERS_ALONE:
         return None
-    return cordon_of(connection, taken.view, settings.leaving)
+    return cordon_of(asked.connection, cluster.view, settings.leaving)
 
 
 def _is_frozen(deployment: Deployment, connection_id: str) -> bool:
@@ -279,7 +334,7 @@ def _removals(
     if folder is None:
         log.info("Run %s has no folder any more, so its moves do not count", run_id)
         return ()
-    emptied = Settings.from_document(json_files.read_json(folder, json_files.SNAPSHOT)["settings"]).leaving
+    emptied = SNAPSHOT_FILE.read(folder).asked.leaving
     candidate = read_candidate(folder, name)
     if candidate.digest != digest:
         log.warning("Run %s has planned again since its approval, so its moves do not count", run_id)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
-from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import (
     FrozenError,
     LockHeldError,
@@ -20,7 +19,7 @@ from kafka_rebalance.rebalance import batch_notes
 from kafka_rebalance.rebalance.elect_leaders import elect
 from kafka_rebalance.rebalance.record import so_far
 from kafka_rebalance.run.approved_plan import check_left_out, read_approved
-from kafka_rebalance.run.check_result import only_behind, summarise
+from kafka_rebalance.run.check_result import VERIFICATION_FILE, only_behind, summarise
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_nothing_passed_over
 from kafka_rebalance.run.replicas_in_place import (
@@ -45,7 +44,8 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     plan = read_approved(inputs, decision)
     connection = inputs.deployment.read_connection(plan.connection_id)
     with open_cluster(connection) as cluster:
-        if so_far(plan, json_files.VERIFICATION).get("again"):
+        earlier = so_far(plan, VERIFICATION_FILE)
+        if earlier is not None and earlier.again:
             try:  # the leaders of a broker that was away then: no earlier task runs again
                 elect(inputs, cluster, plan)
             except (FrozenError, LockHeldError, StoppedError, WriteError) as held:
@@ -59,7 +59,7 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
             *check_emptied(
                 plan.to_be_empty,
                 cluster.read_assignments(),
-                plan.snapshot["settings"]["topics_in"],
+                plan.settings.topics_in,
                 plan.tables.waits_for,
             ),
             *check_left_out(plan.left_out),

@@ -10,17 +10,19 @@ from datetime import UTC
 from typing import Any, ClassVar, NoReturn
 
 from kafka_rebalance import clock
-from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.json_files import plain
 from kafka_rebalance.errors import ApprovalError, ApprovalExpiredError
-from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Approver, Policy
 from kafka_rebalance.run.approval_rules import (
     DECISION_FILE,
     REJECT,
+    UNANSWERED_FILE,
     Answer,
     Decision,
     Person,
     Question,
+    ToldDecision,
+    Unanswered,
     check_answer,
     check_approvers,
     labels,
@@ -51,7 +53,8 @@ class Offer:
     policy_digest: str | None  # of the policy at that time; None: there was no policy file
     digests: Mapping[str, str]  # {choice: digest}, in the order of the buttons
     source_digest: str  # of the document that describes the choices
-    asked: Mapping[str, Any]  # the document of the run's first task, with the person who asked
+    request_digest: str  # of the document of the run's first task
+    asked_by: str | None  # the person whom that document names
     nothing: str | None = None  # why there is nothing to approve
     refused: str | None = None  # why nobody may approve any choice
     read_only: str | None = None  # why no choice could be executed; the run ends as a success, as without a policy
@@ -118,8 +121,8 @@ class Approval(ABC):
         """Whether an approver who asks for this has approved it by that: it only stops what runs."""
         return False
 
-    def begun(self, inputs: StepInputs, folder: RunFolder) -> Mapping[str, Any] | None:
-        """The decision that the run already executes: it is passed on again, and nobody is asked."""
+    def begun(self, inputs: StepInputs, folder: RunFolder) -> tuple[Decision, str] | None:
+        """The decision that the run already executes, and its digest: it is passed on again, and nobody is asked."""
         return None
 
     def end(self, folder: RunFolder) -> None:  # noqa: B027
@@ -133,7 +136,7 @@ def ask(
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run, nonce)
     begun = approval.begun(inputs, folder)
     if begun is not None:
-        _tell(inputs, folder, nonce, begun, digest_of(begun))
+        _tell(inputs, folder, nonce, *begun)
         return None
     offer, policy = _offer(inputs, approval, folder)
     if policy is None:
@@ -155,11 +158,11 @@ def ask(
             policy.digest,
             approved_at=clock.utc_now(),
             note="",
-            request_digest=digest_of(offer.asked),
+            request_digest=offer.request_digest,
         )
         _decide(inputs, folder, nonce, offer, taken)
         return None
-    requester = requester_of(inputs.deployment, inputs.run, offer.asked)
+    requester = requester_of(inputs.deployment, inputs.run, offer.asked_by)
     own = approval.asking_approves(offer)
     rules = with_own_request(policy, requester, inputs.run) if own else policy
     people, form = check_approvers(rules, requester), _form(inputs, approval, folder, offer, policy)
@@ -184,7 +187,7 @@ def take_answer(
     form = _form(inputs, approval, folder, offer, policy)
     try:
         answer = read_form(answer, form.questions)
-        requester = requester_of(inputs.deployment, inputs.run, offer.asked)
+        requester = requester_of(inputs.deployment, inputs.run, offer.asked_by)
         own = approval.asking_approves(offer)
         limits = _limits(inputs, offer, policy)
         rules = with_own_request(limits, requester, inputs.run) if own else limits
@@ -221,7 +224,7 @@ def _count(
         approved_by=Person(answer.user_id, answer.user_name),
         approved_at=(answer.at or clock.utc_now()).astimezone(UTC),
         note=answer.note or "",
-        request_digest=digest_of(offer.asked),
+        request_digest=offer.request_digest,
         shown_files=digests_of_files(folder, approval.shown),
         **details,
     )
@@ -237,7 +240,7 @@ def end_unanswered(
     """Fails the run, which has written nothing to the cluster."""
     folder, offer, policy = _again(inputs, approval, run_folder, nonce)
     _note(inputs, offer, expired=expired)
-    json_files.write_json(folder, json_files.DECISION, {"choice": None, "expired": expired})
+    UNANSWERED_FILE.write(folder, Unanswered(None, expired))
     approval.end(folder)
     if expired:
         raise ApprovalExpiredError(
@@ -280,12 +283,11 @@ def _limits(inputs: StepInputs, offer: Offer, policy: Policy) -> Policy:
 
 def _decide(inputs: StepInputs, folder: RunFolder, nonce: str, offer: Offer, decision: Decision) -> None:
     digest = DECISION_FILE.write(folder, decision, source_digest=offer.source_digest)
-    _tell(inputs, folder, nonce, {"choice": decision.choice, "digest": decision.digest}, digest)
+    _tell(inputs, folder, nonce, decision, digest)
 
 
-def _tell(inputs: StepInputs, folder: RunFolder, nonce: str, decision: Mapping[str, Any], digest: str) -> None:
-    chosen = {"choice": decision["choice"], "digest": decision["digest"], "decision_digest": digest}
-    inputs.tell("decision", {**chosen, "run_folder": str(folder), "nonce": nonce})
+def _tell(inputs: StepInputs, folder: RunFolder, nonce: str, decision: Decision, digest: str) -> None:
+    inputs.tell("decision", plain(ToldDecision(str(folder), nonce, decision.choice, decision.digest, digest)))
 
 
 def _note(inputs: StepInputs, offer: Offer, *, expired: bool = False, **answer: Any) -> None:

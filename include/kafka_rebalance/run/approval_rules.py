@@ -193,35 +193,37 @@ def _people(people: Sequence[Approver]) -> str:
 
 
 def check_approval_fresh(
-    approved_at: str, expires_after_seconds: float, now: datetime, *, not_before: datetime | None = None
+    approved_at: datetime, expires_after_seconds: float, now: datetime, *, not_before: datetime | None = None
 ) -> None:
     """Raises ApprovalError if the approval is older than the policy allows before the first write, or has a time in the
     future: if clocks differ, nobody can tell its age. `not_before`: the earliest time at which the run could begin. The
     age counts from the later of the two.
     """
-    given = datetime.fromisoformat(approved_at)
-    if given - now > CLOCKS_MAY_DIFFER:
+    if approved_at - now > CLOCKS_MAY_DIFFER:
         raise ApprovalError(
-            f"The approval is of {given:%Y-%m-%d %H:%M %Z}, and this worker's clock says {now:%Y-%m-%d %H:%M %Z}. So "
-            "the run cannot tell whether the approval has expired. Correct the clocks of "
+            f"The approval is of {approved_at:%Y-%m-%d %H:%M %Z}, and this worker's clock says "
+            f"{now:%Y-%m-%d %H:%M %Z}. So the run cannot tell whether the approval has expired. Correct the clocks of "
             "Airflow's machines, then clear this task. If the approval's time was wrong, start a new Dag run."
         )
     ends = approval_ends(approved_at, expires_after_seconds, not_before=not_before)
     if now <= ends:
         return
     since = ends - timedelta(seconds=expires_after_seconds)
-    counted = "" if since == given else f" Its time counts from {since:%Y-%m-%d %H:%M %Z}, when the run could begin."
+    counted = (
+        "" if since == approved_at else f" Its time counts from {since:%Y-%m-%d %H:%M %Z}, when the run could begin."
+    )
     raise ApprovalError(
-        f"The approval of {given:%Y-%m-%d %H:%M %Z} has expired: the policy's approval_expires_after_seconds is "
+        f"The approval of {approved_at:%Y-%m-%d %H:%M %Z} has expired: the policy's approval_expires_after_seconds is "
         f"{expires_after_seconds:g}.{counted} Nothing of it was begun, neither before nor now. Start a new Dag run, "
         "and ask for an approval of what it proposes."
     )
 
 
-def approval_ends(approved_at: str, expires_after_seconds: float, *, not_before: datetime | None = None) -> datetime:
+def approval_ends(
+    approved_at: datetime, expires_after_seconds: float, *, not_before: datetime | None = None
+) -> datetime:
     """When `check_approval_fresh` begins to refuse it."""
-    given = datetime.fromisoformat(approved_at)
-    return max(given, not_before or given) + timedelta(seconds=expires_after_seconds)
+    return max(approved_at, not_before or approved_at) + timedelta(seconds=expires_after_seconds)
 
 
 def check_policy_unchanged(approved: str | None, now: str | None) -> None:
@@ -254,7 +256,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """If the request ended without an answer, `choice` is None and nothing else is known.
+    """If the request ended without an answer, `choice` is None and nothing else is known; see `Unanswered`.
 
     `approved_by` is also None if the policy lets people create a topic without an approval.
     """
@@ -271,14 +273,37 @@ class Decision:
     shown_files: Mapping[str, str] | None = omitted()  # digests of the files that the answer is about
     expired: bool | None = omitted()
     i_consent_to: str | None = omitted("")  # of a cancel
+    source_digest: str | None = omitted()  # of the document that describes the choices
 
     def __post_init__(self) -> None:
-        if self.is_approval and self.digest is None:
-            raise ValueError("Expected a digest with an approval")
+        if self.is_approval and (self.digest is None or self.approved_at is None):
+            raise ValueError("Expected a digest and a time with an approval")
 
     @property
     def is_approval(self) -> bool:
         return self.choice not in (None, REJECT)
+
+    @property
+    def chosen(self) -> str:
+        """What an approval chose."""
+        assert self.choice is not None
+        return self.choice
+
+    @property
+    def given_at(self) -> datetime:
+        """When an approval was given."""
+        assert self.approved_at is not None  # see `__post_init__`
+        return self.approved_at
+
+    @property
+    def rate(self) -> int:
+        """The approved throttle of each broker, in bytes per second."""
+        assert self.throttle_bytes_per_second is not None  # each decision about a plan with copies has it
+        return self.throttle_bytes_per_second
+
+    @property
+    def by_id(self) -> str | None:
+        return None if self.approved_by is None else self.approved_by.id
 
     @property
     def by(self) -> str | None:
@@ -288,3 +313,25 @@ class Decision:
 
 
 DECISION_FILE = JsonFile(DECISION, Decision)
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The part of a decision that is written if nobody has answered."""
+
+    choice: None
+    expired: bool
+
+
+UNANSWERED_FILE = JsonFile(DECISION, Unanswered)
+
+
+@dataclass(frozen=True, slots=True)
+class ToldDecision:
+    """The XCom `decision`: where decision.json is, and the digest of that file."""
+
+    run_folder: str
+    nonce: str
+    choice: str | None = None
+    digest: str | None = None
+    decision_digest: str | None = None

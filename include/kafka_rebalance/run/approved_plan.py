@@ -12,9 +12,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.json_files import LEFT_OUT, JsonFile, Time, omitted
-from kafka_rebalance.documents.proposals import Score
-from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
+from kafka_rebalance.documents.json_files import LEFT_OUT, JsonFile, Time, decode, omitted
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Score
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, SnapshotTaken, read_settings
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ApprovalError, ArtifactError, PolicyError
 from kafka_rebalance.model.candidate import Candidate
@@ -25,10 +25,10 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import COPIES_PER_BROKER, LEADERS_ALONE, LEAST_PARTITIONS_PER_BATCH, Settings
 from kafka_rebalance.moves.run_position import Limits
-from kafka_rebalance.moves.windows import Window, read_window
+from kafka_rebalance.moves.windows import Window
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run import policy_file
-from kafka_rebalance.run.approval_rules import REJECT, check_approval_fresh
+from kafka_rebalance.run.approval_rules import DECISION_FILE, Decision, ToldDecision, check_approval_fresh
 from kafka_rebalance.run.check_result import Check, CheckName
 from kafka_rebalance.run.checks.drift import MoveDrift
 from kafka_rebalance.run.inputs import Deployment, StepInputs
@@ -44,19 +44,14 @@ from kafka_rebalance.run.snapshot import SnapshotTables, other_than_approved
 log = logging.getLogger(__name__)
 
 
-def decider(decision: Mapping[str, Any] | None) -> str | None:
-    """Who decided, by name because an id may be a number; None if nobody did."""
-    who = (decision or {}).get("approved_by") or {}
-    return who.get("name") or who.get("id")
-
-
 @dataclass(frozen=True, slots=True)
 class ApprovedPlan:
     """The one candidate that may run, with its snapshot and its decision."""
 
     folder: RunFolder
-    snapshot: Mapping[str, Any]
-    decision: Mapping[str, Any]
+    snapshot: SnapshotTaken
+    settings: Settings
+    decision: Decision
     approved: Candidate
     left_out: tuple[LeftOut, ...]
     tables: SnapshotTables
@@ -68,16 +63,16 @@ class ApprovedPlan:
 
     @property
     def connection_id(self) -> str:
-        return str(self.snapshot["connection_id"])
+        return self.snapshot.connection_id
 
     @property
     def window(self) -> Window:
-        return read_window(self.snapshot.get("window") or {})
+        return Window.of(self.snapshot.window)
 
     @property
     def begins_at(self) -> datetime | None:
         """When its window opened first after the approval; None if it was open at that time."""
-        return self.window.waits_until(datetime.fromisoformat(self.decision["approved_at"]))
+        return self.window.waits_until(self.decision.given_at)
 
     @property
     def topics(self) -> frozenset[str]:
@@ -86,37 +81,32 @@ class ApprovedPlan:
     @property
     def leaving(self) -> frozenset[int]:
         """Brokers that the plan empties. They may be down."""
-        settings = self.snapshot["settings"]
-        return frozenset(settings["drain"]) | {int(old) for old in settings["replace"]}
-
-    @property
-    def disk_headroom(self) -> float:
-        return float(self.snapshot["settings"].get("disk_headroom", Settings().disk_headroom))
+        return self.settings.leaving
 
     @property
     def to_be_empty(self) -> frozenset[int]:
         """Brokers that hold nothing in the end; none for a job that changes leaders alone."""
-        return frozenset() if self.snapshot["settings"]["job"] in LEADERS_ALONE else self.leaving
+        return frozenset() if self.settings.job in LEADERS_ALONE else self.leaving
 
     @property
     def cordoned(self) -> frozenset[int]:
         """Brokers that the run cordons while it empties them: Kafka refuses each list that names one of them."""
         named = {broker for move in self.approved.moves if not move.is_election for broker in move.after}
-        return frozenset((self.snapshot.get("cordon") or {}).get("brokers", ())) - named
+        return frozenset(self.snapshot.cordon.brokers if self.snapshot.cordon else ()) - named
 
     @property
     def limits(self) -> Limits:
         """Of what may be in flight at once."""
-        asked, default = self.snapshot["settings"], Settings()
+        asked = self.settings
         return Limits(
-            asked.get("copies_per_broker") or COPIES_PER_BROKER,
-            asked.get("partitions_per_batch", LEAST_PARTITIONS_PER_BATCH),
-            asked.get("leader_changes_per_batch", default.leader_changes_per_batch),
+            asked.copies_per_broker or COPIES_PER_BROKER,
+            asked.partitions_per_batch or LEAST_PARTITIONS_PER_BATCH,
+            asked.leader_changes_per_batch,
         )
 
     @property
     def throttle_bytes_per_second(self) -> int:
-        return int(self.decision["throttle_bytes_per_second"])
+        return self.decision.rate
 
 
 def read_approved(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedPlan:
@@ -124,58 +114,56 @@ def read_approved(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedPl
     return read_plan(*_read_decision(inputs, decision))
 
 
-def read_plan(folder: RunFolder, decision: Mapping[str, Any]) -> ApprovedPlan:
+def read_plan(folder: RunFolder, decision: Decision) -> ApprovedPlan:
     """The plan that this decision.json approves. Nothing is computed again.
 
     Raises ApprovalError unless the moves still give the approved digest, ArtifactError for values that none of our
     versions writes.
     """
-    snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
-    _check_request(folder / json_files.SNAPSHOT, snapshot, decision.get("request_digest"))
-    SNAPSHOT_FILE.decode(snapshot)
-    if snapshot["settings"] != json_files.read_json(folder, json_files.PROPOSALS)["settings"]:
+    snapshot, digest = SNAPSHOT_FILE.read_with_digest(folder)
+    _check_request(folder / json_files.SNAPSHOT, digest, decision.request_digest)
+    if snapshot.settings != PROPOSALS_FILE.read(folder).settings:
         raise other_than_approved(folder / json_files.SNAPSHOT)  # the approved digest has the settings too
-    shown = decision.get("shown_files")
-    check_still_shown(folder, shown or (), shown)
-    candidate = read_candidate(folder, decision["choice"])
+    check_still_shown(folder, decision.shown_files or (), decision.shown_files)
+    candidate = read_candidate(folder, decision.chosen)
     _check_digest(f"Candidate {candidate.name}", candidate.digest, decision)
     topics = {move.topic_partition.topic for move in candidate.moves}
-    tables = SnapshotTables(folder, topics, decision.get("snapshot_digest"))
-    return ApprovedPlan(folder, snapshot, decision, candidate, read_left_out(folder, candidate), tables)
+    tables = SnapshotTables(folder, topics, decision.snapshot_digest)
+    left_out = read_left_out(folder, candidate)
+    return ApprovedPlan(folder, snapshot, snapshot.asked, decision, candidate, left_out, tables)
 
 
-def _read_decision(inputs: StepInputs, decision: Mapping[str, Any]) -> tuple[RunFolder, Mapping[str, Any]]:
+def _read_decision(inputs: StepInputs, decision: Mapping[str, Any]) -> tuple[RunFolder, Decision]:
     """The run's folder and its decision.json; `decision` is what `approve` pushed to XCom.
 
     Raises ApprovalError unless both approve the same, RunFolderError if the folder is another run's.
     """
-    folder = open_own_folder(inputs.deployment, decision["run_folder"], inputs.run, decision["nonce"])
-    written = json_files.read_json(folder, json_files.DECISION)
-    same = digest_of(written) == decision.get("decision_digest") and all(
-        written.get(key) == decision.get(key) for key in ("choice", "digest")
-    )
-    if not same or written["choice"] in (None, REJECT):
+    told = decode(ToldDecision, decision, "The XCom decision")
+    folder = open_own_folder(inputs.deployment, told.run_folder, inputs.run, told.nonce)
+    written, digest = DECISION_FILE.read_with_digest(folder)
+    same = (written.choice, written.digest, digest) == (told.choice, told.digest, told.decision_digest)
+    if not same or not written.is_approval:
         raise ApprovalError(
             f"{folder / json_files.DECISION} is not the decision that was given in Airflow "
-            f"({decision.get('choice')!r}, digest {str(decision.get('digest'))[:8]}). "
+            f"({told.choice!r}, digest {str(told.digest)[:8]}). "
             "Start a new Dag run."
         )
     return folder, written
 
 
-def _check_request(file: Folder, written: Mapping[str, Any], approved: str | None) -> None:
+def _check_request(file: Folder, digest: str, approved: str | None) -> None:
     """Raises ApprovalError unless the document of the run's first task is as it was at the approval.
 
     It names the cluster, the connection, the window and the limits. None: an earlier version did not note its digest.
     """
-    if approved is not None and digest_of(written) != approved:
+    if approved not in (None, digest):
         raise other_than_approved(file)
 
 
-def _check_digest(what: str, digest: str, decision: Mapping[str, Any]) -> None:
-    if digest != decision["digest"]:
+def _check_digest(what: str, digest: str, decision: Decision) -> None:
+    if digest != decision.digest:
         raise ApprovalError(
-            f"{what} has digest {digest[:8]}, but digest {decision['digest'][:8]} was approved. Start a new Dag run."
+            f"{what} has digest {digest[:8]}, but digest {str(decision.digest)[:8]} was approved. Start a new Dag run."
         )
 
 
@@ -193,7 +181,7 @@ class ApprovedRequest(Generic[T]):
 
     folder: RunFolder
     written: Mapping[str, Any]  # the document of the run's first task
-    decision: Mapping[str, Any]
+    decision: Decision
     plan: T
 
     @property
@@ -212,7 +200,7 @@ def read_approved_request(
     folder, given = _read_decision(inputs, decision)
     written = json_files.read_json(folder, file)
     # These documents are what the decision comes from, so earlier versions have noted the digest too.
-    _check_request(folder / file, written, given.get("request_digest", given.get("source_digest")))
+    _check_request(folder / file, digest_of(written), given.request_digest or given.source_digest)
     plan = decode(written)
     _check_digest(name(plan), plan.digest, given)
     return ApprovedRequest(folder, written, given, plan)
@@ -232,12 +220,12 @@ def check_may_begin(
     if the policy has changed.
     """
     given = approved.decision
-    policy = deployment.check_policy_unchanged(approved.connection_id, given["policy_digest"])
+    policy = deployment.check_policy_unchanged(approved.connection_id, given.policy_digest)
     check_newest_attempt(approved.folder)
-    if given["approved_by"] is not None:
-        begins_at = window.waits_until(datetime.fromisoformat(given["approved_at"]))
+    if given.approved_by is not None:
+        begins_at = window.waits_until(given.given_at)
         expires = policy.approval_expires_after_seconds
-        check_approval_fresh(given["approved_at"], expires, clock.utc_now(), not_before=begins_at)
+        check_approval_fresh(given.given_at, expires, clock.utc_now(), not_before=begins_at)
     return policy
 
 
@@ -351,7 +339,7 @@ def _scores(
     from kafka_rebalance.planning.evenness import scores_with
     from kafka_rebalance.planning.tables.read_problem import read_problem
 
-    settings = Settings.from_document(json_files.read_json(folder, json_files.SETTINGS))
+    settings = read_settings(folder)
     problem = read_problem(folder / json_files.SNAPSHOT_FOLDER, settings)
     planned = {move.topic_partition: move.after for move in approved.moves}
     kept = {move.topic_partition: move.after for move in without(approved, left_out).moves}

@@ -24,7 +24,6 @@ from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
 from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import LEAVE_OUT, Policy
-from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.moves.run_position import Position
 from kafka_rebalance.moves.windows import Window, check_clock
 from kafka_rebalance.planning.tables.result_tables import read_disk_peaks
@@ -106,11 +105,11 @@ def check_before_write(
     next; None: the throttle comes first.
     """
     deployment.check_not_frozen(plan.connection_id)
-    policy = deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"])
+    policy = deployment.check_policy_unchanged(plan.connection_id, plan.decision.policy_digest)
     begun = bool(where.begun)
     if not begun:
         check_approval_fresh(
-            plan.decision["approved_at"],
+            plan.decision.given_at,
             policy.approval_expires_after_seconds,
             clock.utc_now(),
             not_before=plan.begins_at,
@@ -119,7 +118,7 @@ def check_before_write(
     who_moves = cluster.read_movers
     refuse(
         readiness_findings(
-            view, expected_cluster_id=plan.snapshot["cluster_id"], topics=(), own=own, who_moves=cluster.read_movers
+            view, expected_cluster_id=plan.snapshot.cluster_id, topics=(), own=own, who_moves=cluster.read_movers
         )
     )
     cluster.check_same_cluster(view)
@@ -153,13 +152,13 @@ def check_before_write(
                 _at_once(_batches(plan, requesting), where.in_flight),
                 ReplicasNow(now, brokers.disks.replicas, brokers.disks.paths),
                 _disks_now(plan, connection.capacities, brokers.disks, begun=begun),
-                plan.disk_headroom,
+                plan.settings.disk_headroom,
             ),
             *too_many_now(
                 plan.candidate.moves,
                 brokers.disks.replicas,
                 brokers.disks.log_dirs,
-                plan.snapshot["settings"].get("replicas_per_broker"),
+                plan.settings.replicas_per_broker,
             ),
         ]
     )
@@ -185,7 +184,7 @@ def check_plan_within_policy(
     """
     policy = bound_policy(
         deployment,
-        deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"]),
+        deployment.check_policy_unchanged(plan.connection_id, plan.decision.policy_digest),
         plan.connection_id,
         view.cluster_id,
         len(plan.tables.baseline.brokers),
@@ -200,9 +199,8 @@ def check_plan_within_policy(
         throttle_bytes_per_second=plan.throttle_bytes_per_second,
         kafkas_own=cluster.read_kafkas_own(view),
     )
-    asked = Settings.from_document(plan.snapshot["settings"])
-    check_only_receivers(plan.candidate.moves, asked, plan.tables.baseline.brokers)
-    closed = {*asked.brokers_out, *policy.brokers_out}
+    check_only_receivers(plan.candidate.moves, plan.settings, plan.tables.baseline.brokers)
+    closed = {*plan.settings.brokers_out, *policy.brokers_out}
     check_leaders_may_lead(plan.candidate.moves, plan.tables.baseline.partitions, closed)
 
 

@@ -23,19 +23,16 @@ from kafka_rebalance.run.run_folder import RunFolder, folder_of_run, open_own_fo
 log = logging.getLogger(__name__)
 
 ASKED_IN = "asked_in"  # a key of the conf: the run that passes it on
-REQUESTER = "requester"  # a key of snapshot.json
 
 
-def requester_of(deployment: Deployment, started: StartedRun, written: Mapping[str, Any]) -> Requester:
-    """Who asked for this run, of any Dag of ours. `written` is the document of its first task.
+def requester_of(deployment: Deployment, started: StartedRun, named: str | None) -> Requester:
+    """Who asked for this run, of any Dag of ours. `named`: who did by the document of its first task.
 
     It asks Airflow and the run that passed the conf on, as the first task has done. People can edit files of the runs
-    folder, so `written` can only name one more person who may not approve. Errors as in `read_requester`.
+    folder, so the document can only name one more person who may not approve. Errors as in `read_requester`.
     """
     found = read_requester(deployment, started)
-    told = written.get(REQUESTER)
-    plan_by = found.plan_by or (told.get("plan_by") if isinstance(told, Mapping) else None)
-    return replace(found, plan_by=plan_by or written.get("requested_by") or None)
+    return replace(found, plan_by=found.plan_by or named or None)
 
 
 def check_somebody_may_approve(policy: Policy | None, requester: Requester) -> None:

@@ -15,7 +15,7 @@ from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import LockOwner, is_same_airflow, is_same_run
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.run.approval_rules import REJECT
+from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.approved_plan import ApprovedPlan, read_plan
 from kafka_rebalance.run.clusters import REBALANCE_DAG
 from kafka_rebalance.run.inputs import Deployment, StepInputs
@@ -147,10 +147,10 @@ def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
 
     Raises ApprovalError if the moves no longer give the approved digest.
     """
-    written = json_files.read_json_if_there(folder, json_files.DECISION) or {}
-    if written.get("choice") in (None, REJECT) or digest not in (None, written.get("digest")):
+    decision = DECISION_FILE.read_if_there(folder)
+    if decision is None or not decision.is_approval or digest not in (None, decision.digest):
         return None
-    return read_plan(folder, written)
+    return read_plan(folder, decision)
 
 
 def _attempts(run: RunFolder) -> Iterator[RunFolder]:

@@ -75,7 +75,7 @@ class Snapshot:
     controller: SettledController
     brokers: tuple[dict[str, Any], ...]
     partitions: tuple[dict[str, Any], ...]
-    configs: dict[str, Any]
+    configs: ClusterConfigs
     end_offsets: Mapping[TopicPartition, int]
     start_offsets: Mapping[TopicPartition, int]
     local_starts: metadata.LocalStarts  # of tiered partitions
@@ -169,16 +169,13 @@ def read_snapshot(
         controller=controller,
         brokers=tuple(broker_rows(view, disks, connection.capacities, settings)),
         partitions=tuple(partitions),
-        configs={
-            "topics": topic_configs,
-            "brokers": {
-                str(broker): {name: list(value) for name, value in sorted(values.items())}
-                for broker, values in sorted(effective.items())
-            },
-            "broker_dynamic": {str(broker): values for broker, values in sorted(dynamic.items())},
-            "append_bytes": append_bytes(partitions, on_disk, offsets),
-            "lock_holder": holder.run if holder else None,
-        },
+        configs=ClusterConfigs(
+            topic_configs,
+            effective,
+            dynamic,
+            append_bytes(partitions, on_disk, offsets),
+            holder.run if holder else None,
+        ),
         end_offsets=offsets,
         start_offsets=first_offsets,
         local_starts=local,

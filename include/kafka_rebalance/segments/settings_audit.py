@@ -276,7 +276,7 @@ def _stored_findings(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
         _stored(rule, tuple(names), (), text, "/config/topics", _CORRECT_TOPIC)
         for (rule, text), names in topics.items()
     ]
-    for broker, values in sorted(configs.dynamic.items()):
+    for broker, values in sorted(configs.broker_dynamic.items()):
         brokers, source = () if broker == DEFAULT_BROKER else (broker,), f"/config/{entity_of(broker)}"
         for key, value in sorted(values.items()):
             if (problem := broker_config_problem(key, value, configs.version)) is not None:
@@ -306,7 +306,7 @@ def _throttles_left(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
             text, source = f"{key} is set", "/config/topics"
             found.append(segment_finding(THROTTLE_LEFT, "warning", topics, (), text, source, remedy))
     on_brokers: dict[tuple[str, str], list[int]] = {}
-    for broker, values in sorted(configs.dynamic.items()):
+    for broker, values in sorted(configs.broker_dynamic.items()):
         for key in RATE_KEYS:
             if key in values:
                 on_brokers.setdefault((key, values[key]), []).append(broker)

@@ -7,10 +7,10 @@ from typing import Any
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.json_files import plain
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE, ClusterSegments, SegmentReport
-from kafka_rebalance.documents.snapshot import ClusterConfigs
+from kafka_rebalance.documents.snapshot import CONFIGS_FILE, SNAPSHOT_FILE, ClusterConfigs
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_rows
 from kafka_rebalance.planning.tables.read_problem import PARTITIONS, SNAPSHOT_SCHEMAS
@@ -24,7 +24,7 @@ FINDINGS_KEPT, ROLLS_KEPT = 100, 20  # of each list in a document; all are count
 
 
 def audit_snapshot(taken: Snapshot) -> ClusterSegments:
-    return audit_cluster(_placed(taken.partitions), ClusterConfigs.from_mapping(taken.configs))
+    return audit_cluster(_placed(taken.partitions), taken.configs)
 
 
 def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | None) -> None:
@@ -32,20 +32,20 @@ def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | Non
 
     `written` is in bytes per second; None: unknown, and `rolls` is null.
     """
-    proposals = json_files.read_json(folder, json_files.PROPOSALS)
+    proposals, proposals_digest = PROPOSALS_FILE.read_with_digest(folder)
     snapshot = folder / json_files.SNAPSHOT_FOLDER
     configs = read_configs_of(folder)
     columns = ["topic", "partition", "replicas", "size_bytes"]
     placed = _placed(read_rows(snapshot, PARTITIONS, SNAPSHOT_SCHEMAS[PARTITIONS], columns))
     now = files_now(placed, configs)
     candidates = {
-        one["name"]: audit_moves(read_candidate(folder, one["name"]).moves, now, configs, FINDINGS_KEPT)
-        for one in proposals["candidates"]
+        one.name: audit_moves(read_candidate(folder, one.name).moves, now, configs, FINDINGS_KEPT)
+        for one in proposals.candidates
     }
     rolls = None if written is None else expected_rolls(placed, written, configs, ROLLS_KEPT)
     cluster = plain(with_first_findings(audit_cluster(placed, configs), FINDINGS_KEPT))
     report = SegmentReport(**cluster, candidates=candidates, rolls=rolls)
-    SEGMENTS_FILE.write(folder, report, source_digest=digest_of(proposals))
+    SEGMENTS_FILE.write(folder, report, source_digest=proposals_digest)
 
 
 def read_configs_of(folder: RunFolder) -> ClusterConfigs:
@@ -53,14 +53,13 @@ def read_configs_of(folder: RunFolder) -> ClusterConfigs:
 
     Snapshots of earlier versions do not have its digest.
     """
-    configs = json_files.read_json(folder / json_files.SNAPSHOT_FOLDER, json_files.CONFIGS)
-    noted = json_files.read_json(folder, json_files.SNAPSHOT).get("configs_digest")
-    if noted is not None and digest_of(configs) != noted:
+    configs, digest = CONFIGS_FILE.read_with_digest(folder / json_files.SNAPSHOT_FOLDER)
+    if SNAPSHOT_FILE.read(folder).configs_digest not in (None, digest):
         raise ArtifactError(
             f"{folder / json_files.SNAPSHOT_FOLDER / json_files.CONFIGS} is not as the snapshot wrote it: somebody has "
             "changed it since. Restore it, or start a new Dag run."
         )
-    return ClusterConfigs.from_mapping(configs)
+    return configs
 
 
 def audit_rows(audit: ClusterSegments) -> list[dict[str, Any]]:

@@ -84,9 +84,9 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
             check_copies_safe(cluster, connection, plan)
             check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
         held_before = has_held_before(plan, cluster.lock.read(), owner)
-        cluster.lock.make_ready({*plan.leaving, *plan.snapshot["settings"]["brokers_out"]})
+        cluster.lock.make_ready({*plan.leaving, *plan.settings.brokers_out})
         fence = take_lock(deployment, cluster, plan.connection_id, owner)
-        kept = ClusterLease(deployment, cluster, plan.snapshot["cluster_id"])
+        kept = ClusterLease(deployment, cluster, plan.snapshot.cluster_id)
         try:
             if [*put_back_left_behind(kept).back, *put_back_late(kept)]:
                 fence = cluster.lock.raise_held(owner)

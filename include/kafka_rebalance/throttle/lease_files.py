@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kafka_rebalance.documents import json_files, storage
 from kafka_rebalance.errors import ArtifactError, FormatVersionError, RunFolderError, StorageError
+from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import RunFolder, file_name, open_run_folder
 from kafka_rebalance.throttle.lease import ThrottleLease
@@ -165,4 +166,4 @@ def rate_in_force(folder: RunFolder) -> int:
     try:
         return int(json_files.read_json(folder, json_files.THROTTLE)["bytes_per_second"])
     except (ArtifactError, KeyError):
-        return int(json_files.read_json(folder, json_files.DECISION)["throttle_bytes_per_second"])
+        return DECISION_FILE.read(folder).rate

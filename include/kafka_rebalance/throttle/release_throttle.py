@@ -46,7 +46,7 @@ def release_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
     plan = read_approved(inputs, decision)
     owner = lock_owner(deployment, plan.candidate.digest, inputs.run)
     with open_cluster(deployment.read_connection(plan.connection_id)) as cluster:
-        kept = ClusterLease(deployment, cluster, plan.snapshot["cluster_id"])
+        kept = ClusterLease(deployment, cluster, plan.snapshot.cluster_id)
         released = give_back(
             kept, owner, plan.connection_id, lambda: check_nothing_of_ours(cluster, plan, "The lock is kept.")
         )

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, read_settings
 from kafka_rebalance.documents.storage import read_if_there
 from kafka_rebalance.model.candidate import Candidate, brokers_touched
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.tables.history import HISTORY, planned_with
 from kafka_rebalance.planning.tables.parquet_files import PART
 from kafka_rebalance.planning.tables.read_problem import read_problem
@@ -50,7 +50,7 @@ class Measured(NamedTuple):
 
 def measured(folder: RunFolder) -> Measured:
     """Read from the snapshot's tables and the history: slow on a large cluster, so read it once."""
-    settings = Settings.from_document(json_files.read_json(folder, json_files.SETTINGS))
+    settings = read_settings(folder)
     snapshot, history = folder / json_files.SNAPSHOT_FOLDER, folder / HISTORY / PART
     problem = read_problem(snapshot, replace(settings, even_at_worst_hour=False))
     problem = planned_with(problem, snapshot, read_if_there(history), str(history))
@@ -86,7 +86,7 @@ def write_rates(
 ) -> None:
     """rates.json: each candidate's least rate, and the automatic rate if `auto` was asked for, with the reasons."""
     replicas, written, read = found_by_plan
-    auto = json_files.read_json(folder, json_files.SNAPSHOT).get("throttle") == AUTO
+    auto = SNAPSHOT_FILE.read(folder).throttle == AUTO
     now: Mapping[int, BrokerLoad] | None = None if written is None else traffic(replicas, written, read)
     found: dict[str, CandidateRates] = {}
     for name in offered:

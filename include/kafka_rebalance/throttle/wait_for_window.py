@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from kafka_rebalance import clock
@@ -46,9 +45,9 @@ def wait_for_opening(
     is_paused: bool = False,
 ) -> Wait | None:
     """As `wait_for_window`, for what may take up to so many seconds."""
-    policy = deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
-    at = approved.decision["approved_at"]
-    begins_at = window.waits_until(datetime.fromisoformat(at))
+    policy = deployment.check_policy_unchanged(approved.connection_id, approved.decision.policy_digest)
+    at = approved.decision.given_at
+    begins_at = window.waits_until(at)
     ends = approval_ends(at, policy.approval_expires_after_seconds, not_before=begins_at)
     until = pause_until(window, seconds, clock.utc_now(), ends, is_paused=is_paused)
     return None if until is None else Wait(approved.connection_id, str(approved.folder), not_before=until)

@@ -146,7 +146,8 @@ class TopicApproval(Approval):
             policy_digest=written["policy_digest"],
             digests={written["change"]["action"]: written["digest"]},
             source_digest=digest_of(written),
-            asked=written,
+            request_digest=digest_of(written),
+            asked_by=written["requested_by"],
             nothing="This was a dry run. Nothing was written to the cluster." if written["dry_run"] else None,
             needs_answer=needs_approval(written["change"]["action"]),  # whatever else the file says: people can edit it
         )

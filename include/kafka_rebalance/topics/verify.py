@@ -46,14 +46,14 @@ def _checks(cluster: OpenCluster, change: TopicChange) -> tuple[Check, ...]:
 
 
 def _row(approved: ApprovedRequest[TopicChange], started: StartedRun, verified: bool) -> dict[str, Any]:
-    change, approver = approved.plan, approved.decision["approved_by"]
+    change = approved.plan
     return {
         "run_id": started.run_id,
         "topic": change.topic,
         "action": change.action,
         "digest": change.digest,
         "requested_by": approved.written["requested_by"],
-        "approved_by": approver["id"] if approver else None,
+        "approved_by": approved.decision.by_id,
         "partitions_before": change.partitions_before,
         "partitions_after": change.partitions_after,
         "configs_changed": len(change.config_changes),

@@ -47,7 +47,7 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
     change = approved.plan
     check_all_will_run(inputs, ("verify",))
     inputs.deployment.check_not_frozen(approved.connection_id)
-    inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision["policy_digest"])
+    inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision.policy_digest)
     connection = inputs.deployment.read_connection(approved.connection_id)
     with open_cluster(connection) as cluster:
         view = cluster.read_view([change.topic])

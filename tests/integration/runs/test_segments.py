@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.snapshot import ClusterConfigs
+from kafka_rebalance.documents.snapshot import CONFIGS_FILE, ClusterConfigs
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.nightly import check_cluster
 from kafka_rebalance.rebalance.request import CandidateApproval
@@ -84,9 +84,7 @@ def tree(client: KazooClient) -> dict[str, tuple[bytes | None, int]]:
 
 
 def snapshot_configs(run: InProcessRun) -> ClusterConfigs:
-    return ClusterConfigs.from_mapping(
-        json_files.read_json(run.folder / json_files.SNAPSHOT_FOLDER, json_files.CONFIGS)
-    )
+    return CONFIGS_FILE.read(run.folder / json_files.SNAPSHOT_FOLDER)
 
 
 def audit_of(run: InProcessRun) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class World:
             {
                 "connection_id": "prod",
                 "cluster_id": "abc",
-                "controller": {"broker": 1, "epoch": 1},
+                "controller": None,
                 "observed_at": "2026-11-21T00:00:00+00:00",
                 "dag_id": "kafka_rebalance",
                 "run_id": "run",

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.pages import run_report
-from kafka_rebalance.pages.run_report import RunReport
+from kafka_rebalance.pages.run_report import LATER_FILES, RunFiles, RunReport
 from kafka_rebalance.pages.tables import LARGEST_MOVES, CandidateTables, MovesSummary
 
 Rows = Iterable[Mapping[str, object]]
@@ -28,7 +29,13 @@ def build_report(
         name: CandidateTables.of(name, loads.get(name, ()), summary_of(moves.get(name, ())), disks.get(name, ()))
         for name in (*loads, *moves, *disks)
     }
-    return run_report.build_report(snapshot, tables=tables, **documents)
+    return run_report.build_report(files_of(snapshot, **documents), tables)
+
+
+def files_of(snapshot: Mapping[str, object], **documents: Mapping[str, object] | None) -> RunFiles:
+    """What the documents say, as if they were read from files."""
+    found = {name: LATER_FILES[name].decode(given) for name, given in documents.items() if given is not None}
+    return RunFiles(SNAPSHOT_FILE.decode(snapshot), **found)
 
 
 def summary_of(moves: Sequence[Move]) -> MovesSummary:

@@ -31,7 +31,7 @@ from kafka_rebalance.planning.tables.result_tables import (
     read_fullest_disks,
     read_loads,
 )
-from support.documents.built_report import summary_of
+from support.documents.built_report import files_of, summary_of
 from support.golden.figures import figures_of_page
 from support.golden.records import OWN_TABLES, document_text, given, lines_of, recorded
 
@@ -140,10 +140,12 @@ def report_of(run: str, stage: str, folder: Path) -> str:
     texts = {name: before[f"{name}.json"] for name in BEFORE_APPROVAL}
     texts |= {name: after[f"{place}{name}.json"] for name in AFTER_APPROVAL if f"{place}{name}.json" in after}
     report = build_report(
-        json.loads(before["snapshot.json"]),
-        proposals=proposals,
-        tables={name: _tables(folder, name) for name in (candidate["name"] for candidate in proposals["candidates"])},
-        **{name: json.loads(text) for name, text in texts.items()},
+        files_of(
+            json.loads(before["snapshot.json"]),
+            proposals=proposals,
+            **{name: json.loads(text) for name, text in texts.items()},
+        ),
+        {name: _tables(folder, name) for name in (candidate["name"] for candidate in proposals["candidates"])},
     )
     return render_file(report)
 

@@ -18,9 +18,10 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, read_settings
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.digests import digest_of
-from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.follow import BatchFollower
 from kafka_rebalance.rebalance.record import record
@@ -108,22 +109,22 @@ class InProcessRun:
         """Snapshot and proposals; returns proposals.json."""
         instance = SimpleNamespace(xcom_push=self.xcom.__setitem__)
         run_step(take_snapshot, self.dag_run, {"kafka_conn_id": CONNECTION, **params}, ti=instance)
-        settings = Settings.from_mapping(json_files.read_json(self.folder, json_files.SETTINGS))
+        settings = read_settings(self.folder)
         plan_once(self.folder, settings)
         run_step(render_report, self.dag_run, str(self.folder))
         return json_files.read_json(self.folder, json_files.PROPOSALS)
 
     def approve(self, choice: str, throttle_bytes_per_second: int) -> None:
         """What `approve` leaves behind when uma picks a candidate."""
-        proposals = json_files.read_json(self.folder, json_files.PROPOSALS)
-        snapshot = json_files.read_json(self.folder, json_files.SNAPSHOT)
-        digest = offered_digests(proposals, stopped_candidates(self.folder, proposals))[choice]
+        proposals, proposals_digest = PROPOSALS_FILE.read_with_digest(self.folder)
+        snapshot, request_digest = SNAPSHOT_FILE.read_with_digest(self.folder)
+        digest = offered_digests(proposals, stopped_candidates(self.folder, proposals_digest))[choice]
         decision = {
             "choice": choice,
             "digest": digest,
-            "snapshot_digest": proposals["snapshot_digest"],
-            "request_digest": digest_of(snapshot),
-            "policy_digest": snapshot["policy_digest"],
+            "snapshot_digest": proposals.snapshot_digest,
+            "request_digest": request_digest,
+            "policy_digest": snapshot.policy_digest,
             "approved_by": {"id": "3", "name": "uma"},  # as FAB has them
             "approved_at": datetime.now(UTC).isoformat(),
             "note": "",

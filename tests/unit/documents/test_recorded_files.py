@@ -13,6 +13,7 @@ from kafka_rebalance.documents.json_files import JsonFile
 from kafka_rebalance.documents.progress import BATCHES_FILE, CANCELLED_FILE, CONTROL_FILE, PROGRESS_FILE
 from kafka_rebalance.documents.proposals import PAGE_FILE, PROPOSALS_FILE, REJECTION_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
+from kafka_rebalance.documents.snapshot import CONFIGS_FILE, SNAPSHOT_FILE
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.approved_plan import LEFT_OUT_FILE
@@ -32,13 +33,15 @@ FILES: tuple[JsonFile[Any], ...] = (
     PAGE_FILE,
     PROGRESS_FILE,
     PROPOSALS_FILE,
+    CONFIGS_FILE,
     RATES_FILE,
     REJECTION_FILE,
     SEGMENTS_FILE,
+    SNAPSHOT_FILE,
     VERIFICATION_FILE,
 )
 OURS = ("format_version", "source_digest")  # of every file: no type has them
-CHECKED_ELSEWHERE = ("settings", "movement")  # what is in them is kept as it is, since digests are of it
+CHECKED_ELSEWHERE = ("settings", "policy", "movement")  # what is in them is kept as it is, since digests are of it
 WRONG: tuple[Any, ...] = ({"wrong": {}}, [[{}]], "wrong", -1.5)
 
 

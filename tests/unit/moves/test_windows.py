@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from kafka_rebalance.errors import SettingsError, StoppedError
 from kafka_rebalance.model.recurring_window import openings
 from kafka_rebalance.moves.eta import CONTROLLER_SECONDS, predicted_seconds
-from kafka_rebalance.moves.windows import NoRoom, Window, fit, pause_until, read_window
+from kafka_rebalance.moves.windows import NoRoom, Window, fit, pause_until, read_window, recurring_windows
+from support.documents.as_in_a_file import in_json
 from support.kafka.small_clusters import move
 
 NOW = datetime(2026, 11, 21, 22, tzinfo=UTC)
@@ -23,10 +24,9 @@ def test_a_batch_takes_as_long_as_its_busiest_broker() -> None:
     assert predicted_seconds([move("t-0", [1, 2], [2, 1], size=600)], 10) == CONTROLLER_SECONDS, "copies nothing"
 
 
-@pytest.mark.parametrize("texts", [5, "daily 22:00-06:00 UTC", {"a": 1}, [5], [None], ["nightly"]])
-def test_windows_that_are_no_list_of_texts_are_refused_in_words(texts: object) -> None:
+def test_a_recurring_window_that_is_none_is_refused_in_words() -> None:
     with pytest.raises(SettingsError, match=r"A recurring window .* Nothing was read or written"):
-        read_window({"recurring": texts})
+        recurring_windows(["nightly"])
 
 
 @pytest.mark.parametrize("name", ["not_before", "finish_by"])
@@ -53,8 +53,8 @@ def test_a_window_says_when_a_batch_may_begin() -> None:
     assert window.waits_until(at) is None
     assert window.closed_for(3600, at) is None
     assert "it may end after finish_by, 2026-11-22T02:00:00+01:00" in (window.closed_for(3601, at) or "")
-    assert read_window(window.to_mapping()) == window
-    assert read_window({}) == read_window({"not_before": "", "finish_by": None}) == Window()
+    assert Window.of(window.written) == window
+    assert read_window({}) == read_window({"not_before": "", "finish_by": None}) == Window.of(None) == Window()
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ FOR_EVER = FRIDAY + timedelta(days=300)
 
 
 def windows(*texts: str) -> Window:
-    return read_window({"recurring": list(texts)})
+    return Window(recurring=recurring_windows(texts))
 
 
 def test_recurring_windows_are_written_and_read_back() -> None:
     window = windows(NIGHTS, "Sat 00:00-00:00 UTC")
-    assert window.to_mapping()["recurring"] == [NIGHTS, "Sat 00:00-00:00 UTC"]
-    assert read_window(window.to_mapping()) == window
-    assert "recurring" not in Window().to_mapping()
+    assert in_json(window.written)["recurring"] == [NIGHTS, "Sat 00:00-00:00 UTC"]
+    assert Window.of(window.written) == window
+    assert "recurring" not in in_json(Window().written)
     with pytest.raises(SettingsError, match="A recurring window is not days, times"):
         windows("at night")
 
@@ -202,7 +202,7 @@ def test_a_window_that_ends_before_it_begins_is_refused() -> None:
 
 # How many openings a plan takes
 
-UTC_NIGHTS = read_window({"recurring": ["Mon-Fri 22:00-06:00 UTC"]})
+UTC_NIGHTS = Window(recurring=recurring_windows(["Mon-Fri 22:00-06:00 UTC"]))
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)  # a Thursday
 TONIGHT = NOON.replace(hour=22)
 HOUR, DAY = 3600.0, timedelta(days=1)

@@ -15,6 +15,7 @@ from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.windows import window_words
 from kafka_rebalance.rebalance.request import approval_body
 from support.documents import report_samples as samples
+from support.documents.as_in_a_file import in_json
 from support.documents.built_report import build_report
 
 NOW = datetime(2026, 5, 3, 14, 0, tzinfo=UTC)
@@ -176,7 +177,7 @@ def test_the_window_is_held_against_the_range_of_times(window: Window, words: st
     plan = samples.proposals()
     plan["candidates"][2] |= {"batches": 0, "makespan_seconds": HOUR}
     earlier = {"ratios": [1.0, 1.0, 2.0, 2.0, 2.0], "last": [], "problems": []}
-    at = samples.snapshot(window=window.to_mapping(), observed_at=NOW.isoformat())
+    at = samples.snapshot(window=in_json(window.written), observed_at=NOW.isoformat())
     found = report(at, proposals=plan, estimate=earlier, rates=None)
     assert found.focus is not None
     assert window_words(found, found.focus) == words

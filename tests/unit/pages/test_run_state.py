@@ -22,7 +22,7 @@ from kafka_rebalance.pages.run_state import (
 )
 from kafka_rebalance.run.approval_rules import REJECT
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
+from support.documents.built_report import build_report, files_of
 
 PLAN: dict[str, Any] = {"proposals": samples.proposals(), "moves": samples.all_moves()}
 UNDER_WAY: dict[str, Any] = PLAN | {
@@ -111,6 +111,7 @@ def test_a_replica_that_is_not_in_sync_at_the_end_is_no_failure_while_it_is_veri
 
 
 MISSING = {"subject": "/admin", "problem": "this ZooKeeper user may not write it", "remedy": "Give it the right"}
+OF_FACTS = ("snapshot", "proposals", "segments", "decision", "batches", "verification")
 WITHOUT_RIGHTS = samples.snapshot() | {"missing_rights": [MISSING]}
 NOT_STARTED = {"batches": [], "stopped": {"at": "2026-05-03T15:05:00+00:00", "why": "uma asked to stop"}}
 
@@ -141,8 +142,10 @@ def test_the_state_is_told_by_files_and_by_whether_airflow_has_ended_the_run(
     documents: dict[str, Any], active: RunState, ended: RunState
 ) -> None:
     given = {"snapshot": samples.snapshot(), "proposals": samples.proposals()} | documents
+    files = files_of(**given)
+    facts: dict[str, Any] = {name: getattr(files, name) for name in OF_FACTS}
     for is_active, state in ((True, active), (False, ended)):
-        assert run_state(run_facts(**given, is_active=is_active, has_open_request=False)) is state
+        assert run_state(run_facts(**facts, is_active=is_active, has_open_request=False)) is state
         assert build_report(**given).in_airflow(is_active=is_active, has_open_request=False).state is state
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kafka_rebalance.documents.json_files import PAGE, PROPOSALS, read_json, write_json
+from kafka_rebalance.documents.json_files import PAGE, write_json
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Proposals
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
@@ -45,8 +47,8 @@ def folder(planned: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(planned, tmp_path / "copy"))
 
 
-def proposals(folder: Path) -> dict[str, Any]:
-    return read_json(folder, PROPOSALS)
+def proposals(folder: Path) -> Proposals:
+    return PROPOSALS_FILE.read(folder)
 
 
 def test_a_page_reads_the_same_as_from_the_tables(folder: Path) -> None:
@@ -75,7 +77,7 @@ def test_a_page_reads_no_moves(folder: Path) -> None:
     ],
 )
 def test_what_was_written_for_another_plan_or_cannot_be_read_is_not_used(folder: Path, content: dict[str, Any]) -> None:
-    digest = next(entry["digest"] for entry in proposals(folder)["candidates"] if entry["name"] == NAME)
+    digest = next(entry.digest for entry in proposals(folder).candidates if entry.name == NAME)
     entries = [{"digest": digest} | entry if entry != 3 else entry for entry in content.get("candidates", [])]
     write_json(folder, PAGE, content | {"candidates": entries} if content else {})
     found = report.read_page_tables(folder, proposals(folder), NAME)
@@ -112,15 +114,16 @@ def test_the_moves_in_use_stay_however_large() -> None:
 
 
 def test_moves_that_do_not_give_the_digest_are_neither_searched_nor_written(folder: Path) -> None:
-    changed = proposals(folder)
-    next(entry for entry in changed["candidates"] if entry["name"] == NAME)["digest"] = "0" * 64
+    plan = proposals(folder)
+    forged = [replace(one, digest="0" * 64) if one.name == NAME else one for one in plan.candidates]
+    changed = replace(plan, candidates=tuple(forged))
     for reading in (report.read_tables, report.read_move_table):
         with pytest.raises(ArtifactError, match="somebody changed one of the files"):
             reading(folder, changed, NAME)
 
 
 def test_all_moves_and_brokers_lie_beside_the_report_as_csv(folder: Path) -> None:
-    for name in (entry["name"] for entry in proposals(folder)["candidates"]):
+    for name in (candidate.name for candidate in proposals(folder).candidates):
         lines = (folder / f"moves-{name}.csv").read_text().splitlines()
         assert len(lines) == 1 + len(read_candidate(folder, name).moves)
         assert len((folder / f"brokers-{name}.csv").read_text().splitlines()) == 1 + 4

@@ -96,7 +96,7 @@ def test_a_file_that_says_that_a_deletion_needs_no_approval_is_not_believed(tmp_
 @pytest.mark.parametrize("kind", ["operator_triggered", "manual", "asset_materialization", "another"])
 def test_no_dag_lets_a_run_be_approved_whose_starter_is_unknown(tmp_path: Path, dag_id: str, kind: str) -> None:
     started = StartedRun(dag_id, "one", None, kind)
-    found = requester_of(plain_deployment(tmp_path), started, {"requester": {"automatic": True, "plan_by": None}})
+    found = requester_of(plain_deployment(tmp_path), started, None)
     assert found.unknown
 
 
@@ -105,7 +105,7 @@ def test_what_the_nightly_check_passed_on_counts_for_no_dag_but_the_rebalance(tm
     folder, _ = create_run_folder(deployment, "prod", night)
     conf = hand_on(folder, {"kafka_conn_id": "prod", "job": "balance"}, night)
     found = {
-        dag_id: requester_of(deployment, StartedRun(dag_id, "one", None, "operator_triggered", conf), {})
+        dag_id: requester_of(deployment, StartedRun(dag_id, "one", None, "operator_triggered", conf), None)
         for dag_id in ("kafka_rebalance", "kafka_log_dirs")
     }
     assert {dag_id: one.unknown for dag_id, one in found.items()} == {"kafka_rebalance": False, "kafka_log_dirs": True}
@@ -113,7 +113,7 @@ def test_what_the_nightly_check_passed_on_counts_for_no_dag_but_the_rebalance(tm
 
 def test_a_person_whom_the_file_names_may_not_approve_either(tmp_path: Path) -> None:
     started = StartedRun("kafka_topics", "one", "olive")
-    assert requester_of(plain_deployment(tmp_path), started, {"requested_by": "uma"}).names == {"olive", "uma"}
+    assert requester_of(plain_deployment(tmp_path), started, "uma").names == {"olive", "uma"}
 
 
 def test_a_request_that_nobody_answers_leaves_a_decision_for_nothing(tmp_path: Path) -> None:

@@ -22,7 +22,3 @@ def test_a_broker_that_does_not_tell_has_kafkas_default() -> None:
 
 def test_nobody_elects_where_every_broker_says_false() -> None:
     assert in_json(automatic_elections({1: told("false", "300")})) == {"brokers": [], "check_seconds": None}
-
-
-def test_configs_json_has_brokers_as_text() -> None:
-    assert automatic_elections({"10": told("true"), "9": told()}).brokers == (9, 10)

@@ -50,28 +50,30 @@ def test_sizes_that_cannot_be_read_have_not_stayed_the_same() -> None:
 
 
 def test_an_approval_expires_from_the_time_before_which_nothing_may_begin() -> None:
-    noon, given = datetime(2026, 3, 1, 12, tzinfo=UTC), "2026-02-27T12:00:00+00:00"
+    noon, given = datetime(2026, 3, 1, 12, tzinfo=UTC), datetime(2026, 2, 27, 12, tzinfo=UTC)
     check_approval_fresh(given, 3600, noon, not_before=datetime(2026, 3, 1, 11, 30, tzinfo=UTC))
     with pytest.raises(ApprovalError, match="counts from 2026-03-01 10:30 UTC, when the run could begin"):
         check_approval_fresh(given, 3600, noon, not_before=datetime(2026, 3, 1, 10, 30, tzinfo=UTC))
-    check_approval_fresh("2026-03-01T11:30:00+00:00", 3600, noon, not_before=datetime(2026, 2, 1, tzinfo=UTC))
+    check_approval_fresh(
+        datetime.fromisoformat("2026-03-01T11:30:00+00:00"), 3600, noon, not_before=datetime(2026, 2, 1, tzinfo=UTC)
+    )
 
 
 def test_an_approval_of_a_time_to_come_is_refused_since_its_age_cannot_be_told() -> None:
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    check_approval_fresh("2026-03-01T12:04:00+00:00", 3600, noon)
+    check_approval_fresh(datetime.fromisoformat("2026-03-01T12:04:00+00:00"), 3600, noon)
     with pytest.raises(ApprovalError, match="cannot tell whether the approval has expired"):
-        check_approval_fresh("2026-03-02T12:00:00+00:00", 3600, noon)
+        check_approval_fresh(datetime.fromisoformat("2026-03-02T12:00:00+00:00"), 3600, noon)
     with pytest.raises(ApprovalError, match="has expired"):
-        check_approval_fresh("2026-02-28T12:00:00+00:00", 3600, noon)
+        check_approval_fresh(datetime.fromisoformat("2026-02-28T12:00:00+00:00"), 3600, noon)
 
 
 def test_an_approval_that_is_too_old_before_the_first_write_must_be_asked_again() -> None:
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    check_approval_fresh("2026-03-01T11:00:00+00:00", 3600, noon)
-    check_approval_fresh("2026-03-01T13:00:00+01:00", 3600, noon)
+    check_approval_fresh(datetime.fromisoformat("2026-03-01T11:00:00+00:00"), 3600, noon)
+    check_approval_fresh(datetime.fromisoformat("2026-03-01T13:00:00+01:00"), 3600, noon)
     with pytest.raises(ApprovalError, match=r"approval of 2026-03-01 10:59 UTC has expired.*ask for an approval"):
-        check_approval_fresh("2026-03-01T10:59:59+00:00", 3600, noon)
+        check_approval_fresh(datetime.fromisoformat("2026-03-01T10:59:59+00:00"), 3600, noon)
 
 
 def test_the_five_partitions_that_have_grown_most_are_named_the_largest_first() -> None:

@@ -233,7 +233,7 @@ def test_stored_values_are_findings_of_the_topics_and_znodes_that_hold_them() ->
     topics = {"a": {"segment.bytes": "3000000000"}, "b": {"segment.bytes": "3000000000"}, "c": {"nonsense": "1"}}
     dynamic = {-1: {"log.roll.hours": "1"}, 2: {"log.segment.bytes": "x"}}
     partitions = [placed(f"{topic}-0", (1, 2)) for topic in topics]
-    found = audit_cluster(partitions, configs(topics, dynamic=dynamic)).findings
+    found = audit_cluster(partitions, configs(topics, broker_dynamic=dynamic)).findings
     assert [(f.rule, f.severity, f.topics, f.brokers, f.source) for f in found] == [
         ("unloadable", "error", ("a", "b"), (), "/config/topics"),
         ("unloadable", "error", (), (2,), "/config/brokers/2"),
@@ -257,7 +257,7 @@ def test_throttles_that_are_left_are_found_on_topics_and_brokers() -> None:
     topics = {"a": {LISTS: "0:1,0:2"}, "b": {LISTS: "*"}, "c": {LISTS: ""}, "d": {}}
     dynamic = {-1: {RATE: "5"}, 1: {RATE: "7"}, 2: {RATE: "7"}, 3: {}}
     partitions = [placed("a-0", (1, 2))]
-    found = audit_cluster(partitions, configs(topics, dynamic=dynamic)).findings
+    found = audit_cluster(partitions, configs(topics, broker_dynamic=dynamic)).findings
     assert {(f.rule, f.severity) for f in found} == {("throttle_left", "warning")}
     assert {(f.topics, f.brokers, f.text) for f in found} == {
         (("a", "b"), (), f"{LISTS} is set"),

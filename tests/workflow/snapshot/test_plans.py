@@ -13,6 +13,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
 from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
 from kafka_rebalance.planning.tables.result_tables import read_candidate
@@ -145,7 +146,7 @@ def test_a_given_plan_beyond_the_policy_is_shown_with_its_figures_and_not_offere
     run.policy_file.write_text(f"{POLICY}{limit}\n")
     proposals = run.plan(plan=PLAN)
     given = next(candidate for candidate in proposals["candidates"] if candidate["name"] == "given")
-    assert ("given" in offered_digests(proposals, ())) is (words is None)
+    assert ("given" in offered_digests(PROPOSALS_FILE.decode(proposals), ())) is (words is None)
     assert words is None or words in given["note"]
     assert read_candidate(run.folder, "given").moves == () or words is None
     assert (run.folder / "reassignments" / "given.json").exists() is (words is None)

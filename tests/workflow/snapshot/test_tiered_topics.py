@@ -66,8 +66,8 @@ def test_the_snapshot_counts_what_is_on_disk_and_what_is_remote_alone(cluster: S
     samples = {(row["topic"], row["partition"]): row for row in metric_rows(taken)}
     assert (samples[FIRST]["start_offset"], samples[FIRST]["local_start_offset"]) == (0, 2900)
     assert (samples[PLAIN]["start_offset"], samples[PLAIN]["local_start_offset"]) == (0, None)
-    assert taken.configs["append_bytes"]["orders"] == SIZE_BYTES // 100
-    assert taken.configs["append_bytes"]["plain"] == SIZE_BYTES // 3000
+    assert taken.configs.append_bytes["orders"] == SIZE_BYTES // 100
+    assert taken.configs.append_bytes["plain"] == SIZE_BYTES // 3000
 
 
 def test_what_a_leader_does_not_tell_is_unknown_and_not_nothing(
@@ -80,7 +80,7 @@ def test_what_a_leader_does_not_tell_is_unknown_and_not_nothing(
     assert taken.unread.offsets == (SECOND,)
     samples = {(row["topic"], row["partition"]): row for row in metric_rows(taken)}
     assert (samples[SECOND]["start_offset"], samples[SECOND]["local_start_offset"]) == (None, None)
-    assert taken.configs["append_bytes"]["orders"] == SIZE_BYTES // 100, "of the other partition"
+    assert taken.configs.append_bytes["orders"] == SIZE_BYTES // 100, "of the other partition"
 
 
 @pytest.mark.parametrize("untold", [{}, {SECOND: "broker 1 is of a release before 3.6, which cannot tell it"}])

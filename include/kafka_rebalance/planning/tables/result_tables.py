@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_rebalance.documents.json_files import PROPOSALS
-from kafka_rebalance.documents.proposals import PROPOSALS_FILE
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Proposals
 from kafka_rebalance.documents.storage import Folder, read_if_there
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.candidate import Candidate, Move, candidate_digest
@@ -253,7 +253,7 @@ def _table(
 COLUMNS = pa.schema([field for field in MOVES_SCHEMA if field.name != "candidate"])
 
 
-def read_moves(run_folder: Folder, proposals: Mapping[str, Any], name: str) -> pa.Table:
+def read_moves(run_folder: Folder, proposals: Proposals, name: str) -> pa.Table:
     """The moves of one candidate of `proposals.json`, in COLUMNS. `read_candidate` gives the same as objects.
 
     Raises ArtifactError if the candidate's digest is not the digest of these moves.
@@ -263,9 +263,9 @@ def read_moves(run_folder: Folder, proposals: Mapping[str, Any], name: str) -> p
         if field.name not in found.column_names:
             found = found.append_column(field.name, pa.nulls(found.num_rows, field.type))
     table = found.filter(pc.equal(found["candidate"], name)).select(COLUMNS.names).combine_chunks()
-    entry = next(candidate for candidate in proposals["candidates"] if candidate["name"] == name)
-    digest = moves_digest(name, proposals["snapshot_digest"], proposals["settings"], table)
-    _check_moves_digest(run_folder, name, str(entry["digest"]), digest)
+    entry = next(candidate for candidate in proposals.candidates if candidate.name == name)
+    digest = moves_digest(name, proposals.snapshot_digest, proposals.settings, table)
+    _check_moves_digest(run_folder, name, entry.digest, digest)
     return table
 
 

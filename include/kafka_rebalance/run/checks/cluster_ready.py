@@ -250,11 +250,11 @@ def harmed_by_copies_within(apis: ApiVersions) -> Iterable[Finding]:
 ENABLED, INTERVAL = "auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds"
 
 
-def automatic_elections(configs: Mapping[Any, Mapping[str, tuple[str | None, str]]]) -> AutomaticElections:
-    """By the brokers' effective configs, as read or as configs.json has them. A broker that does not report the setting
-    has Kafka's default, which is to elect.
+def automatic_elections(configs: ConfigsByBroker) -> AutomaticElections:
+    """By the brokers' effective configs. A broker that does not report the setting has Kafka's default, which is to
+    elect.
     """
-    electing = {int(broker): values for broker, values in configs.items() if _value(values, ENABLED) != "false"}
+    electing = {broker: values for broker, values in configs.items() if _value(values, ENABLED) != "false"}
     seconds = [text for values in electing.values() if (text := _value(values, INTERVAL)) and text.isdecimal()]
     return AutomaticElections(tuple(sorted(electing)), min(map(int, seconds), default=None))
 

@@ -14,7 +14,9 @@ from sqlalchemy.orm import Session
 
 from kafka_rebalance import clock
 from kafka_rebalance.documents.folder_owner import read_folder_owner
-from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, read_json, read_json_if_there
+from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Proposals
+from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import InputError, ReadError, RebalanceError, RunFolderError, SettingsError
 from kafka_rebalance.log_dirs.page import LogDirRun, LogDirState, read_log_dir_run, render_log_dirs
@@ -96,7 +98,7 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
     report = read_report(folder, for_page=True).in_airflow(is_active=is_active, has_open_request=is_asked)
     state = report.state
     if report.focus is not None and report.focus.partitions >= MANY_MOVES:
-        begin_to_read(folder, read_json(folder, PROPOSALS), report.focus.name)
+        begin_to_read(folder, PROPOSALS_FILE.read(folder), report.focus.name)
     held = holds(session, dag_id, report.connection_id) if is_active else ()
     airflow = InAirflow(
         is_live=is_active and (state.changes_by_itself or state.waits_for_people),
@@ -264,7 +266,7 @@ def reassignment_file(dag_id: str, run_id: str, request: Request, session: Sessi
     content = read_reassignment(folder, name)
     if content is None:
         raise NotServed(404, "There is no such file", "No candidate of this run that moves something has this file.")
-    headers = download(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
+    headers = download(f"{SNAPSHOT_FILE.read(folder).connection_id}-{name}")
     return Response(content, media_type="application/json", headers=headers)
 
 
@@ -291,8 +293,8 @@ def _open_folder(
             f"The Dag {dag_id} does not plan a rebalance of a Kafka cluster, so there is nothing to show here. If it "
             "asks for an approval, the request is under Browse, Required Actions. The logs of its tasks say the rest.",
         )
-    written = read_json(folder, SNAPSHOT)
-    if (written.get("dag_id"), written.get("run_id")) != (dag_run.dag_id, dag_run.run_id):
+    taken = SNAPSHOT_FILE.read(folder)
+    if (taken.dag_id, taken.run_id) != (dag_run.dag_id, dag_run.run_id):
         raise _of_another_run()
     return folder, dag_run
 
@@ -378,10 +380,10 @@ def moves_page(dag_id: str, run_id: str, request: Request, session: Session) -> 
     folder, _ = _open_folder(dag_id, run_id, session)
     query = Query.of(request.query_params, SORTS)
     plan = _plan(folder)
-    if query.candidate not in (candidate["name"] for candidate in plan["candidates"]):
+    if query.candidate not in (candidate.name for candidate in plan.candidates):
         raise _unknown(query.candidate)
     found = plan_tables.read_move_table(folder, plan, query.candidate).search(query)
-    connection_id = read_json(folder, SNAPSHOT)["connection_id"]
+    connection_id = SNAPSHOT_FILE.read(folder).connection_id
     return HTMLResponse(render_moves(found, connection_id, query.candidate, **_urls(dag_id, run_id)))
 
 
@@ -419,9 +421,9 @@ def table_file(dag_id: str, run_id: str, request: Request, session: Session) -> 
     """All moves or all brokers of a candidate as CSV, for download."""
     folder, _ = _open_folder(dag_id, run_id, session)
     name = request.path_params["name"]
-    headers = download(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
+    headers = download(f"{SNAPSHOT_FILE.read(folder).connection_id}-{name}")
     plan = _plan(folder)
-    for candidate in (one["name"] for one in plan["candidates"]):
+    for candidate in (one.name for one in plan.candidates):
         if name == moves_file(candidate):
             rows = plan_tables.read_move_table(folder, plan, candidate).csv()
             return StreamingResponse(rows, media_type=CSV, headers=headers)
@@ -434,8 +436,8 @@ def _urls(dag_id: str, run_id: str) -> dict[str, Any]:
     return {"static_url": static_url(), "run_url": run_page_url(dag_id, run_id)}
 
 
-def _plan(folder: RunFolder) -> dict[str, Any]:
-    found = read_json_if_there(folder, PROPOSALS)
+def _plan(folder: RunFolder) -> Proposals:
+    found = PROPOSALS_FILE.read_if_there(folder)
     if found is None:
         raise NotServed(404, "No plan yet", "The task plan has not written this run's candidates.")
     return found

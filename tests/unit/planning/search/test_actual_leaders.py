@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafka_rebalance.documents.json_files import PROPOSALS, read_json
+from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.candidate import candidate_digest
 from kafka_rebalance.model.settings import Settings
@@ -173,13 +173,13 @@ def test_leader_and_digest_survive_the_tables(tmp_path: Path) -> None:
     digest = write_snapshot(tmp_path, BROKERS, led_by(1, 1, 1))
     (plan,) = run(tmp_path, tmp_path, Settings(job="elect"))
     assert read_candidate(tmp_path, "leaders_only") == plan.candidate
-    table = read_moves(tmp_path, proposals := read_json(tmp_path, PROPOSALS), "leaders_only")
+    table = read_moves(tmp_path, proposals := PROPOSALS_FILE.read(tmp_path), "leaders_only")
     assert moves_in(table) == plan.candidate.moves
     assert changes_leader(table).tolist() == [True, True]
-    found = moves_digest("leaders_only", digest, proposals["settings"], table)
+    found = moves_digest("leaders_only", digest, proposals.settings, table)
     assert found == plan.candidate.digest
     other = table.set_column(table.column_names.index("leader"), "leader", pa.array([3, 2], pa.int32()))
-    assert moves_digest("leaders_only", digest, proposals["settings"], other) != plan.candidate.digest
+    assert moves_digest("leaders_only", digest, proposals.settings, other) != plan.candidate.digest
 
 
 @pytest.mark.parametrize(
