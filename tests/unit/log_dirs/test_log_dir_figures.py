@@ -112,7 +112,7 @@ def test_copies_are_unfollowed_only_while_the_run_goes_on_and_something_is_left(
 def test_a_run_that_waits_for_its_window_is_paused_until_it_opens_or_ends() -> None:
     opens = datetime(2026, 1, 2, tzinfo=UTC)
     waits = Progress(updated_at=opens, state="waiting", waiting_until=opens)
-    approved = Decision(choice="balance", digest=PLAN.digest)
+    approved = Decision(choice="balance", digest=PLAN.digest, approved_at=opens)
     run = LogDirRun(WRITTEN, approved, waits)
     assert (run.state, run.waits_until) == (LogDirState.PAUSED, opens)
     assert replace(run, progress=replace(waits, state="requested")).state is LogDirState.COPYING

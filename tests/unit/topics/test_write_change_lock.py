@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import KafkaRuleError, ReadError
+from kafka_rebalance.run.approval_rules import Decision
 from kafka_rebalance.topics import write
 
 
@@ -33,7 +34,7 @@ def delete(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | None, B
             topics=SimpleNamespace(delete=failing(of_delete)),
             lock=SimpleNamespace(release=failing(of_release)),
         )
-        approved = SimpleNamespace(plan=change, connection_id="prod", decision={"policy_digest": None})
+        approved = SimpleNamespace(plan=change, connection_id="prod", decision=Decision())
         deployment = SimpleNamespace(
             check_not_frozen=lambda _: None, check_policy_unchanged=lambda *_: None, read_connection=lambda _: None
         )
