@@ -31,8 +31,8 @@ PARTS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("batches: filled", batches, ("pieces", "filled_batches", "one_after_another")),
     ("batches: made shorter", batches, ("levelled",)),
     ("batches: order, disks, times", batches, ("in_safe_order", "disk_use", "timetable", "bytes_by_batch")),
-    ("shortfall, before and after", description, ("off_words", "shortfall", "_shortfall_now")),
-    ("worst case, way back, log dirs", description, ("consequences",)),
+    ("shortfall, before and after", description, ("_status_and_notes", "shortfall", "_shortfall_now")),
+    ("worst case, way back, log dirs", description, ("worst_case", "way_back", "log_dir_peaks")),
     ("digest", description, ("candidate_digest",)),
 )
 REST = "loads, scores, groups and the rest"

@@ -24,8 +24,8 @@ def with_plan(words: str) -> Problem:
 def test_an_error_on_an_executor_is_that_of_one_candidate(spark: Any) -> None:
     given, light = propose_on(spark("local[1]"), with_plan("{"), ["given", "light"], Stopwatch())
     assert given.candidate.status == "failed"
-    assert "Expecting property name" in given.candidate.note or "JSON" in given.candidate.note
-    assert "Traceback" not in given.candidate.note
+    assert "Expecting property name" in given.note or "JSON" in given.note
+    assert "Traceback" not in given.note
     assert light.candidate.status == "ok"
     assert light.candidate.moves
 

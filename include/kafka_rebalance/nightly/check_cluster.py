@@ -26,7 +26,7 @@ from kafka_rebalance.nightly.which_job import (
     which_job,
 )
 from kafka_rebalance.nightly.why_not_propose import CheckedCluster, proposal_of, why_not, within
-from kafka_rebalance.planning.describe.status_and_note import outside_pools
+from kafka_rebalance.planning.describe.shortfall import outside_pools
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.rules.rack_rule import broken_now
 from kafka_rebalance.planning.tables import history

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from kafka_rebalance.documents.candidate_notes import Within
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.candidate import Status
 from kafka_rebalance.model.settings import BALANCED, LIGHT, OPTIMAL, SEARCHED
@@ -28,7 +29,7 @@ from kafka_rebalance.planning.describe.described_candidate import (
     infeasible,
     reached,
 )
-from kafka_rebalance.planning.describe.status_and_note import beyond_words, ending, optimum_words, stranded_words
+from kafka_rebalance.planning.describe.status_and_notes import beyond_note, optimum_note, stranded_note
 from kafka_rebalance.planning.problem.arrays import (
     Bools,
     Floats,
@@ -47,7 +48,7 @@ from kafka_rebalance.planning.problem.arrays import (
 from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.crowding import crowded_replicas
 from kafka_rebalance.planning.rules.goals import goal_of
-from kafka_rebalance.planning.rules.leaders import TopicLeaders, may_be_elected
+from kafka_rebalance.planning.rules.leaders import TopicLeaders, ending, may_be_elected
 from kafka_rebalance.planning.rules.proposed_lists import in_proposed_order
 from kafka_rebalance.planning.rules.rack_rule import broken_lists, violations
 from kafka_rebalance.planning.search import frame as drain_and_replace
@@ -56,7 +57,6 @@ from kafka_rebalance.planning.search.efforts import best_of_trials, near_trial
 from kafka_rebalance.planning.search.fewest_bytes import (
     Optimum,
     Proof,
-    Within,
     can_be_cheaper,
     cheaper_lists,
     fewest_bytes,
@@ -102,7 +102,7 @@ def check_some_stand(plans: Sequence[DescribedCandidate]) -> None:
     refusals = {plan.refusal for plan in plans}
     if len(refusals) == 1 and "" not in refusals:
         raise PlanningError(*refusals)
-    each = " ".join(f"{plan.candidate.name}: {plan.candidate.note.removesuffix('.')}." for plan in plans)
+    each = " ".join(f"{plan.candidate.name}: {plan.note.removesuffix('.')}." for plan in plans)
     raise PlanningError(
         f"No candidate could be planned. {each} Nothing was planned. The log of the planner has the whole errors. "
         "Report them with the snapshot's folder."
@@ -157,7 +157,7 @@ def _pool_by_pool(problem: Problem, name: str, search: Search) -> FoundLists | D
     needed = [_required(part.problem, name) for part in parts]
     required = total(problem, needed)
     if name == OPTIMAL or required.exceeded():
-        return infeasible(problem, name, beyond_words(together.budget if name == OPTIMAL else required))
+        return infeasible(problem, name, beyond_note(together.budget if name == OPTIMAL else required))
     limited = []
     for part, least, one in zip(parts, needed, together.parts, strict=True):
         limits = {limit: _share_of(limit, least, one.budget, required, together.budget) for limit in Limit}
@@ -190,7 +190,7 @@ def _joined(
     """The lists of all pools together. If there are none for a pool, why."""
     for part, one in zip(parts_of(problem), found, strict=True):
         if not isinstance(one, FoundLists):
-            return infeasible(problem, name, f"In the pool of {part.name}: {one.candidate.note}")
+            return infeasible(problem, name, replace(one.notes[0], pool=part.name))
     return joined(problem, [one for one in found if isinstance(one, FoundLists)])
 
 
@@ -199,9 +199,9 @@ def _moved(frame: Frame, name: str, seed: tuple[int, int, int], search: Search) 
     problem, goal = frame.problem, frame.goal
     forced, stranded = _forced(frame)
     if stranded:
-        return infeasible(problem, name, stranded_words(frame, forced, stranded))
+        return infeasible(problem, name, stranded_note(frame, forced, stranded))
     if forced.budget.exceeded():
-        return infeasible(problem, name, beyond_words(forced.budget))
+        return infeasible(problem, name, beyond_note(forced.budget))
     if search is Search.NEAR:
         placement, off = near_trial(frame, forced, problem.earlier.proposed[name], seed)
         return replace(_led(frame, name, placement.replicas, placement.budget, seed), off=off)
@@ -299,8 +299,8 @@ def _cheaper(problem: Problem, name: str, best: FoundLists) -> FoundLists:
 
 def _more_excess(problem: Problem, found: FoundLists) -> int:
     """How many more leaders are too many of their topics after the plan than now."""
-    end = ending(problem, found.replicas, searched=found.goal.searched, elects=found.goal.elects)
-    before, after = (TopicLeaders(problem, leaders) for leaders in (problem.leader, end.leaders(problem)))
+    end = ending(problem, found.replicas, found.goal)
+    before, after = (TopicLeaders(problem, leaders) for leaders in (problem.leader, end.leaders))
     return after.excess - before.excess
 
 
@@ -336,11 +336,11 @@ def _with_its_leaders(
     """The optimum with its leaders, or why it is not offered. `known` are the lists of candidate `balanced`."""
     problem, beyond = frame.problem, found.within is not Within.TOLERANCE
     if found.replicas is None:
-        return found, infeasible(problem, OPTIMAL, optimum_words(frame, found))
+        return found, infeasible(problem, OPTIMAL, optimum_note(frame, found))
     cheapest = with_kept_leaders(frame, found.replicas)
     budget = spent(problem, cheapest)
     if budget.exceeded():
-        return found, infeasible(problem, OPTIMAL, beyond_words(budget))
+        return found, infeasible(problem, OPTIMAL, beyond_note(budget))
     lists = with_leaders(frame, cheapest, budget, seed)
     if known is not None and known.budget.bytes < budget.bytes * (1 - GAP):
         theirs = reached(problem, known)
@@ -365,8 +365,8 @@ def _claimed(frame: Frame, found: Optimum, lists: FoundLists) -> FoundLists:
     if light is not None and light.budget.bytes < lists.budget.bytes * (1 - GAP):
         as_good = reached(problem, light).is_as_good_as(reached(problem, lists))
         found = replace(found, proof=Proof.UNDERCUT, undercut_by=LIGHT) if as_good else found
-    is_proven, words = found.proof is Proof.PROVEN, optimum_words(frame, found)
-    return replace(lists, notes=(words,), is_proven=is_proven, beyond=beyond, least_bytes=found.least_bytes)
+    is_proven, notes = found.proof is Proof.PROVEN, (optimum_note(frame, found),)
+    return replace(lists, notes=notes, is_proven=is_proven, beyond=beyond, least_bytes=found.least_bytes)
 
 
 def _offered(problem: Problem, name: str) -> FoundLists | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals import LessEven, MoveReason, ReasonKind
+from kafka_rebalance.documents.candidate_notes import Note, NoteKind, note
+from kafka_rebalance.documents.proposals import MoveReason, ReasonKind
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.reassign_tool_files import check_executable, generate, parse_plan
 from kafka_rebalance.model.partition import MayNotLead, TopicPartition
@@ -55,39 +56,47 @@ def check_plan(problem: Problem) -> None:
 
 def propose_given(problem: Problem, name: str) -> DescribedCandidate:
     """The candidate of that name as it was given, or infeasible with the figures if it is beyond the limits."""
-    goal, notes = goal_of(problem.settings, name), []
-    if name == AS_KAFKA:
-        reason, who = ReasonKind.AS_KAFKA, "the proposal of Kafka's own tool"
+    by_kafka = name == AS_KAFKA
+    if by_kafka:
         try:
-            lists = {tp: held for part in parts_of(problem) for tp, held in _generated(part.problem).items()}
-            replicas = _applied(problem, lists)
+            lists = _generated_by_pool(problem)
         except KafkaRuleError as refused:
-            return infeasible(problem, name, f"Kafka's own tool would refuse: {refused}")
+            return infeasible(problem, name, note(NoteKind.KAFKA_REFUSES, error=str(refused)))
     else:
-        reason, who = ReasonKind.GIVEN, "the given plan"
         lists = parse_plan(problem.settings.plan or "")
-        replicas = _applied(problem, lists)
-        notes = _notes(problem, lists, replicas)
-    parts = parts_of(problem)
-    budget = spent(problem, replicas)
-    beyond = [f"{used:,} against {limit} {allowed:,}" for limit, used, allowed in budget.exceeded()]
-    beyond += [words for part in parts for words in _kept_out(part.problem, replicas[part.rows])]
-    beyond += _wrongly_led(problem, replicas) + _too_short(problem, replicas)
-    beyond += [words for limit in BROKER_LIMITS for words in limit.broken_by(problem, replicas)]
+    replicas = _applied(problem, lists)
+    beyond = tuple(_beyond(problem, replicas))
     if beyond:
-        text = f"The run does not offer {who}, because it is beyond the limits: {'; '.join(beyond)}."
-        return infeasible(problem, name, text)
-    reasons = (MoveReason(reason),)
-    each = [_found(part.problem, goal, replicas[part.rows], reasons) for part in parts]
+        who = "the proposal of Kafka's own tool" if by_kafka else "the given plan"
+        return infeasible(problem, name, note(NoteKind.NOT_OFFERED, who=who, why=beyond))
+    goal = goal_of(problem.settings, name)
+    reasons = (MoveReason(ReasonKind.AS_KAFKA if by_kafka else ReasonKind.GIVEN),)
+    each = [_found(part.problem, goal, replicas[part.rows], reasons) for part in parts_of(problem)]
     found = joined(problem, each) if problem.pools.are_several else each[0]
-    was_broken, is_broken = broken_lists(found.rules, problem.replicas), broken_lists(found.rules, replicas)
-    newly = int((is_broken & ~was_broken).sum())
-    if newly:
-        notes.append(f"{newly} partitions that keep the rack rule now would break it")
-    plan = described_candidate(problem, name, replace(found, notes=tuple(notes)))
+    own = () if by_kafka else _differences(problem, lists, replicas)
+    plan = described_candidate(problem, name, replace(found, notes=(*own, *_newly_broken(problem, found))))
     if name == GIVEN and problem.settings.less_even_plan == REFUSE and (worse := plan.less_even()) is not None:
-        return infeasible(problem, name, _less_even_note(worse))
+        figures = {"metric": worse.metric, "before": worse.before, "after": worse.after}
+        return infeasible(problem, name, Note(NoteKind.LESS_EVEN, figures))
     return plan
+
+
+def _beyond(problem: Problem, replicas: Ints) -> Iterator[Note]:
+    """Every limit and rule that these lists would break."""
+    for exceeded in spent(problem, replicas).exceeded():
+        yield note(NoteKind.LIMIT_EXCEEDED, limits=[exceeded])
+    for part in parts_of(problem):
+        yield from _kept_out(part.problem, replicas[part.rows])
+    yield from _wrongly_led(problem, replicas)
+    yield from _too_short(problem, replicas)
+    for limit in BROKER_LIMITS:
+        yield from limit.broken_by(problem, replicas)
+
+
+def _newly_broken(problem: Problem, found: FoundLists) -> Iterator[Note]:
+    was_broken, is_broken = (broken_lists(found.rules, lists) for lists in (problem.replicas, found.replicas))
+    if newly := int((is_broken & ~was_broken).sum()):
+        yield note(NoteKind.RACKS_NEWLY_BROKEN, partitions=newly)
 
 
 def _found(problem: Problem, goal: Goal, replicas: Ints, reasons: tuple[MoveReason, ...]) -> FoundLists:
@@ -113,15 +122,6 @@ def _found(problem: Problem, goal: Goal, replicas: Ints, reasons: tuple[MoveReas
     )
 
 
-def _less_even_note(worse: LessEven) -> str:
-    before, after = worse.before, worse.after
-    return (
-        "The run does not offer the given plan, because it ends less even than the cluster is: brokers carry "
-        f"{before.lowest:.2f} to {before.highest:.2f} of their share of {worse.metric} now, and would carry "
-        f"{after.lowest:.2f} to {after.highest:.2f}. The policy's less_even_plan refuses such plans."
-    )
-
-
 def _existing(problem: Problem) -> dict[TopicPartition, tuple[int, ...]]:
     """Every partition of the snapshot with its list of broker ids."""
     lists = np.where(problem.replicas >= 0, problem.brokers[np.maximum(problem.replicas, 0)], -1).tolist()
@@ -129,6 +129,10 @@ def _existing(problem: Problem) -> dict[TopicPartition, tuple[int, ...]]:
         TopicPartition(problem.topics[topic], partition): tuple(broker for broker in brokers if broker >= 0)
         for topic, partition, brokers in zip(problem.topic.tolist(), problem.partition.tolist(), lists, strict=True)
     }
+
+
+def _generated_by_pool(problem: Problem) -> dict[TopicPartition, tuple[int, ...]]:
+    return {tp: brokers for part in parts_of(problem) for tp, brokers in _generated(part.problem).items()}
 
 
 def _generated(problem: Problem) -> dict[TopicPartition, tuple[int, ...]]:
@@ -165,87 +169,72 @@ def _applied(problem: Problem, lists: Lists) -> Ints:
     return result
 
 
-def _notes(problem: Problem, lists: Lists, replicas: Ints) -> list[str]:
+def _differences(problem: Problem, lists: Lists, replicas: Ints) -> Iterator[Note]:
     """What the approver must know about a given plan beside its figures."""
-    notes = []
-    same = len(lists) - int(changed_lists(problem.replicas, replicas).sum())
-    if same:
-        notes.append(f"{same} of the plan's {len(lists)} partitions already match it, and are left out")
+    if same := len(lists) - int(changed_lists(problem.replicas, replicas).sum()):
+        yield note(NoteKind.MATCH_ALREADY, same=same, partitions=len(lists))
     before, after = replication(problem.replicas), replication(replicas)
-    kinds = Counter(zip(before[before != after].tolist(), after[before != after].tolist(), strict=True))
-    if kinds:
-        each = ", ".join(f"{count} from {old} to {new}" for (old, new), count in sorted(kinds.items()))
-        notes.append(f"the replication factor changes for {kinds.total()} partitions: {each}")
-    return notes
+    counts = Counter(zip(before[before != after].tolist(), after[before != after].tolist(), strict=True))
+    if counts:
+        kinds = [(old, new, count) for (old, new), count in sorted(counts.items())]
+        yield note(NoteKind.FACTORS_CHANGE, partitions=counts.total(), kinds=kinds)
 
 
-def _wrongly_led(problem: Problem, replicas: Ints) -> list[str]:
+_WRONGLY_LED = {MayNotLead.CLOSED: NoteKind.ELECTS_CLOSED, MayNotLead.OUT_OF_ISR: NoteKind.ELECTS_OUT_OF_ISR}
+
+
+def _wrongly_led(problem: Problem, replicas: Ints) -> Iterator[Note]:
     """Lists whose first replica the run must not elect."""
-    found = wrongly_elected(problem, replicas, changed_lists(problem.replicas, replicas))
-    words = {MayNotLead.CLOSED: "is in brokers_out", MayNotLead.OUT_OF_ISR: "is out of the ISR in the snapshot"}
-    return [
-        f"{len(rows)} partitions would elect a first replica that {said}, first {problem.name_of(rows[0])} (broker "
-        f"{problem.brokers[replicas[rows[0], 0]]}): put another one first"
-        for why, said in words.items()
-        if (rows := [row for row, reason in found.items() if reason is why])
-    ]
+    wrong = wrongly_elected(problem, replicas, changed_lists(problem.replicas, replicas))
+    for why, kind in _WRONGLY_LED.items():
+        if rows := [row for row, reason in wrong.items() if reason is why]:
+            first, broker = problem.name_of(rows[0]), int(problem.brokers[replicas[rows[0], 0]])
+            yield note(kind, partitions=len(rows), first=first, broker=broker)
 
 
-def _too_short(problem: Problem, replicas: Ints) -> list[str]:
+def _too_short(problem: Problem, replicas: Ints) -> Iterator[Note]:
     """That lists get shorter than min.insync.replicas, with their topics."""
     below = cut_below(problem, replication(replicas))
-    if not below.any():
-        return []
-    return [
-        f"{int(below.sum())} partitions would have fewer replicas than min.insync.replicas: "
-        f"{topics_and_least(problem, below)}, first {_first(problem, below)}; producers with acks=all would fail"
-    ]
+    if below.any():
+        topics = topics_and_least(problem, below)
+        yield _of_rows(problem, NoteKind.BELOW_MIN_INSYNC, below, topics=topics)
 
 
-def _first(problem: Problem, rows: Bools) -> TopicPartition:
-    return problem.name_of(np.flatnonzero(rows)[0])
+def _of_rows(problem: Problem, kind: NoteKind, rows: Bools, **figures: object) -> Note:
+    """A note on so many partitions, with the first of them."""
+    return note(kind, partitions=int(rows.sum()), first=problem.name_of(np.flatnonzero(rows)[0]), **figures)
 
 
-def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
+def _kept_out(problem: Problem, replicas: Ints) -> Iterator[Note]:
     """What the settings, and through them the policy, keep out although the lists would change it."""
-    before, found = widened(problem.replicas, replicas.shape[1]), []
-    held: Bools = changed_lists(problem.replicas, replicas) & ~problem.movable & ~_on_cordoned(problem)
+    before = widened(problem.replicas, replicas.shape[1])
+    on_cordoned = naming(problem.replicas, problem.cordoned)  # these have a note of their own
+    held: Bools = changed_lists(problem.replicas, replicas) & ~problem.movable & ~on_cordoned
     if held.any():
-        found.append(
-            f"{int(held.sum())} partitions may not be changed (topics_in, topics_out, internal topics), first "
-            f"{_first(problem, held)}"
-        )
-    found += _unpinned(problem, before, replicas)
+        yield _of_rows(problem, NoteKind.KEPT_OUT, held)
+    yield from _unpinned(problem, before, replicas)
     gained, lost = (replicas >= 0) & ~among(replicas, before), (before >= 0) & ~among(before, replicas)
     leads = replicas[:, 0] != before[:, 0]
     touched = np.unique(np.concatenate([replicas[gained], before[lost], replicas[leads, 0], before[leads, 0]]))
     closed = touched[problem.closed[touched] & ~problem.cordoned[touched]]
     if len(closed):
-        found.append(f"brokers_out keeps out {_ids(problem, closed)}, which would gain or lose replicas or leaders")
+        yield note(NoteKind.TOUCHES_BROKERS_OUT, brokers=problem.brokers[closed].tolist())
     emptied = np.unique(replicas[gained][problem.leaving[replicas[gained]]])
     if len(emptied):
-        found.append(f"{_ids(problem, emptied)} would receive replicas, but must be emptied")
+        yield note(NoteKind.FILLS_LEAVING_BROKERS, brokers=problem.brokers[emptied].tolist())
     outside = strays(problem, replicas) & gained
     if outside.any():
         row, column = np.argwhere(outside)[0]
-        name, broker = problem.topics[problem.topic[row]], problem.brokers[replicas[row, column]]
-        found.append(
-            f"{int(outside.any(axis=1).sum())} partitions would get replicas outside the pools of their topics "
-            f"(broker_pools), first {problem.name_of(row)}: broker {broker} is not in the pool of {name}"
-        )
+        topic, broker = problem.topics[problem.topic[row]], int(problem.brokers[replicas[row, column]])
+        rows = np.any(outside, axis=1)
+        yield _of_rows(problem, NoteKind.LEAVES_ITS_POOL, rows, broker=broker, topic=topic)
     for rule in move_rules(problem, rack_rule(problem)):
-        found += rule.broken_by(problem, replicas)
-    return found
+        yield from rule.broken_by(problem, replicas)
 
 
-def _on_cordoned(problem: Problem) -> Bools:
-    """[partition row] Partitions with a replica on a cordoned broker; `_kept_out` has words of their own for these."""
-    return naming(problem.replicas, problem.cordoned)
-
-
-def _unpinned(problem: Problem, before: Ints, replicas: Ints) -> list[str]:
+def _unpinned(problem: Problem, before: Ints, replicas: Ints) -> Iterator[Note]:
     """Partitions of `pinned_topics` that would get other brokers, and of `rack_pinned_topics` other racks."""
-    found, numbers = [], {rack: number for number, rack in enumerate(dict.fromkeys(problem.racks))}
+    numbers = {rack: number for number, rack in enumerate(dict.fromkeys(problem.racks))}
     domain = np.array([-2 if rack is None else numbers[rack] for rack in problem.racks], dtype=np.int64)
     racks = [np.sort(np.where(lists >= 0, domain[np.maximum(lists, 0)], -1), axis=1) for lists in (before, replicas)]
     # A new replica, or one from a broker of unknown rack, may be in any rack.
@@ -256,10 +245,4 @@ def _unpinned(problem: Problem, before: Ints, replicas: Ints) -> list[str]:
     ):
         moved = rows & (was != now).any(axis=1)
         if moved.any():
-            off = f"partitions of {setting} would be moved off theirs, first {_first(problem, moved)}"
-            found.append(f"{int(moved.sum())} {off}")
-    return found
-
-
-def _ids(problem: Problem, brokers: Ints) -> str:
-    return f"broker{'s' * (len(brokers) > 1)} {', '.join(map(str, problem.brokers[brokers].tolist()))}"
+            yield _of_rows(problem, NoteKind.UNPINNED, moved, setting=setting)

@@ -18,7 +18,6 @@ from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Proposals, Propo
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.amounts_in_words import bound_in_words
-from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.model.settings import BALANCED, LEADERS_ONLY, LIGHT, OPTIMAL, Settings
 from kafka_rebalance.planning.candidates import (
     attempted,
@@ -31,7 +30,7 @@ from kafka_rebalance.planning.candidates import (
 )
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bounds
-from kafka_rebalance.planning.describe.status_and_note import asked_cells, held_now
+from kafka_rebalance.planning.describe.shortfall import asked_cells, held_now
 from kafka_rebalance.planning.evenness import outlook, ratios
 from kafka_rebalance.planning.given_plan import check_plan
 from kafka_rebalance.planning.impossible_requests import check_problem
@@ -193,7 +192,7 @@ def _describe_plan(plan: DescribedCandidate) -> str:
     bound = bound_in_words(figures["moved_bytes"] or 0, figures["moved_bytes_bound"])
     said = f"{len(plan.candidate.moves):,} moves, {figures['moved_bytes']:,} bytes in {figures['batches']} batches"
     said += f"; {bound}" if bound else ""
-    return f"{plan.candidate.name}: {plan.candidate.status}, {said}. {plan.candidate.note}".rstrip()
+    return f"{plan.candidate.name}: {plan.candidate.status}, {said}. {plan.note}".rstrip()
 
 
 # The files that planning writes into the run's folder, for the command line and for the Spark job.
@@ -204,7 +203,7 @@ def write_results(folder: Folder, problem: Problem, plans: Sequence[DescribedCan
     best = recommend(problem.settings, plans)
     write_table(folder / "moves", moves_of((plan.candidate.name, plan.candidate.moves) for plan in plans))
     write_rows(folder / "scores", [row for plan in plans for row in _score_rows(plan)], SCORES_SCHEMA)
-    write_rows(folder / "candidates", [_candidate_row(problem, plan.candidate) for plan in plans], CANDIDATES_SCHEMA)
+    write_rows(folder / "candidates", [_candidate_row(problem, plan) for plan in plans], CANDIDATES_SCHEMA)
     write_rows(folder / "loads", [row for plan in plans for row in _load_rows(problem, plan)], LOADS_SCHEMA)
     used = [(plan.candidate.name, plan.disks) for plan in plans if plan.disks is not None]
     parts = [(name, (disks.batch, disks.broker, disks.peak_bytes, disks.after_bytes)) for name, disks in used]
@@ -231,9 +230,9 @@ def _score_rows(plan: DescribedCandidate) -> list[dict[str, Any]]:
     ]
 
 
-def _candidate_row(problem: Problem, candidate: Candidate) -> dict[str, Any]:
-    settings = problem.settings
-    own = {"candidate": candidate.name, "status": candidate.status, "note": candidate.note, "digest": candidate.digest}
+def _candidate_row(problem: Problem, plan: DescribedCandidate) -> dict[str, Any]:
+    settings, candidate = problem.settings, plan.candidate
+    own = {"candidate": candidate.name, "status": candidate.status, "note": plan.note, "digest": candidate.digest}
     return {**own, "job": settings.job, "tolerance": settings.tolerance, "seed": settings.seed, **candidate.summary}
 
 
@@ -272,7 +271,7 @@ def _proposal(plan: DescribedCandidate) -> ProposedCandidate:
         candidate.name,
         candidate.digest,
         candidate.status,
-        note=candidate.note,
+        note=plan.note,
         less_even=plan.less_even(),
         rack_limits=plan.rack_limits,
         groups=plan.groups,

@@ -22,7 +22,7 @@ from kafka_rebalance.model.settings import (
     Settings,
 )
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.describe.status_and_note import Shortfall
+from kafka_rebalance.planning.describe.shortfall import Shortfall
 from kafka_rebalance.planning.rules.goals import goal_of
 
 # Among equals this order decides. Kafka's own assignment is never recommended.

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from kafka_rebalance.documents.candidate_notes import NoteKind
 from kafka_rebalance.model.candidate import Move, candidate_digest
 from kafka_rebalance.model.partition import replica_list_problem
 from kafka_rebalance.model.settings import LEADERS_ALONE, Settings, matches
@@ -42,7 +43,7 @@ def verify(plan: DescribedCandidate, snapshot_digest: str, brokers: Rows, partit
     assert candidate.digest == digest
     if candidate.status == "infeasible":
         assert not candidate.moves
-        assert candidate.note
+        assert plan.notes
 
 
 def _verify_lists(
@@ -176,7 +177,8 @@ def _verify_brokers(
     after |= {move.topic_partition: move.after for move in candidate.moves}
     assert not any(leaving & set(move.added) for move in candidate.moves)
     ours = candidate.name not in ("leaders_only", *NOT_SEARCHED)
-    stays = "lists stay as they are" in candidate.note  # because nobody may lead instead, or for want of room
+    # Because nobody may lead instead, or for want of room.
+    stays = any(note.kind in (NoteKind.LISTS_WITHOUT_LEADER, NoteKind.LISTS_WITHOUT_ROOM) for note in plan.notes)
     if ours and settings.job not in LEADERS_ALONE and candidate.status != "infeasible" and not stays:
         for key, row in rows.items():
             if settings.selects(row["topic"]) and not row.get("excluded"):

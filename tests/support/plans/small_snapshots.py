@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
@@ -55,6 +56,11 @@ def with_growth(problem: Problem, by_day: NDArray[np.float64]) -> Problem:
 
 def plan_of(brokers: Rows, partitions: Rows, name: str = "balanced", **settings: Any) -> DescribedCandidate:
     return propose(problem_of(brokers, partitions, **settings), name)
+
+
+def as_written(plan: DescribedCandidate) -> Candidate:
+    """The candidate as the run's files have it, with its notes in words."""
+    return replace(plan.candidate, note=plan.note)
 
 
 def lists_after(plan: DescribedCandidate, partitions: Rows) -> dict[tuple[str, int], tuple[int, ...]]:

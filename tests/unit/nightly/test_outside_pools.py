@@ -9,7 +9,7 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.nightly.which_job import verdict
 from kafka_rebalance.nightly.why_not_propose import cannot_help
-from kafka_rebalance.planning.describe.status_and_note import outside_pools
+from kafka_rebalance.planning.describe.shortfall import outside_pools
 from kafka_rebalance.planning.evenness import scores_now
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 

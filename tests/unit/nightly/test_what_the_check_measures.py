@@ -16,7 +16,7 @@ from kafka_rebalance.nightly.which_job import skew, verdict
 from kafka_rebalance.nightly.why_not_propose import cannot_help, within
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.describe.status_and_note import outside_pools
+from kafka_rebalance.planning.describe.shortfall import outside_pools
 from kafka_rebalance.planning.evenness import scores_now
 from kafka_rebalance.planning.planner import offered
 from kafka_rebalance.planning.problem.arrays import Problem

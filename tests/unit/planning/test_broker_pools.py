@@ -153,7 +153,7 @@ def test_a_limit_that_is_too_small_is_shared_by_the_pools_and_leaves_strays() ->
     plan = plan_of(BROKERS, rows, max_bytes=10_000, **POOLS)
     assert plan.candidate.summary["moved_bytes"] == 10_000
     assert plan.candidate.status == "partial"
-    assert "10 replicas stay outside the pools of their topics" in plan.candidate.note
+    assert "10 replicas stay outside the pools of their topics" in plan.note
     assert {move.topic_partition.topic for move in plan.candidate.moves if move.added} == {"payments", "orders"}
 
 
@@ -172,7 +172,7 @@ def test_a_given_plan_that_leaves_a_pool_is_not_offered() -> None:
     text = '{"version": 1, "partitions": [{"topic": "payments", "partition": 0, "replicas": [1, 21]}]}'
     plan = plan_of(BROKERS, rows, "given", plan=text, **POOLS)
     assert plan.candidate.status == "infeasible"
-    assert "first payments-0: broker 21 is not in the pool of payments" in plan.candidate.note
+    assert "first payments-0: broker 21 is not in the pool of payments" in plan.note
     inside = plan_of(BROKERS, rows, "given", plan=text.replace("21", "3"), **POOLS)
     assert [move.after for move in inside.candidate.moves] == [(1, 3)]
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kafka_rebalance.documents.candidate_notes import NoteKind
 from kafka_rebalance.documents.proposals import Why
 from kafka_rebalance.errors import KafkaRuleError, PlanningError, SettingsError
 from kafka_rebalance.kafka.assignment import assign_replicas
@@ -20,6 +21,7 @@ from kafka_rebalance.kafka.reassign_tool_files import (
     parse_plan,
     parse_reassignment,
 )
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import SEARCHED, Settings
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
@@ -32,7 +34,7 @@ from kafka_rebalance.planning.tables.result_tables import read_candidate
 from support.documents.as_in_a_file import in_json
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.plan_verifier import verify
-from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
+from support.plans.small_snapshots import Rows, as_written, broker_rows, partition_rows, plan_of, problem_of
 
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
 BROKERS = broker_rows(RACKS, RACKS)
@@ -45,7 +47,7 @@ def plan_text(lists: dict[int, list[int]], topic: str = "orders", **extra: Any) 
 
 
 def given_plan(lists: dict[int, list[int]], *, brokers: Rows = BROKERS, partitions: Rows = ORDERS, **asked: Any) -> Any:
-    return plan_of(brokers, partitions, "given", plan=plan_text(lists), **asked).candidate
+    return as_written(plan_of(brokers, partitions, "given", plan=plan_text(lists), **asked))
 
 
 def test_a_given_plan_is_taken_as_it_is_and_measured_like_ours(tmp_path: Path) -> None:
@@ -54,7 +56,7 @@ def test_a_given_plan_is_taken_as_it_is_and_measured_like_ours(tmp_path: Path) -
     plans = run(tmp_path, tmp_path / "out", asked)
     assert [plan.candidate.name for plan in plans] == [*SEARCHED, "given"]
     candidate = read_candidate(tmp_path / "out", "given")
-    assert candidate == plans[-1].candidate
+    assert candidate == as_written(plans[-1])
     assert {move.topic_partition.partition: move.after for move in candidate.moves} == {0: (4, 2), 2: (3, 6)}
     assert {move.reason for move in candidate.moves} == {"given by the requester"}
     assert candidate.status == "ok"
@@ -152,10 +154,11 @@ def test_leaders_of_brokers_that_are_out_stay_with_them() -> None:
 def test_internal_topics_are_not_changed_by_a_plan_unless_they_may_be() -> None:
     text = plan_text({0: [1, 3]}, topic="__consumer_offsets")
     allowed = [row | {"excluded": False} for row in INTERNAL]
-    kept, moved = (plan_of(BROKERS, ORDERS + rows, "given", plan=text).candidate for rows in (INTERNAL, allowed))
-    assert "1 partitions may not be changed (topics_in, topics_out, internal topics)" in kept.note
-    assert "first __consumer_offsets-0" in kept.note
-    assert [move.after for move in moved.moves] == [(1, 3)]
+    kept, moved = (plan_of(BROKERS, ORDERS + rows, "given", plan=text) for rows in (INTERNAL, allowed))
+    (why,) = kept.notes[0].figures["why"]
+    first = TopicPartition("__consumer_offsets", 0)
+    assert (why.kind, why.figures) == (NoteKind.KEPT_OUT, {"partitions": 1, "first": first})
+    assert [move.after for move in moved.candidate.moves] == [(1, 3)]
 
 
 def test_a_plan_that_overfills_a_disk_is_not_offered() -> None:
@@ -242,14 +245,14 @@ def test_as_kafka_is_what_generate_proposes_for_every_selected_topic() -> None:
 
 def test_as_kafka_places_on_brokers_that_stay_and_may_receive() -> None:
     rows = partition_rows([[1, 2], [2, 3]] * 4)
-    candidate = plan_of(BROKERS, rows, "as_kafka", job="drain", drain=[1], brokers_out=[4]).candidate
+    candidate = as_written(plan_of(BROKERS, rows, "as_kafka", job="drain", drain=[1], brokers_out=[4]))
     assert candidate.status == "ok"
     added = {broker for move in candidate.moves for broker in move.added}
     assert added <= {2, 3, 5, 6}
 
 
 def test_as_kafka_beyond_the_limits_is_not_offered() -> None:
-    candidate = plan_of(BROKERS, ORDERS, "as_kafka", max_bytes=10).candidate
+    candidate = as_written(plan_of(BROKERS, ORDERS, "as_kafka", max_bytes=10))
     assert candidate.status == "infeasible"
     assert "the proposal of Kafka's own tool, because it is beyond the limits" in candidate.note
     assert "against max_bytes 10" in candidate.note
@@ -266,7 +269,7 @@ def test_where_kafkas_tool_would_refuse_as_kafka_says_so_and_the_rest_is_planned
     rows: Rows, brokers_out: list[int], words: str
 ) -> None:
     problem = problem_of(BROKERS, rows, candidates=["balanced", "as_kafka"], brokers_out=brokers_out)
-    ours, theirs = (propose(problem, name).candidate for name in candidate_names(problem.settings))
+    ours, theirs = (as_written(propose(problem, name)) for name in candidate_names(problem.settings))
     assert ours.status != "infeasible"
     assert theirs.status == "infeasible"
     assert words in theirs.note
@@ -331,7 +334,7 @@ def test_a_given_plan_that_ends_less_even_is_offered_and_not_recommended() -> No
 
 def test_a_given_plan_that_ends_less_even_is_refused_where_the_policy_says_so() -> None:
     _, plans = proposals_of(THREE, EVEN, plan=plan_text({0: [1, 3]}), less_even_plan="refuse")
-    given = plans[-1].candidate
+    given = as_written(plans[-1])
     assert (given.status, given.moves) == ("infeasible", ())
     assert "carry 1.00 to 1.00 of their share of replicas now, and would carry 0.50 to 1.50" in given.note
     as_even = plan_text({0: [2, 3], 1: [1, 2]})
@@ -359,7 +362,7 @@ def test_a_given_plan_that_does_not_do_the_job_is_not_recommended() -> None:
 def test_a_load_too_small_to_be_shared_is_no_imbalance() -> None:
     brokers, rows = broker_rows([1, 2, 3]), partition_rows([[1]], bytes_out_per_second=[5e-324])
     for name in ("leaders_only", "given"):
-        candidate = plan_of(brokers, rows, name, plan=plan_text({0: [2]})).candidate
+        candidate = as_written(plan_of(brokers, rows, name, plan=plan_text({0: [2]})))
         assert candidate.status == "ok"
         assert "leader_bytes_out" not in candidate.note
 

@@ -1,15 +1,22 @@
-"""Describes an assignment: its moves with reasons and batches, scores, figures, status and note."""
+"""Describes an assignment: its moves with reasons and batches, scores, figures, status and notes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any
 
 import numpy as np
 
+from kafka_rebalance.documents.candidate_notes import (
+    Note,
+    NoteKind,
+    clauses_in_words,
+    note,
+    sentences_in_words,
+)
 from kafka_rebalance.documents.proposals import (
     FurtherRuns,
     LessEven,
@@ -23,36 +30,34 @@ from kafka_rebalance.documents.proposals import (
 )
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH
-from kafka_rebalance.model.amounts_in_words import bytes_in_words, share_in_words
-from kafka_rebalance.model.candidate import Candidate, Move, Status, candidate_digest
-from kafka_rebalance.model.finding import listed
+from kafka_rebalance.model.candidate import OFFERED, Candidate, Move, Status, candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import BALANCED
-from kafka_rebalance.planning.batches.controller_bytes import rewrites, too_large
-from kafka_rebalance.planning.batches.schedule import NoRoom, schedule
+from kafka_rebalance.planning.batches.controller_bytes import ZNODE_BYTES, rewrites, too_large
+from kafka_rebalance.planning.batches.schedule import NoRoom, Schedule, schedule
 from kafka_rebalance.planning.batches.timetable import held_up
 from kafka_rebalance.planning.batches.transfers import DiskUse, overfilled, ranks_of
 from kafka_rebalance.planning.bounds.lp_bound import makespan_bound, moved_bytes_bound
 from kafka_rebalance.planning.bounds.targets import band
 from kafka_rebalance.planning.describe.evenness_by_bytes import evenness_by_bytes
 from kafka_rebalance.planning.describe.move_reasons import Reasons, move_groups, rack_limits
-from kafka_rebalance.planning.describe.status_and_note import (
-    Ending,
+from kafka_rebalance.planning.describe.shortfall import (
     Held,
     Shortfall,
     bytes_left,
-    ending,
     held_now,
     held_to_the_job,
-    left_waiting,
-    no_room_words,
-    off_words,
-    receive_nothing,
     shortfall,
-    status_and_note,
+)
+from kafka_rebalance.planning.describe.status_and_notes import (
+    caveats,
+    left_waiting,
+    no_room_note,
+    off_notes,
+    receive_nothing,
+    status_and_notes,
     stays_behind,
-    too_large_words,
-    waiting_words,
+    waiting,
 )
 from kafka_rebalance.planning.describe.worst_case import broker_loss, log_dir_peaks, worst_case
 from kafka_rebalance.planning.evenness import scores
@@ -81,10 +86,10 @@ from kafka_rebalance.planning.problem.arrays import (
     shares,
     widened,
 )
-from kafka_rebalance.planning.problem.pools import parts_of, strays
+from kafka_rebalance.planning.problem.pools import Part, parts_of, strays
 from kafka_rebalance.planning.rules.crowding import crowded_replicas
 from kafka_rebalance.planning.rules.disk_limits import used_bytes
-from kafka_rebalance.planning.rules.leaders import TopicLeaders
+from kafka_rebalance.planning.rules.leaders import Ending, TopicLeaders, ending
 from kafka_rebalance.planning.rules.rack_rule import broken_lists, broken_now
 from kafka_rebalance.planning.search.frame import FoundLists, frame_of
 from kafka_rebalance.planning.search.placement import Limit
@@ -104,7 +109,8 @@ _NOTHING_PLANNED = {
 class DescribedCandidate:
     """One candidate with its scores and loads, before and after."""
 
-    candidate: Candidate
+    candidate: Candidate  # its note is made of `notes` where it is written
+    notes: tuple[Note, ...]
     scores_before: dict[str, Score]
     scores_after: dict[str, Score]
     loads_before: Floats  # [broker, METRICS], each in its own unit
@@ -120,6 +126,12 @@ class DescribedCandidate:
     refusal: str = ""  # the whole words of one of our own errors, if one has ended it
 
     @property
+    def note(self) -> str:
+        """The notes in words."""
+        in_words = clauses_in_words if self.candidate.status in OFFERED else sentences_in_words
+        return in_words(self.notes)
+
+    @property
     def copied_bytes(self) -> int:
         return int(self.candidate.summary["moved_bytes"] or 0)
 
@@ -129,8 +141,8 @@ class DescribedCandidate:
 
     def imbalance(self, *, before: bool = False) -> float:
         """The distance between the highest and the lowest broker, summed over the metrics."""
-        found = self.scores_before if before else self.scores_after
-        return round(sum(map(_spread, found.values())), 6)
+        by_metric = self.scores_before if before else self.scores_after
+        return round(sum(map(_spread, by_metric.values())), 6)
 
     def less_even(self) -> LessEven | None:
         """The metric that gets worst, if the end is less even than the cluster over all metrics; else None."""
@@ -142,27 +154,29 @@ class DescribedCandidate:
         return LessEven(metric, *ranges)
 
 
-def infeasible(problem: Problem, name: str, note: str) -> DescribedCandidate:
-    """A candidate that cannot do the job. It has no moves; the note says why."""
-    return _not_offered(problem, name, Status.INFEASIBLE, note)
+def _spread(score: Score) -> float:
+    return score.max_over_mean - score.min_over_mean
+
+
+def infeasible(problem: Problem, name: str, why: Note) -> DescribedCandidate:
+    """A candidate that cannot do the job. It has no moves."""
+    return _not_offered(problem, name, Status.INFEASIBLE, why)
 
 
 def failed(problem: Problem, name: str, error: Exception) -> DescribedCandidate:
     """A candidate whose computation raised this error. It has no moves; the note has the error's type and words."""
     if isinstance(error, RebalanceError):
-        note = str(error).replace("Nothing was planned. ", "").removesuffix(" Nothing was planned.")
-        return replace(_not_offered(problem, name, Status.FAILED, note), refusal=str(error))
+        words = str(error).replace("Nothing was planned. ", "").removesuffix(" Nothing was planned.")
+        plan = _not_offered(problem, name, Status.FAILED, note(NoteKind.ERROR, error=words))
+        return replace(plan, refusal=str(error))
     words = " ".join(str(error).split())
     words = f"{words[:_WORDS]}…" if len(words) > _WORDS else words
-    return _not_offered(problem, name, Status.FAILED, ": ".join(filter(None, (type(error).__name__, words))))
+    words = ": ".join(filter(None, (type(error).__name__, words)))
+    return _not_offered(problem, name, Status.FAILED, note(NoteKind.ERROR, error=words))
 
 
-def _not_offered(problem: Problem, name: str, status: Status, note: str) -> DescribedCandidate:
-    more = (*waiting_words(problem), *receive_nothing(problem))
-    note = " ".join([note, *(f"{said[0].upper()}{said[1:]}." for said in more)])
-    loads = loads_now(problem)
-    broken = broken_now(problem)
-    crowded = crowded_replicas(problem, problem.replicas)
+def _not_offered(problem: Problem, name: str, status: Status, why: Note) -> DescribedCandidate:
+    loads, broken, crowded = loads_now(problem), broken_now(problem), crowded_replicas(problem, problem.replicas)
     led = TopicLeaders(problem, problem.leader).excess
     violated = {"rack_violations": broken, "crowded_replicas_before": crowded, "crowded_replicas": crowded}
     violated |= {"excess_leaders_before": led, "excess_leaders": led}
@@ -170,14 +184,57 @@ def _not_offered(problem: Problem, name: str, status: Status, note: str) -> Desc
     now = scores(problem, loads, shares(problem))
     out = bytes_out(problem, problem.replicas, problem.leader)
     undone = Shortfall(1, broken, 0.0, 0.0, problem.settings.tolerance)
-    candidate = Candidate(name, digest, status, (), note, _NOTHING_PLANNED | violated)
-    return DescribedCandidate(candidate, now, now, loads, loads, (out, out), undone, undone)
+    return DescribedCandidate(
+        candidate=Candidate(name, digest, status, (), summary=_NOTHING_PLANNED | violated),
+        notes=(why, *waiting(problem), *receive_nothing(problem)),
+        scores_before=now,
+        scores_after=now,
+        loads_before=loads,
+        loads_after=loads,
+        bytes_out=(out, out),
+        shortfall_before=undone,
+        shortfall_after=undone,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Measured:
+    """Lists with their ending, and what they do to loads and racks."""
+
+    found: FoundLists  # its `replicas` are those of the ending
+    end: Ending
+    before: Floats  # [broker, METRICS] the loads
+    after: Floats
+    reachable: Floats  # [broker, METRICS] the loads if all brokers were as even as the racks allow
+    was_broken: Bools  # [partition row] whether the list breaks the rack rule
+    is_broken: Bools
+
+
+def described_candidate(problem: Problem, name: str, found: FoundLists) -> DescribedCandidate:
+    """Everything that the tables and pages show of one candidate. If it cannot be offered, its first note says why."""
+    found = _without_refused(problem, found)
+    end, most = ending(problem, found.replicas, found.goal), problem.settings.max_leader_changes
+    if most is not None and end.leader_changes > most:
+        return infeasible(problem, name, note(NoteKind.TOO_MANY_LEADER_CHANGES, leaders=end.leader_changes, limit=most))
+    measured, used = _measured(problem, found, end), used_bytes(problem)
+    moves, rows, ranks = _moves(problem, measured, used)
+    sizes = rewrites(problem, moves)
+    worst = too_large(sizes)
+    if worst is not None:
+        partition = moves[worst].topic_partition
+        figures = {"now": int(sizes.topic_bytes[worst]), "moving": int(sizes.alone[worst]), "allowed": ZNODE_BYTES}
+        too_long = note(NoteKind.ZNODE_TOO_LARGE, topic=partition.topic, partition=partition, **figures)
+        return infeasible(problem, name, too_long)
+    planned = schedule(problem, moves, ranks, used, sizes)
+    if isinstance(planned, NoRoom):
+        return _without(problem, name, found, rows[planned.moves])
+    if len(full := overfilled(problem, planned.disks, used)):
+        return infeasible(problem, name, no_room_note(problem, int(full[0])))
+    return _described(problem, name, measured, planned, sizes.most)
 
 
 def _without_refused(problem: Problem, found: FoundLists) -> FoundLists:
     """Without new lists that Kafka would refuse: what did not find a place off a cordoned broker stays as it is."""
-    if not problem.shut:
-        return found
     named = naming(found.replicas, problem.cordoned)
     if not named.any():
         return found
@@ -189,51 +246,67 @@ def _without_refused(problem: Problem, found: FoundLists) -> FoundLists:
     return replace(found, replicas=kept(found.replicas), unordered=kept(found.unordered))
 
 
-def described_candidate(problem: Problem, name: str, found: FoundLists) -> DescribedCandidate:
-    """Everything that the tables and pages show of one candidate."""
-    found = _without_refused(problem, found)
-    share = shares(problem)
-    end = ending(problem, found.replicas, searched=found.goal.searched, elects=found.goal.elects)
-    most, leader_changes = problem.settings.max_leader_changes, end.leader_changes(problem)
-    if most is not None and leader_changes > most:
-        much = f"The plan changes {leader_changes:,} leaders, but max_leader_changes is {most:,}"
-        return infeasible(problem, name, f"{much}. Raise the limit, or ask for less.")
-    whole, found = found, replace(found, replicas=end.replicas)
-    final, leaders = end.lists(problem), end.leaders(problem)
-    before, after = loads_now(problem), all_loads(problem, found.replicas, leaders)
-    reachable = np.hstack([found.targets * found.scale, found.leader_targets])
-    was_broken = broken_lists(found.rules, problem.replicas)
-    is_broken = broken_lists(found.rules, found.replicas)
-    used = used_bytes(problem)
-    # The search balances leaders after it has moved replicas, so their reasons compare loads after these moves.
-    unordered = all_loads(problem, found.unordered, found.unordered[:, 0])
-    compared = np.hstack([before[:, :LEADERS], unordered[:, LEADERS:]])
-    relative = np.divide(compared, reachable, out=np.where(compared > 0, np.inf, 1.0), where=reachable > 0)
-    moves, rows, ranks = _moves(problem, found, end, relative, was_broken & ~is_broken, used)
-    sizes = rewrites(problem, moves)
-    worst = too_large(sizes)
-    if worst is not None:
-        note = too_large_words(moves[worst].topic_partition, int(sizes.topic_bytes[worst]), int(sizes.alone[worst]))
-        return infeasible(problem, name, note)
-    planned = schedule(problem, moves, ranks, used, sizes)
-    if isinstance(planned, NoRoom):
-        return _without(problem, name, whole, rows[planned.moves])
-    if len(full := overfilled(problem, planned.disks, used)):
-        return infeasible(problem, name, no_room_words(problem, int(full[0])))
-    throttle = problem.settings.throttle_bytes_per_second
+def _measured(problem: Problem, found: FoundLists, end: Ending) -> _Measured:
+    return _Measured(
+        found=replace(found, replicas=end.replicas),
+        end=end,
+        before=loads_now(problem),
+        after=all_loads(problem, end.replicas, end.leaders),
+        reachable=np.hstack([found.targets * found.scale, found.leader_targets]),
+        was_broken=broken_lists(found.rules, problem.replicas),
+        is_broken=broken_lists(found.rules, end.replicas),
+    )
+
+
+def _described(
+    problem: Problem, name: str, measured: _Measured, planned: Schedule, controller_bytes_allowed: int
+) -> DescribedCandidate:
+    found, end, share = measured.found, measured.end, shares(problem)
+    lists, asked = moved_lists(problem, planned.moves), held_to_the_job(problem, measured.reachable, found.scale)
+    reached = shortfall(problem, asked, end.replicas, end.leaders, measured.after, measured.is_broken)
+    status, notes = _status_and_notes(problem, measured)
+    digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
+    consequences = _consequences(problem, name, measured, planned)
+    consequences["further_runs"] = _further_runs(problem, found, asked, reached, measured.after)
+    if controller_bytes_allowed > CONTROLLER_BYTES_PER_BATCH:
+        consequences["controller_bytes_allowed"] = controller_bytes_allowed
+    return DescribedCandidate(
+        candidate=Candidate(name, digest, status, planned.moves, summary=_summary(problem, measured, planned, lists)),
+        notes=notes,
+        scores_before=scores(problem, measured.before, share),
+        scores_after=scores(problem, measured.after, share),
+        loads_before=measured.before,
+        loads_after=measured.after,
+        bytes_out=(
+            bytes_out(problem, problem.replicas, problem.leader),
+            bytes_out(problem, end.replicas, end.leaders),
+        ),
+        shortfall_before=_shortfall_now(problem, measured),
+        shortfall_after=reached,
+        disks=planned.disks,
+        groups=tuple(move_groups(problem, lists, measured.before, measured.after, measured.reachable)),
+        rack_limits=rack_limits(problem, found.rules, measured.reachable),
+        consequences=consequences,
+        least_bytes=found.least_bytes,
+    )
+
+
+def _summary(
+    problem: Problem, measured: _Measured, planned: Schedule, lists: MovedLists
+) -> dict[str, float | int | None]:
+    end, throttle = measured.end, problem.settings.throttle_bytes_per_second
     shortest = makespan_bound(planned.received, planned.sent, throttle) if throttle else None
-    lists = moved_lists(problem, planned.moves)
-    summary: dict[str, float | int | None] = {
+    return {
         "moved_bytes": int(lists.copied_bytes.sum()),
-        "moved_bytes_bound": _bytes_bound(problem, found, before[:, DISK], after[:, DISK]),
+        "moved_bytes_bound": _bytes_bound(problem, measured.found),
         "cross_rack_bytes": _cross_rack_bytes(problem, lists),
         "moved_replicas": int(lists.new.sum()),
         "leader_changes": int(lists.changes_leader.sum()),
-        "rack_violations": int(is_broken.sum()),
+        "rack_violations": int(measured.is_broken.sum()),
         "crowded_replicas_before": crowded_replicas(problem, problem.replicas),
-        "crowded_replicas": crowded_replicas(problem, found.replicas),
+        "crowded_replicas": crowded_replicas(problem, end.replicas),
         "excess_leaders_before": TopicLeaders(problem, problem.leader).excess,
-        "excess_leaders": TopicLeaders(problem, leaders).excess,
+        "excess_leaders": TopicLeaders(problem, end.leaders).excess,
         "batches": planned.batches,
         "makespan_seconds": round(planned.busiest_bytes / throttle, 3) if throttle else None,
         "makespan_bound_seconds": None if shortest is None else round(shortest, 3),
@@ -241,40 +314,39 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         "controller_bytes": planned.controller_bytes,
         "copies_at_once": planned.copies_at_once,
     }
-    own = Held(found.goal, reachable, found.relief, found.scale)
-    off = off_words(problem, own, found.replicas, after)
-    asked = held_to_the_job(problem, reachable, found.scale)
-    reached = shortfall(problem, asked, found.replicas, leaders, after, is_broken)
-    broken = int(is_broken.sum())
-    limited = _cost_of_receivers(problem, found, _bound_without)
-    status, note = status_and_note(problem, found, end, off, broken, limited)
-    digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
-    candidate = Candidate(name, digest, status, planned.moves, note, summary)
-    by_bytes = (
-        evenness_by_bytes(problem, final, leaders, band(reachable, own.goal.tolerance)) if name == BALANCED else ()
-    )
-    staying = stays_behind(problem, found.replicas, moves_replicas=found.goal.moves_replicas)
-    return DescribedCandidate(
-        candidate,
-        scores(problem, before, share),
-        scores(problem, after, share),
-        before,
-        after,
-        (bytes_out(problem, problem.replicas, problem.leader), bytes_out(problem, found.replicas, leaders)),
-        _shortfall_now(problem, found),
-        reached,
-        planned.disks,
-        tuple(move_groups(problem, lists, before, after, reachable)),
-        rack_limits(problem, found.rules, reachable),
-        consequences(problem, found.replicas, planned.moves)
-        | {"timetable": planned.timetable, "further_runs": _further_runs(problem, found, asked, reached, after)}
-        | {"stays_behind": staying, "broker_loss": broker_loss(problem, final, leaders)}
-        | {"evenness_by_bytes": by_bytes, "left_waiting": left_waiting(problem)}
-        | ({"since_last": since_last(proposed[name], end)} if name in (proposed := problem.earlier.proposed) else {})
-        | ({"controller_bytes_allowed": sizes.most} if sizes.most > CONTROLLER_BYTES_PER_BATCH else {})
-        | ({"is_proven": True} if found.is_proven else {}),
-        found.least_bytes,
-    )
+
+
+def _status_and_notes(problem: Problem, measured: _Measured) -> tuple[Status, tuple[Note, ...]]:
+    found = measured.found
+    own = Held(found.goal, measured.reachable, found.relief, found.scale)
+    off = tuple(off_notes(problem, own, found.replicas, measured.after))
+    status, notes = status_and_notes(problem, found, measured.end, off, int(measured.is_broken.sum()))
+    return status, (*notes, *_cost_of_receivers(problem, found), *caveats(problem))
+
+
+def _consequences(problem: Problem, name: str, measured: _Measured, planned: Schedule) -> dict[str, Any]:
+    """Keys of the candidate in proposals.json."""
+    found, end = measured.found, measured.end
+    moves = [move for move in planned.moves if not move.is_election]  # these move no data and hold up no topic
+    batch = batch_of_rows(problem, moves)
+    keys = {
+        "worst_case": worst_case(problem, end.replicas, batch),
+        "way_back": way_back(problem, end.replicas, batch),
+        "held_up": held_up(moves, problem.kafkas_own),
+        "log_dirs": log_dir_peaks(problem, end.replicas, batch),
+        "timetable": planned.timetable,
+        "stays_behind": stays_behind(problem, end.replicas, moves_replicas=found.goal.moves_replicas),
+        "broker_loss": broker_loss(problem, end.lists, end.leaders),
+        "left_waiting": left_waiting(problem),
+    }
+    if name == BALANCED:
+        bands = band(measured.reachable, found.goal.tolerance)
+        keys["evenness_by_bytes"] = evenness_by_bytes(problem, end.lists, end.leaders, bands)
+    if name in problem.earlier.proposed:
+        keys["since_last"] = since_last(problem.earlier.proposed[name], end)
+    if found.is_proven:
+        keys["is_proven"] = True
+    return keys
 
 
 def _without(problem: Problem, name: str, found: FoundLists, rows: Ints) -> DescribedCandidate:
@@ -287,7 +359,7 @@ def _without(problem: Problem, name: str, found: FoundLists, rows: Ints) -> Desc
     now[rows], unordered[rows] = was[rows], was[rows]
     left_out = found.no_room + len(rows)
     if not found.goal.searched or not added(now, was).any():
-        return infeasible(problem, name, no_room_words(problem, int(receivers[0]), left_out))
+        return infeasible(problem, name, no_room_note(problem, int(receivers[0]), left_out))
     kept = replace(
         found,
         replicas=now,
@@ -300,10 +372,10 @@ def _without(problem: Problem, name: str, found: FoundLists, rows: Ints) -> Desc
     return described_candidate(problem, name, kept)
 
 
-def _shortfall_now(problem: Problem, found: FoundLists) -> Shortfall:
+def _shortfall_now(problem: Problem, measured: _Measured) -> Shortfall:
     """The shortfall of the lists before, against the same shares as the lists found."""
-    held, broken = held_now(problem, found.targets, found.scale), broken_lists(found.rules, problem.replicas)
-    return shortfall(problem, held, problem.replicas, problem.leader, loads_now(problem), broken)
+    held = held_now(problem, measured.found.targets, measured.found.scale)
+    return shortfall(problem, held, problem.replicas, problem.leader, measured.before, measured.was_broken)
 
 
 def _further_runs(
@@ -313,8 +385,8 @@ def _further_runs(
     most = problem.settings.max_bytes
     if reached.is_met or Limit.BYTES not in found.budget.reached or not most:
         return None
-    left = bytes_left(problem, asked, after[:, DISK])
-    return FurtherRuns(max(1, math.ceil(left / most)), left)
+    rest = bytes_left(problem, asked, after[:, DISK])
+    return FurtherRuns(max(1, math.ceil(rest / most)), rest)
 
 
 def _cross_rack_bytes(problem: Problem, lists: MovedLists) -> int | None:
@@ -328,21 +400,19 @@ def _cross_rack_bytes(problem: Problem, lists: MovedLists) -> int | None:
     return int(lists.size_bytes[move][sent != received].sum())
 
 
-def _moves(
-    problem: Problem, found: FoundLists, end: Ending, relative: Floats, repaired: Bools, used: Floats
-) -> tuple[list[Move], Ints, Ints]:
+def _moves(problem: Problem, measured: _Measured, used: Floats) -> tuple[list[Move], Ints, Ints]:
     """(the moves, their partition rows, their ranks)"""
-    width = max(found.replicas.shape[1], problem.replicas.shape[1])
-    now, was = (widened(lists, width) for lists in (found.replicas, problem.replicas))
-    now = np.where(end.changed[:, None], now, was)  # a list that stays keeps its order
+    found, end = measured.found, measured.end
+    repaired = measured.was_broken & ~measured.is_broken
+    now, was = end.lists, widened(problem.replicas, end.lists.shape[1])
     rows = np.flatnonzero(end.changed | end.elected)
     lists = MovedLists(was[rows], now[rows], problem.leader[rows], problem.size_bytes[rows])
     if found.reasons:
         reasons: Iterable[Sequence[MoveReason]] = repeat(found.reasons, len(rows))
     else:
-        reasons = Reasons(
-            problem, relative, found.goal.tolerance, now, TopicLeaders(problem, found.unordered[:, 0])
-        ).of(rows, lists, repaired[rows])
+        led_before = TopicLeaders(problem, found.unordered[:, 0])
+        relative = _over_share(problem, measured)
+        reasons = Reasons(problem, relative, found.goal.tolerance, now, led_before).of(rows, lists, repaired[rows])
     before, after = (_ids(problem, brokers) for brokers in (lists.before, lists.after))
     columns = (problem.topic[rows], problem.partition[rows], lists.size_bytes, problem.brokers[lists.source])
     moves = [
@@ -354,43 +424,48 @@ def _moves(
     return moves, rows, ranks_of(problem, was, now, repaired, used)[rows]
 
 
+def _over_share(problem: Problem, measured: _Measured) -> Floats:
+    """[broker, METRICS] The loads before over what is reachable.
+
+    The search balances leaders after it has moved replicas, so those loads are the ones after these moves.
+    """
+    unordered, reachable = measured.found.unordered, measured.reachable
+    led = all_loads(problem, unordered, unordered[:, 0])[:, LEADERS:]
+    loads = np.hstack([measured.before[:, :LEADERS], led])
+    relative: Floats = np.divide(loads, reachable, out=np.where(loads > 0, np.inf, 1.0), where=reachable > 0)
+    return relative
+
+
 def _ids(problem: Problem, lists: Ints) -> list[tuple[int, ...]]:
     """[row] The ids of the brokers of each list."""
     rows = problem.brokers[lists].tolist()
     return [tuple(ids[:count]) for ids, count in zip(rows, replication(lists).tolist(), strict=True)]
 
 
-def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dict[str, Any]:
-    """Keys of the candidate in proposals.json. `replicas` are the lists after; moves have a batch."""
-    moves = [move for move in moves if not move.is_election]  # an election moves no data and holds up no topic
-    batch = batch_of_rows(problem, moves)
-    return {
-        "worst_case": worst_case(problem, replicas, batch),
-        "way_back": way_back(problem, replicas, batch),
-        "held_up": held_up(moves, problem.kafkas_own),
-        "log_dirs": log_dir_peaks(problem, replicas, batch),
-    }
+# The bound on bytes, from sums over the brokers.
 
 
-def _bound_without(problem: Problem, lists: FoundLists, *, after: Floats) -> int:
-    """The bound on bytes of another problem, whose disks end as `after`."""
-    return _bytes_bound(problem, lists, loads_now(problem)[:, DISK], after)
+def _by_pool(problem: Problem, found: FoundLists) -> Iterator[tuple[Part, FoundLists]]:
+    """Each pool with its lists; without pools the whole problem with the lists found."""
+    return zip(parts_of(problem), found.parts or (found,), strict=True)
 
 
-def _bytes_bound(problem: Problem, found: FoundLists, before: Floats, after: Floats) -> int:
-    """The bound on bytes, for plans whose disks end within the tolerance, or as near to it as `after`."""
-    goal = found.goal
-    if found.parts:
-        bounds = []
-        for part, own in zip(parts_of(problem), found.parts, strict=True):
-            lists = part.problem.replicas, found.replicas[part.rows]
-            weights, brokers = replica_weights(part.problem)[:, [DISK]], len(problem.brokers)
-            disks = (replica_loads(those, weights, brokers)[:, 0] for those in lists)
-            bounds.append(_bytes_bound(part.problem, replace(own, replicas=lists[1]), *disks))
-        return sum(bounds)
+def _bytes_bound(problem: Problem, found: FoundLists) -> int:
+    """The bound for plans whose disks end within the tolerance, or as near to it as with these lists."""
+    bounds = []
+    for part, own in _by_pool(problem, found):
+        lists = found.replicas[part.rows]
+        after = replica_loads(lists, replica_weights(part.problem), len(problem.brokers))[:, DISK]
+        bounds.append(_bound_in_pool(part.problem, replace(own, replicas=lists), after))
+    return sum(bounds)
+
+
+def _bound_in_pool(problem: Problem, found: FoundLists, after: Floats) -> int:
+    """The bound for plans whose disks end within the tolerance, or as near to it as `after`, which is [broker]."""
+    goal, staying = found.goal, problem.staying
     if not goal.moves_replicas:
         return 0
-    staying = problem.staying
+    before = loads_now(problem)[:, DISK]
     kept = ((problem.replicas >= 0) & staying[np.maximum(problem.replicas, 0)]).sum(axis=1)
     kept += strays(problem, found.replicas).sum(axis=1)  # a stray that stays is not copied
     lacking = np.where(problem.relocatable, np.maximum(0, found.wanted - kept), 0)
@@ -410,8 +485,43 @@ def _bytes_bound(problem: Problem, found: FoundLists, before: Floats, after: Flo
     return moved_bytes_bound(before, (target * least, target * most), here, needed, same_factor=same_factor)
 
 
-def _spread(score: Score) -> float:
-    return score.max_over_mean - score.min_over_mean
+# What it costs that only some brokers receive replicas: in evenness, and in bytes beside the bound without that.
+
+
+_MATTERS = 0.01  # of a load: figures in words hide a smaller difference
+
+
+def _cost_of_receivers(problem: Problem, found: FoundLists) -> Iterator[Note]:
+    """With pools one of each; none if all may receive, or if the limit costs nothing."""
+    if not problem.settings.brokers_in or not (found.goal.balances and found.goal.searched):
+        return
+    for part, own in _by_pool(problem, found):
+        figures = _figures_without_limit(part.problem, own)
+        if figures is not None:
+            yield Note(NoteKind.FEW_RECEIVE, figures, part.name)
+
+
+def _figures_without_limit(problem: Problem, found: FoundLists) -> dict[str, Any] | None:
+    """What the limit on receivers costs in one pool; None: hardly anything."""
+    open_to_all = replace(problem, only_receivers=np.ones_like(problem.only_receivers))
+    frame = frame_of(open_to_all, found.goal, found.wanted)
+    here = problem.evened[:, None] & (frame.targets > 0)
+    known = known_metrics(problem)
+    asked = np.array([metric in known for metric in REPLICA_METRICS])
+    ratio = np.divide(found.targets, frame.targets, out=np.ones_like(frame.targets), where=here & asked)
+    metric = int(np.abs(ratio - 1).max(axis=0).argmax())
+    lowest, highest = (float(ratio[:, metric].min()), float(ratio[:, metric].max()))
+    if max(1 - lowest, highest - 1) <= _MATTERS:
+        return None
+    lists = replace(found, targets=frame.targets, relief=frame.relief)
+    return {
+        "brokers": problem.brokers[problem.receivers].tolist(),
+        "tolerance": found.goal.tolerance,
+        "bytes": _bound_in_pool(open_to_all, lists, frame.targets[:, DISK] * found.scale[DISK]),
+        "lowest": lowest,
+        "highest": highest,
+        "noun": METRICS[metric].noun,
+    }
 
 
 # How far lists are from what the job asks for, with their leaders and elections.
@@ -419,11 +529,10 @@ def _spread(score: Score) -> float:
 
 def reached(problem: Problem, found: FoundLists) -> Shortfall:
     """The shortfall of the lists that a search found, as `described_candidate` tells it."""
-    end = ending(problem, found.replicas, searched=found.goal.searched, elects=found.goal.elects)
-    leaders = end.leaders(problem)
+    end = ending(problem, found.replicas, found.goal)
     asked = held_to_the_job(problem, np.hstack([found.targets * found.scale, found.leader_targets]), found.scale)
-    loads = all_loads(problem, end.replicas, leaders)
-    return shortfall(problem, asked, end.replicas, leaders, loads, broken_lists(found.rules, end.replicas))
+    loads = all_loads(problem, end.replicas, end.leaders)
+    return shortfall(problem, asked, end.replicas, end.leaders, loads, broken_lists(found.rules, end.replicas))
 
 
 # How a plan differs from the one that was proposed last.
@@ -464,50 +573,3 @@ def way_back(problem: Problem, replicas: Ints, batch: Ints) -> WayBack:
     busiest = float(np.maximum(received, sent).reshape(-1, brokers).max(axis=1).sum())
     throttle = problem.settings.throttle_bytes_per_second
     return WayBack(int((size * missing.sum(axis=1)).sum()), round(busiest / throttle, 3) if throttle else None)
-
-
-# What it costs that only some brokers receive replicas: in evenness, and in bytes beside the bound without that.
-
-
-_MATTERS = 0.01  # of a load: figures in words hide a smaller difference
-
-
-def _cost_of_receivers(problem: Problem, found: FoundLists, bound: Callable[..., int]) -> list[str]:
-    """A clause of the candidate's note, with pools of each; none if all may receive, or if the limit costs nothing.
-
-    `bound` gives the bound on bytes of a problem, of lists with its targets, and of the bytes where disks are `after`.
-    """
-    if not problem.settings.brokers_in or not (found.goal.balances and found.goal.searched):
-        return []
-    if problem.pools.are_several:
-        return [
-            f"in the pool of {part.name}: {clause}"
-            for part, own in zip(parts_of(problem), found.parts, strict=True)
-            for clause in _cost_of_receivers(part.problem, own, bound)
-        ]
-    open_to_all = replace(problem, only_receivers=np.ones_like(problem.only_receivers))
-    frame = frame_of(open_to_all, found.goal, found.wanted)
-    here = problem.evened[:, None] & (frame.targets > 0)
-    known = known_metrics(problem)
-    asked = np.array([metric in known for metric in REPLICA_METRICS])
-    ratio = np.divide(found.targets, frame.targets, out=np.ones_like(frame.targets), where=here & asked)
-    metric = int(np.abs(ratio - 1).max(axis=0).argmax())
-    lowest, highest = (float(ratio[:, metric].min()), float(ratio[:, metric].max()))
-    if max(1 - lowest, highest - 1) <= _MATTERS:
-        return []
-    lists = replace(found, targets=frame.targets, relief=frame.relief)
-    fewest = bound(open_to_all, lists, after=_disks(frame.targets, found.scale))
-    ids = problem.brokers[problem.receivers].tolist()
-    who = (
-        f"only broker{'s' * (len(ids) > 1)} {listed(ids[:10])}{' and others' * (len(ids) > 10)}" if ids else "no broker"
-    )
-    return [
-        f"{who} may receive (brokers_in): with all brokers the bound within "
-        f"{share_in_words(found.goal.tolerance)} would be {bytes_in_words(fewest)}, and as it is, brokers end at best "
-        f"with {share_in_words(lowest)} to {share_in_words(highest)} of the {METRICS[metric].noun} they would have then"
-    ]
-
-
-def _disks(targets: Floats, scale: Floats) -> Floats:
-    disks: Floats = targets[:, DISK] * scale[DISK]
-    return disks

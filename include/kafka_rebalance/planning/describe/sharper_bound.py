@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kafka_rebalance.documents.candidate_notes import NoteKind, note
 from kafka_rebalance.model.candidate import OFFERED
 from kafka_rebalance.model.settings import BALANCED, OPTIMAL, SEARCHED
 from kafka_rebalance.planning.bounds import solver
@@ -53,8 +54,7 @@ def with_sharper_bound(
         return plan
     candidate = plan.candidate
     if not solver.available():
-        note = f"{candidate.note} The bound on bytes is the simple one: highspy is not installed.".lstrip()
-        return replace(plan, candidate=replace(candidate, note=note))
+        return replace(plan, notes=(*plan.notes, note(NoteKind.SIMPLE_BOUND)))
     try:
         found = bound_of(problem, plan)
     except solver.SolverError as refused:  # a bound is no reason to lose the plan

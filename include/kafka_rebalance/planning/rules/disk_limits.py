@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from kafka_rebalance.documents.candidate_notes import Note, NoteKind, note
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.finding import broker_ids
@@ -84,7 +85,7 @@ class FitsLogDirs:
         fits: Bools = self.sizes[rows][:, None] <= self.largest[targets]
         return fits
 
-    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[str]:
+    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[Note]:
         """Nothing: `DiskLimit` names the first such replica of all."""
         yield from ()
 
@@ -102,7 +103,7 @@ class DiskLimit:
     def in_the_end(self, problem: Problem) -> Floats:
         return disk_limits_in_the_end(problem)
 
-    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[str]:
+    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[Note]:
         yield from _too_large(problem, replicas)
         brokers, weights, limit = len(problem.brokers), replica_weights(problem), disk_limits_in_the_end(problem)
         before = replica_loads(problem.replicas, weights, brokers)[:, DISK]
@@ -112,12 +113,10 @@ class DiskLimit:
             kept: Floats = (after - limit) / problem.disk_capacity
             worst = int(np.where(over, kept, -np.inf).argmax())
             full = 1 - problem.settings.disk_headroom + float(kept[worst])
-            yield (
-                f"the disk of broker {problem.brokers[worst]} would be {share_in_words(full)} full, and "
-                f"disk_headroom leaves {share_in_words(1 - problem.settings.disk_headroom)}"
-            )
+            broker, allowed = int(problem.brokers[worst]), 1 - problem.settings.disk_headroom
+            yield note(NoteKind.DISK_TOO_FULL, broker=broker, full=full, allowed=allowed)
 
-    def reached_by(self, problem: Problem, replicas: Ints) -> Iterator[str]:
+    def reached_by(self, problem: Problem, replicas: Ints) -> Iterator[Note]:
         """Nothing: a full disk is seen in the loads."""
         yield from ()
 
@@ -131,17 +130,20 @@ class DiskLimit:
         _check_replacements(problem, limits, held)
 
 
-def _too_large(problem: Problem, replicas: Ints) -> Iterator[str]:
+def _too_large(problem: Problem, replicas: Ints) -> Iterator[Note]:
     """The first replica that is too large for the fullest log dir of its new broker."""
     gained = added(replicas, problem.replicas)
     room = np.where(replicas >= 0, problem.log_dirs.room[np.maximum(replicas, 0)], np.inf)
     rows, columns = np.nonzero(gained & (problem.size_bytes[:, None] > room))
     if len(rows):
         row, broker = int(rows[0]), int(replicas[rows[0], columns[0]])
-        yield (
-            f"{problem.name_of(row)} ({int(problem.size_bytes[row]):,} bytes) is larger than "
-            f"{problem.log_dirs.fullest[broker]} of broker {problem.brokers[broker]} takes "
-            f"({int(problem.log_dirs.room[broker]):,})"
+        yield note(
+            NoteKind.TOO_LARGE_FOR_LOG_DIR,
+            partition=problem.name_of(row),
+            size=int(problem.size_bytes[row]),
+            path=problem.log_dirs.fullest[broker],
+            broker=int(problem.brokers[broker]),
+            room=int(problem.log_dirs.room[broker]),
         )
 
 

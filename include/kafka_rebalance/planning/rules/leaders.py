@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
+from dataclasses import dataclass
 
 import numpy as np
 
+from kafka_rebalance.documents.candidate_notes import Note, NoteKind, note, topics_in_words
 from kafka_rebalance.model.partition import MayNotLead, may_not_lead
-from kafka_rebalance.planning.problem.arrays import LEADERS, Bools, Floats, Ints, Problem, lagging, replication, shares
+from kafka_rebalance.planning.problem.arrays import (
+    LEADERS,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    lagging,
+    replication,
+    shares,
+    widened,
+)
+from kafka_rebalance.planning.rules.goals import Goal
 
 # Which replicas of lists a plan may elect: `model.replica_list` for all lists of a problem.
 
@@ -88,6 +102,86 @@ class TopicLeaders:
         self.excess -= int(np.minimum(0, room[concerned]).sum())
 
 
+# The preferred leaders that a plan elects, and the leaders after it.
+#
+# The preferred leader is the first replica of a list. The run elects it for every partition of the plan. So the plan
+# may contain a partition whose list stays the same, if another broker leads it now.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ending:
+    """The lists after a plan and their leaders; all are [partition row]."""
+
+    replicas: Ints  # [partition row, position] as the plan has them
+    lists: Ints  # [partition row, position] where one that stays keeps its order
+    leaders: Ints  # the first replica of each partition in the plan, and today's leader of the others
+    changed: Bools  # the list changes
+    elected: Bools  # the list stays the same, and the run elects its first replica
+    leader_changes: int  # partitions that another broker leads after the plan
+    beyond: int  # elections above `max_leader_changes`
+    impossible: int  # partitions whose first replica is not in sync now, or must not lead by `brokers_out`
+    left_out: int  # lists that stay as they are, because no replica of the new list may be elected
+
+
+def ending(problem: Problem, replicas: Ints, goal: Goal) -> Ending:
+    """The end of a plan with these lists.
+
+    If they were searched, a list with the same replicas and the same first one does not change, whatever the order of
+    the others. Nor does one of which only today's leader would come first, if leader changes are limited, or one whose
+    first replica must not be elected. If the goal elects, the plan also elects preferred leaders of lists that stay.
+    """
+    most, left_out, led_on = problem.settings.max_leader_changes, 0, np.zeros(len(replicas), dtype=bool)
+    changed = _changed(problem, replicas, goal.searched)
+    if goal.searched:
+        wrong = list(wrongly_elected(problem, replicas, changed))
+        left_out, stays = len(wrong), np.zeros(len(replicas), dtype=bool)
+        stays[wrong] = True
+        if most is not None:
+            # The search has decided who leads these: today's leader goes on, and nobody is elected.
+            led_on = changed & (replicas[:, 0] == problem.leader) & _same_replicas(problem, replicas)
+            stays |= led_on
+        replicas, changed = _where(stays, problem.replicas, replicas), changed & ~stays
+    first = problem.replicas[:, 0]
+    wanting = problem.movable & ~changed & ~led_on & (problem.leader != first) & goal.elects
+    able = wanting & problem.evened[first] & problem.in_sync[:, 0] & ~problem.closed[problem.leader]
+    room = len(able) if most is None else max(0, most - int((changed & (replicas[:, 0] != problem.leader)).sum()))
+    elected = able & (np.cumsum(able) <= room)
+    leaders = np.where(changed | elected, replicas[:, 0], problem.leader)
+    return Ending(
+        replicas=replicas,
+        lists=_where(changed, replicas, problem.replicas),
+        leaders=leaders,
+        changed=changed,
+        elected=elected,
+        leader_changes=int((leaders != problem.leader).sum()),
+        beyond=int((able & ~elected).sum()),
+        impossible=int((wanting & ~able).sum()),
+        left_out=left_out,
+    )
+
+
+def _where(rows: Bools, lists: Ints, others: Ints) -> Ints:
+    """[row, position] The lists of these rows, and the others of all others."""
+    width = max(lists.shape[1], others.shape[1])
+    return np.where(rows[:, None], widened(lists, width), widened(others, width))
+
+
+def _changed(problem: Problem, replicas: Ints, searched: bool) -> Bools:
+    width = max(replicas.shape[1], problem.replicas.shape[1])
+    now, was = (widened(lists, width) for lists in (replicas, problem.replicas))
+    same: Bools = (now == was).all(axis=1)
+    if searched:
+        same |= _same_replicas(problem, replicas) & (now[:, 0] == was[:, 0])
+    return ~same
+
+
+def _same_replicas(problem: Problem, replicas: Ints) -> Bools:
+    width = max(replicas.shape[1], problem.replicas.shape[1])
+    now, was = (np.sort(widened(lists, width), axis=1) for lists in (replicas, problem.replicas))
+    same: Bools = (now == was).all(axis=1)
+    return same
+
+
 # Lists that a plan makes shorter, against min.insync.replicas of their topics (0: unknown, so there is no limit).
 #
 # With fewer replicas than min.insync.replicas, a partition takes no record of a producer with acks=all, even if all
@@ -108,26 +202,18 @@ def topics_and_least(problem: Problem, rows: Bools) -> str:
     """The topics of these rows with their min.insync.replicas: `audit (3), orders (2) and 4 more topics`."""
     least = {int(topic): int(problem.min_insync[rows & (problem.topic == topic)].max()) for topic in _of(problem, rows)}
     named = [f"{problem.topics[topic]} ({most})" for topic, most in list(least.items())[:_TOPICS_NAMED]]
-    return _listed(named, len(least))
+    return topics_in_words(named, len(least))
 
 
-def warnings(problem: Problem, counts: Ints) -> list[str]:
-    """Shorter lists with exactly min.insync.replicas, as a clause of a candidate's note."""
+def exactly_min_insync(problem: Problem, counts: Ints) -> Iterator[Note]:
+    """Shorter lists with exactly min.insync.replicas."""
     rows: Bools = (counts < replication(problem.replicas)) & (counts == problem.min_insync)
-    if not rows.any():
-        return []
-    topics = _of(problem, rows)
-    names = _listed([problem.topics[topic] for topic in topics[:_TOPICS_NAMED]], len(topics))
-    return [
-        f"{int(rows.sum())} partitions of {names} would have exactly as many replicas as min.insync.replicas asks for: "
-        "the failure of any one of their brokers stops producers with acks=all"
-    ]
+    if rows.any():
+        topics = _of(problem, rows)
+        named = [problem.topics[topic] for topic in topics[:_TOPICS_NAMED]]
+        yield note(NoteKind.MIN_INSYNC_IS_EXACT, partitions=int(rows.sum()), topics=(named, len(topics)))
 
 
 def _of(problem: Problem, rows: Bools) -> list[int]:
     topics: list[int] = np.unique(problem.topic[rows]).tolist()
     return topics
-
-
-def _listed(names: list[str], count: int) -> str:
-    return ", ".join(names) + (f" and {count - len(names)} more topics" if count > len(names) else "")

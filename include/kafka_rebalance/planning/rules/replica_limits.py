@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from kafka_rebalance.documents.candidate_notes import Note, NoteKind, note
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.model.finding import listed
 from kafka_rebalance.planning.problem.arrays import REPLICAS, Floats, Ints, Problem
 
 _ROUNDING = 1e-3  # of a replica: sums of weights are not exact
@@ -44,21 +44,18 @@ class ReplicasPerBroker:
     def in_the_end(self, problem: Problem) -> Floats:
         return _replica_limits(problem) + _ROUNDING
 
-    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[str]:
+    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[Note]:
         held = held_replicas(replicas, len(problem.brokers))
         over = np.flatnonzero(problem.staying & (held > _replica_limits(problem)))
         if len(over):
             ids, most = problem.brokers[over].tolist(), problem.settings.replicas_per_broker
-            yield (
-                f"broker {listed(ids)} would hold more replicas than replicas_per_broker {most} allows: "
-                f"broker {ids[0]} would hold {held[over[0]]:,}"
-            )
+            yield note(NoteKind.TOO_MANY_REPLICAS, brokers=ids, limit=most, broker=ids[0], held=int(held[over[0]]))
 
-    def reached_by(self, problem: Problem, replicas: Ints) -> Iterator[str]:
+    def reached_by(self, problem: Problem, replicas: Ints) -> Iterator[Note]:
         full = problem.receivers & (held_replicas(replicas, len(problem.brokers)) >= _replica_limits(problem))
         if full.any():
-            most, ids = problem.settings.replicas_per_broker, listed(problem.brokers[full].tolist())
-            yield f"broker {ids} may hold no more replicas (replicas_per_broker {most})"
+            most, ids = problem.settings.replicas_per_broker, problem.brokers[full].tolist()
+            yield note(NoteKind.BROKERS_HOLD_THEIR_MOST, brokers=ids, limit=most)
 
     def check(self, problem: Problem, wanted: Ints) -> None:
         """All replicas that the job must place, and those of a broker that another replaces."""

@@ -12,8 +12,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from kafka_rebalance.kafka.who_may_receive import shut_in_words
-from kafka_rebalance.model.finding import broker_ids
+from kafka_rebalance.documents.candidate_notes import Note, NoteKind, note
 from kafka_rebalance.planning.problem.arrays import (
     REPLICA_METRICS,
     Bools,
@@ -41,8 +40,8 @@ class MoveRule(Protocol):
         `sources` are -1 for a replica that is nowhere yet. `targets` is [target], or [move, 1].
         """
 
-    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[str]:
-        """What these lists would break, each as a clause of a note."""
+    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[Note]:
+        """What these lists would break."""
 
 
 class BrokerLimit(Protocol):
@@ -53,11 +52,11 @@ class BrokerLimit(Protocol):
     def in_the_end(self, problem: Problem) -> Floats:
         """[broker] inf: nothing limits it."""
 
-    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[str]:
-        """What these lists would bring beyond the limit, each as a clause of a note."""
+    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[Note]:
+        """What these lists would bring beyond the limit."""
 
-    def reached_by(self, problem: Problem, replicas: Ints) -> Iterator[str]:
-        """Which brokers that receive hold all that they may with these lists, as a clause of a note."""
+    def reached_by(self, problem: Problem, replicas: Ints) -> Iterator[Note]:
+        """Which brokers that receive hold all that they may with these lists."""
 
     def check(self, problem: Problem, wanted: Ints) -> None:
         """Raises PlanningError if what the job must place is more than the brokers that stay may hold.
@@ -115,7 +114,7 @@ class KeepsItsRack:
         allowed: Bools = free[:, None] | (self.domain[targets] == domains[:, None])
         return allowed
 
-    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[str]:
+    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[Note]:
         """Nothing: a given plan may have other lists, which `given_plan` compares as a whole."""
         yield from ()
 
@@ -130,25 +129,22 @@ class OnlyReceivers:
     def allows(self, rows: Ints, sources: Ints, targets: Ints) -> Bools:
         return self.receives[targets]
 
-    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[str]:
+    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[Note]:
         gained = added(replicas, problem.replicas)
         receiving = np.unique(replicas[gained])
         others = receiving[problem.evened[receiving] & ~problem.only_receivers[receiving]]
         if len(others):
-            ids = problem.brokers[others].tolist()
-            yield f"{broker_ids(ids)} would receive replicas, but brokers_in allows only others to"
+            yield note(NoteKind.OTHERS_RECEIVE, brokers=problem.brokers[others].tolist())
         for broker in receiving.tolist():
             if broker in problem.shut:
-                why = shut_in_words(problem.shut[broker])
-                yield f"broker {problem.brokers[broker]} would receive replicas, but it {why}"
+                why = problem.shut[broker]
+                yield note(NoteKind.SHUT_BROKER_RECEIVES, broker=int(problem.brokers[broker]), why=why)
         cordoned: Bools = (replicas >= 0) & problem.cordoned[np.maximum(replicas, 0)] & ~gained
         new_with: Bools = changed_lists(problem.replicas, replicas) & cordoned.any(axis=1)
         if new_with.any():
             ids = problem.brokers[np.unique(replicas[new_with][cordoned[new_with]])].tolist()
-            yield (
-                f"{int(new_with.sum())} new lists name {broker_ids(ids)}, which is cordoned (cordoned.log.dirs): "
-                f"Kafka refuses every new list with it, first {problem.name_of(np.flatnonzero(new_with)[0])}"
-            )
+            first = problem.name_of(np.flatnonzero(new_with)[0])
+            yield note(NoteKind.NAMES_CORDONED_BROKERS, lists=int(new_with.sum()), brokers=ids, first=first)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,13 +160,11 @@ class NotBack:
             elsewhere &= self.left[rows, position][:, None] != targets
         return elsewhere
 
-    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[str]:
+    def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[Note]:
         back = ((self.left >= 0)[:, None, :] & (replicas[:, :, None] == self.left[:, None, :])).any(axis=(1, 2))
         if back.any():
-            yield (
-                f"{int(back.sum())} partitions would go back to brokers that an earlier plan has lately taken them "
-                f"from, first {problem.name_of(np.flatnonzero(back)[0])}"
-            )
+            first = problem.name_of(np.flatnonzero(back)[0])
+            yield note(NoteKind.GOES_BACK, partitions=int(back.sum()), first=first)
 
 
 def _keeps_its_rack(problem: Problem, racks: RackRule, _: Ints) -> Iterator[MoveRule]:

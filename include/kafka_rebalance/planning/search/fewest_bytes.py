@@ -8,6 +8,7 @@ from enum import Enum
 
 import numpy as np
 
+from kafka_rebalance.documents.candidate_notes import Within
 from kafka_rebalance.model.settings import BALANCED
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.lp_bound import relaxed_bound
@@ -50,14 +51,6 @@ class Proof(Enum):
     UNDERCUT = "undercut"  # proven, but another candidate copies fewer and is within one replica of the tolerance
     NONE_EXISTS = "none_exists"  # no lists are within one replica of the tolerance
     NONE_FOUND = "none_found"
-
-
-class Within(Enum):
-    """How near to their targets the lists, and all lists they are compared with, bring the brokers."""
-
-    TOLERANCE = "tolerance"
-    ONE_REPLICA = "one_replica"  # no broker is more than one replica beyond, and all together are beyond it by least
-    ONE_REPLICA_BUT_BYTES_IN = "one_replica_but_bytes_in"  # so for disks and replicas; bytes in as near as that allows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

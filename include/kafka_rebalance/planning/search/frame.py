@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from kafka_rebalance.documents.candidate_notes import Note
 from kafka_rebalance.documents.proposals import MoveReason
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.planning.bounds.targets import (
@@ -119,7 +120,7 @@ class FoundLists:
     budget: Budget
     relief: Relief | None = None  # of job `relieve`
     reasons: tuple[MoveReason, ...] = ()  # of every move, if the lists were not searched
-    notes: tuple[str, ...] = ()  # on the origin of the lists
+    notes: tuple[Note, ...] = ()  # on the origin of the lists
     is_proven: bool = False  # no lists do the same with fewer bytes, to a thousandth
     beyond: bool = False  # the same is: as near to the tolerance as anybody can be, where nobody can be within it
     least_bytes: int | None = None  # no lists within the tolerance copy fewer; None: nothing is proven
@@ -157,7 +158,7 @@ def joined(problem: Problem, found: Sequence[FoundLists]) -> FoundLists:
         relief_of(problem, goal, targets, weights, scale) if goal.one_sided else None,
         reasons=found[0].reasons,
         notes=tuple(
-            f"in the pool of {part.name}: {note}" for part, one in zip(parts, found, strict=True) for note in one.notes
+            replace(note, pool=part.name) for part, one in zip(parts, found, strict=True) for note in one.notes
         ),
         # Plans are measured as a whole. Nearest in each pool is not what is as near in all, unless all are within.
         is_proven=all(one.is_proven and (len(found) == 1 or not one.beyond) for one in found),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kafka_rebalance.documents.candidate_notes import NoteKind, note
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.targets import Bands
 from kafka_rebalance.planning.problem.arrays import (
@@ -35,7 +36,7 @@ from kafka_rebalance.planning.search.placement import Placement, spent
 _JOBS = ("balance", "drain", "repair_racks")
 _VARIABLES = 4_000  # at most; a program of this size takes some seconds
 _WORK = 20_000_000  # nodes times the square of the variables: a smaller program may search longer
-GAP, PROVEN_TO = 1e-3, "a thousandth"  # proven: no plan is cheaper by more than this share
+GAP = 1e-3  # proven: no plan is cheaper by more than this share; the notes on a candidate say "a thousandth"
 _RANKS = (1.0, 1.0, 0.01)  # of the REPLICA_METRICS: the price of being outside a band
 _PARTS = (1.0, 2.0, 4.0, np.inf)  # of half a band: the load beyond the band, part by part
 _PRICES = (1.0, 2.0, 4.0, 8.0)  # of each part
@@ -43,10 +44,7 @@ _ROUNDING = 1e-7  # of a mean broker's load
 _INEXACT = 1e-6  # of the solver's bound: what its tolerances may add to it
 _BREACH = 1e-9  # of a row, by lists to begin with
 _TIE = 1e-5  # of the mean partition: the price of a copy beside its bytes
-NOT_SOLVED = (
-    f"The exact optimum exists for the jobs {', '.join(_JOBS)} without max_leader_changes. It needs highspy, and at "
-    f"most {_VARIABLES:,} partitions times brokers."
-)
+NOT_SOLVED = note(NoteKind.NOT_SOLVED, jobs=_JOBS, variables=_VARIABLES)
 EFFORT: solver.Options = {
     "mip_rel_gap": GAP,
     "mip_detect_symmetry": False,

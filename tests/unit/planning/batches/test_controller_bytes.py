@@ -158,6 +158,6 @@ def test_a_topic_that_cannot_be_written_while_it_moves_makes_the_candidate_infea
     asked: dict[str, Any] = {"job": "drain", "drain": [1]}
     plan = checked(brokers, partitions, "light", **asked)
     assert plan.candidate.status == "infeasible"
-    assert f"The znode of topic events has {now:,} bytes, and {now + 20:,} while events-10 moves" in plan.candidate.note
-    assert "Name the topic in topics_out" in plan.candidate.note
+    assert f"The znode of topic events has {now:,} bytes, and {now + 20:,} while events-10 moves" in plan.note
+    assert "Name the topic in topics_out" in plan.note
     assert len(checked(brokers, partitions, "light", **asked, topics_out=["events"]).candidate.moves) == 3

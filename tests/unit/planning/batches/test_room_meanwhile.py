@@ -62,16 +62,14 @@ def test_a_plan_of_which_a_part_is_safe_is_partial() -> None:
     plan = described_candidate(given, "balanced", replace(found, replicas=replicas, unordered=replicas))
     assert [move.topic_partition.partition for move in plan.candidate.moves] == [2]
     assert plan.candidate.status == "partial"
-    assert "2 lists stay as they are: while both copies exist, theirs would fill a disk beyond the 90 %" in (
-        plan.candidate.note
-    )
+    assert "2 lists stay as they are: while both copies exist, theirs would fill a disk beyond the 90 %" in (plan.note)
     assert "is_proven" not in plan.consequences
 
 
 def test_a_plan_of_which_nothing_is_safe_is_infeasible_and_not_recommended() -> None:
     plan = with_lists(EXCHANGE)
     assert (plan.candidate.status, plan.candidate.moves) == ("infeasible", ())
-    assert "The copies of 2 lists would fill disks beyond the 90 % of disk_headroom" in plan.candidate.note
+    assert "The copies of 2 lists would fill disks beyond the 90 % of disk_headroom" in plan.note
     assert recommend(problem().settings, [plan]).candidate is None
 
 
@@ -84,8 +82,8 @@ def test_a_schedule_that_fills_a_disk_all_the_same_makes_the_plan_infeasible(mon
     monkeypatch.setattr(described, "schedule", heedless)
     plan = with_lists(EXCHANGE)
     assert (plan.candidate.status, plan.candidate.moves) == ("infeasible", ())
-    assert "Copies of the plan would fill disks beyond the 90 % of disk_headroom" in plan.candidate.note
-    assert "first that of broker 1" in plan.candidate.note
+    assert "Copies of the plan would fill disks beyond the 90 % of disk_headroom" in plan.note
+    assert "first that of broker 1" in plan.note
     assert recommend(problem().settings, [plan]).candidate is None
 
 
@@ -97,7 +95,7 @@ def test_nothing_is_left_out_of_a_given_plan() -> None:
         row["size_bytes"] = size
     plan = plan_of(broker_rows([1, 2, 3], disk_capacity_bytes=CAPACITY), rows, "given", plan=text)
     assert (plan.candidate.status, plan.candidate.moves) == ("infeasible", ())
-    assert "No order of the moves avoids that" in plan.candidate.note
+    assert "No order of the moves avoids that" in plan.note
 
 
 def test_a_disk_that_was_full_before_excuses_no_other_disk() -> None:

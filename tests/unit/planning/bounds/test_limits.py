@@ -27,7 +27,7 @@ def test_a_limit_stops_the_plan_short_and_is_named_with_its_figures(limit: str, 
     assert free.candidate.summary[figure] > value
     assert 0 < plan.candidate.summary[figure] <= value
     assert plan.candidate.status == "partial"
-    assert f"{limit} {value:,}" in plan.candidate.note
+    assert f"{limit} {value:,}" in plan.note
 
 
 def test_a_limit_that_is_not_reached_changes_nothing() -> None:
@@ -44,7 +44,7 @@ def test_a_drain_that_does_not_fit_the_limits_is_infeasible_with_figures(limits:
     assert plan.candidate.status == "infeasible"
     assert plan.candidate.moves == ()
     (limit,) = limits
-    assert f"against {limit} {limits[limit]:,}" in plan.candidate.note
+    assert f"against {limit} {limits[limit]:,}" in plan.note
 
 
 def test_no_broker_sends_or_receives_more_copies_in_a_batch_than_allowed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.documents.proposals import AfterLoss, BrokerLoss
 from kafka_rebalance.planning.candidates import propose
-from kafka_rebalance.planning.describe.status_and_note import ending
 from kafka_rebalance.planning.describe.worst_case import broker_loss, next_leaders
 from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.rules.goals import goal_of
+from kafka_rebalance.planning.rules.leaders import ending
 from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 
@@ -122,8 +124,9 @@ def test_a_plan_that_spreads_leaders_makes_the_worst_loss_less_bad() -> None:
 def test_a_list_that_stays_keeps_the_order_by_which_the_next_replica_leads() -> None:
     found = problem([[1, 3, 5], [2, 4, 5]])
     searched = found.replicas[:, [0, 2, 1]]
-    end = ending(found, searched, searched=True, elects=False)
-    assert next_leaders(found, end.lists(found), end.leaders(found)).tolist() == [2, 3]  # brokers 3 and 4
+    goal = replace(goal_of(found.settings, "balanced"), elects=False)
+    end = ending(found, searched, goal)
+    assert next_leaders(found, end.lists, end.leaders).tolist() == [2, 3]  # brokers 3 and 4
 
 
 def test_a_new_replica_takes_over_and_one_out_of_the_isr_does_not() -> None:

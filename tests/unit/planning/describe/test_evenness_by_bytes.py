@@ -35,7 +35,7 @@ def off(scores: dict[str, object]) -> float:
 
 
 def curve_of(plan: DescribedCandidate) -> tuple[CutPlan, ...]:
-    curve = plan.consequences["evenness_by_bytes"]
+    curve = plan.consequences.get("evenness_by_bytes", ())
     assert isinstance(curve, tuple)
     return curve
 

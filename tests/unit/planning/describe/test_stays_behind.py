@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka_rebalance.documents.proposals import Reason
 from kafka_rebalance.model.partition import TopicAssignment
 from kafka_rebalance.pages.approver_facts import stays_words
-from kafka_rebalance.planning.describe.status_and_note import stays_behind
+from kafka_rebalance.planning.describe.status_and_notes import stays_behind
 from kafka_rebalance.run.replicas_in_place import check_emptied
 from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of, problem_of

@@ -27,7 +27,7 @@ def test_the_most_even_lists_there_are_do_the_job(
 ) -> None:
     plan = plan_of(broker_rows(range(1, brokers + 1), racks), partition_rows(lists), name)
     assert plan.candidate.status == "ok"
-    assert "not reached" not in plan.candidate.note
+    assert "not reached" not in plan.note
     assert plan.candidate.moves == ()
     assert plan.shortfall_after.is_met
 
@@ -35,14 +35,14 @@ def test_the_most_even_lists_there_are_do_the_job(
 def test_a_broker_with_two_of_two_partitions_is_still_off() -> None:
     plan = plan_of(broker_rows([1, 2, 3]), partition_rows([[1], [1]]), max_bytes=0)
     assert plan.candidate.status == "partial"
-    assert "replicas 0.00 to 3.00 of the reachable share" in plan.candidate.note
+    assert "replicas 0.00 to 3.00 of the reachable share" in plan.note
 
 
 def test_a_giant_excuses_its_broker_only_until_what_lies_beside_it_could_go() -> None:
     beside = partition_rows([[1]] * 3, topic="large", size=10**5) + partition_rows([[2], [3]] * 4, topic="small")
     stopped = plan_of(broker_rows([1, 2, 3]), partition_rows([[1]], size=10**6) + beside, max_bytes=0)
     assert stopped.candidate.status == "partial"
-    assert "disk" in stopped.candidate.note
+    assert "disk" in stopped.note
     alone = plan_of(
         broker_rows([1, 2, 3]), partition_rows([[1]], size=10**6) + partition_rows([[2], [3]], topic="small")
     )

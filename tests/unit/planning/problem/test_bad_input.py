@@ -40,7 +40,7 @@ def test_a_cluster_whose_partitions_are_all_excluded_stays_as_it_is() -> None:
     assert plan.candidate.moves == ()
     drained = plan_of(broker_rows([1, 2]), partitions, job="drain", drain=[1])
     assert drained.candidate.status == "partial"
-    assert "6 replicas on brokers that are to be emptied are kept where they are" in drained.candidate.note
+    assert "6 replicas on brokers that are to be emptied are kept where they are" in drained.note
 
 
 def test_a_topic_with_mixed_replication_keeps_every_list_as_long_as_it_is() -> None:
@@ -71,8 +71,8 @@ def test_brokers_without_a_rack_beside_brokers_with_one_are_named_where_they_cou
     brokers = broker_rows([1, 2, 3, 4], {1: "a", 2: "b"})
     plan = plan_of(brokers, partition_rows([[1, 2]] * 8), rackless_brokers="one_rack")
     assert plan.candidate.status == "ok"
-    assert "rokers 3, 4 without a rack count as one rack together" in plan.candidate.note
-    assert "rack" not in plan_of(broker_rows([1, 2, 3, 4]), partition_rows([[1, 2]] * 8)).candidate.note
+    assert "rokers 3, 4 without a rack count as one rack together" in plan.note
+    assert "rack" not in plan_of(broker_rows([1, 2, 3, 4]), partition_rows([[1, 2]] * 8)).note
 
 
 def test_an_empty_rack_is_a_rack_of_that_name_as_in_kafka() -> None:
@@ -81,7 +81,7 @@ def test_an_empty_rack_is_a_rack_of_that_name_as_in_kafka() -> None:
     plan = plan_of(brokers, partitions, "light", job="repair_racks")
     assert plan.candidate.summary["rack_violations"] == 0
     assert len(plan.candidate.moves) == 2
-    assert plan.candidate.note == ""
+    assert plan.note == ""
 
 
 NAMES = [
@@ -156,8 +156,8 @@ def test_a_partition_larger_than_what_the_disks_have_left_is_infeasible_with_wha
     partitions = partition_rows([[1], [2], [3]], size_bytes=[5_000, 6_000, 5_000])
     plan = plan_of(brokers, partitions, "light", job="drain", drain=[1])
     assert plan.candidate.status == "infeasible"
-    assert "1 replicas find no place on the 2 brokers that may receive" in plan.candidate.note
-    assert "The most room left on one of them is 4,000 bytes" in plan.candidate.note
+    assert "1 replicas find no place on the 2 brokers that may receive" in plan.note
+    assert "The most room left on one of them is 4,000 bytes" in plan.note
     # Without a job that forces it, it stays where it is.
     assert plan_of(brokers, partitions).candidate.status != "infeasible"
 
@@ -195,7 +195,7 @@ def test_replicas_beyond_the_number_of_racks_are_planned_over_all_of_them() -> N
 def test_a_drained_broker_whose_replicas_have_nowhere_to_go_is_infeasible_and_says_why() -> None:
     plan = plan_of(broker_rows([1, 2, 3]), partition_rows([[1, 2]]), "light", job="drain", drain=[1], brokers_out=[3])
     assert plan.candidate.status == "infeasible"
-    assert "1 replicas find no place on the 1 brokers that may receive" in plan.candidate.note
+    assert "1 replicas find no place on the 1 brokers that may receive" in plan.note
 
 
 def tight_drain(sizes: list[int], rooms: dict[int, int]) -> DescribedCandidate:
@@ -217,7 +217,7 @@ def tight_drain(sizes: list[int], rooms: dict[int, int]) -> DescribedCandidate:
 )
 def test_a_drain_that_just_fits_is_packed_until_it_does(sizes: list[int], rooms: dict[int, int]) -> None:
     plan = tight_drain(sizes, rooms)
-    assert plan.candidate.status != "infeasible", plan.candidate.note
+    assert plan.candidate.status != "infeasible", plan.note
     disk = dict(zip([1, *rooms], plan.loads_after[:, METRICS.index("disk")], strict=True))
     assert disk[1] == 0
     assert all(disk[broker] <= room for broker, room in rooms.items())
@@ -227,9 +227,9 @@ def test_a_drain_for_which_no_way_is_found_does_not_claim_that_there_is_none() -
     """Three replicas of 4,000 bytes, and room for 6,000 twice: no bound on sums tells."""
     plan = tight_drain([4_000, 4_000, 4_000], {2: 6_000, 3: 6_000})
     assert plan.candidate.status == "infeasible"
-    assert "1 replicas find no place on the 2 brokers that may receive" in plan.candidate.note
-    assert "The most room left on one of them is 2,000 bytes" in plan.candidate.note
-    assert "does not prove that none exists" in plan.candidate.note
+    assert "1 replicas find no place on the 2 brokers that may receive" in plan.note
+    assert "The most room left on one of them is 2,000 bytes" in plan.note
+    assert "does not prove that none exists" in plan.note
 
 
 def test_a_drain_that_fits_only_where_another_replica_makes_room_moves_that_as_well() -> None:

@@ -20,8 +20,8 @@ def test_brokers_of_one_two_and_four_times_the_size_are_filled_to_the_same_share
     assert disk / disk.sum() == pytest.approx([1 / 7, 2 / 7, 4 / 7], rel=0.021)
     replicas = plan.loads_after[:, METRICS.index("replicas")]
     assert replicas / replicas.sum() == pytest.approx([1 / 7, 2 / 7, 4 / 7], rel=0.05)
-    assert "disk" not in plan.candidate.note
-    assert "replicas" not in plan.candidate.note
+    assert "disk" not in plan.note
+    assert "replicas" not in plan.note
 
 
 def test_bytes_in_follow_the_network_that_receives_and_leaders_the_one_that_sends() -> None:
@@ -55,11 +55,11 @@ def test_capacities_that_are_known_of_some_brokers_only_make_no_shares_and_that_
     assert (
         "he size of the disk (disk_bytes in broker_capacities) is known for 2 of 3 brokers only (unknown: broker "
         "3): disks and replicas are planned as equal shares"
-    ) in plan.candidate.note
-    assert "(nic_out_bytes_per_second in broker_capacities) is known for 1 of 3" in plan.candidate.note
+    ) in plan.note
+    assert "(nic_out_bytes_per_second in broker_capacities) is known for 1 of 3" in plan.note
     assert plan.candidate.summary["peak_disk_fraction"] == 0.1  # of broker 2
     nothing = plan_of(broker_rows([1, 2, 3]), partition_rows([[1]] * 30))
-    assert "known" not in nothing.candidate.note
+    assert "known" not in nothing.note
 
 
 def test_the_capacity_of_a_broker_that_leaves_does_not_matter() -> None:
@@ -85,5 +85,5 @@ def test_leaders_are_equal_on_unequal_disks_as_far_as_a_broker_holds_replicas() 
 def test_who_holds_the_only_replica_leads_it_whatever_leaders_should_be() -> None:
     brokers = broker_rows([1, 2, 3], disk_capacity_bytes={1: 100_000, 2: 200_000, 3: 400_000})
     plan = plan_of(brokers, partition_rows(LISTS), tolerance=0.05)
-    assert "leaders" not in plan.candidate.note
+    assert "leaders" not in plan.note
     assert plan.candidate.status == "ok"

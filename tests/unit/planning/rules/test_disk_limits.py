@@ -41,9 +41,9 @@ def test_a_broker_with_a_full_log_dir_is_given_nothing() -> None:
     plan = plan_of(brokers_with(log_dirs(900 * GB, 900 * GB, 50 * GB)), partition_rows([[1]] * 60, size=GB))
     assert set(added(plan)) == {2}
     assert "broker 3 with uneven log dirs, which Kafka fills by number and not by size: /data3" in (
-        plan.candidate.note.replace("Broker", "broker")
+        plan.note.replace("Broker", "broker")
     )
-    assert "has room for 0 bytes" in plan.candidate.note
+    assert "has room for 0 bytes" in plan.note
 
 
 def test_a_broker_with_a_nearly_full_log_dir_is_given_no_replica_that_this_one_cannot_take() -> None:
@@ -86,7 +86,7 @@ def test_even_log_dirs_of_a_new_broker_are_filled_like_one_disk() -> None:
     one = broker_rows([1, 2])
     rows = partition_rows([[1]] * 40, size=200 * GB)
     assert plan_of(many, rows).candidate.moves == plan_of(one, rows).candidate.moves
-    assert "log dirs" not in plan_of(many, rows).candidate.note
+    assert "log dirs" not in plan_of(many, rows).note
 
 
 def test_a_drain_whose_replicas_fit_no_log_dir_is_refused_with_both_figures() -> None:
@@ -108,9 +108,9 @@ def test_log_dirs_of_unknown_size_limit_nothing_and_are_named() -> None:
     rows = partition_rows([[1]] * 10)
     unknown = plan_of(brokers_with(log_dirs(None, None, total=None)), rows)
     assert set(added(unknown)) == {2, 3}
-    assert "broker 3 with several log dirs of unknown size" in unknown.candidate.note.replace("Broker", "broker")
+    assert "broker 3 with several log dirs of unknown size" in unknown.note.replace("Broker", "broker")
     single = plan_of(broker_rows([1, 2], log_dirs={2: log_dirs(None, total=None)}), rows)
-    assert "log dirs" not in single.candidate.note
+    assert "log dirs" not in single.note
 
 
 def test_a_given_plan_that_a_log_dir_cannot_take_is_not_offered() -> None:
@@ -118,7 +118,7 @@ def test_a_given_plan_that_a_log_dir_cannot_take_is_not_offered() -> None:
     full = brokers_with(log_dirs(900 * GB, 900 * GB, 50 * GB))
     plan = plan_of(full, partition_rows([[1]] * 4, size=GB), "given", plan=text)
     assert plan.candidate.status == "infeasible"
-    assert "orders-0 (1,000,000,000 bytes) is larger than /data3 of broker 3 takes (0)" in plan.candidate.note
+    assert "orders-0 (1,000,000,000 bytes) is larger than /data3 of broker 3 takes (0)" in plan.note
 
 
 @pytest.mark.parametrize("wrong", [-1, 2**60])

@@ -27,7 +27,7 @@ def test_a_lower_factor_keeps_no_replica_that_is_out_of_the_isr_to_spread_racks(
     partitions = partition_rows([[1, 4, 2]] * 3, isr=[[1, 4]] * 3, min_insync_replicas=[min_insync] * 3)
     plan = plan_of(broker_rows([1, 2, 4], RACKS), partitions, name, job="replication_factor", replication_factor=2)
     assert {frozenset(held) for held in lists_after(plan, partitions).values()} == {frozenset({1, 4})}
-    assert "3 partitions still break the rack rule" in plan.candidate.note
+    assert "3 partitions still break the rack rule" in plan.note
     assert plan.candidate.summary["moved_bytes"] == 0
 
 
@@ -69,7 +69,7 @@ def test_replicas_on_brokers_that_are_out_keep_another_where_alone_they_would_sh
     )
     after = lists_after(plan, partitions)
     assert [set(after["orders", number]) for number in range(3)] == [{1, 2, 4}, {1, 4, 5}, {1}]
-    assert "2 partitions keep more than 1 replicas, because replicas on brokers_out stay" in plan.candidate.note
+    assert "2 partitions keep more than 1 replicas, because replicas on brokers_out stay" in plan.note
 
 
 MIN_ISR = partition_rows([[1, 2, 3], [2, 3, 1], [3, 1]], min_insync_replicas=[2, 2, 2])
@@ -104,7 +104,7 @@ def test_a_factor_of_min_insync_replicas_is_a_plan_with_a_warning() -> None:
     assert plan.candidate.status == "ok"
     assert (
         "2 partitions of orders would have exactly as many replicas as min.insync.replicas asks for: the failure of "
-        "any one of their brokers stops producers with acks=all" in plan.candidate.note
+        "any one of their brokers stops producers with acks=all" in plan.note
     )
 
 

@@ -200,7 +200,7 @@ def test_sizes_that_are_zero_or_unknown_are_planned_by_count_and_said() -> None:
     partitions = [row | {"size_bytes": None} for row in partition_rows([[1]] * 6)]
     plan = plan_of(brokers, partitions)
     assert held(lists_after(plan, partitions)) == {1: 3, 2: 3}
-    assert "6 partitions of unknown size" in plan.candidate.note
+    assert "6 partitions of unknown size" in plan.note
     assert "bytes_in" not in plan.scores_after
 
 

@@ -100,7 +100,7 @@ def test_a_smaller_factor_leaves_the_lists_even() -> None:
 def test_a_given_plan_that_fills_one_zone_counts_as_broken() -> None:
     text = '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2,3,4]}]}'
     plan = plan_of(SIX, partition_rows([[1, 4]] * 3), "given", plan=text, **SHARED)
-    assert "1 partitions that keep the rack rule now would break it" in plan.candidate.note
+    assert "1 partitions that keep the rack rule now would break it" in plan.note
 
 
 def targets_of(racks: dict[int, str], rows: Rows, **asked: Any) -> list[float]:

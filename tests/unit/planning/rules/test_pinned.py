@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import PlanningError
-from support.plans.small_snapshots import broker_rows, lists_after, partition_rows, plan_of
+from support.plans.small_snapshots import as_written, broker_rows, lists_after, partition_rows, plan_of
 
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
 SIX = broker_rows(RACKS, RACKS)
@@ -31,7 +31,7 @@ def test_a_pinned_topic_keeps_its_replication_factor() -> None:
     )
     after = lists_after(plan, CROWDED)
     assert {(topic, len(replicas)) for (topic, _), replicas in after.items()} == {("ledger", 3), ("orders", 2)}
-    assert "6 partitions of pinned_topics keep their replication factor" in plan.candidate.note
+    assert "6 partitions of pinned_topics keep their replication factor" in plan.note
 
 
 def test_a_drain_that_needs_a_pinned_replica_to_go_is_refused_with_how_many_there_are() -> None:
@@ -138,7 +138,7 @@ def test_topics_are_not_pinned_to_racks_that_are_unknown() -> None:
 def test_a_given_plan_moves_no_pinned_replica(setting: str, lists: dict[int, list[int]], offered: bool) -> None:
     entries = [{"topic": "orders", "partition": number, "replicas": replicas} for number, replicas in lists.items()]
     text = json.dumps({"version": 1, "partitions": entries})
-    plan = plan_of(SIX, partition_rows([[1, 2, 3]] * 2), "given", plan=text, **{setting: ["orders"]}).candidate
+    plan = as_written(plan_of(SIX, partition_rows([[1, 2, 3]] * 2), "given", plan=text, **{setting: ["orders"]}))
     assert bool(plan.moves) == offered
     assert offered or f"1 partitions of {setting} would be moved off theirs, first orders-0" in plan.note
 
@@ -181,7 +181,7 @@ def test_shares_go_by_what_the_racks_of_rack_pinned_lists_hold() -> None:
     held = Counter(broker for replicas in lists_after(plan, partitions).values() for broker in replicas)
     assert {held[broker] for broker in (1, 4, 7, 10)} == {6}
     assert {held[broker] for broker in (2, 5, 8, 11, 3, 6, 9, 12)} == {2}
-    assert "replicas" not in plan.candidate.note
+    assert "replicas" not in plan.note
 
 
 def test_a_drain_of_a_whole_rack_is_refused_for_rack_pinned_topics_also_with_more_replicas_than_racks() -> None:
@@ -202,4 +202,4 @@ def test_a_rack_pinned_replica_outside_its_pool_stays_if_the_pool_has_no_broker_
     asked: dict[str, Any] = {"broker_pools": pools, "more_replicas_than_racks": True, "rack_pinned_topics": ["orders"]}
     plan = plan_of(SIX, partitions, "light", **asked)
     assert 3 in lists_after(plan, partitions)["orders", 0]
-    assert "1 replicas stay outside the pools of their topics" in plan.candidate.note
+    assert "1 replicas stay outside the pools of their topics" in plan.note

@@ -36,7 +36,7 @@ def held_after(plan: DescribedCandidate, partitions: Rows) -> Counter[int]:
 
 def planned(name: str, **asked: Any) -> tuple[DescribedCandidate, Counter[int]]:
     plan = plan_of(LARGE, ALL_ON_TWO, name, **asked)
-    assert plan.candidate.status in OFFERED, plan.candidate.note
+    assert plan.candidate.status in OFFERED, plan.note
     return plan, held_after(plan, ALL_ON_TWO)
 
 
@@ -49,10 +49,10 @@ def test_a_balance_and_an_expansion_stop_at_the_limit(name: str) -> None:
 def test_a_plan_that_ends_less_even_because_of_the_limit_names_it() -> None:
     """Three replicas of equal size are no half of the bytes."""
     partitions = partition_rows([[1], [2]] * 6)
-    assert "replicas_per_broker" not in plan_of(LARGE, partitions, "balanced").candidate.note
+    assert "replicas_per_broker" not in plan_of(LARGE, partitions, "balanced").note
     plan = plan_of(LARGE, partitions, "balanced", replicas_per_broker=3)
     assert plan.candidate.status == "partial"
-    assert "broker 3 may hold no more replicas (replicas_per_broker 3)" in plan.candidate.note
+    assert "broker 3 may hold no more replicas (replicas_per_broker 3)" in plan.note
 
 
 def test_a_limit_that_nobody_reaches_changes_nothing_but_the_digest() -> None:
@@ -89,8 +89,8 @@ def test_a_drain_for_which_the_rack_has_no_place_names_the_limit() -> None:
     brokers, partitions = broker_rows(RACKS, RACKS), partition_rows([[1, 2], [3, 4]] * 3)
     plan = plan_of(brokers, partitions, "light", job="drain", drain=[4], replicas_per_broker=4)
     assert plan.candidate.status == "infeasible"
-    assert "2 replicas find no place" in plan.candidate.note
-    assert "Some have all that replicas_per_broker 4 allows" in plan.candidate.note
+    assert "2 replicas find no place" in plan.note
+    assert "Some have all that replicas_per_broker 4 allows" in plan.note
 
 
 def test_a_replacement_that_would_hold_too_many_is_refused_with_figures() -> None:
@@ -137,11 +137,11 @@ def test_a_given_plan_and_that_of_kafkas_tool_are_not_offered_beyond_the_limit()
     assert refused.candidate.status == "infeasible"
     assert refused.candidate.moves == ()
     assert "broker 3 would hold more replicas than replicas_per_broker 2 allows: broker 3 would hold 3" in (
-        refused.candidate.note
+        refused.note
     )
     by_tool = plan_of(brokers, partitions, "as_kafka", replicas_per_broker=1)
     assert by_tool.candidate.status == "infeasible"
-    assert "replicas_per_broker 1 allows" in by_tool.candidate.note
+    assert "replicas_per_broker 1 allows" in by_tool.note
 
 
 def test_moves_that_are_chosen_together_stop_at_the_limit_together() -> None:

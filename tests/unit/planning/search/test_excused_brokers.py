@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.planning.bounds.targets import Bands
-from kafka_rebalance.planning.describe.status_and_note import free_placement
+from kafka_rebalance.planning.describe.shortfall import free_placement
 from kafka_rebalance.planning.problem.arrays import BYTES_IN, DISK
 from kafka_rebalance.planning.rules.rack_rule import rack_rule
 from kafka_rebalance.planning.search.excused_brokers import Outside

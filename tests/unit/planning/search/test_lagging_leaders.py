@@ -37,7 +37,7 @@ def test_leaders_are_not_given_to_replicas_that_are_out_of_the_isr(name: str) ->
     plan = plan_of(broker_rows([1, 2, 3]), BEHIND, name)
     assert plan.candidate.moves
     assert made_leaders(plan, BEHIND) == []
-    assert "out of the ISR" not in plan.candidate.note
+    assert "out of the ISR" not in plan.note
 
 
 def test_a_new_replica_may_lead_it_is_in_sync_when_its_copy_ends() -> None:
@@ -59,7 +59,7 @@ def test_where_no_other_may_lead_the_leader_stays_and_the_plan_says_so() -> None
     assert [move.after for move in plan.candidate.moves] == [(2, 1)]
     assert made_leaders(plan, partitions) == []
     assert plan.candidate.status == "partial"
-    assert "3 leaders stay on brokers that are to lead nothing" in plan.candidate.note
+    assert "3 leaders stay on brokers that are to lead nothing" in plan.note
     assert plan.shortfall_after.undone == 3
 
 
@@ -72,7 +72,7 @@ def test_a_list_of_which_no_replica_may_lead_is_left_out() -> None:
     assert after["orders", 0] == after["orders", 1] == (1, 4)
     assert all(move.after[0] != 4 for move in plan.candidate.moves)
     assert plan.candidate.status == "partial"
-    assert "2 lists stay as they are: each replica that could lead instead is out of the ISR" in plan.candidate.note
+    assert "2 lists stay as they are: each replica that could lead instead is out of the ISR" in plan.note
 
 
 def test_a_smaller_factor_that_drops_the_leader_leaves_one_that_is_in_sync() -> None:
@@ -106,7 +106,7 @@ def test_a_given_plan_that_elects_one_who_may_not_lead_is_not_offered(settings: 
     lists = {0: [3, 1, 2]} if not settings else {1: [2, 1, 4]}
     plan = given_plan(lists, partition_rows(LISTS, isr=[[1, 2], [1, 2, 3]] * 15, leader=[1] * 30), **settings)
     assert (plan.candidate.status, plan.candidate.moves) == ("infeasible", ())
-    assert words in plan.candidate.note
+    assert words in plan.note
 
 
 def given_plan(lists: dict[int, list[int]], partitions: Rows, **settings: Any) -> DescribedCandidate:

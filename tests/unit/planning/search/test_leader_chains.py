@@ -45,7 +45,7 @@ def test_chains_end_at_the_most_even_leaders_that_any_order_gives() -> None:
 def test_brokers_that_only_a_chain_could_help_are_not_within_the_tolerance() -> None:
     rows = [row for n, held in enumerate([[0, 1], [0, 1], [1, 2]]) for row in partition_rows([held], topic=f"t{n}")]
     plan = plan_of(broker_rows(range(3)), rows, "leaders_only", job="leaders", max_leader_changes=1)
-    assert "leaders 0.00 to 2.00 of the reachable share" in plan.candidate.note
+    assert "leaders 0.00 to 2.00 of the reachable share" in plan.note
 
 
 @pytest.mark.parametrize("most", [0, 1, 2])

@@ -74,8 +74,8 @@ def _whole(rows: Rows) -> Rows:
 def test_the_program_of_the_optimum_says_which_plans_it_does_not_count() -> None:
     rows, left = swing(0, 20)
     aside = "plans that send replicas back to brokers that they left lately do not count"
-    assert aside in plan_of(SIX, resting(rows, left), "optimal").candidate.note
-    assert aside not in plan_of(SIX, rows, "optimal").candidate.note
+    assert aside in plan_of(SIX, resting(rows, left), "optimal").note
+    assert aside not in plan_of(SIX, rows, "optimal").note
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_what_others_propose_is_not_offered_if_it_sends_a_replica_back() -> None
     refused, offered = (plan_of(broker_rows([1, 2, 3]), rows, "given", plan=text % number) for number in (0, 1))
     assert refused.candidate.status == "infeasible"
     assert "1 partitions would go back to brokers that an earlier plan has lately taken them from, first orders-0" in (
-        refused.candidate.note
+        refused.note
     )
     assert offered.candidate.status == "ok"
     everywhere = {("orders", number): [3] for number in range(4)}

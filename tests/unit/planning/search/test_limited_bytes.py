@@ -46,7 +46,7 @@ def test_new_empty_brokers_share_what_the_limit_allows(name: str, share: float) 
     assert plan.candidate.status == "partial"
     assert plan.candidate.summary["moved_bytes"] <= limit
     assert filled.min() >= 0.9 * evenly, "none is left for a later run"
-    assert "max_bytes" in plan.candidate.note
+    assert "max_bytes" in plan.note
 
 
 def test_the_fullest_brokers_give_first() -> None:

@@ -120,13 +120,13 @@ def test_the_note_says_what_the_limit_costs_and_the_reasons_name_the_broker_that
     assert (
         "Only broker 3 may receive (brokers_in): with all brokers the bound within 10 % would be 12.3 KiB, and as it "
         "is, brokers end at best with 0 % to 133 % of the replicas they would have then"
-    ) in plan.candidate.note
+    ) in plan.note
     copied = [move for move in plan.candidate.moves if move.added]
     assert copied
     for move in copied:
         assert move.reason.endswith("broker 4 has less of its share of replicas (0 %), but may not receive")
     same = plan_of(FOUR, LISTS, brokers_in=[3, 4])
-    assert "may receive" not in same.candidate.note
+    assert "may receive" not in same.note
     assert not any("may not receive" in move.reason for move in same.candidate.moves)
 
 
@@ -134,7 +134,7 @@ def test_with_pools_the_note_says_what_the_limit_costs_in_each() -> None:
     others = partition_rows([[5, 6], [6, 5]], topic="audit")
     pools = [{"topics": ["audit"], "brokers": [5, 6]}, {"topics": ["none-*"], "brokers": [7]}]
     brokers = broker_rows(range(1, 8))
-    in_one = plan_of(brokers, LISTS + others, brokers_in=[3], broker_pools=pools).candidate.note
+    in_one = plan_of(brokers, LISTS + others, brokers_in=[3], broker_pools=pools).note
     cost = (
         "in the pool of all other topics: only broker 3 may receive (brokers_in): with all brokers the bound within "
         "10 % would be 12.3 kib, and as it is, brokers end at best with 0 % to 133 % of the replicas they would have "
@@ -142,7 +142,7 @@ def test_with_pools_the_note_says_what_the_limit_costs_in_each() -> None:
     )
     assert cost in in_one.lower()
     assert in_one.count("may receive") == 1, "the other pool is even as it is"
-    in_none = plan_of(brokers, LISTS + others, brokers_in=[5], broker_pools=pools).candidate.note
+    in_none = plan_of(brokers, LISTS + others, brokers_in=[5], broker_pools=pools).note
     assert "in the pool of all other topics: no broker may receive (brokers_in): with all brokers" in in_none.lower()
 
 
@@ -156,7 +156,7 @@ def test_a_drained_broker_is_emptied_onto_the_receivers() -> None:
 def test_replicas_that_fit_no_receiver_make_the_candidate_infeasible() -> None:
     plan = plan_of(FOUR, partition_rows([[1, 4], [1, 4]]), "light", job="drain", drain=[1], brokers_in=[4])
     assert plan.candidate.status == "infeasible"
-    assert "2 replicas find no place on the 1 brokers that may receive replicas" in plan.candidate.note
+    assert "2 replicas find no place on the 1 brokers that may receive replicas" in plan.note
 
 
 def test_a_list_that_no_receiver_can_mend_stays_as_broken_as_it_is_and_the_optimum_still_exists() -> None:
@@ -173,7 +173,7 @@ def test_a_given_plan_that_fills_another_broker_is_not_offered() -> None:
     text = '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]}]}'
     plan = plan_of(FOUR, LISTS, "given", plan=text, brokers_in=[4])
     assert plan.candidate.status == "infeasible"
-    assert "broker 3 would receive replicas, but brokers_in allows only others to" in plan.candidate.note
+    assert "broker 3 would receive replicas, but brokers_in allows only others to" in plan.note
     assert plan_of(FOUR, LISTS, "given", plan=text.replace("[3,2]", "[4,2]"), brokers_in=[4]).candidate.status == "ok"
 
 

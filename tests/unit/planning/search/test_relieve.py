@@ -20,7 +20,7 @@ def test_only_brokers_above_the_limit_give(name: str) -> None:
     plan = plan_of(BROKERS, partition_rows(LISTS), name, job="relieve", relieve_above=0.8, disk_headroom=0)
     assert {broker for move in plan.candidate.moves for broker in move.removed} == {1}
     assert plan.loads_after[0, DISK] <= 16_000
-    assert plan.candidate.status == "ok", plan.candidate.note
+    assert plan.candidate.status == "ok", plan.note
 
 
 def test_light_takes_no_more_than_brings_the_disk_below_the_limit_and_balanced_goes_on_to_the_band() -> None:
@@ -36,7 +36,7 @@ def test_nobody_is_filled_above_the_limit_by_what_others_give() -> None:
     plan = plan_of(brokers, partition_rows(lists), "light", job="relieve", relieve_above=0.8, disk_headroom=0)
     assert plan.loads_after[1:, DISK].max() <= 16_000
     assert plan.candidate.status == "partial"
-    assert "1 disks stay above relieve_above 80 %, the fullest of broker 1 at 85.0 %" in plan.candidate.note
+    assert "1 disks stay above relieve_above 80 %, the fullest of broker 1 at 85.0 %" in plan.note
 
 
 def test_what_lies_on_the_disk_beside_the_replicas_counts() -> None:

@@ -106,13 +106,13 @@ def test_no_assignment_within_the_tolerance_copies_fewer_bytes(drawn: tuple[Rows
     verify(plan, problem.snapshot_digest, brokers, rows, Settings.from_mapping(asked))
     fewest = fewest_by_trying_all(problem)
     if fewest is None:
-        assert "proven: no plan within" not in plan.candidate.note or "or one replica" in plan.candidate.note
+        assert "proven: no plan within" not in plan.note or "or one replica" in plan.note
     else:
         moved = plan.candidate.summary["moved_bytes"]
         assert moved is not None
         assert fewest <= moved <= fewest * 1.001 + 1
         # Or balanced is beyond the tolerance, by one replica at most, and copies fewer.
-        assert plan.candidate.note.removeprefix("Proven: ").lower().startswith("no plan within"), plan.candidate.note
+        assert plan.note.removeprefix("Proven: ").lower().startswith("no plan within"), plan.note
         for told in with_sharper_bounds(problem, (plan, propose(problem, "balanced"))):
             bound = told.candidate.summary["moved_bytes_bound"]
             assert bound is not None
@@ -146,7 +146,7 @@ def test_the_optimum_keeps_every_promise_and_copies_no_more_than_a_search(
     assert searched is not None
     assert bound is not None
     assert bound <= moved
-    if "Proven: no plan within" in plan.candidate.note and "or one replica" not in plan.candidate.note:
+    if "Proven: no plan within" in plan.note and "or one replica" not in plan.note:
         goal = goal_of(problem.settings, "optimal")
         frame = frame_of(problem, goal, replication(problem.replicas))
         bands, loads = band(frame.targets * frame.scale, goal.tolerance), balanced.loads_after[:, :3]
@@ -161,7 +161,7 @@ def test_the_smallest_replicas_that_balance_are_the_ones_that_move() -> None:
         row["size_bytes"] = size
     plan = plan_of(broker_rows([1, 2, 3]), rows, "optimal", tolerance=0.05)
     assert plan.candidate.summary["moved_bytes"] == 400
-    assert plan.candidate.note.startswith("Proven")
+    assert plan.note.startswith("Proven")
     assert plan.consequences["is_proven"]
     assert plan.shortfall_after.is_met
 
@@ -181,14 +181,14 @@ def test_where_no_plan_is_within_one_replica_none_is_offered() -> None:
     plan = plan_of(broker_rows([1, 2]), rows, "optimal", tolerance=0.1, max_bytes=0)
     assert plan.candidate.status == "infeasible"
     assert not plan.candidate.moves
-    assert "of every share exists" in plan.candidate.note
+    assert "of every share exists" in plan.note
 
 
 def test_a_partition_heavier_than_the_band_may_lie_one_replica_beyond_it() -> None:
     rows = partition_rows([[1], [1], [1]])
     plan = plan_of(broker_rows([1, 2]), rows, "optimal", tolerance=0.1)
     assert plan.candidate.summary["moved_replicas"] == 1
-    assert plan.candidate.note.startswith("Proven: no plan within 10 % or one replica")
+    assert plan.note.startswith("Proven: no plan within 10 % or one replica")
     assert plan.shortfall_after.is_met
 
 
@@ -202,9 +202,9 @@ def test_what_the_solver_ran_out_of_nodes_for_is_not_called_proven(monkeypatch: 
     monkeypatch.setattr(optimal, "EFFORT", {**optimal.EFFORT, "mip_rel_gap": 0.0})
     monkeypatch.setattr(optimal, "_WORK", 0)
     plan = propose(problem, "optimal")
-    assert "not proven" in plan.candidate.note
+    assert "not proven" in plan.note
     assert "is_proven" not in plan.consequences
-    assert "fewer bytes" in plan.candidate.note
+    assert "fewer bytes" in plan.note
     assert plan.candidate.moves
 
 
@@ -224,7 +224,7 @@ def test_it_is_offered_where_it_can_be_solved_only(monkeypatch: pytest.MonkeyPat
     assert offered(alone) == ("optimal",)
     plan = propose(alone, "optimal")
     assert plan.candidate.status == "infeasible"
-    assert "needs highspy" in plan.candidate.note
+    assert "needs highspy" in plan.note
 
 
 def test_leaders_that_miss_their_band_are_no_part_of_what_is_proven() -> None:
@@ -232,8 +232,8 @@ def test_leaders_that_miss_their_band_are_no_part_of_what_is_proven() -> None:
     rows = partition_rows([[1, 2], [2, 1]] * 10 + [[3, 4], [4, 3]] * 10, **rates)
     plan = plan_of(broker_rows([1, 2, 3, 4]), rows, "optimal", tolerance=0.05)
     assert plan.candidate.status == "partial"
-    assert plan.candidate.note.startswith(
+    assert plan.note.startswith(
         "Proven: no plan within 5 % in all but leaders saves more than a thousandth of these bytes"
     )
-    assert "leaders are placed afterwards" in plan.candidate.note
-    assert "leader_bytes_out" in plan.candidate.note
+    assert "leaders are placed afterwards" in plan.note
+    assert "leader_bytes_out" in plan.note

@@ -30,17 +30,17 @@ SIX = partition_rows([[3, 4, 2], [1, 2, 4], [1, 4, 3], [3, 2, 1], [4, 3, 1], [2,
 def check_no_candidate_undercuts(problem: Problem, names: tuple[str, ...] = ("balanced", "light")) -> bool:
     """Whether anything is proven. Fails if another candidate that is as good copies fewer bytes than proven."""
     optimum = propose(problem, "optimal")
-    claimed, note = bool(optimum.consequences.get("is_proven")), optimum.candidate.note.lower()
+    claimed, note = bool(optimum.consequences.get("is_proven")), optimum.note.lower()
     denied = "not proven" in note or "copies fewer and is" in note  # with pools, of one of them
     if problem.pools is not None and len(parts_of(problem)) > 1:
         denied |= "or one replica" in note  # which is a claim of each pool alone
     assert claimed == ("proven: no plan" in note and not denied), note
-    within = "or one replica" not in optimum.candidate.note  # which is better than beyond it, and may cost more
+    within = "or one replica" not in optimum.note  # which is better than beyond it, and may cost more
     for other in (propose(problem, name) for name in names):
         as_near = other.shortfall_after.is_as_good_as(optimum.shortfall_after)
         as_good = as_near or (other.shortfall_after.is_met and other.candidate.name == "balanced")
         if claimed and as_good and not within:
-            assert optimum.copied_bytes <= other.copied_bytes * (1 + 2 * GAP) + 2, optimum.candidate.note
+            assert optimum.copied_bytes <= other.copied_bytes * (1 + 2 * GAP) + 2, optimum.note
     return claimed
 
 
@@ -48,7 +48,7 @@ def test_where_nobody_can_be_within_the_tolerance_the_sum_is_least_and_then_the_
     """Each broker's own end was fixed before bytes counted: 4 copies where 3 end as even in sum."""
     problem = problem_of(FIVE, SIX)
     optimum, balanced = propose(problem, "optimal"), propose(problem, "balanced")
-    assert optimum.candidate.note.startswith("Proven: no plan within 10 % or one replica and as near to it in all but")
+    assert optimum.note.startswith("Proven: no plan within 10 % or one replica and as near to it in all but")
     assert optimum.copied_bytes <= balanced.copied_bytes
     assert optimum.shortfall_after.furthest <= balanced.shortfall_after.furthest
 
@@ -59,7 +59,7 @@ def test_an_optimum_of_pools_is_proven_as_a_whole_only_if_all_of_them_are_within
     pools = [{"topics": ["even"], "brokers": [6, 7]}]
     apart = problem_of(broker_rows([1, 2, 3, 4, 5, 6, 7]), [*SIX, *even], broker_pools=pools)
     optimum = propose(apart, "optimal")
-    assert "proven: no plan within 10 % or one replica" in optimum.candidate.note.lower()
+    assert "proven: no plan within 10 % or one replica" in optimum.note.lower()
     assert "is_proven" not in optimum.consequences
     within = partition_rows([[1], [1]])
     both = problem_of(broker_rows([1, 2, 6, 7]), [*within, *even], broker_pools=pools)
@@ -123,4 +123,4 @@ def test_an_unproven_optimum_is_titled_so(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(optimal, "_WORK", 0)
     plan = plan_of(broker_rows([1, 2, 3, 4]), rows, "optimal", **asked)
     assert "is_proven" not in plan.consequences
-    assert "not proven" in plan.candidate.note
+    assert "not proven" in plan.note
