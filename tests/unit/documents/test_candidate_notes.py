@@ -36,8 +36,8 @@ def test_a_candidate_that_is_not_offered_says_why_first_and_then_the_rest_in_sen
     shut = note(NoteKind.RECEIVES_NOTHING, broker=4, why=Shut.CORDONED)
     assert sentences_in_words([beyond, shut]) == (
         "The moves that the job requires are beyond the limits: 2,000 against max_bytes 1,999, 2 against "
-        "max_leader_changes 1. Raise the limit, or ask for less. Broker 4 is cordoned (cordoned.log.dirs), so Kafka puts no new replica "
-        "there: it receives nothing."
+        "max_leader_changes 1. Raise the limit, or ask for less. Broker 4 is cordoned (cordoned.log.dirs), so Kafka "
+        "puts no new replica there: it receives nothing."
     )
     in_pool = Note(beyond.kind, beyond.figures, "gold")
     assert sentences_in_words([in_pool]).startswith("In the pool of gold: The moves that the job requires are")
