@@ -28,13 +28,13 @@ from bench.scoring import read_moves
 from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.nightly.which_job import verdict
+from kafka_rebalance.nightly.proposed_job import verdict
 from kafka_rebalance.nightly.why_not_propose import cannot_help
 from kafka_rebalance.planning.evenness import scores
 from kafka_rebalance.planning.problem.arrays import Problem, loads_now, shares
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from kafka_rebalance.planning.tables.read_problem import read_problem, write_snapshot
-from kafka_rebalance.rebalance.snapshot import REST_DAYS
+from kafka_rebalance.rebalance.take_snapshot import REST_DAYS
 
 SECTION, PRICE_SECTION = "bench-month", "bench-month-price"
 SIZE = Size(brokers=24, racks=3, partitions=4_000, partitions_per_topic=40)

@@ -31,7 +31,7 @@ from kafka_rebalance.local_cluster.machine.java import find_java, java_home
 from kafka_rebalance.model.settings import BALANCED, Settings
 from kafka_rebalance.planning import candidates
 from kafka_rebalance.planning.planner import offered, prepare
-from kafka_rebalance.planning.search import efforts, greedy
+from kafka_rebalance.planning.search import greedy, trials
 
 SECTION = "bench-executors"
 SEED = 1
@@ -42,7 +42,7 @@ MEASURED = (1, 2)  # executors, as many as the machine has cores
 GREEDY, POLISH, SOLVER, LEADERS, REST, DESCRIPTION = "greedy", "polish", "solver", "leaders", "rest", "description"
 # The part of the search, the module that calls, and the functions that it calls for that part alone.
 PARTS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
-    (POLISH, efforts, ("polish", "take_back", "rebuilt", "settle")),
+    (POLISH, trials, ("polish", "take_back", "rebuilt", "settle")),
     (SOLVER, candidates, ("cheaper_lists",)),
     (LEADERS, candidates, ("_led",)),
 )

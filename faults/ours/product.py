@@ -43,9 +43,9 @@ from kafka_rebalance.rebalance import report
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.record import record
 from kafka_rebalance.rebalance.request import offered_digests, stopped_candidates
-from kafka_rebalance.rebalance.snapshot import take_snapshot
+from kafka_rebalance.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.rebalance.verify import verify
-from kafka_rebalance.run import ledger, snapshot
+from kafka_rebalance.run import cluster_rows, ledger
 from kafka_rebalance.segments import snapshot_audit
 from kafka_rebalance.throttle.janitor import look_after_cluster
 from kafka_rebalance.throttle.release_throttle import release_throttle
@@ -176,7 +176,7 @@ def approve_plan(state: State) -> dict[str, Any]:
     """
     xcom: dict[str, Any] = {}
     # Other tests look for election storms. Here that look would cost two seconds in each case.
-    snapshot.STORM_PAUSE_SECONDS = 0.1
+    cluster_rows.STORM_PAUSE_SECONDS = 0.1
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
     run_step(take_snapshot, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
     folder = Path(xcom["run_folder"])
@@ -197,7 +197,7 @@ def approve_plan(state: State) -> dict[str, Any]:
 def approve_log_dirs(state: State) -> dict[str, Any]:
     """Plans moves between log dirs and approves them; returns the decision."""
     xcom: dict[str, Any] = {}
-    snapshot.STORM_PAUSE_SECONDS = 0.1
+    cluster_rows.STORM_PAUSE_SECONDS = 0.1
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
     run_step(plan_moves, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
     planned = json_files.read_json(Path(xcom["run_folder"]), json_files.LOG_DIRS)

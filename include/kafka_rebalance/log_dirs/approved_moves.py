@@ -19,7 +19,7 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.run import snapshot
+from kafka_rebalance.run import cluster_rows
 from kafka_rebalance.run.approved_plan import ApprovedRequest, read_approved_request
 from kafka_rebalance.run.checks.cluster_ready import harmed_by_copies_within, readiness_findings, refuse, waiting_for
 from kafka_rebalance.run.inputs import StepInputs
@@ -65,7 +65,7 @@ def read_if_ready(
     holds a partition of which nobody leads, or if somebody moves replicas between brokers or, there, between log dirs.
     Raises ReadError if one of them does not answer.
     """
-    cluster.check_controller_stable(lambda: time.sleep(snapshot.STORM_PAUSE_SECONDS))
+    cluster.check_controller_stable(lambda: time.sleep(cluster_rows.STORM_PAUSE_SECONDS))
     view = cluster.read_view()
     cluster.check_is_whole(view)
     cluster.check_same_cluster(view)

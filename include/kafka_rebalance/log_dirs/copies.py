@@ -38,13 +38,13 @@ from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.late_requests import SEND_SECONDS
 from kafka_rebalance.run.approved_plan import ApprovedRequest
-from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.checks.cluster_ready import refuse
 from kafka_rebalance.run.checks_before_write import check_clock_for_window
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_rest_will_run
 from kafka_rebalance.run.run_lock import lock_owner
+from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.entity_configs import read_lease_configs
 from kafka_rebalance.throttle.in_force import check_in_force

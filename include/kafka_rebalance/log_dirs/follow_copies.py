@@ -25,8 +25,8 @@ from kafka_rebalance.log_dirs.rules import (
 )
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.run.batch_seen import BatchSeen, BatchState, Watcher
 from kafka_rebalance.run.run_folder import RunFolder
+from kafka_rebalance.run.watch_batch import BatchSeen, BatchState, Watcher
 from kafka_rebalance.throttle.lease_files import read_copy
 
 SAY_SECONDS = 300.0

@@ -20,7 +20,7 @@ from kafka_rebalance.documents.log_dir_plan import (
 from kafka_rebalance.errors import LockHeldError, NothingToDoError, PlanningError, PolicyError, SettingsError
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.log_dirs.approved_moves import read_if_ready
-from kafka_rebalance.log_dirs.planner import Dir, DirMoves, emptied_dir, even_dirs
+from kafka_rebalance.log_dirs.evened_dirs import Dir, DirMoves, emptied_dir, even_dirs
 from kafka_rebalance.log_dirs.read_dirs import dirs_now, dirs_of
 from kafka_rebalance.log_dirs.request import plan_lines
 from kafka_rebalance.log_dirs.rules import (

@@ -17,9 +17,9 @@ from kafka_rebalance.log_dirs.rules import CopyState, check_log_dirs, states_of
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.approved_plan import ApprovedRequest
 from kafka_rebalance.run.check_result import Check
+from kafka_rebalance.run.check_until_settled import check_passed, write_checks
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.run_folder import RunFolder
-from kafka_rebalance.run.settled_checks import check_passed, write_checks
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.throttle.in_force import check_throttles, check_unrecorded, desired_log_dir_rate, set_now
 from kafka_rebalance.throttle.lease_files import read_copy

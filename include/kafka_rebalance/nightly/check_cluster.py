@@ -17,7 +17,7 @@ from kafka_rebalance.documents.snapshot import Disks, controller_document
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.nightly.which_job import (
+from kafka_rebalance.nightly.proposed_job import (
     Wanted,
     disks_of_the_rest,
     scores_of_the_rest,
@@ -33,11 +33,11 @@ from kafka_rebalance.planning.tables import history
 from kafka_rebalance.planning.tables.history import DAYS, aggregated, in_worst_hour, read_topic_rates
 from kafka_rebalance.planning.tables.read_problem import read_problem, write_snapshot
 from kafka_rebalance.run import ledger, requester
+from kafka_rebalance.run.cluster_rows import Snapshot, read_snapshot, write_topic_rates
 from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.ledger import metric_rows
 from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
-from kafka_rebalance.run.snapshot import Snapshot, read_snapshot, write_topic_rates
 from kafka_rebalance.segments.settings_audit import with_first_findings
 from kafka_rebalance.segments.snapshot_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
 

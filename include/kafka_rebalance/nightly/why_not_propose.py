@@ -19,7 +19,7 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import REFUSE, Settings
 from kafka_rebalance.nightly import after_rejection
 from kafka_rebalance.nightly.after_rejection import AGAIN_AFTER, ClusterState, RejectedState
-from kafka_rebalance.nightly.which_job import skew
+from kafka_rebalance.nightly.proposed_job import skew
 from kafka_rebalance.planning.describe.shortfall import may_be_repaired
 from kafka_rebalance.planning.evenness import HotSpot, hot_spots, scores
 from kafka_rebalance.planning.planner import Reachable, can_be_more_even, tolerance_for

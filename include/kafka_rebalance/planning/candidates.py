@@ -53,7 +53,6 @@ from kafka_rebalance.planning.rules.proposed_lists import in_proposed_order
 from kafka_rebalance.planning.rules.rack_rule import broken_lists, violations
 from kafka_rebalance.planning.search import frame as drain_and_replace
 from kafka_rebalance.planning.search import frame as replication_factor
-from kafka_rebalance.planning.search.efforts import best_of_trials, near_trial
 from kafka_rebalance.planning.search.fewest_bytes import (
     Optimum,
     Proof,
@@ -65,6 +64,7 @@ from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, j
 from kafka_rebalance.planning.search.leaders import with_kept_leaders, with_leaders
 from kafka_rebalance.planning.search.optimal import EFFORT, GAP, NOT_SOLVED, NOTHING, Besides, applies, crowds_more
 from kafka_rebalance.planning.search.placement import Budget, Limit, Placement, budget_of, spent, total
+from kafka_rebalance.planning.search.trials import best_of_trials, near_trial
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.rebalance.progress_notes import read_measured
 from kafka_rebalance.run.approved_plan import ApprovedPlan
-from kafka_rebalance.run.batch_seen import BatchState
 from kafka_rebalance.run.running_rebalance import ASKED, ASKING, REQUESTING, entries, read_notes
+from kafka_rebalance.run.watch_batch import BatchState
 
 SAID = "kafka_said"  # {partition: Kafka's words}, of those that it has refused at once
 

@@ -44,7 +44,6 @@ from kafka_rebalance.rebalance.follow import BatchFollower, follow_for
 from kafka_rebalance.rebalance.progress_notes import read_movement
 from kafka_rebalance.rebalance.stalled_copies import begun_in
 from kafka_rebalance.run.approved_plan import ApprovedPlan, read_approved, read_left_out
-from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.checks_before_write import check_before_write, check_clock_for_window, pause_now
 from kafka_rebalance.run.inputs import StepInputs
@@ -52,6 +51,7 @@ from kafka_rebalance.run.late_tasks import check_rest_will_run
 from kafka_rebalance.run.run_lock import lock_owner
 from kafka_rebalance.run.running_rebalance import ASKED, asked_for, gone_through
 from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.lease_files import rate_in_force
 from kafka_rebalance.throttle.suspend_throttle import set_for_batch, suspend

@@ -20,6 +20,7 @@ from kafka_rebalance.rebalance.elect_leaders import elect
 from kafka_rebalance.rebalance.record import so_far
 from kafka_rebalance.run.approved_plan import check_left_out, read_approved
 from kafka_rebalance.run.check_result import VERIFICATION_FILE, only_behind, summarise
+from kafka_rebalance.run.check_until_settled import write_checks
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_nothing_passed_over
 from kafka_rebalance.run.replicas_in_place import (
@@ -29,7 +30,6 @@ from kafka_rebalance.run.replicas_in_place import (
     check_placement,
     check_same_topics,
 )
-from kafka_rebalance.run.settled_checks import write_checks
 from kafka_rebalance.segments.segment_configs_now import check_segment_settings
 from kafka_rebalance.throttle import throttle_in_force
 

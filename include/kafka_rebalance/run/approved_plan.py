@@ -31,6 +31,7 @@ from kafka_rebalance.run import policy_file
 from kafka_rebalance.run.approval_rules import DECISION_FILE, Decision, ToldDecision, check_approval_fresh
 from kafka_rebalance.run.check_result import Check, CheckName
 from kafka_rebalance.run.checks.drift import MoveDrift
+from kafka_rebalance.run.cluster_rows import SnapshotTables, other_than_approved
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.run_folder import (
     RunFolder,
@@ -39,7 +40,6 @@ from kafka_rebalance.run.run_folder import (
     file_name,
     open_own_folder,
 )
-from kafka_rebalance.run.snapshot import SnapshotTables, other_than_approved
 
 log = logging.getLogger(__name__)
 

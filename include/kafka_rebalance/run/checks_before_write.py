@@ -58,9 +58,9 @@ from kafka_rebalance.run.checks.in_sync import (
     under_min_isr,
 )
 from kafka_rebalance.run.checks.limits import check_within_policy, too_large_znodes, too_many_now
+from kafka_rebalance.run.cluster_rows import DiskThen
 from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.kafka_json_files import rollback_file
-from kafka_rebalance.run.snapshot import DiskThen
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_rows
 from kafka_rebalance.planning.tables.read_problem import PARTITIONS, SNAPSHOT_SCHEMAS
 from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.run.cluster_rows import Snapshot, partition_of
 from kafka_rebalance.run.run_folder import RunFolder
-from kafka_rebalance.run.snapshot import Snapshot, partition_of
 from kafka_rebalance.segments.open_files import Placed, expected_rolls, files_now
 from kafka_rebalance.segments.settings_audit import audit_cluster, audit_moves, with_first_findings
 

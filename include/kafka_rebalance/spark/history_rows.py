@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE
 from kafka_rebalance.documents.storage import Folder, files_below, read_bytes
 from kafka_rebalance.errors import ArtifactError, ReadError, StorageError
-from kafka_rebalance.planning.problem.rates import MIN_INTERVALS, TopicRates
+from kafka_rebalance.planning.problem.bytes_in_history import MIN_INTERVALS, TopicRates
 from kafka_rebalance.planning.tables.history import (
     DAYS,
     HISTORY_SCHEMA,

@@ -48,7 +48,7 @@ from kafka_rebalance.planning.planner import (
     problem_in_words,
 )
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.problem.rates import describe_history
+from kafka_rebalance.planning.problem.bytes_in_history import describe_history
 from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.tables.history import (
     HISTORY,

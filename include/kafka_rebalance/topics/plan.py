@@ -19,8 +19,8 @@ from kafka_rebalance.model.settings import Settings, brokers_for
 from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.tables.read_problem import read_problem, write_snapshot
+from kafka_rebalance.run.cluster_rows import broker_rows, partition_rows
 from kafka_rebalance.run.run_folder import RunFolder
-from kafka_rebalance.run.snapshot import broker_rows, partition_rows
 from kafka_rebalance.topics.forecast import BrokerCost, broker_costs, disk_problems, expected_replica_bytes
 from kafka_rebalance.topics.new_partitions import place_partitions
 from kafka_rebalance.topics.read import TopicCluster

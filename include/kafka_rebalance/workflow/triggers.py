@@ -18,9 +18,9 @@ from kafka_rebalance.clock import SteadyClock
 from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
 from kafka_rebalance.model.connection import ClusterConnection, cluster_connection
 from kafka_rebalance.rebalance.follow import BatchFollower, Waiter
-from kafka_rebalance.run.batch_seen import Watcher, look_once
 from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.run_folder import open_run_folder
+from kafka_rebalance.run.watch_batch import Watcher, look_once
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import KafkaClusterHook
 

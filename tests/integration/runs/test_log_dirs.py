@@ -21,8 +21,8 @@ from kafka_rebalance.log_dirs.copies import Copying
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.run.batch_seen import BatchState
 from kafka_rebalance.run.checks.batch_wait import Wait
+from kafka_rebalance.run.watch_batch import BatchState
 from kafka_rebalance.throttle.janitor.look_after_lease import Look, look_after_lease
 from kafka_rebalance.throttle.janitor.sweep import Asked
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment

@@ -20,7 +20,7 @@ from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS, VERSIONS
 from kafka_rebalance.model.recurring_window import openings, read_recurring_window
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.triggers import PauseTrigger

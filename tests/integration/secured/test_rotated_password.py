@@ -14,7 +14,7 @@ from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScram
 from kafka_rebalance.admin import first_contact
 from kafka_rebalance.errors import AuthenticationError
 from kafka_rebalance.model.connection import ClusterConnection, cluster_connection
-from kafka_rebalance.run.batch_seen import BatchSeen, Watcher, look_once, look_with_new_connection
+from kafka_rebalance.run.watch_batch import BatchSeen, Watcher, look_once, look_with_new_connection
 from support.kafka.permissions import CLUSTER, permission
 from support.kafka.secured_cluster import PASSWORD, USER, SecuredCluster, secured_cluster
 

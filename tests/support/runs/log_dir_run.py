@@ -21,8 +21,8 @@ from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
 from kafka_rebalance.log_dirs.plan import plan_moves
 from kafka_rebalance.log_dirs.rate import hold_rate, release_rate
 from kafka_rebalance.log_dirs.verify import verify
-from kafka_rebalance.run.batch_seen import BatchSeen
 from kafka_rebalance.run.checks.batch_wait import Wait
+from kafka_rebalance.run.watch_batch import BatchSeen
 from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step

@@ -27,9 +27,9 @@ from kafka_rebalance.rebalance.follow import BatchFollower
 from kafka_rebalance.rebalance.record import record
 from kafka_rebalance.rebalance.report import render_report
 from kafka_rebalance.rebalance.request import offered_digests, stopped_candidates
-from kafka_rebalance.rebalance.snapshot import take_snapshot
+from kafka_rebalance.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.rebalance.verify import verify
-from kafka_rebalance.run.batch_seen import BatchSeen
+from kafka_rebalance.run.watch_batch import BatchSeen
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.hold_throttle import hold_throttle
 from kafka_rebalance.throttle.lease import ThrottleLease
@@ -60,7 +60,7 @@ def set_up_airflow(
     monkeypatch.setenv(f"AIRFLOW_CONN_{connection_id.upper()}", json.dumps(given))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
-    monkeypatch.setattr("kafka_rebalance.run.snapshot.STORM_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("kafka_rebalance.run.cluster_rows.STORM_PAUSE_SECONDS", 0.1)
     (folder / "policies").mkdir(exist_ok=True)
     (folder / "policies" / f"{connection_id}.yaml").write_text(policy)
 

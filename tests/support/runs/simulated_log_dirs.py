@@ -13,7 +13,7 @@ from kafka_rebalance.documents.log_dir_plan import Replica
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from support.runs.log_dir_run import LogDirRun
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster
 

@@ -15,7 +15,7 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.run.batch_seen import BatchState
+from kafka_rebalance.run.watch_batch import BatchState
 from support.documents.log_dir_sample import WRITTEN
 
 MOVES = tuple(LogDirMove("t", number, 1, "/a", "/b", 100) for number in range(3))

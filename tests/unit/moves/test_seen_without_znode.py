@@ -11,7 +11,7 @@ from kafka_rebalance.errors import ExecutionError, RefusedError
 from kafka_rebalance.model.cluster_view import BY_ADMIN_API
 from kafka_rebalance.moves.run_position import Limits, position
 from kafka_rebalance.rebalance import request_batch
-from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from support.kafka.small_clusters import batches, move, partition, view
 
 DONE, MOVING = partition([2]), partition([2, 1], [1], 1, adding=[2], removing=[1])

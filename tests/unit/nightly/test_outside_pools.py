@@ -7,7 +7,7 @@ from typing import Any
 from kafka_rebalance.documents.proposals import Score
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.nightly.which_job import verdict
+from kafka_rebalance.nightly.proposed_job import verdict
 from kafka_rebalance.nightly.why_not_propose import cannot_help
 from kafka_rebalance.planning.describe.shortfall import outside_pools
 from kafka_rebalance.planning.evenness import scores_now

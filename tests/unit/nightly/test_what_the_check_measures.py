@@ -12,7 +12,7 @@ from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.candidate import Metric
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.nightly.which_job import skew, verdict
+from kafka_rebalance.nightly.proposed_job import skew, verdict
 from kafka_rebalance.nightly.why_not_propose import cannot_help, within
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate

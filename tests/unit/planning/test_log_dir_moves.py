@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.documents.log_dir_plan import LogDirMove, Replica
-from kafka_rebalance.log_dirs.planner import Dir, DirMoves, emptied_dir, even_dirs
+from kafka_rebalance.log_dirs.evened_dirs import Dir, DirMoves, emptied_dir, even_dirs
 
 
 def dirs_of(*sizes: Sequence[int], total: int | None = None, usable: int | None = None) -> list[Dir]:

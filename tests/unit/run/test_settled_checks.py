@@ -13,7 +13,7 @@ from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import VerificationError
 from kafka_rebalance.run.check_result import Check, CheckName
-from kafka_rebalance.run.settled_checks import check_passed, settled, write_checks
+from kafka_rebalance.run.check_until_settled import check_passed, settled, write_checks
 
 
 @pytest.fixture(autouse=True)

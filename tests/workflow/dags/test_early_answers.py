@@ -13,7 +13,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.errors import ApprovalError, ApprovalExpiredError
-from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.workflow import triggers
 from kafka_rebalance.workflow.hooks import KafkaClusterHook
 from kafka_rebalance.workflow.operators.approval import ASKED_AGAIN, ApprovalOperator

@@ -23,7 +23,7 @@ from kafka_rebalance.errors import (
 from kafka_rebalance.log_dirs import rate
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.run import ledger
-from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs.log_dir_run import CONNECTION, POLICY, LogDirRun

@@ -16,9 +16,9 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, LockHeldError
 from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
 from kafka_rebalance.model.recurring_window import Opening
-from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.run_lock import lock_owner, take_lock
+from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.operators.moves import HoldThrottleOperator, MoveLogDirsOperator

@@ -17,10 +17,10 @@ from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.candidate import Metric
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.nightly import check_cluster, which_job, why_not_propose
+from kafka_rebalance.nightly import check_cluster, proposed_job, why_not_propose
 from kafka_rebalance.planning.evenness import HotSpot, Score
 from kafka_rebalance.planning.planner import Reachable
-from kafka_rebalance.rebalance.snapshot import take_snapshot
+from kafka_rebalance.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.run import clusters, ledger
 from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -57,7 +57,7 @@ def score(most: float, least: float) -> Score:
 def test_the_broker_farthest_from_its_share_decides(
     found: dict[str, Score], imbalance: float, resource: str, past_limit: bool
 ) -> None:
-    verdict = which_job.verdict(found, 0, policy())
+    verdict = proposed_job.verdict(found, 0, policy())
     assert verdict["imbalance"] == pytest.approx(imbalance)
     assert (verdict["resource"], verdict["past_limit"]) == (resource, past_limit)
     assert set(verdict["skew"]) == set(found)
@@ -67,24 +67,24 @@ def test_the_broker_farthest_from_its_share_decides(
 
 def test_the_limit_is_the_policys() -> None:
     found = {"replicas": score(1.3, 1.0), "disk": EVEN, "leaders": EVEN}
-    assert which_job.verdict(found, 0, policy(0.2))["past_limit"] is True
-    assert which_job.verdict(found, 0, policy(0.4))["past_limit"] is False
+    assert proposed_job.verdict(found, 0, policy(0.2))["past_limit"] is True
+    assert proposed_job.verdict(found, 0, policy(0.4))["past_limit"] is False
 
 
 def test_a_broken_rack_rule_is_past_any_limit() -> None:
     even = {"replicas": EVEN, "disk": EVEN, "leaders": EVEN}
-    verdict = which_job.verdict(even, 3, policy(1.0))
+    verdict = proposed_job.verdict(even, 3, policy(1.0))
     assert verdict["past_limit"] is True
     assert "3 rack violations" in verdict["text"]
-    assert which_job.verdict(even, 1, policy(1.0))["text"].endswith("1 rack violation")
+    assert proposed_job.verdict(even, 1, policy(1.0))["text"].endswith("1 rack violation")
 
 
 def test_without_a_policy_nothing_is_proposed_and_the_text_says_why() -> None:
     found = {"replicas": score(9.0, 0.0), "disk": EVEN, "leaders": EVEN}
-    verdict = which_job.verdict(found, 1, None)
+    verdict = proposed_job.verdict(found, 1, None)
     assert verdict["past_limit"] is False
     assert "read-only, since there is no policy file" in verdict["text"]
-    assert "read-only" not in which_job.verdict({**found, "replicas": EVEN}, 0, None)["text"]
+    assert "read-only" not in proposed_job.verdict({**found, "replicas": EVEN}, 0, None)["text"]
 
 
 @pytest.mark.parametrize(

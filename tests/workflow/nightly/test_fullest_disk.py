@@ -14,7 +14,7 @@ from kafka_rebalance.admin.log_dirs import BrokerDisks, LogDir
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.nightly import check_cluster
 from kafka_rebalance.pages.fleet import read_check
-from kafka_rebalance.run import ledger, snapshot
+from kafka_rebalance.run import cluster_rows, ledger
 from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
@@ -30,7 +30,7 @@ COLUMNS = ("fullest_disk_broker", "fullest_disk_share", "first_full_broker", "fi
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     """All of it on brokers 1 and 2 of four, whose disks hold other files too."""
     made = SimulatedCluster(monkeypatch, {"orders": dict.fromkeys(range(4), (1, 2))})
-    read_log_dirs = snapshot.sizes.read_log_dirs
+    read_log_dirs = cluster_rows.sizes.read_log_dirs
 
     def told(*arguments: Any, **options: Any) -> BrokerDisks:
         found = read_log_dirs(*arguments, **options)

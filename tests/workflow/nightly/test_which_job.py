@@ -15,8 +15,8 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.nightly import check_cluster
 from kafka_rebalance.pages.fleet import read_check
-from kafka_rebalance.rebalance.snapshot import take_snapshot
-from kafka_rebalance.run import ledger, snapshot
+from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.run import cluster_rows, ledger
 from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -213,7 +213,7 @@ def test_what_a_silent_broker_leads_is_measured_by_its_replicas_in_sync(
 def test_the_rest_is_compared_by_its_own_capacities(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_log_dirs = snapshot.sizes.read_log_dirs
+    read_log_dirs = cluster_rows.sizes.read_log_dirs
 
     def told(*arguments: Any, **options: Any) -> BrokerDisks:
         found = read_log_dirs(*arguments, **options)
@@ -230,7 +230,7 @@ def test_the_rest_is_compared_by_its_own_capacities(
 
 def hide_sizes(monkeypatch: pytest.MonkeyPatch, hidden: set[tuple[str, int]]) -> None:
     """No broker tells these: the log dir of each replica is offline."""
-    read_log_dirs = snapshot.sizes.read_log_dirs
+    read_log_dirs = cluster_rows.sizes.read_log_dirs
 
     def told(*arguments: Any, **options: Any) -> BrokerDisks:
         found = read_log_dirs(*arguments, **options)

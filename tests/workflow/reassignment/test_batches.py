@@ -19,8 +19,8 @@ from kafka_rebalance.pages.read_fleet import read_run_state
 from kafka_rebalance.pages.run_state import RunState
 from kafka_rebalance.rebalance.verify import verify
 from kafka_rebalance.run import stop_requests
-from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.run.check_result import VERIFICATION_FILE
+from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger

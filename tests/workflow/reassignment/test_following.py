@@ -20,7 +20,7 @@ from kafka_rebalance.rebalance import progress_notes
 from kafka_rebalance.rebalance.follow import BatchFollower
 from kafka_rebalance.rebalance.record import record
 from kafka_rebalance.rebalance.verify import verify
-from kafka_rebalance.run.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step

@@ -14,7 +14,7 @@ from kafka_rebalance.errors import ExecutionError, NotInSyncError, RebalanceErro
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.follow import BatchFollower
 from kafka_rebalance.rebalance.verify import verify
-from kafka_rebalance.run.batch_seen import BatchSeen
+from kafka_rebalance.run.watch_batch import BatchSeen
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import writer

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.run.snapshot import append_bytes
+from kafka_rebalance.run.cluster_rows import append_bytes
 from kafka_rebalance.segments import snapshot_audit
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 

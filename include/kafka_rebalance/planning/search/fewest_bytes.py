@@ -16,7 +16,6 @@ from kafka_rebalance.planning.bounds.solver import Solution
 from kafka_rebalance.planning.bounds.targets import Bands, band
 from kafka_rebalance.planning.problem.arrays import BYTES_IN, DISK, Bools, Floats, Ints, Problem, replica_loads
 from kafka_rebalance.planning.rules.rack_rule import violations
-from kafka_rebalance.planning.search.efforts import nearness, take_back
 from kafka_rebalance.planning.search.excused_brokers import Outside, settle
 from kafka_rebalance.planning.search.frame import FoundLists, Frame
 from kafka_rebalance.planning.search.greedy import Effort, polish
@@ -39,6 +38,7 @@ from kafka_rebalance.planning.search.optimal import (
     worth_of_load,
 )
 from kafka_rebalance.planning.search.placement import Placement, spent
+from kafka_rebalance.planning.search.trials import nearness, take_back
 
 # Candidate `optimal`: the fewest bytes within the tolerance, or as near to it as lists can be, and what is proven.
 

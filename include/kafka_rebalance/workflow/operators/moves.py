@@ -13,15 +13,15 @@ from kafka_rebalance.workflow.run_step import by_path, fails_without_retry, step
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from kafka_rebalance.run.batch_seen import BatchSeen
+    from kafka_rebalance.run.watch_batch import BatchSeen
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from kafka_rebalance.run.batch_seen import BatchSeen
+    from kafka_rebalance.run.watch_batch import BatchSeen
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from kafka_rebalance.run.batch_seen import BatchSeen
+    from kafka_rebalance.run.watch_batch import BatchSeen
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
@@ -52,7 +52,7 @@ class MovesOperator(BaseOperator):
     @fails_without_retry
     def resume(self, context: Context, event: Mapping[str, Any]) -> None:
         """Moves are over, the trigger gave them up, or the next ones no longer have to wait."""
-        from kafka_rebalance.run.batch_seen import BatchSeen
+        from kafka_rebalance.run.watch_batch import BatchSeen
 
         self._advance(context, BatchSeen.from_event(event))
 

@@ -13,7 +13,7 @@ import pytest
 from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.run.batch_seen import BatchState
+from kafka_rebalance.run.watch_batch import BatchState
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs.cancel_run import CancelRun

@@ -9,7 +9,7 @@ import pytest
 
 from bench.clusters import Size, make_cluster
 from kafka_rebalance.planning.candidates import propose
-from kafka_rebalance.planning.search import efforts
+from kafka_rebalance.planning.search import trials
 from support.plans.small_snapshots import problem_of
 
 _SIZE = Size(brokers=30, racks=3, partitions=2_400, partitions_per_topic=40)
@@ -33,6 +33,6 @@ def test_a_plan_that_copies_what_disks_ask_for_is_searched_once(monkeypatch: pyt
     cluster = make_cluster(_SIZE, "add", 0)
     problem = problem_of(cluster.brokers, cluster.partitions, tolerance=0.02)
     once = propose(problem, "balanced").candidate
-    first, *others = efforts._EMPTY_EFFORTS
-    monkeypatch.setattr(efforts, "_EMPTY_EFFORTS", (first, *(replace(other, givers=0) for other in others)))
+    first, *others = trials._EMPTY_EFFORTS
+    monkeypatch.setattr(trials, "_EMPTY_EFFORTS", (first, *(replace(other, givers=0) for other in others)))
     assert propose(problem, "balanced").candidate == once

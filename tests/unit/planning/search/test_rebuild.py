@@ -8,10 +8,10 @@ import pytest
 from kafka_rebalance.planning.bounds.targets import Bands, band, distance
 from kafka_rebalance.planning.problem.arrays import replication
 from kafka_rebalance.planning.rules.goals import goal_of
-from kafka_rebalance.planning.search.efforts import rebuilt, take_back
 from kafka_rebalance.planning.search.frame import frame_of, placement_of, search_bands
 from kafka_rebalance.planning.search.greedy import Effort, greedy, polish
 from kafka_rebalance.planning.search.placement import Placement, spent
+from kafka_rebalance.planning.search.trials import rebuilt, take_back
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 
 
