@@ -20,7 +20,7 @@ from bench.rolling.runs import roll
 from bench.scoring import makespan_ratio, read_cluster, read_moves
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.moves.eta import busiest_bytes
-from kafka_rebalance.moves.run_position import Limits
+from kafka_rebalance.moves.rolling_requests import Limits
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 
 SECTION = "bench-rolling"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kafka_rebalance.model.candidate import Move, brokers_touched
 from kafka_rebalance.moves.eta import busiest_bytes
-from kafka_rebalance.moves.run_position import Limits, RestOfPlan, in_order
+from kafka_rebalance.moves.rolling_requests import Limits, RestOfPlan, in_order
 
 COALESCED = 20  # parts of a pause between two looks, of which each counts as one moment
 

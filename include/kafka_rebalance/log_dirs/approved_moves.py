@@ -13,8 +13,8 @@ from kafka_rebalance.admin.log_dirs import BrokerDisks
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, LogDirPlan
+from kafka_rebalance.log_dirs.copy_states import DirsNow, offline_dirs
 from kafka_rebalance.log_dirs.read_dirs import dirs_now, read_disks, read_disks_of_the_rest
-from kafka_rebalance.log_dirs.rules import DirsNow, offline_dirs
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import Finding, some

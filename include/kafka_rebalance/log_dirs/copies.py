@@ -18,20 +18,18 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan
 from kafka_rebalance.errors import ExecutionError, RefusedError, StoppedError, ThrottleError
 from kafka_rebalance.log_dirs.approved_moves import read_approved_moves
-from kafka_rebalance.log_dirs.follow_copies import rate_now, write_progress
-from kafka_rebalance.log_dirs.read_dirs import dirs_now, read_disks
-from kafka_rebalance.log_dirs.rules import (
+from kafka_rebalance.log_dirs.copy_states import (
     CopyState,
     DirsNow,
-    bytes_in_time,
     check_as_approved,
     next_moves,
     offline_dirs,
-    seconds_at_most,
     states_of,
-    window_of,
     without_room,
 )
+from kafka_rebalance.log_dirs.follow_copies import rate_now, write_progress
+from kafka_rebalance.log_dirs.read_dirs import dirs_now, read_disks
+from kafka_rebalance.log_dirs.rules import bytes_in_time, seconds_at_most, window_of
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner

@@ -12,17 +12,9 @@ from datetime import UTC, datetime
 from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, LogDirPlan
 from kafka_rebalance.documents.progress import PROGRESS_FILE, Progress
 from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.log_dirs.copy_states import CopyState, DirsNow, bytes_over, next_moves, offline_dirs, states_of
 from kafka_rebalance.log_dirs.read_dirs import dirs_now, read_disks
-from kafka_rebalance.log_dirs.rules import (
-    CopyState,
-    DirsNow,
-    bytes_in_time,
-    bytes_over,
-    next_moves,
-    offline_dirs,
-    states_of,
-    window_of,
-)
+from kafka_rebalance.log_dirs.rules import bytes_in_time, window_of
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.run.run_folder import RunFolder

@@ -20,6 +20,7 @@ from kafka_rebalance.documents.log_dir_plan import (
 from kafka_rebalance.errors import LockHeldError, NothingToDoError, PlanningError, PolicyError, SettingsError
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.log_dirs.approved_moves import read_if_ready
+from kafka_rebalance.log_dirs.copy_states import CopyState, states_of
 from kafka_rebalance.log_dirs.evened_dirs import Dir, DirMoves, emptied_dir, even_dirs
 from kafka_rebalance.log_dirs.read_dirs import dirs_now, dirs_of
 from kafka_rebalance.log_dirs.request import plan_lines
@@ -29,10 +30,8 @@ from kafka_rebalance.log_dirs.rules import (
     DRAIN,
     WAY_BACK,
     AskedLogDirs,
-    CopyState,
     check_fits_openings,
     check_within_policy,
-    states_of,
 )
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.finding import listed, some

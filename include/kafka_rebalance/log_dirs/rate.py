@@ -13,16 +13,9 @@ from kafka_rebalance.documents.log_dir_plan import LogDirPlan
 from kafka_rebalance.errors import ClusterNotReadyError, LockLostError, StaleProposalError, StoppedError
 from kafka_rebalance.log_dirs.approved_moves import read_approved_moves, read_if_ready
 from kafka_rebalance.log_dirs.copies import cancel_copies
+from kafka_rebalance.log_dirs.copy_states import CopyState, check_as_approved, states_of, without_room
 from kafka_rebalance.log_dirs.read_dirs import dirs_now
-from kafka_rebalance.log_dirs.rules import (
-    CopyState,
-    check_as_approved,
-    check_within_policy,
-    seconds_at_most,
-    states_of,
-    window_of,
-    without_room,
-)
+from kafka_rebalance.log_dirs.rules import check_within_policy, seconds_at_most, window_of
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner

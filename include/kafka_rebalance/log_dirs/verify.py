@@ -12,8 +12,9 @@ from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.log_dirs.approved_moves import read_approved_moves
+from kafka_rebalance.log_dirs.copy_states import CopyState, states_of
 from kafka_rebalance.log_dirs.read_dirs import dirs_now, read_disks
-from kafka_rebalance.log_dirs.rules import CopyState, check_log_dirs, states_of
+from kafka_rebalance.log_dirs.rules import check_log_dirs
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.approved_plan import ApprovedRequest
 from kafka_rebalance.run.check_result import Check

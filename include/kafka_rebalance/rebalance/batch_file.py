@@ -18,7 +18,7 @@ from kafka_rebalance.errors import ArtifactError, ExecutionError, StorageError
 from kafka_rebalance.model.candidate import Batch, Candidate, Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.eta import busiest_bytes
-from kafka_rebalance.moves.run_position import Beside, Limits
+from kafka_rebalance.moves.rolling_requests import Beside, Limits
 from kafka_rebalance.rebalance.broker_traffic import Flow, planned
 from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.run_folder import RunFolder

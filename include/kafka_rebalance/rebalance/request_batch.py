@@ -35,7 +35,8 @@ from kafka_rebalance.moves import cancel_plan
 from kafka_rebalance.moves.cancel_plan import CancelWay, Fate
 from kafka_rebalance.moves.eta import predicted_seconds
 from kafka_rebalance.moves.move_stage import Stage, stage_in
-from kafka_rebalance.moves.run_position import Beside, Position, check_position, position
+from kafka_rebalance.moves.rolling_requests import Beside
+from kafka_rebalance.moves.run_position import Position, check_position, position
 from kafka_rebalance.moves.stuck_request import another_controller, request_of_what_is_gone
 from kafka_rebalance.rebalance import batch_notes
 from kafka_rebalance.rebalance.batch_file import Followed, followed, followed_beside, write_followed

@@ -24,7 +24,7 @@ from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import COPIES_PER_BROKER, LEADERS_ALONE, LEAST_PARTITIONS_PER_BATCH, Settings
-from kafka_rebalance.moves.run_position import Limits
+from kafka_rebalance.moves.rolling_requests import Limits
 from kafka_rebalance.moves.windows import Window
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run import policy_file

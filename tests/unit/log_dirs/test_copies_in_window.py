@@ -10,15 +10,8 @@ import pytest
 
 from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan, Replica
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.log_dirs.rules import (
-    DirsNow,
-    DiskOfDir,
-    bytes_in_time,
-    check_fits_openings,
-    next_moves,
-    seconds_at_most,
-    window_of,
-)
+from kafka_rebalance.log_dirs.copy_states import DirsNow, DiskOfDir, next_moves
+from kafka_rebalance.log_dirs.rules import bytes_in_time, check_fits_openings, seconds_at_most, window_of
 
 RATE = 1000
 MOVES = tuple(LogDirMove("t", number, 1, "/a", "/b", size) for number, size in enumerate((500, 300, 100)))

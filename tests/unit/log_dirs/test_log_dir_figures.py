@@ -9,6 +9,7 @@ import pytest
 
 from kafka_rebalance.documents.log_dir_plan import DirForecast, LogDirMove, LogDirPlan
 from kafka_rebalance.documents.progress import Progress
+from kafka_rebalance.log_dirs.copy_states import CopyState
 from kafka_rebalance.log_dirs.page import (
     COPY_STATES,
     LogDirRun,
@@ -18,7 +19,6 @@ from kafka_rebalance.log_dirs.page import (
     log_dir_figures,
     silence,
 )
-from kafka_rebalance.log_dirs.rules import CopyState
 from kafka_rebalance.pages.first_screen import KeyFigure
 from kafka_rebalance.pages.run_state import Action, Tone
 from kafka_rebalance.run.approval_rules import Decision

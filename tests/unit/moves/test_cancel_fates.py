@@ -20,7 +20,8 @@ from kafka_rebalance.moves.cancel_plan import (
     remaining,
 )
 from kafka_rebalance.moves.move_stage import cancelled_order
-from kafka_rebalance.moves.run_position import Limits, position
+from kafka_rebalance.moves.rolling_requests import Limits
+from kafka_rebalance.moves.run_position import position
 from support.kafka.controller_steps import steps
 from support.kafka.small_clusters import CLUSTER_ID, DIGEST, batches, move, partition, tp, view
 

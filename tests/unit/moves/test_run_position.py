@@ -14,7 +14,8 @@ from bench.rolling.runs import roll
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import BY_ADMIN_API
-from kafka_rebalance.moves.run_position import Limits, RestOfPlan, check_position, in_order, position
+from kafka_rebalance.moves.rolling_requests import Limits, RestOfPlan, in_order
+from kafka_rebalance.moves.run_position import check_position, position
 from support.kafka.controller_steps import steps
 from support.kafka.small_clusters import batches, move, partition, tp, view
 from support.plans.batch_runs import run_batches

@@ -9,7 +9,8 @@ import pytest
 
 from kafka_rebalance.errors import ExecutionError, RefusedError
 from kafka_rebalance.model.cluster_view import BY_ADMIN_API
-from kafka_rebalance.moves.run_position import Limits, position
+from kafka_rebalance.moves.rolling_requests import Limits
+from kafka_rebalance.moves.run_position import position
 from kafka_rebalance.rebalance import request_batch
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from support.kafka.small_clusters import batches, move, partition, view

@@ -12,7 +12,7 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError, StorageError
-from kafka_rebalance.moves.run_position import Beside, Limits
+from kafka_rebalance.moves.rolling_requests import Beside, Limits
 from kafka_rebalance.rebalance.batch_file import followed, followed_beside, read_followed, write_followed
 from kafka_rebalance.run import approved_plan
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run

@@ -18,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.batches.batch_order import LAST, ORDINARY
 from kafka_rebalance.planning.batches.controller_bytes import OneBatch, Rewrites, Work, bearable, partitions_per_batch
-from kafka_rebalance.planning.batches.transfers import LAST, ORDINARY, Transfers
+from kafka_rebalance.planning.batches.transfers import Transfers
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
 
 _OPENING = 8  # a new batch may cost this many times the bytes by which an open one would grow

@@ -16,6 +16,7 @@ import numpy as np
 from kafka_rebalance.documents.proposals import Timetable
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.batches.batch_order import LAST, ORDINARY, RELIEVING, in_safe_order
 from kafka_rebalance.planning.batches.controller_bytes import Rewrites, Work, bytes_by_batch, partitions_per_batch
 from kafka_rebalance.planning.batches.list_schedules import (
     FillOrder,
@@ -25,16 +26,7 @@ from kafka_rebalance.planning.batches.list_schedules import (
     pieces,
 )
 from kafka_rebalance.planning.batches.timetable import timetable
-from kafka_rebalance.planning.batches.transfers import (
-    LAST,
-    ORDINARY,
-    RELIEVING,
-    DiskUse,
-    Transfers,
-    disk_use,
-    in_safe_order,
-    peak_fraction,
-)
+from kafka_rebalance.planning.batches.transfers import DiskUse, Transfers, disk_use, peak_fraction
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_meanwhile
 

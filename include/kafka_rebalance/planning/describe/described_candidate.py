@@ -33,13 +33,15 @@ from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH
 from kafka_rebalance.model.candidate import OFFERED, Candidate, Move, Status, candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import BALANCED
+from kafka_rebalance.planning.batches.batch_order import ranks_of
 from kafka_rebalance.planning.batches.controller_bytes import ZNODE_BYTES, rewrites, too_large
 from kafka_rebalance.planning.batches.schedule import NoRoom, Schedule, schedule
 from kafka_rebalance.planning.batches.timetable import held_up
-from kafka_rebalance.planning.batches.transfers import DiskUse, overfilled, ranks_of
+from kafka_rebalance.planning.batches.transfers import DiskUse, overfilled
 from kafka_rebalance.planning.bounds.lp_bound import makespan_bound, moved_bytes_bound
 from kafka_rebalance.planning.bounds.targets import band
 from kafka_rebalance.planning.describe.evenness_by_bytes import evenness_by_bytes
+from kafka_rebalance.planning.describe.log_dir_peaks import log_dir_peaks
 from kafka_rebalance.planning.describe.move_reasons import Reasons, move_groups, rack_limits
 from kafka_rebalance.planning.describe.shortfall import (
     Held,
@@ -59,7 +61,7 @@ from kafka_rebalance.planning.describe.status_and_notes import (
     stays_behind,
     waiting,
 )
-from kafka_rebalance.planning.describe.worst_case import broker_loss, log_dir_peaks, worst_case
+from kafka_rebalance.planning.describe.worst_case import broker_loss, worst_case
 from kafka_rebalance.planning.evenness import scores
 from kafka_rebalance.planning.problem.arrays import (
     DISK,

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.batches import controller_bytes, schedule
+from kafka_rebalance.planning.batches.batch_order import ORDINARY, URGENT
 from kafka_rebalance.planning.batches.controller_bytes import bytes_by_batch, rewrites
 from kafka_rebalance.planning.batches.list_schedules import one_after_another
-from kafka_rebalance.planning.batches.transfers import ORDINARY, URGENT, Transfers
+from kafka_rebalance.planning.batches.transfers import Transfers
 from support.plans.batch_runs import BatchRun, makespan_over_bound, run_batches
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of, problem_of
 

@@ -14,9 +14,10 @@ from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.batches import schedule as schedule_module
+from kafka_rebalance.planning.batches.batch_order import ORDINARY, RELIEVING, URGENT
 from kafka_rebalance.planning.batches.controller_bytes import rewrites
 from kafka_rebalance.planning.batches.schedule import NoRoom, Schedule, schedule
-from kafka_rebalance.planning.batches.transfers import ORDINARY, RELIEVING, URGENT, Transfers
+from kafka_rebalance.planning.batches.transfers import Transfers
 from support.plans.batch_runs import BatchRun, makespan_over_bound, run_batches
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of, problem_of
 

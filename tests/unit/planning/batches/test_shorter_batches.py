@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.batches import controller_bytes
+from kafka_rebalance.planning.batches.batch_order import ORDINARY, URGENT
 from kafka_rebalance.planning.batches.controller_bytes import Work, rewrites
 from kafka_rebalance.planning.batches.list_schedules import FillOrder, filled_batches, levelled, pieces
-from kafka_rebalance.planning.batches.transfers import ORDINARY, URGENT, Transfers
+from kafka_rebalance.planning.batches.transfers import Transfers
 from kafka_rebalance.planning.problem.arrays import Ints
 from support.plans.batch_runs import BatchRun, run_batches
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
