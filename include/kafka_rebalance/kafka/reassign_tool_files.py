@@ -15,6 +15,7 @@ from typing import TypeVar
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
 from kafka_rebalance.kafka.assignment import assign_replicas, brokers_with_racks
 from kafka_rebalance.kafka.given_json import as_int, as_list, as_object, as_text, one_json_value, parse_json, required
+from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 
 ANY_LOG_DIR = "any"
@@ -237,3 +238,34 @@ def _vector(values: Iterable[object]) -> str:
 
 def _refused(kafka_message: str, remedy: str) -> KafkaRuleError:
     return KafkaRuleError(kafka_message, f"Nothing was written. {remedy}")
+
+
+# A candidate and its way back as files for that tool.
+
+
+def plan_file(candidate: str) -> str:
+    """The name of the file that requests the candidate."""
+    return f"{candidate}.json"
+
+
+def rollback_file(candidate: str) -> str:
+    """The name of the file that requests the replica lists of now."""
+    return f"{candidate}-rollback.json"
+
+
+def reassignment_files(candidate: str, moves: Sequence[Move]) -> dict[str, bytes]:
+    """{file name: content} for `--reassignment-json-file`, partitions in order.
+
+    Moves that only elect a leader are left out. Empty if no list changes, because the tool refuses an empty plan.
+    """
+    ordered = sorted((move for move in moves if not move.is_election), key=lambda move: move.topic_partition)
+    if not ordered:
+        return {}
+    return {
+        plan_file(candidate): _text({move.topic_partition: move.after for move in ordered}),
+        rollback_file(candidate): _text({move.topic_partition: move.before for move in ordered}),
+    }
+
+
+def _text(lists: dict[TopicPartition, tuple[int, ...]]) -> bytes:
+    return f"{format_reassignment(lists)}\n".encode()

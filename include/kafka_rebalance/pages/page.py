@@ -10,6 +10,7 @@ from functools import cache
 from jinja2 import Environment
 
 from kafka_rebalance.documents.json_files import REASSIGNMENTS
+from kafka_rebalance.kafka.reassign_tool_files import plan_file, rollback_file
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.pages import units
 from kafka_rebalance.pages.approver_facts import Brief, brief
@@ -48,7 +49,6 @@ from kafka_rebalance.pages.tables import (
     rack_changes,
 )
 from kafka_rebalance.pages.why_recommended import further_runs_words, less_even_words, recommendation_words, why_aside
-from kafka_rebalance.run.kafka_json_files import plan_file, rollback_file
 
 GLANCE = "glance"  # the name of the picture on the first screen; the others have numbers
 TABLES = "tables"  # below the run's page: CSV files

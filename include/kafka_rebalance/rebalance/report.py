@@ -14,6 +14,7 @@ from kafka_rebalance.documents.proposals import PAGE_FILE, PROPOSALS_FILE, PageT
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.documents.storage import is_there, make_folder, write_whole
 from kafka_rebalance.errors import ArtifactError, RebalanceError
+from kafka_rebalance.kafka.reassign_tool_files import plan_file, reassignment_files, rollback_file
 from kafka_rebalance.model.candidate import OFFERED, Metric
 from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.run_report import RunFiles, RunReport, build_report
@@ -27,7 +28,6 @@ from kafka_rebalance.planning.tables.result_tables import (
 from kafka_rebalance.rebalance import earlier_proposals
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.inputs import StepInputs
-from kafka_rebalance.run.kafka_json_files import plan_file, reassignment_files, rollback_file
 from kafka_rebalance.run.read_in_time import Reads
 from kafka_rebalance.run.run_folder import RunFolder, open_own_folder
 from kafka_rebalance.segments import snapshot_audit

@@ -17,6 +17,7 @@ from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ClusterNotReadyError
+from kafka_rebalance.kafka.reassign_tool_files import rollback_file
 from kafka_rebalance.kafka.who_may_receive import Shut, who_is_shut
 from kafka_rebalance.model.candidate import Batch, brokers_touched
 from kafka_rebalance.model.cluster_view import ClusterView, ConfigsByBroker
@@ -60,7 +61,6 @@ from kafka_rebalance.run.checks.in_sync import (
 from kafka_rebalance.run.checks.limits import check_within_policy, too_large_znodes, too_many_now
 from kafka_rebalance.run.cluster_rows import DiskThen
 from kafka_rebalance.run.inputs import Deployment
-from kafka_rebalance.run.kafka_json_files import rollback_file
 
 log = logging.getLogger(__name__)
 
