@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from kafka_rebalance.model.consumer_groups import ConsumerGroup, GroupMember
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.topics.forecast import forecast_groups
+from support.documents.as_in_a_file import in_json
 
 
 def member(name: Any, *topics: Any, assigned: Any = (), instance: Any = None) -> Any:
@@ -97,7 +97,7 @@ def test_static_members_come_first_by_their_instance_id() -> None:
 
 def test_the_forecast_is_plain_json() -> None:
     forecast = one(6, group(member("a", "t", assigned=[("t", 0)])), t=3)
-    assert json.loads(json.dumps(forecast.to_mapping()))["assignors"][0]["members"][0]["after"] == [0, 1, 2, 3, 4, 5]
+    assert in_json(forecast)["assignors"][0]["members"][0]["after"] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_topic_whose_partitions_are_not_known_cannot_be_forecast() -> None:
