@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_rebalance.cancel import target_run
+from kafka_rebalance.cancel.cancel_file import CANCEL_FILE, CancelRequest
 from kafka_rebalance.clock import looks
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.json_files import plain
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -50,7 +51,7 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
     plan = approved.plan
     inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision.policy_digest)
     connection = inputs.deployment.read_connection(approved.connection_id)
-    target = open_run_folder(inputs.deployment, approved.written["target_folder"])
+    target = open_run_folder(inputs.deployment, approved.written.target_folder)
     with open_cluster(connection) as cluster:
         if said := target_run.ended(inputs, cluster, plan.run, plan.candidate_digest):
             return said
@@ -70,23 +71,26 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
     return {"run": plan.run, "cancelled": len(cancelled)}
 
 
-def read_approved_cancel(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedRequest[CancelPlan]:
+def read_approved_cancel(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedRequest[CancelRequest, CancelPlan]:
     """The approved plan. Raises ApprovalError if cancel.json holds another one, ArtifactError."""
     return read_approved_request(
         inputs,
         decision,
-        json_files.CANCEL,
-        lambda written: CancelPlan.from_mapping(written["plan"]),
+        CANCEL_FILE,
+        lambda written: written.cancel_plan,
         lambda plan: f"The cancelling of {plan.run}",
     )
 
 
 def _take_back(
-    inputs: StepInputs, cluster: OpenCluster, connection: ClusterConnection, approved: ApprovedRequest[CancelPlan]
+    inputs: StepInputs,
+    cluster: OpenCluster,
+    connection: ClusterConnection,
+    approved: ApprovedRequest[CancelRequest, CancelPlan],
 ) -> set[TopicPartition]:
     """Cancels until nothing is in flight, and restores the order of lists. Raises ExecutionError after a time limit."""
     plan, cancelled, reordered = approved.plan, set[TopicPartition](), set[TopicPartition]()
-    target = open_run_folder(inputs.deployment, approved.written["target_folder"])
+    target = open_run_folder(inputs.deployment, approved.written.target_folder)
     for _ in looks(SETTLE_SECONDS, LOOK_SECONDS):
         view = _view(cluster, plan)
         asked = asked_for(target, plan.moves, cluster)
@@ -149,11 +153,11 @@ def _stays_disordered(move: Move, view: ClusterView) -> bool:
 def stop_run(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     """Returns what remains undone, as `request` has seen it."""
     written, target = target_run.read_request(inputs, run_folder)
-    with open_cluster(inputs.deployment.read_connection(written["connection_id"])) as cluster:
-        if said := target_run.ended(inputs, cluster, written["run"], written["candidate_digest"]):
+    with open_cluster(inputs.deployment.read_connection(written.connection_id)) as cluster:
+        if said := target_run.ended(inputs, cluster, written.run, written.candidate_digest):
             return said
         asked = ask_stop(target, target_run.who(inputs.run))
         # Only now: a worker that has read the old control.json can no longer request a batch.
         cluster.stop_requests()
-    log.info("%s stops after the current batch. %s asked for it.", written["run"], asked.stop_after_batch)
-    return {"run": written["run"], **written["remaining"]}
+    log.info("%s stops after the current batch. %s asked for it.", written.run, asked.stop_after_batch)
+    return {"run": written.run, **plain(written.remaining)}

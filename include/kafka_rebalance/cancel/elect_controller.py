@@ -13,9 +13,9 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.cancel.cancel_file import CANCEL_FILE
 from kafka_rebalance.clock import looks
 from kafka_rebalance.cluster.with_zookeeper import check_same_cluster
-from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, NothingToDoError
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
@@ -43,7 +43,7 @@ class Result(StrEnum):
 
 
 def show_stuck_request(connection: ClusterConnection) -> dict[str, Any]:
-    """What cancel.json says about the election.
+    """What cancel.json says about the election: fields of CancelRequest.
 
     Raises NothingToDoError if there is no request, and ClusterNotReadyError if the request needs no other controller,
     or if none can be elected.
@@ -77,7 +77,7 @@ def _show(client: KazooClient, connection: ClusterConnection) -> dict[str, Any]:
         "plan": plan.to_mapping(),
         "digest": plan.digest,
         "consent": plan.consent,
-        "deletions": sorted(view.deletions),
+        "deletions": tuple(sorted(view.deletions)),
     }
 
 
@@ -105,8 +105,8 @@ def elect_controller(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
     approved = read_approved_request(
         inputs,
         decision,
-        json_files.CANCEL,
-        lambda written: ElectionPlan.from_mapping(written["plan"]),
+        CANCEL_FILE,
+        lambda written: written.election_plan,
         lambda plan: f"The controller election of cluster {plan.cluster_id}",
     )
     plan, connection_id = approved.plan, approved.connection_id

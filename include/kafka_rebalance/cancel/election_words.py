@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from kafka_rebalance.cancel.cancel_file import CancelRequest
 from kafka_rebalance.moves.stuck_request import ElectionPlan, EntryState
 from kafka_rebalance.pages.markdown import asked_by, code, format_ids, on_cluster, table
 from kafka_rebalance.pages.units import format_count
@@ -29,9 +27,9 @@ _COSTS = (
 )
 
 
-def lines(document: Mapping[str, Any]) -> tuple[str, ...]:
+def lines(document: CancelRequest) -> tuple[str, ...]:
     """Which controller is replaced, why, and what it costs; one statement a line."""
-    plan = ElectionPlan.from_mapping(document["plan"])
+    plan = document.election_plan
     return (
         f"another broker becomes controller of cluster {plan.cluster_id}; the controller is now broker {plan.broker}, "
         f"epoch {plan.epoch}",
@@ -40,14 +38,14 @@ def lines(document: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def approval_subject(document: Mapping[str, Any]) -> str:
+def approval_subject(document: CancelRequest) -> str:
     """One line of plain text."""
-    return f"Kafka {document['connection_id']}: elect another controller to clear a reassignment request?"
+    return f"Kafka {document.connection_id}: elect another controller to clear a reassignment request?"
 
 
-def approval_body(document: Mapping[str, Any]) -> str:
+def approval_body(document: CancelRequest) -> str:
     """Markdown: the controller, the request and why it does not end, what the election costs, and the consent."""
-    plan = ElectionPlan.from_mapping(document["plan"])
+    plan = document.election_plan
     entries = _entries(plan)
     found = table(
         ("partition", "requested", "why it stays, and what follows"),
@@ -56,9 +54,9 @@ def approval_body(document: Mapping[str, Any]) -> str:
     more = [f"and {len(entries) - _SHOWN} more, in `cancel.json`"] if len(entries) > _SHOWN else []
     return "\n\n".join(
         [
-            f"**Elect another controller** {on_cluster(document['connection_id'], plan.cluster_id)}. "
+            f"**Elect another controller** {on_cluster(document.connection_id, plan.cluster_id)}. "
             "Nothing has been changed yet.",
-            asked_by(document["requested_by"], document["reason"]),
+            asked_by(document.requested_by, document.reason),
             f"The controller is **broker {plan.broker}**, epoch {plan.epoch}. `/admin/reassign_partitions` requests "
             f"{format_count(len(plan.requested), 'partition', 'partitions')}, and the controller does nothing for it.",
             found,
@@ -76,11 +74,11 @@ def _entries(plan: ElectionPlan) -> list[tuple[str, str, str]]:
     return [(str(tp), format_ids(replicas), _STATES[state]) for tp, (replicas, state) in sorted(plan.requested.items())]
 
 
-def _effects(plan: ElectionPlan, document: Mapping[str, Any]) -> list[str]:
+def _effects(plan: ElectionPlan, document: CancelRequest) -> list[str]:
     begins = any(state in (EntryState.UNHEARD, EntryState.MADE_AGAIN) for _, state in plan.requested.values())
     said = [f"Run {plan.holder} holds the cluster. It goes on, with its lock and its throttle."] if plan.holder else []
     if begins and not plan.holder:
         said.append("No run holds the cluster, so no throttle of a run limits the copies that start then.")
-    if document["deletions"]:
-        said.append(f"The deletion of these topics resumes: {', '.join(document['deletions'][:_SHOWN])}.")
+    if document.deletions:
+        said.append(f"The deletion of these topics resumes: {', '.join(document.deletions[:_SHOWN])}.")
     return [*said, *_COSTS]

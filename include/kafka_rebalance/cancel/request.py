@@ -7,24 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.admin import log_dirs
 from kafka_rebalance.cancel import cancel_words, election_words
 from kafka_rebalance.cancel.actions import CANCEL_NOW, CONSENT, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
+from kafka_rebalance.cancel.cancel_file import CANCEL_FILE, CancelRequest, StepShown
 from kafka_rebalance.cancel.elect_controller import show_stuck_request
 from kafka_rebalance.cancel.roll_back import plan_roll_back
 from kafka_rebalance.cancel.set_throttle import AskedRate
 from kafka_rebalance.cancel.target_run import find_log_dir_run
-from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.log_dir_plan import LogDirPlan
+from kafka_rebalance.documents.log_dir_plan import LogDirPlan, PlannedLogDirs
 from kafka_rebalance.documents.storage import write_whole
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError, PolicyError, ReadError, SettingsError
 from kafka_rebalance.model.candidate import Move, brokers_touched
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import ReplicaBytes
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.moves import cancel_plan
@@ -89,24 +89,24 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     if action == ROLL_BACK:
         write_whole(folder / ROLL_BACK_FILE, f"{found['conf']['plan']}\n".encode())
         inputs.tell("conf", hand_on(folder, found["conf"], inputs.run))
-    document = {
-        "action": action,
-        "connection_id": connection_id,
-        "policy_digest": policy.digest if policy else None,
-        "requested_by": inputs.run.started_by,
-        "reason": params.get("reason") or "",
-        "observed_at": now_text(),
-        "nonce": nonce,
+    document = CancelRequest(
+        action=action,
+        connection_id=connection_id,
+        policy_digest=policy.digest if policy else None,
+        requested_by=inputs.run.started_by,
+        reason=params.get("reason") or "",
+        observed_at=clock.utc_now().replace(microsecond=0),
+        nonce=nonce,
         **found,
-    }
-    json_files.write_json(folder, json_files.CANCEL, document)
+    )
+    CANCEL_FILE.write(folder, document)
     said = election_words.lines(document) if action == ELECT_CONTROLLER else cancel_words.lines(document)
     for line in said:
         log.info("%s", line)
-    if document.get("needs_approval"):  # a rate above the approved one
+    if document.needs_approval:  # a rate above the approved one
         check_somebody_may_approve(_need_policy(policy, connection_id), read_requester(inputs.deployment, inputs.run))
-    following = APPROVE_RATE if document.get("needs_approval") else NEXT[action]
-    return {"next": following, "run": document["run"], "said": list(said[:10])}
+    following = APPROVE_RATE if document.needs_approval else NEXT[action]
+    return {"next": following, "run": document.run, "said": list(said[:10])}
 
 
 def _check_somebody_may_approve(inputs: StepInputs, action: str, policy: Policy | None) -> None:
@@ -126,7 +126,7 @@ def _show_run(
     policy: Policy | None,
     cluster: OpenCluster,
 ) -> dict[str, Any]:
-    """What cancel.json says of the run to stop, cancel, throttle or roll back."""
+    """What cancel.json says of the run to stop, cancel, throttle or roll back: fields of CancelRequest."""
     connection_id, action = params["kafka_conn_id"], params["action"]
     cluster_id = cluster.read_view([]).cluster_id
     if policy is not None and action == SET_THROTTLE:  # whoever stops copies does not wait for another's policy
@@ -158,7 +158,7 @@ def _show_run(
 def _show_log_dir_run(
     params: Mapping[str, Any],
     policy: Policy | None,
-    running: Running[ApprovedRequest[LogDirPlan]],
+    running: Running[ApprovedRequest[PlannedLogDirs, LogDirPlan]],
     cluster_id: str,
 ) -> dict[str, Any]:
     """The same of a run of kafka_log_dirs, which takes another rate alone."""
@@ -216,7 +216,7 @@ def _stop(asked: _Asked) -> dict[str, Any]:
     where = position(batches, asked.view, noted, limits=asked.target.limits)
     return {
         "remaining": cancel_plan.remaining(batches, where),
-        "cannot_restore": list(cancel_plan.STOP_CANNOT_RESTORE),
+        "cannot_restore": cancel_plan.STOP_CANNOT_RESTORE,
     }
 
 
@@ -235,23 +235,16 @@ def _cancel_now(asked: _Asked) -> dict[str, Any]:
         "digest": plan.digest,
         "consent": plan.consent,
         "sizes_known": held is not None,
-        "steps": [_step_document(step, asked.view) for step in steps],
-        "cannot_restore": list(cancel_plan.CANCEL_CANNOT_RESTORE),
+        "steps": tuple(_step_shown(step, asked.view) for step in steps),
+        "cannot_restore": cancel_plan.CANCEL_CANNOT_RESTORE,
     }
 
 
-def _step_document(step: cancel_plan.CancelStep, view: ClusterView) -> dict[str, Any]:
+def _step_shown(step: cancel_plan.CancelStep, view: ClusterView) -> StepShown:
     partition = view.partitions.get(step.move.topic_partition)
-    return {
-        "partition": str(step.move.topic_partition),
-        "fate": str(step.fate),
-        "now": list(partition.replicas) if partition else [],
-        "in_sync": list(partition.isr) if partition else [],
-        "original": list(step.move.before),
-        "approved": list(step.move.after),
-        "bytes_thrown_away": step.bytes_thrown_away,
-        "note": step.note,
-    }
+    now, in_sync = (partition.replicas, partition.isr) if partition else ((), ())
+    name, before, after = str(step.move.topic_partition), step.move.before, step.move.after
+    return StepShown(name, step.fate, now, in_sync, before, after, step.bytes_thrown_away, step.note)
 
 
 def _set_throttle(asked: _Asked) -> dict[str, Any]:
@@ -293,8 +286,8 @@ def _roll_back(asked: _Asked) -> dict[str, Any]:
         "partitions": len(back.moves),
         "bytes": back.bytes_to_copy,
         "unchanged": back.unchanged,
-        "left_out": list(back.left_out),
-        "cannot_restore": [*cancel_plan.ROLL_BACK_CANNOT_RESTORE, *back.left_out],
+        "left_out": back.left_out,
+        "cannot_restore": (*cancel_plan.ROLL_BACK_CANNOT_RESTORE, *back.left_out),
         "conf": {
             "kafka_conn_id": asked.params["kafka_conn_id"],
             "plan": back.plan,
@@ -342,26 +335,26 @@ class CancelApproval(Approval):
     shown = (json_files.CANCEL,)
 
     def offer(self, folder: RunFolder) -> Offer:
-        written = json_files.read_json(folder, json_files.CANCEL)
+        written, digest = CANCEL_FILE.read_with_digest(folder)
         plan = _plan(written)
         return Offer(
-            connection_id=written["connection_id"],
-            policy_digest=written["policy_digest"],
-            digests={written["action"]: written["digest"] if plan is None else plan.digest},
-            source_digest=digest_of(written),
-            request_digest=digest_of(written),
-            asked_by=written["requested_by"],
+            connection_id=written.connection_id,
+            policy_digest=written.policy_digest,
+            digests={written.action: written.digest if plan is None else plan.digest},
+            source_digest=digest,
+            request_digest=digest,
+            asked_by=written.requested_by,
         )
 
     def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:
-        written = json_files.read_json(folder, json_files.CANCEL)
-        if written["action"] == SET_THROTTLE:
+        written = CANCEL_FILE.read(folder)
+        if written.action == SET_THROTTLE:
             return cancel_words.rate_subject(written), cancel_words.rate_body(written)
-        words = election_words if written["action"] == ELECT_CONTROLLER else cancel_words
+        words = election_words if written.action == ELECT_CONTROLLER else cancel_words
         return words.approval_subject(written), words.approval_body(written)
 
     def questions(self, folder: RunFolder, offer: Offer, policy: Policy) -> tuple[Question, ...]:
-        plan = _plan(json_files.read_json(folder, json_files.CANCEL))
+        plan = _plan(CANCEL_FILE.read(folder))
         if plan is None or plan.consent is None:
             return ()
         return (Question(CONSENT, "I consent to", f"To go on, repeat word for word: {plan.consent}"),)
@@ -371,7 +364,7 @@ class CancelApproval(Approval):
         return CANCEL_NOW in offer.digests
 
     def details(self, folder: RunFolder, choice: str, answer: Answer) -> Mapping[str, Any]:
-        plan = _plan(json_files.read_json(folder, json_files.CANCEL))
+        plan = _plan(CANCEL_FILE.read(folder))
         if plan is None:
             return {}
         if choice != REJECT:
@@ -379,8 +372,8 @@ class CancelApproval(Approval):
         return {CONSENT: answer.consent}
 
 
-def _plan(written: Mapping[str, Any]) -> CancelPlan | ElectionPlan | None:
+def _plan(written: CancelRequest) -> CancelPlan | ElectionPlan | None:
     """None for a rate: its digest is in cancel.json."""
-    if written["action"] == SET_THROTTLE:
+    if written.action == SET_THROTTLE:
         return None
-    return (ElectionPlan if written["action"] == ELECT_CONTROLLER else CancelPlan).from_mapping(written["plan"])
+    return written.election_plan if written.action == ELECT_CONTROLLER else written.cancel_plan

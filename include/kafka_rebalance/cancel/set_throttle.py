@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_rebalance.cancel import target_run
+from kafka_rebalance.cancel.cancel_file import CANCEL_FILE, CancelRequest
 from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
-from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.errors import ApprovalError, ConfigChangedError, LockLostError, ThrottleError, ThrottleRateError
@@ -57,11 +57,11 @@ class AskedRate:
 def set_throttle(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     """Sets a rate up to the approved one. It needs no approval."""
     written, target = target_run.read_request(inputs, run_folder)
-    inputs.deployment.check_policy_unchanged(written["connection_id"], written["policy_digest"])
+    inputs.deployment.check_policy_unchanged(written.connection_id, written.policy_digest)
     approved = target_run.approved_rate(target, written)
-    if written["bytes_per_second"] > approved:
+    if written.rate > approved:
         raise ApprovalError(
-            f"{written['bytes_per_second']} bytes/s is above the approved {approved} bytes/s of {written['run']}. "
+            f"{written.rate} bytes/s is above the approved {approved} bytes/s of {written.run}. "
             "Nothing was changed. Start a new run of kafka_rebalance_cancel, which asks for an approval."
         )
     return _change_rate(inputs, written, target, by=target_run.who(inputs.run))
@@ -72,25 +72,25 @@ def raise_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str,
     approved = read_approved_request(
         inputs,
         decision,
-        json_files.CANCEL,
-        lambda written: AskedRate(*(written[field.name] for field in fields(AskedRate))),
+        CANCEL_FILE,
+        lambda written: AskedRate(written.run, written.candidate_digest, written.cluster_id, written.rate),
         lambda rate: f"The throttle of {rate.run}",
     )
     check_may_begin(inputs.deployment, approved)
-    target = open_run_folder(inputs.deployment, approved.written["target_folder"])
+    target = open_run_folder(inputs.deployment, approved.written.target_folder)
     return _change_rate(inputs, approved.written, target, by=approved.decision.by or "somebody")
 
 
-def _change_rate(inputs: StepInputs, written: Mapping[str, Any], target: RunFolder, *, by: str) -> dict[str, Any]:
-    connection = inputs.deployment.read_connection(written["connection_id"])
-    rate = int(written["bytes_per_second"])
+def _change_rate(inputs: StepInputs, written: CancelRequest, target: RunFolder, *, by: str) -> dict[str, Any]:
+    connection = inputs.deployment.read_connection(written.connection_id)
+    rate = written.rate
     with open_cluster(connection) as cluster:
-        if said := target_run.ended(inputs, cluster, written["run"], written["candidate_digest"]):
+        if said := target_run.ended(inputs, cluster, written.run, written.candidate_digest):
             return said
         cluster.check_same_cluster(cluster.read_view(()))
     change_rate(inputs.deployment, target, rate, by=by)
-    log.info("%s: the throttle is now %d bytes/s per broker", written["run"], rate)
-    return {"run": written["run"], "throttle_bytes_per_second": rate}
+    log.info("%s: the throttle is now %d bytes/s per broker", written.run, rate)
+    return {"run": written.run, "throttle_bytes_per_second": rate}
 
 
 # A new rate for the throttle of a run that goes on. `run_rates` checks the rate.

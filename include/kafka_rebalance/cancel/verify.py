@@ -33,7 +33,7 @@ Ends = dict[str, list[TopicPartition]]
 def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     """Raises VerificationError if a check fails."""
     approved = read_approved_cancel(inputs, decision)
-    target = plan_of(open_run_folder(inputs.deployment, approved.written["target_folder"]), approved.written)
+    target = plan_of(open_run_folder(inputs.deployment, approved.written.target_folder), approved.written)
     ends: Ends = {}
 
     def look() -> tuple[Check, ...]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 from kafka_rebalance.documents.json_files import JsonFile
 
@@ -52,19 +51,16 @@ class HeavyKey:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class KeySample:
-    """What the sampled rows hold. An empty key is a key.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleFigures:
+    """What the sampled rows hold together. An empty key is a key.
 
-    `found_rows`: how many rows each partition has. `murmur2_rows`: for each count of partitions, how many rows with a
-    key murmur2 gives to each partition. `moved_rows`: for each count, how many of them change their partition.
     `foreign_rows`: rows with a key in a partition that murmur2 does not give. `oldest_ms` and `newest_ms`: record
     timestamps, None without rows. `heaviest`: the most frequent keys first.
     """
 
     topic: str
     partitions: int
-    ranges: tuple[OffsetRange, ...]
     not_before_ms: int
     rows: int
     rows_without_key: int
@@ -73,14 +69,24 @@ class KeySample:
     heaviest: tuple[HeavyKey, ...]
     oldest_ms: int | None
     newest_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySample(SampleFigures):
+    """The same, and by partition.
+
+    `found_rows`: how many rows each partition has. `murmur2_rows`: for each count of partitions, how many rows with a
+    key murmur2 gives to each partition. `moved_rows`: for each count, how many of them change their partition.
+    """
+
+    ranges: tuple[OffsetRange, ...]
     found_rows: tuple[int, ...]
     murmur2_rows: Mapping[int, tuple[int, ...]]
     moved_rows: Mapping[int, int]
 
-    def summary(self) -> dict[str, Any]:
-        """The figures of the whole sample, without the figures by partition."""
-        by_partition = ("ranges", "found_rows", "murmur2_rows", "moved_rows")
-        return {name: value for name, value in asdict(self).items() if name not in by_partition}
+    @property
+    def figures(self) -> SampleFigures:
+        return SampleFigures(**{one.name: getattr(self, one.name) for one in fields(SampleFigures)})
 
 
 SAMPLE_FILE = JsonFile(SAMPLE, KeySample)

@@ -11,8 +11,7 @@ from typing import Any
 from kafka_rebalance.admin import wire
 from kafka_rebalance.admin.log_dirs import BrokerDisks
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, LogDirPlan
+from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, LogDirPlan, PlannedLogDirs
 from kafka_rebalance.log_dirs.copy_states import DirsNow, offline_dirs
 from kafka_rebalance.log_dirs.read_dirs import dirs_now, read_disks, read_disks_of_the_rest
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -27,13 +26,13 @@ from kafka_rebalance.run.inputs import StepInputs
 log = logging.getLogger(__name__)
 
 
-def read_approved_moves(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedRequest[LogDirPlan]:
+def read_approved_moves(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedRequest[PlannedLogDirs, LogDirPlan]:
     """Raises ApprovalError if log_dirs.json holds another plan, ArtifactError."""
     return read_approved_request(
         inputs,
         decision,
-        json_files.LOG_DIRS,
-        lambda written: LOG_DIRS_FILE.decode(written).plan,
+        LOG_DIRS_FILE,
+        lambda written: written.plan,
         lambda plan: f"The plan of {len(plan.moves)} moves between log dirs",
     )
 

@@ -15,7 +15,7 @@ from kafka_rebalance.admin.log_dirs import alter_log_dirs
 from kafka_rebalance.admin.wire import Wire, open_wire
 from kafka_rebalance.clock import looks
 from kafka_rebalance.cluster.open_cluster import open_cluster
-from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan
+from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan, PlannedLogDirs
 from kafka_rebalance.errors import ExecutionError, RefusedError, StoppedError, ThrottleError
 from kafka_rebalance.log_dirs.approved_moves import read_approved_moves
 from kafka_rebalance.log_dirs.copy_states import (
@@ -123,7 +123,7 @@ def _request(
     inputs: StepInputs,
     kept: ClusterLease,
     wire: Wire,
-    approved: ApprovedRequest[LogDirPlan],
+    approved: ApprovedRequest[PlannedLogDirs, LogDirPlan],
     now: DirsNow,
     chosen: Sequence[LogDirMove],
 ) -> Wait | None:
@@ -161,7 +161,7 @@ def _request(
 def _wait(
     inputs: StepInputs,
     kept: ClusterLease,
-    approved: ApprovedRequest[LogDirPlan],
+    approved: ApprovedRequest[PlannedLogDirs, LogDirPlan],
     now: DirsNow,
     moves: Sequence[LogDirMove],
 ) -> Wait | None:

@@ -9,7 +9,7 @@ from typing import Any
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.documents.log_dir_plan import LogDirPlan
+from kafka_rebalance.documents.log_dir_plan import LogDirPlan, PlannedLogDirs
 from kafka_rebalance.errors import ClusterNotReadyError, LockLostError, StaleProposalError, StoppedError
 from kafka_rebalance.log_dirs.approved_moves import read_approved_moves, read_if_ready
 from kafka_rebalance.log_dirs.copies import cancel_copies
@@ -93,7 +93,7 @@ def hold_rate(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLease 
     return lease
 
 
-def _window_of(inputs: StepInputs, approved: ApprovedRequest[LogDirPlan]) -> Wait | None:
+def _window_of(inputs: StepInputs, approved: ApprovedRequest[PlannedLogDirs, LogDirPlan]) -> Wait | None:
     plan = approved.plan
     smallest = min(move.size_bytes for move in plan.moves)
     try:
@@ -105,7 +105,10 @@ def _window_of(inputs: StepInputs, approved: ApprovedRequest[LogDirPlan]) -> Wai
 
 
 def _check_may_begin(
-    inputs: StepInputs, cluster: OpenCluster, connection: ClusterConnection, approved: ApprovedRequest[LogDirPlan]
+    inputs: StepInputs,
+    cluster: OpenCluster,
+    connection: ClusterConnection,
+    approved: ApprovedRequest[PlannedLogDirs, LogDirPlan],
 ) -> None:
     """Raises if the approval has expired, or if cluster, policy or replicas are no longer as approved."""
     plan = approved.plan
@@ -134,7 +137,9 @@ def _check_nothing_left(plan: LogDirPlan, returned: Returned) -> None:
         raise ClusterNotReadyError(f"No copy was requested: {' '.join(left)} Clear this task then.")
 
 
-def _set(kept: ClusterLease, approved: ApprovedRequest[LogDirPlan], owner: LockOwner, fence: Fence) -> ThrottleLease:
+def _set(
+    kept: ClusterLease, approved: ApprovedRequest[PlannedLogDirs, LogDirPlan], owner: LockOwner, fence: Fence
+) -> ThrottleLease:
     cluster, plan = kept.cluster, approved.plan
     existing = kept.read_open()
     wanted = desired_log_dir_rate(plan.brokers, plan.throttle_bytes_per_second)

@@ -9,7 +9,7 @@ from typing import Any
 from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan
+from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan, PlannedLogDirs
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.log_dirs.approved_moves import read_approved_moves
 from kafka_rebalance.log_dirs.copy_states import CopyState, states_of
@@ -47,7 +47,7 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
 
 def _record(
     inputs: StepInputs,
-    approved: ApprovedRequest[LogDirPlan],
+    approved: ApprovedRequest[PlannedLogDirs, LogDirPlan],
     in_place: Sequence[LogDirMove] | None,
     *,
     verified: bool,
@@ -59,7 +59,7 @@ def _record(
         "run_id": inputs.run.run_id,
         "job": plan.job,
         "digest": plan.digest,
-        "requested_by": approved.written["requested_by"],
+        "requested_by": approved.written.requested_by,
         "approved_by": approved.decision.by_id,
         "verified": verified,
         "brokers": sorted(plan.brokers),

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicIdentity
@@ -59,18 +58,6 @@ class TopicChange:
         """Plain JSON values, every key present."""
         partitions = {str(partition): list(held) for partition, held in sorted(self.new_partitions.items())}
         return {**dataclasses.asdict(self), "new_partitions": partitions}
-
-    @classmethod
-    def from_mapping(cls, given: Mapping[str, Any]) -> TopicChange:
-        """Raises ArtifactError."""
-        try:
-            partitions = {int(key): tuple(held) for key, held in given["new_partitions"].items()}
-            identity = None if given["identity"] is None else TopicIdentity(**given["identity"])
-            return cls(**{**given, "new_partitions": partitions, "identity": identity})
-        except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-            raise ArtifactError(
-                f"topic.json does not hold a change of a topic ({wrong}). Start a new Dag run."
-            ) from wrong
 
     @property
     def digest(self) -> str:

@@ -222,16 +222,25 @@ def out_of_order(moves: Sequence[Move], view: ClusterView) -> tuple[Move, ...]:
     return tuple(back)
 
 
-def remaining(batches: Sequence[Batch], where: Position) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Remaining:
     """What a run leaves undone if it stops after the batch under way; `running` None: there is none."""
+
+    running: int | None
+    batches: tuple[int, ...]
+    partitions: int
+    bytes: int
+
+
+def remaining(batches: Sequence[Batch], where: Position) -> Remaining:
     running = set(where.in_place)
     if where.in_flight is not None:
         running |= {move.topic_partition for move in where.in_flight.moves}
     left = [batch for batch in batches if batch.number not in where.done]
     moves = [move for batch in left for move in batch.moves if move.topic_partition not in running]
-    return {
-        "running": None if where.in_flight is None else where.in_flight.number,
-        "batches": sorted({move.batch for move in moves}),
-        "partitions": len(moves),
-        "bytes": sum(move.bytes_to_copy for move in moves),
-    }
+    return Remaining(
+        None if where.in_flight is None else where.in_flight.number,
+        tuple(sorted({move.batch for move in moves})),
+        len(moves),
+        sum(move.bytes_to_copy for move in moves),
+    )

@@ -20,7 +20,6 @@ from kafka_rebalance.errors import ApprovalError, ArtifactError, PolicyError
 from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import COPIES_PER_BROKER, LEADERS_ALONE, LEAST_PARTITIONS_PER_BATCH, Settings
@@ -172,43 +171,49 @@ class _HasDigest(Protocol):
     def digest(self) -> str: ...
 
 
+class _HasConnection(Protocol):
+    @property
+    def connection_id(self) -> str: ...
+
+
+D = TypeVar("D", bound=_HasConnection)
 T = TypeVar("T", bound=_HasDigest)
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovedRequest(Generic[T]):
+class ApprovedRequest(Generic[D, T]):
     """What kafka_rebalance_cancel or kafka_topics was approved to do."""
 
     folder: RunFolder
-    written: Mapping[str, Any]  # the document of the run's first task
+    written: D  # the document of the run's first task
     decision: Decision
     plan: T
 
     @property
     def connection_id(self) -> str:
-        return str(self.written["connection_id"])
+        return self.written.connection_id
 
 
 def read_approved_request(
     inputs: StepInputs,
     decision: Mapping[str, Any],
-    file: str,
-    decode: Callable[[Mapping[str, Any]], T],
+    file: JsonFile[D],
+    plan_in: Callable[[D], T],
     name: Callable[[T], str],
-) -> ApprovedRequest[T]:
+) -> ApprovedRequest[D, T]:
     """The approved plan of that file. Raises ApprovalError if the file has another plan, ArtifactError."""
     folder, given = _read_decision(inputs, decision)
-    written = json_files.read_json(folder, file)
+    written, digest = file.read_with_digest(folder)
     # These documents are what the decision comes from, so earlier versions have noted the digest too.
-    _check_request(folder / file, digest_of(written), given.request_digest or given.source_digest)
-    plan = decode(written)
+    _check_request(folder / file.name, digest, given.request_digest or given.source_digest)
+    plan = plan_in(written)
     _check_digest(name(plan), plan.digest, given)
     return ApprovedRequest(folder, written, given, plan)
 
 
 def check_may_begin(
     deployment: Deployment,
-    approved: ApprovedRequest[Any],
+    approved: ApprovedRequest[Any, Any],
     *,
     window: Window = Window(),  # noqa: B008  immutable
 ) -> Policy:

@@ -38,7 +38,7 @@ def wait_for_window(
 
 def wait_for_opening(
     deployment: Deployment,
-    approved: ApprovedPlan | ApprovedRequest[Any],
+    approved: ApprovedPlan | ApprovedRequest[Any, Any],
     window: Window,
     seconds: float,
     *,

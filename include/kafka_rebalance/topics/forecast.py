@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from math import lcm
-from typing import Any
 
-from kafka_rebalance.documents.key_sample import KeySample
+from kafka_rebalance.documents.json_files import FORECAST, JsonFile, omitted
+from kafka_rebalance.documents.key_sample import KeySample, SampleFigures
 from kafka_rebalance.errors import InputError
 from kafka_rebalance.kafka.assignors import range_assignment, round_robin_assignment
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.consumer_groups import CLASSIC, CONSUMER, ConsumerGroup, GroupMember
+from kafka_rebalance.model.finding import Finding
 
 # What more partitions do to a topic's keys: how many change partition, and how evenly rows lie before and after.
 #
@@ -67,24 +68,16 @@ class KeyForecast:
     topic: str
     before: int
     after: int
-    moved_keys: Fraction
+    moved_keys: float
+    moved_keys_exact: str  # the same as a fraction
     text: str
     not_sampled: str | None = None
-    sample: KeySample | None = None
+    sample: SampleFigures | None = None
     verdict: Verdict | None = None
     skew_found: float | None = None
     skew_before: float | None = None
     chosen: CountForecast | None = None
     better: tuple[CountForecast, ...] = ()
-
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain JSON. The sample has no rows by partition here; they are in its own file."""
-        return {
-            **asdict(replace(self, sample=None)),
-            "moved_keys": float(self.moved_keys),
-            "moved_keys_exact": str(self.moved_keys),
-            "sample": self.sample.summary() if self.sample else None,
-        }
 
 
 def moved_key_share(before: int, after: int) -> Fraction:
@@ -118,9 +111,10 @@ def forecast_keys(
     not_sampled: str = "no sample was asked for",
 ) -> KeyForecast:
     """The forecast. Without a sample, `not_sampled` says why there is none. Raises InputError."""
-    moved = moved_key_share(before, after)
+    share = moved_key_share(before, after)
+    moved = float(share), str(share)
     if sample is None:
-        return KeyForecast(topic, before, after, moved, f"Keys were not sampled: {not_sampled}.", not_sampled)
+        return KeyForecast(topic, before, after, *moved, f"Keys were not sampled: {not_sampled}.", not_sampled)
     if (sample.topic, sample.partitions) != (topic, before) or not {before, after} <= sample.murmur2_rows.keys():
         raise InputError(
             f"The sample is of {sample.topic} from {sample.partitions} to {sorted(sample.murmur2_rows)} partitions, "
@@ -128,17 +122,17 @@ def forecast_keys(
         )
     if not sample.rows:
         text = "The sampled range of the topic holds no rows."
-        return KeyForecast(topic, before, after, moved, text, sample=sample, verdict=Verdict.TOO_FEW_ROWS)
+        return KeyForecast(topic, before, after, *moved, text, sample=sample.figures, verdict=Verdict.TOO_FEW_ROWS)
     counts = {count: _count(sample, count) for count in sample.murmur2_rows}
     verdict, text = _judge(sample, after, counts[after])
     return KeyForecast(
         topic,
         before,
         after,
-        moved,
+        *moved,
         text,
         None,
-        sample,
+        sample.figures,
         verdict,
         _skew(sample.found_rows, 0),
         counts[before].skew,
@@ -265,8 +259,18 @@ class GroupForecast:
     no_longer_matching: tuple[str, ...]
     type: str = CLASSIC
 
-    def to_mapping(self) -> dict[str, Any]:
-        return asdict(self)
+
+@dataclass(frozen=True, slots=True)
+class TopicForecast:
+    """What an expansion does. `groups` is None if they cannot be read, and `groups_unread` says why."""
+
+    keys: KeyForecast
+    groups: tuple[GroupForecast, ...] | None
+    groups_unread: str | None
+    groups_not_read: tuple[Finding, ...] = omitted(())
+
+
+FORECAST_FILE = JsonFile(FORECAST, TopicForecast)
 
 
 def forecast_groups(
@@ -350,16 +354,7 @@ class BrokerCost:
     bytes: int | None
     disk_capacity_bytes: int | None
     disk_used_bytes: int | None
-
-    @property
-    def disk_fraction_after(self) -> float | None:
-        """The share of its disk in use afterwards; None if a figure is missing."""
-        if self.bytes is None or self.disk_capacity_bytes is None or self.disk_used_bytes is None:
-            return None
-        return (self.disk_used_bytes + self.bytes) / self.disk_capacity_bytes
-
-    def to_mapping(self) -> dict[str, Any]:
-        return {**asdict(self), "disk_fraction_after": self.disk_fraction_after}
+    disk_fraction_after: float | None  # the share of its disk in use afterwards; None: a figure is missing
 
 
 def expected_replica_bytes(
@@ -391,16 +386,13 @@ def broker_costs(
     """One entry for each broker that gets a replica, by id. `disks` is {broker: (capacity, used)} in bytes."""
     replicas = Counter(broker for held in partitions.values() for broker in held)
     leaders = Counter(held[0] for held in partitions.values())
-    return tuple(
-        BrokerCost(
-            broker,
-            count,
-            leaders[broker],
-            None if replica_bytes is None else replica_bytes * count,
-            *disks.get(broker, (None, None)),
-        )
-        for broker, count in sorted(replicas.items())
-    )
+    costs = []
+    for broker, count in sorted(replicas.items()):
+        size = None if replica_bytes is None else replica_bytes * count
+        capacity, used = disks.get(broker, (None, None))
+        after = None if size is None or capacity is None or used is None else (used + size) / capacity
+        costs.append(BrokerCost(broker, count, leaders[broker], size, capacity, used, after))
+    return tuple(costs)
 
 
 def disk_problems(costs: Sequence[BrokerCost], headroom: float) -> tuple[str, ...]:

@@ -6,25 +6,23 @@ import itertools
 import json
 import logging
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_rebalance.admin.groups import read_groups
 from kafka_rebalance.admin.offsets import read_offset_ranges
 from kafka_rebalance.cluster.open_cluster import open_cluster
-from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.json_files import JsonFile
 from kafka_rebalance.documents.key_sample import REQUEST, REQUEST_FILE, SAMPLE_FILE, SampleRequest
 from kafka_rebalance.errors import ArtifactError, ReadError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.consumer_groups import CLASSIC, TopicGroups
-from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.finding import SHOWN
 from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.run.inputs import SparkArguments, StepInputs
 from kafka_rebalance.run.run_folder import RunFolder, check_submitted, open_own_folder
-from kafka_rebalance.topics.forecast import counts_to_try, forecast_groups, forecast_keys
-from kafka_rebalance.topics.topic_request import TopicRequest
+from kafka_rebalance.topics.forecast import FORECAST_FILE, TopicForecast, counts_to_try, forecast_groups, forecast_keys
+from kafka_rebalance.topics.topic_request import TOPIC_FILE, RequestedChange, TopicRequest
 from kafka_rebalance.topics.words import forecast_lines
 
 log = logging.getLogger(__name__)
@@ -36,7 +34,6 @@ class NotSampled:
 
 
 NOT_SAMPLED_FILE = JsonFile("not_sampled.json", NotSampled)
-_DIGEST = "sample_digest"  # key of topic.json; earlier versions do not have it
 
 
 def prepare_sample(
@@ -66,11 +63,6 @@ def prepare_sample(
     return True
 
 
-def digest_of_request(folder: RunFolder) -> dict[str, str]:
-    """What topic.json has of sample.json: the approver reads figures of exactly these offsets."""
-    return {_DIGEST: digest_of(json_files.read_json(folder, REQUEST))}
-
-
 def go_without(folder: RunFolder, why: str) -> bool:
     """Notes why there is no sample, for the forecast. Returns False."""
     NOT_SAMPLED_FILE.write(folder, NotSampled(why))
@@ -87,13 +79,13 @@ def begin_sample(inputs: StepInputs, run_folder: str, submit: SparkArguments) ->
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run, given["--expect-nonce"])
     same = (given["--out"], given["--sample"]) == (str(folder), f"{folder}/{REQUEST}")
     check_submitted(submit, same)
-    written = json_files.read_json(folder, json_files.TOPIC)
-    if _DIGEST in written and digest_of_request(folder)[_DIGEST] != written[_DIGEST]:
+    written = TOPIC_FILE.read(folder)
+    if written.sample_digest not in (None, REQUEST_FILE.read_with_digest(folder)[1]):
         raise ArtifactError(
             f"{folder / REQUEST} is not as the task request wrote it: somebody has changed it since. Start a new Dag "
             "run."
         )
-    kafka = inputs.deployment.read_connection(written["connection_id"]).kafka
+    kafka = inputs.deployment.read_connection(written.connection_id).kafka
     return folder, json.dumps({**kafka.security, "bootstrap.servers": kafka.bootstrap_servers})
 
 
@@ -107,55 +99,48 @@ def last_line(text: str) -> str:
 # Forecasts what an expansion does to keys and consumers.
 
 
-def consumers(connection: ClusterConnection, topic: str, partitions: int) -> dict[str, Any]:
-    """The names of the groups that use the topic; if they cannot be read, None and the reason."""
-    found, unread = _groups(connection, topic, partitions)
+def with_groups(written: RequestedChange, connection: ClusterConnection) -> RequestedChange:
+    """With the names of the groups that use the topic; if they cannot be read, with the reason."""
+    found, unread = _groups(connection, written.change.topic, written.change.partitions_before)
     if found is None:
-        return {"groups": None, "groups_unread": unread}
-    types = {group.group: group.type for group in found.groups if group.type != CLASSIC}
-    return {
-        "groups": [group.group for group in found.groups],
-        "groups_unread": None,
-        **({"group_types": types} if types else {}),
-        **_not_read(found),
-    }
+        return replace(written, groups=None, groups_unread=unread)
+    return replace(
+        written,
+        groups=tuple(group.group for group in found.groups),
+        groups_unread=None,
+        group_types={group.group: group.type for group in found.groups if group.type != CLASSIC} or None,
+        groups_not_read=found.unread,
+    )
 
 
 def forecast(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     """Writes forecast.json for an expansion; does nothing for another change."""
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run)
-    written = json_files.read_json(folder, json_files.TOPIC)
-    change = TopicChange.from_mapping(written["change"])
+    written = TOPIC_FILE.read(folder)
+    change = written.change
     if not change.adds_partitions:
         return {}
-    found = build(folder, change, inputs.deployment.read_connection(written["connection_id"]))
-    json_files.write_json(folder, json_files.FORECAST, found, source_digest=change.digest)
+    found = build(folder, change, inputs.deployment.read_connection(written.connection_id))
+    FORECAST_FILE.write(folder, found, source_digest=change.digest)
     for line in forecast_lines(found):
         log.info("%s", line)
-    return {"moved_keys": found["keys"]["moved_keys"], "verdict": found["keys"]["verdict"]}
+    return {"moved_keys": found.keys.moved_keys, "verdict": found.keys.verdict}
 
 
-def build(folder: RunFolder, change: TopicChange, connection: ClusterConnection) -> dict[str, Any]:
-    """The content of forecast.json."""
+def build(folder: RunFolder, change: TopicChange, connection: ClusterConnection) -> TopicForecast:
     before, after = change.partitions_before, change.partitions_after
     sample = SAMPLE_FILE.read_if_there(folder)
     why = {} if sample is not None else {"not_sampled": NOT_SAMPLED_FILE.read(folder).why}
     keys = forecast_keys(change.topic, before, after, sample, **why)
     found, unread = _groups(connection, change.topic, before)
-    groups: list[dict[str, Any]] | None = None
-    if found is not None:
-        subscribed = {topic for group in found.groups for member in group.members for topic in member.topics}
-        with open_cluster(connection) as cluster:
-            view = cluster.read_view(subscribed | {change.topic})
-        partitions = Counter(tp.topic for tp in view.partitions)
-        groups = [group.to_mapping() for group in forecast_groups(change.topic, after, found.groups, partitions)]
-    singly = {} if found is None else _not_read(found)
-    return {"keys": keys.to_mapping(), "groups": groups, "groups_unread": unread, **singly}
-
-
-def _not_read(found: TopicGroups) -> dict[str, Any]:
-    """What of the groups is not known: the approver must not take it for nothing."""
-    return {"groups_not_read": [asdict(finding) for finding in found.unread]} if found.unread else {}
+    if found is None:
+        return TopicForecast(keys, None, unread)
+    subscribed = {topic for group in found.groups for member in group.members for topic in member.topics}
+    with open_cluster(connection) as cluster:
+        view = cluster.read_view(subscribed | {change.topic})
+    partitions = Counter(tp.topic for tp in view.partitions)
+    # What of the groups is not known is said too: the approver must not take it for nothing.
+    return TopicForecast(keys, forecast_groups(change.topic, after, found.groups, partitions), None, found.unread)
 
 
 def _groups(connection: ClusterConnection, topic: str, partitions: int) -> tuple[TopicGroups | None, str | None]:

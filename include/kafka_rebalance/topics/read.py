@@ -10,11 +10,11 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kafka_rebalance.admin import configs as broker_configs
 from kafka_rebalance.admin import log_dirs
 from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.documents.json_files import TOPICS, JsonFile
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError, SettingsError
 from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
 from kafka_rebalance.model.cluster_view import ClusterView, ConfigValue
@@ -143,50 +143,91 @@ def _matching(expression: str, names: Sequence[str]) -> list[str]:
     return found
 
 
-def describe(cluster: TopicCluster, request: TopicRequest) -> list[dict[str, Any]]:
-    """One entry for each topic with its partitions: leader, replicas, ISR, size of the leader's replica, findings."""
-    by_topic: dict[str, list[dict[str, Any]]] = {}
+# topics.json: what list and describe found.
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFound:
+    """`size_bytes` is that of the leader's replica. None: there is no leader, or it does not tell."""
+
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    size_bytes: int | None
+    under_replicated: bool
+    unavailable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFound:
+    """The figures are of all its partitions, also if `partitions` are only those that were asked for."""
+
+    topic: str
+    partition_count: int
+    replication_factor: int
+    configs: Mapping[str, str]
+    marked_for_deletion: bool
+    size_bytes: int | None
+    under_replicated: int
+    unavailable: int
+    partitions: tuple[PartitionFound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsFound:
+    cluster_id: str
+    topics: tuple[TopicFound, ...]
+
+
+TOPICS_FILE = JsonFile(TOPICS, TopicsFound)
+
+
+def describe(cluster: TopicCluster, request: TopicRequest) -> tuple[TopicFound, ...]:
+    by_topic: dict[str, list[PartitionFound]] = {}
     for tp in sorted(cluster.view.partitions):
         by_topic.setdefault(tp.topic, []).append(_partition(cluster, tp))
-    entries = []
+    found = []
     for topic in selected_topics(request, cluster.view):
         partitions = by_topic.get(topic, [])
         configs = dict(sorted(cluster.topic_configs.get(topic, {}).items()))
         chosen = partitions
         if request.only in ("under_replicated", "unavailable"):
-            chosen = [partition for partition in partitions if partition[request.only]]
+            chosen = [partition for partition in partitions if getattr(partition, request.only)]
             if not chosen:
                 continue
         elif request.only == "with_overrides" and not configs:
             continue
-        sizes_known = [partition["size_bytes"] for partition in partitions if partition["size_bytes"] is not None]
-        entries.append(
-            {
-                "topic": topic,
-                "partition_count": len(partitions),
-                "replication_factor": len(partitions[0]["replicas"]) if partitions else 0,
-                "configs": configs,
-                "marked_for_deletion": topic in cluster.view.deletions,
-                "size_bytes": sum(sizes_known) if len(sizes_known) == len(partitions) else None,
-                "under_replicated": sum(partition["under_replicated"] for partition in partitions),
-                "unavailable": sum(partition["unavailable"] for partition in partitions),
-                "partitions": chosen,
-            }
+        sizes_known = [partition.size_bytes for partition in partitions if partition.size_bytes is not None]
+        found.append(
+            TopicFound(
+                topic=topic,
+                partition_count=len(partitions),
+                replication_factor=len(partitions[0].replicas) if partitions else 0,
+                configs=configs,
+                marked_for_deletion=topic in cluster.view.deletions,
+                size_bytes=sum(sizes_known) if len(sizes_known) == len(partitions) else None,
+                under_replicated=sum(partition.under_replicated for partition in partitions),
+                unavailable=sum(partition.unavailable for partition in partitions),
+                partitions=tuple(chosen),
+            )
         )
-    return entries
+    return tuple(found)
 
 
-def _partition(cluster: TopicCluster, tp: TopicPartition) -> dict[str, Any]:
+def _partition(cluster: TopicCluster, tp: TopicPartition) -> PartitionFound:
     view = cluster.view.partitions[tp]
-    return {
-        "partition": tp.partition,
-        "leader": view.leader if view.leader >= 0 else None,
-        "replicas": list(view.replicas),
-        "isr": list(view.isr),
-        "adding": list(view.adding),
-        "removing": list(view.removing),
-        "size_bytes": cluster.disks.replicas.get(tp, {}).get(view.leader),
-        "under_replicated": len(view.isr) < len(view.replicas),
+    return PartitionFound(
+        partition=tp.partition,
+        leader=view.leader if view.leader >= 0 else None,
+        replicas=view.replicas,
+        isr=view.isr,
+        adding=view.adding,
+        removing=view.removing,
+        size_bytes=cluster.disks.replicas.get(tp, {}).get(view.leader),
+        under_replicated=len(view.isr) < len(view.replicas),
         # TopicCommand (2.0): no leader, or one that is not registered.
-        "unavailable": view.leader not in cluster.view.brokers,
-    }
+        unavailable=view.leader not in cluster.view.brokers,
+    )

@@ -5,23 +5,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from kafka_rebalance import clock
-from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.key_sample import REQUEST_FILE
 from kafka_rebalance.errors import KafkaRuleError, PolicyError
-from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks
 from kafka_rebalance.run.approved_plan import bound_policy
-from kafka_rebalance.run.inputs import StartedRun, StepInputs
+from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.requester import check_somebody_may_approve, read_requester
 from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
 from kafka_rebalance.topics import keys
-from kafka_rebalance.topics.plan import PlannedTopic, plan_change
-from kafka_rebalance.topics.read import TopicCluster, describe, read_topic_cluster
-from kafka_rebalance.topics.topic_request import TopicRequest, needs_approval
+from kafka_rebalance.topics.forecast import FORECAST_FILE
+from kafka_rebalance.topics.plan import plan_change
+from kafka_rebalance.topics.read import TOPICS_FILE, TopicCluster, TopicsFound, describe, read_topic_cluster
+from kafka_rebalance.topics.topic_request import TOPIC_FILE, RequestedChange, TopicRequest, needs_approval
 from kafka_rebalance.topics.words import approval_body, approval_subject, change_lines, describe_lines, list_lines
 
 log = logging.getLogger(__name__)
@@ -68,66 +69,68 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
         return {"next": END, "changed": False}
     with open_cluster(connection) as reached:
         reached.topics.check_accepted(planned.change)
-    written = _document(asked, planned, cluster, inputs.run, params)
-    written.update(connection_id=connection_id, policy_digest=policy.digest, limits_digest=limits.digest, nonce=nonce)
-    if planned.change.action != "create":
-        written.update(keys.consumers(connection, planned.change.topic, planned.change.partitions_before))
-    sampled = planned.change.adds_partitions and keys.prepare_sample(
-        asked, planned.change, connection, folder, int(clock.utc_now().timestamp() * 1000)
+    change = planned.change
+    written = RequestedChange(
+        connection_id=connection_id,
+        cluster_id=cluster.view.cluster_id,
+        policy_digest=policy.digest,
+        limits_digest=limits.digest,
+        nonce=nonce,
+        observed_at=clock.utc_now().replace(microsecond=0),
+        dag_id=inputs.run.dag_id,
+        run_id=inputs.run.run_id,
+        requested_by=inputs.run.started_by,
+        reason=params.get("reason") or "",
+        dry_run=asked.dry_run,
+        needs_approval=needs_approval(change.action),
+        change=change,
+        digest=change.digest,
+        assignment=asked.assignment,
+        replica_bytes=planned.replica_bytes,
+        costs=planned.costs,
+        notes=planned.notes,
+        size_bytes=_size_bytes(cluster, change.topic),
     )
-    written.update(keys.digest_of_request(folder) if sampled else {})
-    json_files.write_json(folder, json_files.TOPIC, written)
+    if change.action != "create":
+        written = keys.with_groups(written, connection)
+    sampled = change.adds_partitions and keys.prepare_sample(
+        asked, change, connection, folder, int(clock.utc_now().timestamp() * 1000)
+    )
+    if sampled:
+        written = replace(written, sample_digest=REQUEST_FILE.read_with_digest(folder)[1])
+    TOPIC_FILE.write(folder, written)
     for line in change_lines(written):
         log.info("%s", line)
     return {
         "next": SAMPLE if sampled else FORECAST,
-        "digest": planned.change.digest,
-        "partitions": len(planned.change.new_partitions),
-        "configs": len(planned.change.config_changes),
+        "digest": change.digest,
+        "partitions": len(change.new_partitions),
+        "configs": len(change.config_changes),
     }
 
 
 def _show(asked: TopicRequest, cluster: TopicCluster, folder: RunFolder) -> dict[str, Any]:
     entries = describe(cluster, asked)
-    json_files.write_json(folder, json_files.TOPICS, {"cluster_id": cluster.view.cluster_id, "topics": entries})
+    TOPICS_FILE.write(folder, TopicsFound(cluster.view.cluster_id, entries))
     for line in list_lines(entries) if asked.action == "list" else describe_lines(entries):
         log.info("%s", line)
     return {
         "next": END,
         "topics": len(entries),
-        "under_replicated": sum(entry["under_replicated"] for entry in entries),
-        "unavailable": sum(entry["unavailable"] for entry in entries),
+        "under_replicated": sum(entry.under_replicated for entry in entries),
+        "unavailable": sum(entry.unavailable for entry in entries),
     }
 
 
-def _document(
-    asked: TopicRequest, planned: PlannedTopic, cluster: TopicCluster, started: StartedRun, params: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The content of topic.json: the change, and what people should know about it."""
-    change = planned.change
+def _size_bytes(cluster: TopicCluster, topic: str) -> int | None:
+    """One replica of each of its partitions; None if a leader does not tell its size."""
     sizes = [
         cluster.disks.replicas.get(tp, {}).get(partition.leader)
         for tp, partition in cluster.view.partitions.items()
-        if tp.topic == change.topic
+        if tp.topic == topic
     ]
     known = [size for size in sizes if size is not None]
-    return {
-        "cluster_id": cluster.view.cluster_id,
-        "observed_at": now_text(),
-        "dag_id": started.dag_id,
-        "run_id": started.run_id,
-        "requested_by": started.started_by,
-        "reason": params.get("reason") or "",
-        "dry_run": asked.dry_run,
-        "needs_approval": needs_approval(change.action),
-        "change": change.to_mapping(),
-        "digest": change.digest,
-        "assignment": asked.assignment,
-        "replica_bytes": planned.replica_bytes,
-        "costs": [cost.to_mapping() for cost in planned.costs],
-        "notes": list(planned.notes),
-        "size_bytes": sum(known) if len(known) == len(sizes) else None,
-    }
+    return sum(known) if len(known) == len(sizes) else None
 
 
 # A person approves one change of one topic, or rejects it. A creation needs no approval: it removes nothing.
@@ -140,19 +143,18 @@ class TopicApproval(Approval):
     shown = (json_files.TOPIC, json_files.FORECAST)
 
     def offer(self, folder: RunFolder) -> Offer:
-        written = json_files.read_json(folder, json_files.TOPIC)
+        written, digest = TOPIC_FILE.read_with_digest(folder)
         return Offer(
-            connection_id=written["connection_id"],
-            policy_digest=written["policy_digest"],
-            digests={written["change"]["action"]: written["digest"]},
-            source_digest=digest_of(written),
-            request_digest=digest_of(written),
-            asked_by=written["requested_by"],
-            nothing="This was a dry run. Nothing was written to the cluster." if written["dry_run"] else None,
-            needs_answer=needs_approval(written["change"]["action"]),  # whatever else the file says: people can edit it
+            connection_id=written.connection_id,
+            policy_digest=written.policy_digest,
+            digests={written.change.action: written.digest},
+            source_digest=digest,
+            request_digest=digest,
+            asked_by=written.requested_by,
+            nothing="This was a dry run. Nothing was written to the cluster." if written.dry_run else None,
+            needs_answer=needs_approval(written.change.action),  # whatever else the file says: people can edit it
         )
 
     def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:
-        written = json_files.read_json(folder, json_files.TOPIC)
-        forecast = json_files.read_json_if_there(folder, json_files.FORECAST)
+        written, forecast = TOPIC_FILE.read(folder), FORECAST_FILE.read_if_there(folder)
         return approval_subject(written), approval_body(written, forecast)

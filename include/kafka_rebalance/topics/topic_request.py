@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from kafka_rebalance.documents.json_files import TOPIC, JsonFile, Time, omitted
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
 from kafka_rebalance.kafka.topic_configs import parse_config_arguments
 from kafka_rebalance.kafka.topics import check_actions, parse_replica_assignment
+from kafka_rebalance.model.finding import Finding
+from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.model.value_readers import flag, integer, one_of
+from kafka_rebalance.topics.forecast import BrokerCost
 
 READ_ONLY = ("list", "describe")
 
@@ -180,3 +184,42 @@ def _names(deleted: Iterable[str], added: Iterable[str]) -> tuple[str, ...]:
             f"Invalid config(s): {', '.join(both)}", "The request sets and removes them. Nothing was read or written."
         )
     return tuple(dict.fromkeys(deleted))
+
+
+# topic.json: the change, and what people should know about it.
+
+
+NOT_ASKED = ("",)  # a topic that is to be created has no groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedChange:
+    """`groups` use the topic; None: they cannot be read, and `groups_unread` says why."""
+
+    connection_id: str
+    cluster_id: str
+    policy_digest: str
+    limits_digest: str | None = omitted()  # of the policy bound by those of other connections; earlier versions lack it
+    nonce: str
+    observed_at: Time
+    dag_id: str
+    run_id: str
+    requested_by: str | None
+    reason: str
+    dry_run: bool
+    needs_approval: bool
+    change: TopicChange
+    digest: str
+    assignment: str
+    replica_bytes: int | None
+    costs: tuple[BrokerCost, ...]
+    notes: tuple[str, ...]
+    size_bytes: int | None
+    groups: tuple[str, ...] | None = omitted(NOT_ASKED)
+    groups_unread: str | None = omitted("")
+    group_types: Mapping[str, str] | None = omitted()  # of those that are not classic
+    groups_not_read: tuple[Finding, ...] = omitted(())
+    sample_digest: str | None = omitted()  # of sample.json: the approver reads figures of exactly these offsets
+
+
+TOPIC_FILE = JsonFile(TOPIC, RequestedChange)

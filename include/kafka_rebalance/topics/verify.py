@@ -16,6 +16,7 @@ from kafka_rebalance.run.check_result import Check
 from kafka_rebalance.run.check_until_settled import check_passed, settled, write_checks
 from kafka_rebalance.run.inputs import StartedRun, StepInputs
 from kafka_rebalance.topics.rules import check_configs, check_deleted, check_new_partitions
+from kafka_rebalance.topics.topic_request import RequestedChange
 from kafka_rebalance.topics.write import read_approved_change
 
 SETTLE_SECONDS = 300.0  # until partitions have leaders, or the topic is gone; a healthy cluster takes one or two
@@ -45,14 +46,16 @@ def _checks(cluster: OpenCluster, change: TopicChange) -> tuple[Check, ...]:
     return (*partitions, *check_configs(change.topic, change.config_changes, configs))
 
 
-def _row(approved: ApprovedRequest[TopicChange], started: StartedRun, verified: bool) -> dict[str, Any]:
+def _row(
+    approved: ApprovedRequest[RequestedChange, TopicChange], started: StartedRun, verified: bool
+) -> dict[str, Any]:
     change = approved.plan
     return {
         "run_id": started.run_id,
         "topic": change.topic,
         "action": change.action,
         "digest": change.digest,
-        "requested_by": approved.written["requested_by"],
+        "requested_by": approved.written.requested_by,
         "approved_by": approved.decision.by_id,
         "partitions_before": change.partitions_before,
         "partitions_after": change.partitions_after,

@@ -10,7 +10,6 @@ from typing import Any
 from kafka_rebalance.admin import log_dirs
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import StaleProposalError
 from kafka_rebalance.kafka.who_may_receive import Shut
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -25,17 +24,20 @@ from kafka_rebalance.run.late_tasks import check_all_will_run
 from kafka_rebalance.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.topics.request import failing_as_kafka_topics
 from kafka_rebalance.topics.rules import check_still
+from kafka_rebalance.topics.topic_request import TOPIC_FILE, RequestedChange
 
 log = logging.getLogger(__name__)
 
 
-def read_approved_change(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedRequest[TopicChange]:
+def read_approved_change(
+    inputs: StepInputs, decision: Mapping[str, Any]
+) -> ApprovedRequest[RequestedChange, TopicChange]:
     """The approved change. Raises ApprovalError if topic.json holds another one, ArtifactError."""
     return read_approved_request(
         inputs,
         decision,
-        json_files.TOPIC,
-        lambda written: TopicChange.from_mapping(written["change"]),
+        TOPIC_FILE,
+        lambda written: written.change,
         lambda change: f"The change of topic {change.topic}",
     )
 
@@ -79,7 +81,7 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
 
 
 def _give_back_anyway(
-    inputs: StepInputs, cluster: OpenCluster, approved: ApprovedRequest[TopicChange], owner: LockOwner
+    inputs: StepInputs, cluster: OpenCluster, approved: ApprovedRequest[RequestedChange, TopicChange], owner: LockOwner
 ) -> None:
     """Best effort after an error, which stays the error of the task. Otherwise the janitor gives the lock back."""
     try:
@@ -89,13 +91,15 @@ def _give_back_anyway(
         log.exception("The lock of %s was not given back. kafka_throttle_janitor does that", approved.connection_id)
 
 
-def _check_may_begin(inputs: StepInputs, cluster: OpenCluster, approved: ApprovedRequest[TopicChange]) -> None:
+def _check_may_begin(
+    inputs: StepInputs, cluster: OpenCluster, approved: ApprovedRequest[RequestedChange, TopicChange]
+) -> None:
     """Does not refuse an old approval if its change is already written, so that a retry succeeds."""
     if _is_written(cluster, approved.plan):
         return
     policy = check_may_begin(inputs.deployment, approved)
     limits = bound_policy(inputs.deployment, policy, approved.connection_id, approved.plan.cluster_id)
-    if limits.digest != approved.written.get("limits_digest", limits.digest):  # earlier versions wrote none
+    if approved.written.limits_digest not in (None, limits.digest):  # earlier versions wrote none
         raise StaleProposalError(
             f"Another connection leads to the cluster of {approved.connection_id}, and its policy has changed since "
             "the request. Start a new Dag run to plan under the current policies."

@@ -14,6 +14,7 @@ from kafka_rebalance.moves.cancel_plan import (
     CancelPlan,
     CancelWay,
     Fate,
+    Remaining,
     check_consent,
     out_of_order,
     plan_cancel,
@@ -226,4 +227,4 @@ def test_what_a_stop_leaves_undone_is_everything_behind_the_batch_under_way() ->
         reassigning={"t-1": [3, 4]},
     )
     left = remaining(plan, position(plan, now, {tp("t-0"), tp("t-1")}, limits=Limits(2, 10, 10)))
-    assert left == {"running": 2, "batches": [3], "partitions": 2, "bytes": 50}
+    assert left == Remaining(2, (3,), 2, 50)

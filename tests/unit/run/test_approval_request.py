@@ -11,16 +11,22 @@ import pytest
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ApprovalError, ApprovalExpiredError
 from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.run.approval_request import NOTE, EndsHere, Form, RunLinks, ask, end_unanswered, take_answer
 from kafka_rebalance.run.approval_rules import Answer, label
 from kafka_rebalance.run.inputs import StartedRun, StepInputs
 from kafka_rebalance.run.requester import hand_on, requester_of
 from kafka_rebalance.run.run_folder import create_run_folder
 from kafka_rebalance.topics.request import TopicApproval
+from support.documents.as_in_a_file import in_json
 from support.runs.plain_deployment import plain_deployment
 
 LINKS = RunLinks("https://airflow.example/run", "https://airflow.example/run.svg")
 DELETE = label("delete", "9" * 64)
+
+
+def change(action: str) -> dict[str, Any]:
+    return in_json(TopicChange(action, "orders", "abc", "2.0"))
 
 
 class Requested:
@@ -38,11 +44,22 @@ class Requested:
         written = {
             "connection_id": "prod",
             "policy_digest": policy.digest,
-            "change": {"action": "delete"},
+            "change": change("delete"),
             "digest": "9" * 64,
             "requested_by": "olive",
             "dry_run": False,
             "needs_approval": True,
+            "cluster_id": "abc",
+            "nonce": nonce,
+            "observed_at": "2026-11-21T00:00:00+00:00",
+            "dag_id": "kafka_topics",
+            "run_id": "one",
+            "reason": "",
+            "assignment": "room",
+            "replica_bytes": None,
+            "costs": [],
+            "notes": [],
+            "size_bytes": None,
         }
         json_files.write_json(folder, json_files.TOPIC, written | topic)
 
@@ -76,7 +93,7 @@ def test_an_answer_of_who_asked_for_it_decides_nothing(tmp_path: Path) -> None:
 
 
 def test_what_needs_no_answer_is_decided_at_once_and_a_dry_run_never(tmp_path: Path) -> None:
-    run = Requested(tmp_path, needs_approval=False, change={"action": "create"})
+    run = Requested(tmp_path, needs_approval=False, change=change("create"))
     assert ask(run.inputs, *run.given, LINKS) is None
     assert (run.decision["approved_by"], run.told["decision"]["choice"]) == (None, "create")
     json_files.write_json(
