@@ -9,10 +9,10 @@ export PYTHONDONTWRITEBYTECODE :=
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Three processes take the groups of tests/conftest.py in this order: on two cores, because tests on real servers wait for
+# Four processes take the groups of tests/conftest.py in this order: on two cores, because tests on real servers wait for
 # half their time. The first groups show mistakes soonest, then come the longest groups, and small ones at the end, so that
 # no process waits long for the others.
-TESTS := --numprocesses=3 --no-loadscope-reorder -m "not long" tests/unit tests/e2e tests/integration tests/spark tests/workflow
+TESTS := --numprocesses=4 --no-loadscope-reorder -m "not long" tests/unit tests/e2e tests/integration tests/spark tests/workflow
 SOURCES := $(wildcard include dags plugins demo bench docs faults scripts tests)
 
 .PHONY: help
