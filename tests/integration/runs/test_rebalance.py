@@ -184,7 +184,9 @@ def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
     assert all("of 13.4 MiB" in line for line in told), told  # also when the new replica leads
     assert run.resume(event) is None
     (ended,) = json_files.read_json(run.folder, json_files.BATCHES)["batches"]
-    assert ended["measured_bytes"] == ended["bytes"] > 14 * MEGABYTE
+    assert ended["bytes"] > 14 * MEGABYTE
+    # Without a znode the end may come between two looks, and then nobody has measured it.
+    assert ended["measured_bytes"] == ended["bytes"] or (kafka.local.kraft and ended["measured_bytes"] is None)
     assert run.finish()["passed"] is True
 
 
