@@ -50,7 +50,7 @@ def test_stopping_says_what_remains_undone_and_touches_no_cluster(
     second = run.candidate.batches[1]
     assert f"{len(second.moves)} partitions in 1 batch remain undone" in said[1]
     found = canceller.stop()
-    assert (found["running"], found["batches"], found["partitions"]) == (1, [2], 2)
+    assert (found["running"], found["batches"], found["partitions"]) == (1, (2,), 2)
     asked = read_control(run.folder)
     assert asked.stop_after_batch is not None
     assert (asked.stop_after_batch.by, asked.cancelled) == ("olive", None)
