@@ -8,7 +8,6 @@ from functools import cache
 import pytest
 
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from support.kafka.java.kafka_classes import KafkaClasses
 from support.kafka.on_versions import OLDEST_AND_NEWEST
 
@@ -20,8 +19,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     A quorum has a node of its own, so that brokers can stop. pytest groups tests by this parameter, so that one
     version's cluster has ended when the next one starts.
     """
-    controllers = 0 if request.param in VERSIONS else 1
-    with LocalCluster(version=request.param, brokers=4, racks=3, controllers=controllers) as running:
+    version, _, kraft = request.param.partition("-")
+    with LocalCluster(version, brokers=4, racks=3, kraft=bool(kraft), controllers=int(bool(kraft))) as running:
         yield running
 
 

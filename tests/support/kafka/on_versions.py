@@ -30,11 +30,13 @@ BOTH_KINDS = _on(VERSIONS[0], VERSIONS[-1])
 OLDEST_AND_NEWEST = in_make_test(VERSIONS, VERSIONS[0], VERSIONS[-1])
 ON_OLDEST_AND_NEWEST = _on(*OLDEST_AND_NEWEST)
 
-# With ZooKeeper and without, through the same door. A version with ZooKeeper beside the oldest has its own group.
-_KRAFT = pytest.param(KRAFT_VERSIONS[0], id=f"{KRAFT_VERSIONS[0]}-kraft")
-EACH_KIND, NEWEST_OF_EACH_KIND = _on(VERSIONS[-1], _KRAFT), _on(VERSIONS[0], _KRAFT)
-EACH_KIND_AND_NEWEST = _on(VERSIONS[-1], VERSIONS[0], _KRAFT)
-WITHOUT_ZOOKEEPER_ALONE = _on(_KRAFT)
+# With ZooKeeper and without, through the same door. `make test-long` takes the other version without ZooKeeper too.
+_NEWEST_KRAFT, _OTHER_KRAFT = (f"{version}-kraft" for version in KRAFT_VERSIONS)
+_KRAFT = (_NEWEST_KRAFT, pytest.param(_OTHER_KRAFT, marks=pytest.mark.long))
+EACH_KIND, NEWEST_OF_EACH_KIND = _on(VERSIONS[-1], *_KRAFT), _on(VERSIONS[0], *_KRAFT)
+EACH_KIND_AND_NEWEST = _on(VERSIONS[-1], VERSIONS[0], *_KRAFT)
+EACH_VERSION_OF_EACH_KIND = _on(VERSIONS[-1], VERSIONS[0], _NEWEST_KRAFT, _OTHER_KRAFT)
+WITHOUT_ZOOKEEPER_ALONE = _on(*_KRAFT)
 
 # The `kraft` in a test's name keeps it out of the group of its version with ZooKeeper: it has a cluster of its own.
 WITHOUT_ZOOKEEPER = [pytest.param(version, id=f"{version}-kraft") for version in KRAFT_VERSIONS]
