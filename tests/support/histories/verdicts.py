@@ -30,7 +30,8 @@ class Now(NamedTuple):
 
 class Verdicts(Tasks, ABC):
     foreign: dict[str, set[tuple[str, str]]]  # entries of lists that are not the runs', by entity
-    tells_configs_of_dead_brokers = True
+    # With ZooKeeper each write is one transaction with the lock, and configs of dead brokers can be read: no exception.
+    writes_with_the_lock = True
 
     @abstractmethod
     def holder(self) -> str | None: ...
@@ -60,7 +61,8 @@ class Verdicts(Tasks, ABC):
         self, process: Process, entity: str, then: Mapping[str, str], now: Mapping[str, str], said: str
     ) -> None:
         changed = {key for key in {*then, *now} if then.get(key) != now.get(key)}
-        if process.kind == "hold" and changed and process.run not in self.requested and self.holder() == process.run:
+        holds = self.writes_with_the_lock or self.holder() == process.run
+        if process.kind == "hold" and changed and process.run not in self.requested and holds:
             self._judge_papers(process, said)
         assert changed <= set(THROTTLE_KEYS), f"{said}: {changed}"
         for key in changed & set(LIST_KEYS):
@@ -78,11 +80,12 @@ class Verdicts(Tasks, ABC):
         """What was there before the throttle is recorded once, or as strangers have set it since, and is never ours."""
         for name, now in self._lease_texts().items():
             then = before.get(name)
-            if then and not then["released_at"] and then["run"] == now["run"] and not now["released_at"]:
+            is_open = self.writes_with_the_lock or not now["released_at"]
+            if then and not then["released_at"] and then["run"] == now["run"] and is_open:
                 for entity, key, value in [(e, k, v) for e, values in now["prior"].items() for k, v in values.items()]:
                     theirs = key not in LIST_KEYS and self.strangers and value in (STRANGERS_RATE, None)
-                    unknown = None if self.tells_configs_of_dead_brokers else value
-                    known = then["prior"].get(entity, {}).get(key, unknown)
+                    prior = then["prior"].get(entity, {})
+                    known = prior[key] if self.writes_with_the_lock else prior.get(key, value)
                     anew = then.get("suspended_at") is not None  # nothing of it need stand
                     assert value == known or theirs or anew, f"{now['run']}: what was there before is recorded again"
             for entity, values in now["prior"].items():

@@ -29,7 +29,7 @@ FOREVER = 1e9
 
 
 class ModelJudge(Verdicts):
-    tells_configs_of_dead_brokers = False
+    writes_with_the_lock = False
 
     controller: ModelController
     lock_topic: LockTopic
