@@ -71,7 +71,7 @@ _STRICTER: dict[str, Callable[[Any, Any], Any]] = {
     "prefer": _once(FEWEST_BYTES),
     "less_even_plan": _once(REFUSE),
 }
-# Of these, what counts for the nightly check too, which plans nothing that people would see.
+# Of these, what counts for the nightly check too: where replicas may go, and what is measured.
 _OF_PLACES_AND_LOADS = ("topics_out", "pinned_topics", "rack_pinned_topics", "brokers_out", "even_at_worst_hour")
 _OF_A_PLAN = (*_OF_PLACES_AND_LOADS, "copies_within_racks", "leader_changes_per_batch", "prefer", "less_even_plan")
 

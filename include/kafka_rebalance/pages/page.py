@@ -186,9 +186,10 @@ def render_page(
 
 def _run_page(report: RunReport, airflow: InAirflow, *, in_one_file: bool) -> RunPage:
     focus, is_active = report.focus, report.facts.is_active
-    others = [details_of(candidate) for candidate in report.candidates if candidate is not focus] if in_one_file else []
-    first = [] if focus is None else [details_of(focus, LARGEST_MOVES if in_one_file else MOVES_LISTED)]
-    details = (*first, *(others if focus is not None else ()))
+    details: tuple[Details, ...] = ()
+    if focus is not None:
+        others = [candidate for candidate in report.candidates if in_one_file and candidate is not focus]
+        details = (details_of(focus, LARGEST_MOVES if in_one_file else MOVES_LISTED), *map(details_of, others))
     shown = {detail.candidate.name for detail in details}
     return RunPage(
         report=report,

@@ -1,4 +1,4 @@
-"""The throttle around a run's batches: lock, set, confirm. The decisions are in `execution.throttle`.
+"""The throttle around a run's batches: lock, set, confirm. `throttle.in_force` and `throttle.put_back` decide.
 
 The cluster's lease counts (`cluster_lease`). It is written before any config, so that it tells what is ours.
 """

@@ -105,7 +105,7 @@ def _hand_over(kept: ClusterLease, owner: LockOwner, taken_under: str) -> None:
             return kept.write(replace(lease, handed_over_at=now_text(), generation=fence.generation), fence)
 
 
-# Puts the throttle back to what was there before, and closes its lease. `execution.throttle.put_back` decides.
+# Puts the throttle back to what was there before, and closes its lease. `throttle.put_back` decides.
 
 
 ATTEMPTS = 5  # at configs that others change at the same moment

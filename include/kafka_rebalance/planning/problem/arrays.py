@@ -328,7 +328,7 @@ def bytes_out(problem: Problem, replicas: Ints, leaders: Ints) -> Floats | None:
     """[broker] Bytes a second that leave it; None if bytes in are unknown. `leaders` is [partition row].
 
     If it is unknown what consumers read, they count as one reader of all that is written, as for the throttle `auto`
-    (`execution.throttle.auto_rate.traffic`). The planner's own metric leaves them out then.
+    (`throttle.rates.traffic`). The planner's own metric leaves them out then.
     """
     sent = sent_bytes(problem, replicas)
     return None if sent is None else leader_loads(leaders, sent[:, None], len(problem.brokers))[:, 0]
