@@ -17,6 +17,7 @@ import click
 import pytest
 import yaml
 
+from demo.local_airflow import LOCAL_SETTINGS
 from kafka_rebalance.command.main import _connection, main
 from kafka_rebalance.local_cluster.__main__ import _parser as local_parser
 
@@ -216,3 +217,12 @@ def test_each_step_that_a_dag_or_an_operator_names_exists(name: str) -> None:
 @pytest.mark.parametrize("dag", DAGS, ids=lambda file: file.stem)
 def test_every_dag_names_steps(dag: Path) -> None:
     assert list(named_in(dag))
+
+
+def test_each_module_that_the_settings_of_a_local_airflow_import_exists() -> None:
+    """They are a text, so nobody sees a name that has changed before an Airflow starts."""
+    imports = [node for node in ast.walk(ast.parse(LOCAL_SETTINGS)) if isinstance(node, ast.ImportFrom)]
+    named = [f"{node.module}.{alias.name}" for node in imports for alias in node.names]
+    ours = [name for name in named if name.startswith("kafka_rebalance.") and ".workflow." not in name]
+    assert ours
+    assert all(resolve_name(name) for name in ours)
