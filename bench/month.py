@@ -1,4 +1,4 @@
-"""Thirty nights of one cluster, on paper: `make bench-month` writes them into docs/benchmarks.md.
+"""Thirty nights of one cluster, on paper: `make bench-month` writes them into docs/evidence/airflow.md.
 
 Its data grows and shrinks, topics arrive, a broker is lost, and later an empty one comes. Disks are large enough for
 all of that: on full disks no plan could move anything. Each night the product's own rules say whether a rebalance is

@@ -1,4 +1,4 @@
-"""Writes the measured plans as tables and a picture into docs/benchmarks.md, between the markers of the command."""
+"""Writes what was measured into the pages of docs/evidence, between the markers of the command: plans with a picture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.best_known import Known
 from bench.scoring import METRICS, Score
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = "benchmarks.md"
+EVIDENCE = DOCS / "evidence"
 HEADS = ("replicas", "disk", "bytes in", "leaders", "leader bytes out")  # METRICS, for people
 # Okabe and Ito's colours; the shapes differ too.
 _LOOKS = {0.10: ("#b35900", "o"), 0.02: ("#0067a8", "D")}
@@ -85,23 +85,25 @@ def _ratio(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def write_page(docs: Path, name: str, rows: Sequence[Row]) -> tuple[Path, ...]:
-    """Puts tables and picture between `<!-- name -->` and `<!-- /name -->`; returns the written files.
-
-    Raises ValueError if the page has no such place, and then writes nothing.
-    """
-    picture = docs / ("benchmarks-planner.png" if name == "bench" else "benchmarks-planner-xl.png")
+def write_page(name: str, rows: Sequence[Row]) -> tuple[Path, ...]:
+    """Puts tables and picture between `<!-- name -->` and `<!-- /name -->`; returns the written files."""
+    picture = EVIDENCE / ("benchmarks-planner.png" if name == "bench" else "benchmarks-planner-xl.png")
     alternative = "Bytes over the bound and seconds of the search; the figures are in the tables"
-    text = with_section(docs / PAGE, name, [*tables(rows), "", f"![{alternative}]({picture.name})"])
+    page = write_section(name, [*tables(rows), "", f"![{alternative}]({picture.name})"])
     draw(rows, picture)
-    (docs / PAGE).write_text(text, encoding="utf-8")
-    return docs / PAGE, picture
+    return page, picture
 
 
-def write_section(name: str, lines: Sequence[str]) -> None:
-    """Replaces these lines of the page in `docs/`."""
-    page = DOCS / PAGE
+def write_section(name: str, lines: Sequence[str]) -> Path:
+    """Replaces these lines of the page of evidence that has this section, and returns it.
+
+    Raises ValueError if no page has such a place.
+    """
+    page = next((page for page in EVIDENCE.glob("*.md") if f"<!-- {name} -->" in page.read_text(encoding="utf-8")), None)
+    if page is None:
+        raise ValueError(f"No page in {EVIDENCE} has <!-- {name} -->. Restore the marker.")
     page.write_text(with_section(page, name, lines), encoding="utf-8")
+    return page
 
 
 def with_section(page: Path, name: str, lines: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ import numpy as np
 
 from bench.best_known import NODES, best_known
 from bench.clusters import SCENARIOS, SIZES, write_cluster
-from bench.pages import DOCS, Row, write_page
+from bench.pages import Row, write_page
 from bench.scoring import Cluster, makespan_ratio, moved, reachable, read_cluster, read_moves, score, simple_bound
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.bounds.lp_bound import relaxed_bound
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rows.append(measured(case, read_cluster(case.snapshot), out))
             print(f"{time.monotonic() - began:4.0f} s  {number:>2} of {total}  {rows[-1]}", flush=True)
     if not asked.print_only:
-        for path in write_page(DOCS, "bench-xl" if asked.sizes == ["XL"] else "bench", rows):
+        for path in write_page("bench-xl" if asked.sizes == ["XL"] else "bench", rows):
             print(f"written: {path.relative_to(ROOT)}")
 
 

@@ -1,6 +1,6 @@
-// What Sphinx's search puts first. Decisions say why something is as it is, so pages that say what it does come before them.
+// What Sphinx's search puts first: pages that say what something does, before decisions, which say why, and before evidence.
 var Scorer = {
-  score: ([docname, , , , score]) => (docname.startsWith("docs/decisions/") ? score - 100 : score),
+  score: ([docname, , , , score]) => (/^docs\/(decisions|evidence)\//.test(docname) ? score - 100 : score),
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },

@@ -1,1 +1,1 @@
-"""`python -m faults`: real faults on real brokers while an approved plan runs. See docs/reliability.md."""
+"""`python -m faults`: real faults on real brokers while an approved plan runs. See docs/evidence/faults.md."""

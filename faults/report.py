@@ -1,4 +1,4 @@
-"""Writes the tables of docs/reliability.md."""
+"""Writes the tables of docs/evidence/faults.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faults.growth import Figure, rows
 from faults.one_case import Result
 from faults.ours.processes import ROOT
 
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "evidence" / "faults.md"
 BEGIN, END = "<!-- faults -->", "<!-- /faults -->"
 STRIKES_BEGIN, STRIKES_END = "<!-- strikes -->", "<!-- /strikes -->"
 LOG_DIRS_BEGIN, LOG_DIRS_END = "<!-- log-dirs -->", "<!-- /log-dirs -->"

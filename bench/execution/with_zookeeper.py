@@ -1,4 +1,4 @@
-"""What execution costs: `make bench-execution` writes it into docs/benchmarks.md.
+"""What execution costs: `make bench-execution` writes it into docs/evidence/execution.md.
 
 First it moves thousands of empty partitions in one plan with the product. Between the product's batches it writes the
 same kind of batches bare: each as soon as the one before has gone, and nothing else. Then it measures produce and fetch

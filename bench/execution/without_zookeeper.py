@@ -1,4 +1,4 @@
-"""What execution costs without ZooKeeper: `make bench-execution-kraft` writes it into docs/benchmarks.md.
+"""What execution costs without ZooKeeper: `make bench-execution-kraft` writes it into docs/evidence/execution.md.
 
 It moves thousands of empty partitions in one plan with the product, then back bare: requests of 500 partitions, one
 after the other, and a look at the list until it is empty. Then it measures a steady load beside a throttled move.

@@ -1,4 +1,4 @@
-"""How long plans take on paper without ZooKeeper: `make bench-rolling` writes it into docs/benchmarks.md.
+"""How long plans take on paper without ZooKeeper: `make bench-rolling` writes it into docs/evidence/plans.md.
 
 The plans are those of `bench.planner`. Moves are added as others end, by the product's own rules, where somebody looks
 as often as a real run. Batches one after the other are what a request znode needs.

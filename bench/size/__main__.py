@@ -1,4 +1,4 @@
-"""A snapshot of 300 brokers and 150,000 partitions: `make bench-size` writes it into docs/benchmarks.md.
+"""A snapshot of 300 brokers and 150,000 partitions: `make bench-size` writes it into docs/evidence/reading.md.
 
 ZooKeeper is real, and its znodes are as Kafka writes them. There is no broker: what brokers answer is simulated
 (`bench/size/snapshot.py`). Meanwhile another client reads and writes on the same ZooKeeper at a steady rate.

@@ -1,4 +1,4 @@
-"""What executors give to a plan: `make bench-executors` writes it into docs/benchmarks.md.
+"""What executors give to a plan: `make bench-executors` writes it into docs/evidence/planning_time.md.
 
 One process plans each cluster, so that each part of a search has CPU seconds of its own. Then spark-submit plans some
 of the clusters on a Spark standalone cluster of this machine, with one executor and with two. What more executors give

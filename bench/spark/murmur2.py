@@ -1,4 +1,4 @@
-"""How fast keys are hashed: `make bench-murmur2` prints the table of docs/benchmarks.md.
+"""How fast keys are hashed: `make bench-murmur2` prints the table of docs/evidence/planning_time.md.
 
 It measures a plain loop, the vectorised function, and the keys job's use of it in Spark. There keys are in Spark's
 memory, go to Python through Arrow, and are hashed and counted by partition for several numbers of partitions. Spark's

@@ -1,4 +1,4 @@
-"""The planner's whole job, by step and size: `make bench-whole-job` writes it into docs/benchmarks.md.
+"""The planner's whole job, by step and size: `make bench-whole-job` writes it into docs/evidence/planning_time.md.
 
 Snapshot tables go in, and all candidates of the default settings come out. First each size runs in one process, so that
 each step's CPU seconds are its own; then the largest that fit go through spark-submit as the Dag submits them.

@@ -1,4 +1,4 @@
-"""What the pages cost at 1,000 brokers and 150,000 moves: `make bench-web` writes it into docs/benchmarks.md.
+"""What the pages cost at 1,000 brokers and 150,000 moves: `make bench-web` writes it into docs/evidence/airflow.md.
 
 Airflow's own api-server serves a synthetic run, and headless Chromium on the same machine looks at it. Before the first
 view the server has shown other pages, and nothing of this run.

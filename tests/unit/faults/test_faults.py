@@ -186,7 +186,7 @@ def test_a_soak_repeats_no_fault_before_all_were_drawn() -> None:
 
 
 def test_the_table_names_all_that_is_no_undisturbed_success(tmp_path: Path) -> None:
-    page = tmp_path / "reliability.md"
+    page = tmp_path / "faults.md"
     page.write_text(f"{report.BEGIN}\n{report.END}\n")
     failed = Result(
         CASE.name, 6, lost=2, acknowledged=9, state="failed", cleared=True, operator="did", errors=["a", "b"]

@@ -127,6 +127,20 @@ def test_the_yaml_loader_that_is_named_is_the_one_that_is_used() -> None:
     assert "`SafeLoader`" in page("dependencies.md")
 
 
+# docs/reliability.md and docs/benchmarks.md: short pages before those of evidence
+
+
+@pytest.mark.parametrize("name", ["reliability.md", "benchmarks.md"])
+def test_each_figure_of_a_short_page_is_on_the_page_of_evidence_that_its_row_names(name: str) -> None:
+    table = page(name).split("evidence |\n", 1)[1].split("\n\n", 1)[0]
+    evidence = ""
+    for tried, result, source in rows(table):
+        if link := re.search(r"\((evidence/\w+\.md)", source):  # else it is "the same" as in the row before
+            evidence = page(link[1])
+        figures = re.findall(r"\d[\d,.]*\d|\d", f"{tried} {result}")
+        assert not [figure for figure in figures if figure not in evidence], (name, tried)
+
+
 # docs/contributing.md
 
 

@@ -1,4 +1,4 @@
-"""What people and Airflow do to a run at five moments: the table of docs/reliability.md, cell by cell.
+"""What people and Airflow do to a run at five moments: the table of docs/evidence/interrupted_runs.md, cell by cell.
 
 Airflow's scheduling decisions and its public API are real, the cluster and the workers are simulated: see
 control_plane.py. After each act Airflow works on until it has nothing to do, then the janitor comes, then the person
