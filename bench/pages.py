@@ -99,7 +99,9 @@ def write_section(name: str, lines: Sequence[str]) -> Path:
 
     Raises ValueError if no page has such a place.
     """
-    page = next((page for page in EVIDENCE.glob("*.md") if f"<!-- {name} -->" in page.read_text(encoding="utf-8")), None)
+    page = next(
+        (page for page in EVIDENCE.glob("*.md") if f"<!-- {name} -->" in page.read_text(encoding="utf-8")), None
+    )
     if page is None:
         raise ValueError(f"No page in {EVIDENCE} has <!-- {name} -->. Restore the marker.")
     page.write_text(with_section(page, name, lines), encoding="utf-8")

@@ -19,7 +19,7 @@ from selenium.webdriver import Chrome
 
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger, wait_for_dag
-from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
+from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.class_path import spark_source_jars
 from kafka_rebalance.local_cluster.security.server_security import ServerSecurity

@@ -1,4 +1,4 @@
-"""What people do in a real Airflow to a run that moves partitions: decisive cells of docs/evidence/interrupted_runs.md's table."""
+"""What people do in a real Airflow to a run that moves partitions: cells of docs/evidence/interrupted_runs.md."""
 
 from __future__ import annotations
 

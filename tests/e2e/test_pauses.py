@@ -12,7 +12,7 @@ from selenium.webdriver import Chrome
 
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger
-from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
+from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.security.server_security import ServerSecurity
 from kafka_rebalance.model.partition import TopicPartition

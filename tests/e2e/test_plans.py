@@ -12,7 +12,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from demo.local_airflow import LocalAirflow
 from demo.runs import trigger
-from kafka_rebalance.kafka.reassign_tool_files import format_reassignment, parse_reassignment
+from kafka_rebalance.kafka.reassignment_json import format_reassignment, parse_reassignment
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.partition import TopicPartition
 from support.airflow.browser import PATIENCE_SECONDS, keep_picture, log_in

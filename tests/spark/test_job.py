@@ -13,7 +13,7 @@ import pytest
 
 from kafka_rebalance.documents.json_files import write_json
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE
-from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
+from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
+from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import ReplicaBytes, TopicIdentity

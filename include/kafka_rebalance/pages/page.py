@@ -10,7 +10,7 @@ from functools import cache
 from jinja2 import Environment
 
 from kafka_rebalance.documents.json_files import REASSIGNMENTS
-from kafka_rebalance.kafka.reassign_tool_files import plan_file, rollback_file
+from kafka_rebalance.kafka.reassignment_json import plan_file, rollback_file
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.pages import units
 from kafka_rebalance.pages.approver_facts import Brief, brief

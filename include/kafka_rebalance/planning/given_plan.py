@@ -16,7 +16,7 @@ import numpy as np
 from kafka_rebalance.documents.candidate_notes import Note, NoteKind, note
 from kafka_rebalance.documents.proposals import MoveReason, ReasonKind
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.kafka.reassign_tool_files import check_executable, generate, parse_plan
+from kafka_rebalance.kafka.reassignment_json import check_executable, generate, parse_plan
 from kafka_rebalance.model.partition import MayNotLead, TopicPartition
 from kafka_rebalance.model.settings import AS_KAFKA, GIVEN, REFUSE
 from kafka_rebalance.planning.bounds.targets import leader_targets

@@ -14,7 +14,7 @@ from kafka_rebalance.documents.proposals import PAGE_FILE, PROPOSALS_FILE, PageT
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.documents.storage import is_there, make_folder, write_whole
 from kafka_rebalance.errors import ArtifactError, RebalanceError
-from kafka_rebalance.kafka.reassign_tool_files import plan_file, reassignment_files, rollback_file
+from kafka_rebalance.kafka.reassignment_json import plan_file, reassignment_files, rollback_file
 from kafka_rebalance.model.candidate import OFFERED, Metric
 from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.run_report import RunFiles, RunReport, build_report

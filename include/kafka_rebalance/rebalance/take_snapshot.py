@@ -27,8 +27,8 @@ from kafka_rebalance.documents.snapshot import (
 )
 from kafka_rebalance.errors import FrozenError, ReadError, RebalanceError, SettingsError
 from kafka_rebalance.kafka.given_json import decode_given
-from kafka_rebalance.kafka.reassign_tool_files import canonical_plan, check_listed_once
-from kafka_rebalance.kafka.reassign_tool_files import given_topics as topics_of
+from kafka_rebalance.kafka.reassignment_json import canonical_plan, check_listed_once
+from kafka_rebalance.kafka.reassignment_json import given_topics as topics_of
 from kafka_rebalance.kafka.topics import check_topic_name
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition

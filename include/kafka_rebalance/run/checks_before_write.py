@@ -17,7 +17,7 @@ from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ClusterNotReadyError
-from kafka_rebalance.kafka.reassign_tool_files import rollback_file
+from kafka_rebalance.kafka.reassignment_json import rollback_file
 from kafka_rebalance.kafka.who_may_receive import Shut, who_is_shut
 from kafka_rebalance.model.candidate import Batch, brokers_touched
 from kafka_rebalance.model.cluster_view import ClusterView, ConfigsByBroker

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
+from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition

@@ -15,7 +15,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.kafka.reassign_tool_files import (
+from kafka_rebalance.kafka.reassignment_json import (
     check_executable,
     format_reassignment,
     generate,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import pytest
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.kafka.reassign_tool_files import (
+from kafka_rebalance.kafka.reassignment_json import (
     canonical_plan,
     format_reassignment,
     parse_log_dirs,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.errors import KafkaRuleError, RebalanceError, SettingsError
 from kafka_rebalance.kafka.given_json import decode_given, one_json_value
-from kafka_rebalance.kafka.reassign_tool_files import given_topics, parse_plan
+from kafka_rebalance.kafka.reassignment_json import given_topics, parse_plan
 
 ENTRY = '{"topic":"orders","partition":0,"replicas":[1,2]}'
 PLAN = f'{{"version":1,"partitions":[{ENTRY}]}}'

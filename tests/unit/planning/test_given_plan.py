@@ -15,7 +15,7 @@ from kafka_rebalance.documents.candidate_notes import NoteKind
 from kafka_rebalance.documents.proposals import Why
 from kafka_rebalance.errors import KafkaRuleError, PlanningError, SettingsError
 from kafka_rebalance.kafka.assignment import assign_replicas
-from kafka_rebalance.kafka.reassign_tool_files import (
+from kafka_rebalance.kafka.reassignment_json import (
     canonical_plan,
     format_reassignment,
     parse_plan,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment, reassignment_files
+from kafka_rebalance.kafka.reassignment_json import parse_reassignment, reassignment_files
 from support.kafka.small_clusters import move, tp
 
 MOVES = (move("orders-10", [1, 2], [4, 2], batch=1), move("orders-9", [2, 3, 1], [3, 2], batch=2))

@@ -13,7 +13,7 @@ from kafka_rebalance.cancel import request as cancel_request
 from kafka_rebalance.cancel.roll_back import RollBack
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
+from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.rebalance import batch_notes

@@ -15,7 +15,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG
 
 from kafka_rebalance.dags.kafka_rebalance_cancel_dag import CANCEL_PARAMS
-from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
+from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.throttle import lease_files
 from support.airflow.parsed_dags import read_dags

@@ -19,7 +19,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from kafka_rebalance.errors import ExecutionError
-from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
+from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings

@@ -11,7 +11,7 @@ from airflow.api_fastapi.app import get_auth_manager
 
 from kafka_rebalance.documents.json_files import PROPOSALS, write_json
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
+from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.rebalance import report
 from support.airflow.airflow_home import RUNS
 from support.airflow.web_run import NONCE_VALUE, Run

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
-from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
+from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.rebalance import take_snapshot
 from kafka_rebalance.rebalance.request import offered_digests

@@ -10,7 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
+from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.assignment import assign_replicas
-from kafka_rebalance.kafka.reassign_tool_files import (
+from kafka_rebalance.kafka.reassignment_json import (
     check_executable,
     format_reassignment,
     generate,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.kafka.reassign_tool_files import (
+from kafka_rebalance.kafka.reassignment_json import (
     format_reassignment,
     parse_log_dirs,
     parse_reassignment,
