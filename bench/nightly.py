@@ -1,4 +1,4 @@
-"""The nightly check of twelve clusters, one dead and one slow: `make bench-nightly` writes it into docs/evidence/airflow.md.
+"""The nightly check of twelve clusters, one dead and one slow: into docs/evidence/airflow.md by `make bench-nightly`.
 
 Ten connections lead to one real cluster, one to the same cluster through a slow network, and one to an address that
 takes connections and never answers. Each try of `check` is a process of its own, as many at once as Airflow would run,

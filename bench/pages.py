@@ -1,4 +1,4 @@
-"""Writes what was measured into the pages of docs/evidence, between the markers of the command: plans with a picture."""
+"""Writes what was measured into the pages of docs/evidence, between the markers of its command."""
 
 from __future__ import annotations
 
