@@ -1,4 +1,4 @@
-"""`python -m faults`: runs the fault matrix, one line for each case, and writes the tables of docs/evidence/faults.md."""
+"""`python -m faults`: runs the fault matrix, a line for each case, and writes the tables of docs/evidence/faults.md."""
 
 from __future__ import annotations
 
