@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from kafka_rebalance.kafka.partitioner import murmur2
 from kafka_rebalance.local_cluster.machine.java import java_home
-from kafka_rebalance.spark.keys import hash_keys
+from kafka_rebalance.spark.keys_job import hash_keys
 from kafka_rebalance.topics.forecast import counts_to_try
 
 PARTITIONS, AFTER = 12, 24
@@ -65,7 +65,7 @@ def in_spark(cores: int, count: int, times: int) -> dict[str, float]:
     from pyspark.sql import functions as sql
 
     from kafka_rebalance.spark.job_driver import open_session
-    from kafka_rebalance.spark.keys import place
+    from kafka_rebalance.spark.keys_job import place
 
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])

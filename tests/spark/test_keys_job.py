@@ -36,7 +36,7 @@ from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION, VERS
 from kafka_rebalance.local_cluster.machine.ports import free_port
 from kafka_rebalance.spark import keys_job
 from kafka_rebalance.spark.job_driver import NONCE
-from kafka_rebalance.spark.keys import KAFKA_CONFIG
+from kafka_rebalance.spark.keys_job import KAFKA_CONFIG
 from support.kafka.java.default_partitioner import DefaultPartitioner
 
 JOB = keys_job.__file__

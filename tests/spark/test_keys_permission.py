@@ -17,7 +17,7 @@ from kafka_rebalance.documents.key_sample import REQUEST, REQUEST_FILE, SAMPLE_F
 from kafka_rebalance.local_cluster.jars.class_path import spark_source_jars
 from kafka_rebalance.spark import keys_job
 from kafka_rebalance.spark.job_driver import NONCE
-from kafka_rebalance.spark.keys import KAFKA_CONFIG
+from kafka_rebalance.spark.keys_job import KAFKA_CONFIG
 from support.kafka.permissions import permission
 from support.kafka.secured_cluster import PASSWORD, USER, secured_cluster
 

@@ -30,7 +30,7 @@ from kafka_rebalance.planning.tables.history import (
 )
 from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from kafka_rebalance.spark import job
-from kafka_rebalance.spark.history_rows import newest_days, read_metrics
+from kafka_rebalance.spark.job import newest_days, read_metrics
 from kafka_rebalance.spark.one_file_a_day import merge, publish
 from support.plans.small_snapshots import broker_rows
 

@@ -20,14 +20,14 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves import cancel_plan
 from kafka_rebalance.moves.cancel_plan import CancelPlan, CancelWay, Fate
 from kafka_rebalance.moves.move_stage import Stage, stage_in
-from kafka_rebalance.run import stop_requests
+from kafka_rebalance.run import stop_and_cancel_requests
 from kafka_rebalance.run.approved_plan import ApprovedRequest, check_may_begin, read_approved_request
 from kafka_rebalance.run.checks_before_write import read_view_of
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_rest_will_run
 from kafka_rebalance.run.run_folder import open_run_folder
 from kafka_rebalance.run.running_rebalance import asked_for, still_running
-from kafka_rebalance.run.stop_requests import ask_stop
+from kafka_rebalance.run.stop_and_cancel_requests import ask_stop
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.cordon_leaving import put_back_cordon
 from kafka_rebalance.zookeeper.client import open_client
@@ -56,9 +56,9 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
         if said := target_run.ended(inputs, cluster, plan.run, plan.candidate_digest):
             return said
         cluster.check_same_cluster(_view(cluster, plan))
-        if stop_requests.read_control(target).cancelled is None:  # else a retry: the first try began in time
+        if stop_and_cancel_requests.read_control(target).cancelled is None:  # else a retry: the first try began in time
             check_may_begin(inputs.deployment, approved)
-        stop_requests.ask_cancel(target, approved.decision.by or "somebody")
+        stop_and_cancel_requests.ask_cancel(target, approved.decision.by or "somebody")
         # Only now: a worker that has read the old control.json can no longer request a batch.
         late = cluster.stop_requests().taken_back
         holder = cluster.lock.read()

@@ -14,8 +14,7 @@ from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.cancel_plan import CancelPlan
 from kafka_rebalance.run.approved_plan import ApprovedPlan
-from kafka_rebalance.run.check_result import Check, CheckName
-from kafka_rebalance.run.check_until_settled import check_passed, settled, write_checks
+from kafka_rebalance.run.check_result import Check, CheckName, check_passed, settled, write_checks
 from kafka_rebalance.run.checks_before_write import read_view_of
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.replicas_in_place import check_placement

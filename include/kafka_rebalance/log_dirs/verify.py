@@ -17,8 +17,7 @@ from kafka_rebalance.log_dirs.read_dirs import dirs_now, read_disks
 from kafka_rebalance.log_dirs.rules import check_log_dirs
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.approved_plan import ApprovedRequest
-from kafka_rebalance.run.check_result import Check
-from kafka_rebalance.run.check_until_settled import check_passed, write_checks
+from kafka_rebalance.run.check_result import Check, check_passed, write_checks
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs

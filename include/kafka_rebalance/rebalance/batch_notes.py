@@ -20,6 +20,7 @@ from kafka_rebalance.model.lock_owner import Fence
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.rebalance.progress_notes import read_measured
 from kafka_rebalance.run.approved_plan import ApprovedPlan
+from kafka_rebalance.run.check_result import NotMoved
 from kafka_rebalance.run.running_rebalance import ASKED, ASKING, REQUESTING, entries, read_notes
 from kafka_rebalance.run.watch_batch import BatchState
 
@@ -166,7 +167,7 @@ def read_batch_note(plan: ApprovedPlan, number: int) -> Mapping[str, Any]:
     return entries(read_notes(plan.folder)).get(number, {})
 
 
-def not_moved(plan: ApprovedPlan, view: ClusterView) -> dict[str, Any] | None:
+def not_moved(plan: ApprovedPlan, view: ClusterView) -> NotMoved | None:
     """The approved partitions that were not moved because the run was stopped, and why; None: it was not stopped."""
     stopped = read_notes(plan.folder).get("stopped")
     if not isinstance(stopped, Mapping):
@@ -178,7 +179,7 @@ def not_moved(plan: ApprovedPlan, view: ClusterView) -> dict[str, Any] | None:
         and partition.replicas == move.before != move.after
         and move.topic_partition not in view.moving
     ]
-    return {"why": str(stopped.get("why")), "partitions": [str(tp) for tp in sorted(left)]}
+    return NotMoved(str(stopped.get("why")), tuple(map(str, sorted(left))))
 
 
 def _write(plan: ApprovedPlan, document: Mapping[str, Any], *changed: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.approved_plan import ApprovedPlan, read_approved
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.run_lock import lock_owner
-from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.run.stop_and_cancel_requests import read_control
 
 log = logging.getLogger(__name__)
 

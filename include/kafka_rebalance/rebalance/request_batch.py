@@ -51,7 +51,7 @@ from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_rest_will_run
 from kafka_rebalance.run.run_lock import lock_owner
 from kafka_rebalance.run.running_rebalance import ASKED, asked_for, gone_through
-from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.lease_files import rate_in_force

@@ -19,8 +19,7 @@ from kafka_rebalance.rebalance import batch_notes
 from kafka_rebalance.rebalance.elect_leaders import elect
 from kafka_rebalance.rebalance.record import so_far
 from kafka_rebalance.run.approved_plan import check_left_out, read_approved
-from kafka_rebalance.run.check_result import VERIFICATION_FILE, only_behind, summarise
-from kafka_rebalance.run.check_until_settled import write_checks
+from kafka_rebalance.run.check_result import VERIFICATION_FILE, only_behind, summarise, write_checks
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_nothing_passed_over
 from kafka_rebalance.run.replicas_in_place import (
@@ -72,7 +71,7 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     if not summary.passed:
         stopped = ""
         if held_back:
-            stopped = f"{len(held_back['partitions'])} approved partitions were not moved: {held_back['why']} "
+            stopped = f"{len(held_back.partitions)} approved partitions were not moved: {held_back.why} "
         text = f"{stopped}{summary.failure()} No more was moved. See the run's report."
         raise NotInSyncError(text) if again else VerificationError(text)
     return {"checks": len(checks), "warnings": len(summary.warnings)}

@@ -1,56 +1,20 @@
-"""Named results of the verification: what was checked, what should be there, what is there."""
+"""Named results of the verification: what was checked, what should be there, what is there. And verification.json."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any
 
+from kafka_rebalance import clock
 from kafka_rebalance.documents.json_files import VERIFICATION, JsonFile, Time, omitted
 from kafka_rebalance.documents.segments import Severity
+from kafka_rebalance.documents.storage import Folder
+from kafka_rebalance.errors import VerificationError
 
-# verification.json: what was verified, what should be there, and what is there.
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    name: str
-    subject: str
-    expectation: str
-    finding: str
-    passed: bool
-    severity: str = "error"  # or warning
-
-    @property
-    def warns(self) -> bool:
-        return self.passed and self.severity == "warning"
-
-
-@dataclass(frozen=True, slots=True)
-class NotMoved:
-    """Approved partitions that the run did not move because it was stopped, and why."""
-
-    why: str = ""
-    partitions: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """The checks: failed ones first, then those that warn. Of a cancel it has `ends`."""
-
-    passed: bool
-    checks: tuple[CheckResult, ...]
-    verified_at: Time | None = omitted()
-    again: bool | None = omitted()  # it failed only because a replica is out of sync now; the next try may pass
-    not_moved: NotMoved | None = omitted(NotMoved())  # None: the run was not stopped
-    ends: Mapping[str, tuple[str, ...]] | None = omitted()  # partitions by their end
-
-
-VERIFICATION_FILE = JsonFile(VERIFICATION, Verification)
-
-
-AnyCheck = TypeVar("AnyCheck", "Check", CheckResult)
+log = logging.getLogger(__name__)
 
 
 class CheckName(StrEnum):
@@ -77,31 +41,18 @@ class CheckName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One result. A warning passes: a person should look at its finding, but the end is the approved one.
+    """One result. A warning passes: a person should look at its finding, but the end is the approved one."""
 
-    `was_shown`: the approver saw the same before the approval. `about`: the entity and the key of a throttle.
-    """
-
-    name: CheckName
+    name: str  # of CheckName; in a file perhaps one of a later version
     subject: str
     expectation: str
     finding: str
     passed: bool
     severity: Severity = "error"
-    was_shown: bool = False
-    about: tuple[str, str] | None = None
-
-    @property
-    def words(self) -> str:
-        return f"as shown before the approval: {self.finding}" if self.was_shown else self.finding
 
     @property
     def warns(self) -> bool:
         return self.passed and self.severity == "warning"
-
-    @property
-    def result(self) -> CheckResult:
-        return CheckResult(str(self.name), self.subject, self.expectation, self.words, self.passed, self.severity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +68,18 @@ class Summary:
         """For a log or an error: failed checks, then warnings, then one count for each name."""
         return (
             *(
-                f"FAILED {check.name}, {check.subject}: {check.words} (must be: {check.expectation})"
+                f"FAILED {check.name}, {check.subject}: {check.finding} (must be: {check.expectation})"
                 for check in self.failed
             ),
-            *(f"warning {check.name}, {check.subject}: {check.words}" for check in self.warnings),
+            *(f"warning {check.name}, {check.subject}: {check.finding}" for check in self.warnings),
             *(f"{name}: {passed} of {total} passed" for name, (passed, total) in self.counts.items()),
         )
 
     def failure(self) -> str:
         first, total = self.failed[0], sum(of for _, of in self.counts.values())
         return (
-            f"{len(self.failed)} of {total} checks failed; first {first.name} of {first.subject}: {first.words}, must "
-            f"be {first.expectation}."
+            f"{len(self.failed)} of {total} checks failed; first {first.name} of {first.subject}: {first.finding}, "
+            f"must be {first.expectation}."
         )
 
 
@@ -148,11 +99,67 @@ def only_behind(summary: Summary) -> bool:
     return CheckName.IN_SYNC in failed and failed <= {CheckName.IN_SYNC, CheckName.LEADER}
 
 
-def checks_in_order(checks: Iterable[AnyCheck]) -> tuple[AnyCheck, ...]:
+def checks_in_order(checks: Iterable[Check]) -> tuple[Check, ...]:
     """Failed, then warnings, then the others, each in the order given."""
     return tuple(sorted(checks, key=lambda check: (check.passed, not check.warns)))
 
 
-def document(checks: Sequence[Check]) -> dict[str, object]:
-    """The content of verification.json."""
-    return {"passed": summarise(checks).passed, "checks": [check.result for check in checks_in_order(checks)]}
+# verification.json: what was verified, what should be there, and what is there.
+
+
+@dataclass(frozen=True, slots=True)
+class NotMoved:
+    """Approved partitions that the run did not move because it was stopped, and why."""
+
+    why: str = ""
+    partitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The checks: failed ones first, then those that warn. Of a cancel it has `ends`."""
+
+    passed: bool
+    checks: tuple[Check, ...]
+    verified_at: Time | None = omitted()
+    again: bool | None = omitted()  # it failed only because a replica is out of sync now; the next try may pass
+    not_moved: NotMoved | None = omitted(NotMoved())  # None: the run was not stopped
+    ends: Mapping[str, tuple[str, ...]] | None = omitted()  # partitions by their end
+
+
+VERIFICATION_FILE = JsonFile(VERIFICATION, Verification)
+
+
+def write_checks(folder: Folder, checks: tuple[Check, ...], source_digest: str, **more: Any) -> Summary:
+    """Writes and logs them; `more` are further fields of `Verification`."""
+    summary, now = summarise(checks), clock.utc_now().replace(microsecond=0)
+    written = Verification(summary.passed, checks_in_order(checks), now, **more)
+    VERIFICATION_FILE.write(folder, written, source_digest=source_digest)
+    for line in summary.lines():
+        log.info("%s", line)
+    return summary
+
+
+def check_passed(summary: Summary) -> None:
+    if not summary.passed:
+        raise VerificationError(f"{summary.failure()} Nothing more was written. Clear this task to look again.")
+
+
+# Checks after a change, repeated until all pass or the time is up.
+
+
+LOOK_SECONDS = 0.5
+
+
+def settled(look: Callable[[], tuple[Check, ...]], seconds: float) -> tuple[Check, ...]:
+    """The results of the last look."""
+    told, checks = "", tuple[Check, ...]()
+    for _ in clock.looks(seconds, LOOK_SECONDS):
+        checks = look()
+        failed = summarise(checks).failed
+        if not failed:
+            break
+        if failed[0].finding != told:
+            told = failed[0].finding
+            log.info("%d of %d checks to go: %s, %s", len(failed), len(checks), failed[0].subject, told)
+    return checks

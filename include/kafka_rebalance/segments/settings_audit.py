@@ -337,6 +337,7 @@ _EXPECTATIONS = {
     UNKNOWN: "settings known on every broker that holds it",
 }
 # These may be a warning before the moves, but fail after them.
+_AS_SHOWN = "as shown before the approval: "  # of a finding that the approver has seen
 _FAILS = frozenset((UNKNOWN, *(rule.name for rule in RULES if rule.stops_copies)))
 
 
@@ -397,7 +398,7 @@ def _sound(
         where = f" on broker {listed(brokers)}" if brokers else ""
         words = f"{text}{where} ({findings[0].source})"
         if was_known or (findings[0].severity != "error" and rule not in _FAILS):
-            yield check(_EXPECTATIONS[rule], words, True, "warning", was_shown=was_known)
+            yield check(_EXPECTATIONS[rule], f"{_AS_SHOWN}{words}" if was_known else words, True, "warning")
         else:
             yield check(_EXPECTATIONS[rule], words, False)
     if not wrong:
@@ -439,5 +440,5 @@ def _same_on_new_broker(topic: str, moves: Sequence[Move], then: Settings, now: 
                 all_known = all_known and then.get((topic, broker)) == here
     finding = "; ".join(found) or "the same as on a broker that held the partition before"
     expectation = "a partition rolls on its new brokers as it did on its old ones"
-    check = partial(Check, CheckName.SEGMENT_SETTINGS_SAME_ON_NEW_BROKER, topic, expectation, finding)
-    return check(True, "warning", was_shown=True) if found and all_known else check(not found)
+    check = partial(Check, CheckName.SEGMENT_SETTINGS_SAME_ON_NEW_BROKER, topic, expectation)
+    return check(f"{_AS_SHOWN}{finding}", True, "warning") if found and all_known else check(finding, not found)

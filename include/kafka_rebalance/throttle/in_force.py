@@ -230,7 +230,7 @@ def check_unrecorded(standing: Iterable[tuple[str, str, str]]) -> tuple[Check, .
     """A failed `throttle` for each (entity, key, value) that the run sets and that is still set without a lease."""
     expectation, finding = "nothing that this run sets", "as this run sets it, and no lease tells what was there before"
     return tuple(
-        Check(CheckName.THROTTLE, f"{entity} {key}", expectation, f"{value!r}, {finding}", False, about=(entity, key))
+        Check(CheckName.THROTTLE, f"{entity} {key}", expectation, f"{value!r}, {finding}", False)
         for entity, key, value in standing
     )
 
@@ -240,14 +240,14 @@ def check_left(now: Mapping[str, Mapping[str, str]], judged: Iterable[Check]) ->
 
     A key for which a check of `judged` has failed gets none. An empty list holds nothing back.
     """
-    told = {check.about for check in judged if not check.passed}
+    told = {check.subject for check in judged if not check.passed}
     expectation = "no throttle once nothing moves"
     finding = "is set, and not by this run. If nobody needs it, remove it with kafka-configs"
     return tuple(
         Check(CheckName.THROTTLE_LEFT, f"{entity} {key}", expectation, f"{values[key]!r} {finding}", True, "warning")
         for entity, values in sorted(now.items())
         for key in THROTTLE_KEYS
-        if values.get(key) and (entity, key) not in told
+        if values.get(key) and f"{entity} {key}" not in told
     )
 
 
@@ -257,7 +257,7 @@ def _throttle(
     expectation = "not set, as before" if before is None else f"{before!r}, as before"
     finding = "not set" if now is None else repr(now)
     check = partial(Check, CheckName.THROTTLE, f"{entity} {key}", expectation)
-    failed = partial(check, passed=False, about=(entity, key))
+    failed = partial(check, passed=False)
     if now == before:
         return check(finding, True)
     if key in LIST_KEYS:

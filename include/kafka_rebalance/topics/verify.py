@@ -12,8 +12,7 @@ from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.approved_plan import ApprovedRequest
-from kafka_rebalance.run.check_result import Check
-from kafka_rebalance.run.check_until_settled import check_passed, settled, write_checks
+from kafka_rebalance.run.check_result import Check, check_passed, settled, write_checks
 from kafka_rebalance.run.inputs import StartedRun, StepInputs
 from kafka_rebalance.topics.rules import check_configs, check_deleted, check_new_partitions
 from kafka_rebalance.topics.topic_request import RequestedChange

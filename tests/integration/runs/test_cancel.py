@@ -14,7 +14,7 @@ from kafka_rebalance.admin import reassignments
 from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from support.kafka.on_versions import BOTH_KINDS, EACH_KIND_AND_NEWEST

@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.rebalance.verify import verify
-from kafka_rebalance.run import stop_requests
+from kafka_rebalance.run import stop_and_cancel_requests
 from kafka_rebalance.workflow import triggers
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger
@@ -52,7 +52,7 @@ def test_two_triggers_watch_and_one_writes_until_somebody_asks_to_stop(
         events = asyncio.run(_both(arguments))
         assert events == [{"state": "done", "batch": 1, "message": ""}] * 2
         assert [run.resume(event) for event in events] == [2, 2]
-        stop_requests.ask_stop(run.folder, "olive")
+        stop_and_cancel_requests.ask_stop(run.folder, "olive")
         _, arguments = run.deferred.trigger.serialize()
         done, again = asyncio.run(_both(arguments))
         for event in (done, again):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kafka_rebalance.pages.progress import what_failed
-from kafka_rebalance.run.check_result import CheckName, CheckResult, Verification
+from kafka_rebalance.run.check_result import Check, CheckName, Verification
 
 
 def verified(*checks: tuple[str, bool]) -> Verification:
-    return Verification(False, tuple(CheckResult(name, "orders-0", "this", "that", passed) for name, passed in checks))
+    return Verification(False, tuple(Check(name, "orders-0", "this", "that", passed) for name, passed in checks))
 
 
 def test_what_failed_is_counted_and_the_worst_comes_first() -> None:

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kafka_rebalance import clock
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import VerificationError
 from kafka_rebalance.model.partition import TopicIdentity
-from kafka_rebalance.run.check_result import Check, CheckName, checks_in_order, document, only_behind, summarise
+from kafka_rebalance.run.check_result import (
+    Check,
+    CheckName,
+    check_passed,
+    only_behind,
+    settled,
+    summarise,
+    write_checks,
+)
 from kafka_rebalance.run.replicas_in_place import check_leaders, check_not_deleted, check_placement, check_same_topics
 from kafka_rebalance.throttle.in_force import check_left, check_throttles
-from support.documents.as_in_a_file import in_json
 from support.kafka.small_clusters import move, partition, view
 
 GOOD = Check(CheckName.REPLICAS, "t-0", "[1, 2]", "[1, 2]", True)
@@ -36,9 +49,10 @@ def test_warnings_pass_and_nothing_verified_does_not() -> None:
     assert not summarise([]).passed
 
 
-def test_the_document_is_plain_json_with_failed_checks_first() -> None:
-    written = in_json(document([GOOD, WARNING, BAD]))
-    assert written["passed"] is False
+def test_the_file_has_failed_checks_first(tmp_path: Path) -> None:
+    summary = write_checks(tmp_path, (GOOD, WARNING, BAD), "digest", ends={"in place": []})
+    written = json_files.read_json(tmp_path, json_files.VERIFICATION)
+    assert (written["passed"], written["source_digest"], written["ends"]) == (False, "digest", {"in place": []})
     assert [check["subject"] for check in written["checks"]] == ["t-1", "brokers/1", "t-0"]
     assert written["checks"][0] == {
         "name": "replicas",
@@ -48,7 +62,35 @@ def test_the_document_is_plain_json_with_failed_checks_first() -> None:
         "passed": False,
         "severity": "error",
     }
-    assert checks_in_order([GOOD, BAD]) == (BAD, GOOD)
+    with pytest.raises(VerificationError, match=r"^1 of 3 checks failed; first replicas of t-1: \[2, 1\], must be"):
+        check_passed(summary)
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Each time that was slept; no time passes otherwise."""
+    slept: list[float] = []
+    monkeypatch.setattr(
+        clock, "time", SimpleNamespace(time=time.time, monotonic=lambda: sum(slept), sleep=slept.append)
+    )
+    return slept
+
+
+@pytest.mark.parametrize(
+    ("looks", "last", "slept"),
+    [([BAD, BAD, GOOD, BAD], GOOD, 1.0), ([BAD] * 9, BAD, 2.5)],
+)
+def test_it_looks_until_all_checks_pass_or_the_time_is_up(
+    seconds: list[float], looks: list[Check], last: Check, slept: float
+) -> None:
+    shown = iter(looks)
+    assert settled(lambda: (next(shown),), 2) == (last,)
+    assert sum(seconds) == slept
+
+
+@pytest.mark.usefixtures("seconds")
+def test_it_looks_once_also_where_there_is_no_time() -> None:
+    assert [len(list(clock.looks(time, 0.5))) for time in (0, -1)] == [2, 1]
 
 
 MOVE = move("t-0", [1, 2], [2, 3])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kafka_rebalance.documents.key_sample import KeySample, OffsetRange
 from kafka_rebalance.errors import ConnectionSettingsError
 from kafka_rebalance.kafka.partitioner import murmur2, partition_for_key
-from kafka_rebalance.spark.keys import (
+from kafka_rebalance.spark.keys_job import (
     KAFKA_CONFIG,
     TIMEOUTS,
     Placements,

@@ -17,7 +17,7 @@ from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.rebalance import batch_notes
-from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze, given_run
 from support.zookeeper.fake_zookeeper import put_topic

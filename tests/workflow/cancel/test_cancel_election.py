@@ -12,7 +12,7 @@ from kafka_rebalance.cancel.cancel_file import CANCEL_FILE
 from kafka_rebalance.cancel.election_words import approval_body, approval_subject
 from kafka_rebalance.errors import ExecutionError, RebalanceError
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from kafka_rebalance.zookeeper.znodes import encode_reassignment
 from support.runs.cancel_run import CancelRun, begin, cancellable_cluster, lost_request
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, approved_run, freeze

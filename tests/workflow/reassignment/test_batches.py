@@ -18,7 +18,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.pages.read_fleet import read_run_state
 from kafka_rebalance.pages.run_state import RunState
 from kafka_rebalance.rebalance.verify import verify
-from kafka_rebalance.run import stop_requests
+from kafka_rebalance.run import stop_and_cancel_requests
 from kafka_rebalance.run.check_result import VERIFICATION_FILE
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.workflow.hooks import read_connection
@@ -271,7 +271,7 @@ def test_a_run_that_is_asked_to_stop_ends_the_batch_and_says_what_is_not_moved(
 ) -> None:
     run.hold()
     assert run.request() == 1
-    stop_requests.ask_stop(run.folder, "olive")
+    stop_and_cancel_requests.ask_stop(run.folder, "olive")
     event, said = run.follow(1, until=lambda: not (cluster.step() or True))
     assert event == BatchSeen(BatchState.DONE, 1)
     noted = re.compile(r"No batch will be requested after this one, as olive at [\d-]{10} [\d:]{8} UTC asked")
@@ -297,7 +297,7 @@ def test_a_run_that_is_asked_to_stop_while_it_waits_stops(run: SimulatedRun, clu
     first_batch_done(run, cluster)
     cluster.fake.delete("/brokers/ids/4")
     run.request()
-    stop_requests.ask_stop(run.folder, "olive")
+    stop_and_cancel_requests.ask_stop(run.folder, "olive")
     event, _ = one_look(run)
     assert event == BatchSeen(BatchState.READY)
     with pytest.raises(AirflowFailException, match="StoppedError"):

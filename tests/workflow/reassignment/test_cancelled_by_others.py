@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.rebalance.follow import BatchFollower
-from kafka_rebalance.run import stop_requests
+from kafka_rebalance.run import stop_and_cancel_requests
 from kafka_rebalance.workflow.hooks import read_connection
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batches, given_run
@@ -115,7 +115,7 @@ def test_a_cancel_of_ours_is_not_told_as_somebody_elses(
     follower = follower_of(run)
     cluster.step()
     assert follower.look(time.time(), said.append) is None
-    stop_requests.ask_cancel(run.folder, "uma")
+    stop_and_cancel_requests.ask_cancel(run.folder, "uma")
     cancel_by_api(cluster, lists[2])
     event = follower.look(time.time(), said.append)
     follower.close()

@@ -15,7 +15,7 @@ from kafka_rebalance.errors import WriteError
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.verify import verify
-from kafka_rebalance.run import stop_requests
+from kafka_rebalance.run import stop_and_cancel_requests
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs import rebalance_run
@@ -93,7 +93,7 @@ def test_a_stop_between_two_batches_of_elections_is_heeded(
     real = ZooKeeperCluster.elect_leaders
 
     def then_stop(*arguments: Any, **options: Any) -> Any:
-        stop_requests.ask_stop(run.folder, "uma")
+        stop_and_cancel_requests.ask_stop(run.folder, "uma")
         return real(*arguments, **options)
 
     monkeypatch.setattr(ZooKeeperCluster, "elect_leaders", then_stop)

@@ -14,7 +14,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.rebalance.follow import Waiter
-from kafka_rebalance.run.stop_requests import ask_stop
+from kafka_rebalance.run.stop_and_cancel_requests import ask_stop
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.workflow.operators.moves import HoldThrottleOperator
 from kafka_rebalance.workflow.triggers import PauseTrigger

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.rebalance import request_batch
-from kafka_rebalance.run import stop_requests
+from kafka_rebalance.run import stop_and_cancel_requests
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from support.runs import rebalance_run
 from support.runs.simulated_cluster import RACKS, RATE, TOPICS, SimulatedCluster, SimulatedRun
@@ -184,7 +184,7 @@ def test_a_broker_that_leaves_between_two_short_batches_holds_the_next_one_back(
 def test_a_run_that_is_asked_to_stop_requests_no_further_short_batch(
     run: SimulatedRun, cluster: SimulatedCluster, clock: Clock
 ) -> None:
-    clock.meanwhile = lambda: (cluster.step(), stop_requests.ask_stop(run.folder, "olive"))
+    clock.meanwhile = lambda: (cluster.step(), stop_and_cancel_requests.ask_stop(run.folder, "olive"))
     with pytest.raises(AirflowFailException, match="1 of 4 batches"):
         run.request()
     assert len(cluster.requests) == 1

@@ -19,7 +19,7 @@ from kafka_rebalance.rebalance.record import outcome_row
 from kafka_rebalance.run.ledger import ESTIMATE_FILE, Estimate
 from kafka_rebalance.run.run_lock import lock_owner, take_lock
 from kafka_rebalance.run.running_rebalance import approved_in
-from kafka_rebalance.run.stop_requests import ask_stop
+from kafka_rebalance.run.stop_and_cancel_requests import ask_stop
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection

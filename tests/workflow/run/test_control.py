@@ -8,8 +8,8 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.run import stop_requests
-from kafka_rebalance.run.stop_requests import Control, ask_cancel, ask_stop, read_control
+from kafka_rebalance.run import stop_and_cancel_requests
+from kafka_rebalance.run.stop_and_cancel_requests import Control, ask_cancel, ask_stop, read_control
 from support.runs.simulated_cluster import freeze
 
 
@@ -40,7 +40,7 @@ def test_who_asks_to_stop_at_the_moment_of_a_cancel_does_not_take_it_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Frozen between reading and writing, that is."""
-    freeze(monkeypatch, stop_requests, "_write", lambda: ask_cancel(tmp_path, "uma"))
+    freeze(monkeypatch, stop_and_cancel_requests, "_write", lambda: ask_cancel(tmp_path, "uma"))
     ask_stop(tmp_path, "olive")
     asked = read_control(tmp_path)
     assert asked.stop_after_batch is not None

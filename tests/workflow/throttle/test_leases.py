@@ -22,7 +22,7 @@ from kafka_rebalance.errors import ArtifactError, LockLostError, StorageError, T
 from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.run.approved_plan import read_left_out
 from kafka_rebalance.run.run_folder import installation
-from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from kafka_rebalance.throttle import hold_throttle, lease_files, release_throttle
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import config_writes

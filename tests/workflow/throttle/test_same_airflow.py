@@ -13,7 +13,7 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.lock_owner import is_same_airflow
 from kafka_rebalance.run import run_lock
 from kafka_rebalance.run.run_folder import installation
-from kafka_rebalance.run.stop_requests import read_control
+from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from kafka_rebalance.throttle import hold_throttle, lease_files
 from kafka_rebalance.throttle.janitor import look_after_cluster
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment

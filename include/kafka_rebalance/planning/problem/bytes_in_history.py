@@ -20,7 +20,7 @@ from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 
 # What the ledger's samples say about a snapshot's partitions: bytes in and out, and what retention will delete.
 #
-# `spark.history_rows` and `tables.history_table` aggregate the samples to one row per partition. This module puts them
+# `spark.job` and `tables.history` aggregate the samples to one row per partition. This module puts them
 # into the problem, and counts for people what was measured, what was estimated, and how old it is.
 
 
