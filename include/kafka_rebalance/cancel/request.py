@@ -33,9 +33,10 @@ from kafka_rebalance.moves.run_position import position
 from kafka_rebalance.moves.stuck_request import ElectionPlan
 from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks
 from kafka_rebalance.run.approval_rules import REJECT, Answer, Question
-from kafka_rebalance.run.approved_plan import ApprovedPlan, ApprovedRequest, bound_policy
+from kafka_rebalance.run.approved_plan import ApprovedPlan, ApprovedRequest
 from kafka_rebalance.run.clusters import REBALANCE_DAG
 from kafka_rebalance.run.inputs import Deployment, StepInputs
+from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.requester import check_somebody_may_approve, hand_on, read_requester, with_own_request
 from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
 from kafka_rebalance.run.running_rebalance import Running, asked_for, find_moved, find_running

@@ -20,13 +20,9 @@ from kafka_rebalance.errors import ApprovalError, ConfigChangedError, LockLostEr
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.run.approval_rules import DECISION_FILE
-from kafka_rebalance.run.approved_plan import (
-    bound_policy,
-    check_may_begin,
-    read_approved_request,
-    read_remaining,
-)
+from kafka_rebalance.run.approved_plan import check_may_begin, read_approved_request, read_remaining
 from kafka_rebalance.run.inputs import Deployment, StepInputs
+from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.run_folder import RunFolder, open_run_folder
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.cluster_lease import ClusterLease

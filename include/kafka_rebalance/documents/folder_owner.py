@@ -5,10 +5,9 @@ XComs name the folder, and people who may edit XComs could name another run's fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_rebalance.documents.json_files import NONCE, SNAPSHOT, TOPIC, read_json, read_json_if_there
+from kafka_rebalance.documents.json_files import NONCE, SNAPSHOT, TOPIC, JsonFile
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ArtifactError, RunFolderError
 
@@ -22,16 +21,21 @@ class FolderOwner:
     connection_id: str
     attempt: int = 0
 
-    @classmethod
-    def from_mapping(cls, given: object, where: str) -> FolderOwner:
-        """Raises ArtifactError if this names no run."""
-        given = given if isinstance(given, Mapping) else {}
-        dag_id, run_id, connection_id = (given.get(name) for name in ("dag_id", "run_id", "connection_id"))
-        attempt = given.get("attempt", 0)
-        named = all(isinstance(text, str) and text for text in (dag_id, run_id, connection_id))
-        if not named or type(attempt) is not int or attempt < 0:
-            raise ArtifactError(f"{where} does not name the run it belongs to.")
-        return cls(str(dag_id), str(run_id), str(connection_id), attempt)
+    def __post_init__(self) -> None:
+        if not (self.dag_id and self.run_id and self.connection_id) or self.attempt < 0:
+            raise ValueError("Expected the name of a run")
+
+
+@dataclass(frozen=True, slots=True)
+class Nonce:
+    """nonce.json: a process that reads this nonce shares the folder with the run's first task."""
+
+    nonce: str | None = None
+    owner: FolderOwner | None = None  # older versions did not write it
+
+
+NONCE_FILE = JsonFile(NONCE, Nonce)
+_NAMING_OWNERS = (JsonFile(SNAPSHOT, FolderOwner), JsonFile(TOPIC, FolderOwner))  # of older versions
 
 
 def read_folder_owner(folder: Folder) -> FolderOwner:
@@ -40,15 +44,12 @@ def read_folder_owner(folder: Folder) -> FolderOwner:
     Older versions wrote no such record. Then snapshot.json or topic.json names the owner. A folder that has neither, as
     that of a cancel, has no owner.
     """
-    found = read_json(folder, NONCE).get("owner")
-    if isinstance(found, Mapping):
-        return FolderOwner.from_mapping(found, f"{folder / NONCE}")
-    for name in (SNAPSHOT, TOPIC):
-        written = read_json_if_there(folder, name)
-        if written is not None:
-            named = {key: written.get(key) for key in ("dag_id", "run_id", "connection_id")}
-            return FolderOwner.from_mapping(named, f"{folder / name}")
-    raise ArtifactError(f"An earlier version wrote {folder / NONCE}, without the name of its run. Start a new Dag run.")
+    owner = _owner_in(folder, NONCE_FILE.read(folder))
+    if owner is None:
+        raise ArtifactError(
+            f"An earlier version wrote {folder / NONCE}, without the name of its run. Start a new Dag run."
+        )
+    return owner
 
 
 def owner_if_named(folder: Folder) -> FolderOwner | None:
@@ -56,14 +57,15 @@ def owner_if_named(folder: Folder) -> FolderOwner | None:
 
     Raises ArtifactError if a file that should name it is damaged, StorageError.
     """
-    written = read_json_if_there(folder, NONCE)
-    if written is None:
-        return None
-    if not isinstance(written.get("owner"), Mapping) and not any(
-        read_json_if_there(folder, name) is not None for name in (SNAPSHOT, TOPIC)
-    ):
-        return None
-    return read_folder_owner(folder)
+    written = NONCE_FILE.read_if_there(folder)
+    return None if written is None else _owner_in(folder, written)
+
+
+def _owner_in(folder: Folder, written: Nonce) -> FolderOwner | None:
+    if written.owner is not None:
+        return written.owner
+    owners = (file.read_if_there(folder) for file in _NAMING_OWNERS)
+    return next((owner for owner in owners if owner is not None), None)
 
 
 def check_own_folder(folder: Folder, dag_id: str, run_id: str) -> FolderOwner:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC
 from typing import Any
 
-from kafka_rebalance.documents.json_files import BATCHES, CANCELLED, CONTROL, PROGRESS, JsonFile, Time, omitted
+from kafka_rebalance.documents.json_files import BATCHES, PROGRESS, JsonFile, Time, omitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +115,7 @@ PROGRESS_FILE = JsonFile(PROGRESS, Progress)
 
 
 DONE = "done"  # state of a batch that ended as approved
+REQUESTING = "requesting"  # the state of a batch of which moves are about to be requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,10 @@ class BatchNote:
     # Of a batch that is requested in parts: the partitions that were requested, and those that were about to be.
     asked: tuple[str, ...] | None = omitted()
     asking: tuple[str, ...] | None = omitted()
+    kafka_said: Mapping[str, str] | None = omitted()  # of the partitions that Kafka has refused at once: its words
     not_elected: tuple[str, ...] | None = omitted()  # partitions that kept another leader than the preferred one
+    why: str | None = omitted()  # it was refused or taken back
+    controller_epoch: int | None = omitted()  # when it was refused
 
     @property
     def measured(self) -> int | None:
@@ -160,44 +163,9 @@ class BatchNotes:
     stopped: Stopped | None = omitted()  # why no further batch was requested
     pauses: tuple[WindowPause, ...] | None = omitted()
 
+    @property
+    def by_number(self) -> dict[int, BatchNote]:
+        return {note.number: note for note in self.batches}
+
 
 BATCHES_FILE = JsonFile(BATCHES, BatchNotes)
-
-
-# control.json and cancelled.json: what people ask of a running rebalance.
-
-
-@dataclass(frozen=True, slots=True)
-class StopRequest:
-    by: str
-    at: Time
-
-    def __str__(self) -> str:
-        return f"{self.by} at {self.at.astimezone(UTC):%Y-%m-%d %H:%M:%S UTC}"
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """What people have asked of a run so far.
-
-    `stop_after_batch`: the run requests no further batch. `cancelled`: besides, partitions in flight go back to their
-    former lists, so a partition with its former list was neither refused nor lost.
-    """
-
-    stop_after_batch: StopRequest | None = None
-    cancelled: StopRequest | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cancelled:
-    """The cancel alone: somebody who asks to stop at the same moment may overwrite it in control.json."""
-
-    cancelled: StopRequest | None = None
-
-
-_ASK_AGAIN = (
-    f"Nothing more was requested of the cluster. Remove {CONTROL} and {CANCELLED}, and ask again with the Dag "
-    "kafka_rebalance_cancel."
-)
-CONTROL_FILE = JsonFile(CONTROL, Control, _ASK_AGAIN)
-CANCELLED_FILE = JsonFile(CANCELLED, Cancelled, _ASK_AGAIN)

@@ -37,9 +37,9 @@ from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.finding import listed, some
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.run.approved_plan import bound_policy
 from kafka_rebalance.run.clusters import LOG_DIRS_DAG
 from kafka_rebalance.run.inputs import Deployment, StepInputs
+from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.requester import check_somebody_may_approve, read_requester
 from kafka_rebalance.run.run_folder import create_run_folder, folder_of_run, newest_attempt
 

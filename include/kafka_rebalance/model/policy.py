@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Self
 
 from kafka_rebalance.errors import PolicyError
@@ -53,7 +52,7 @@ def _once(value: str) -> Callable[[str, str], str]:
 
 
 # How two values of a key become the one that both allow: of a request and the policy, or of two policies.
-_STRICTER: dict[str, Callable[[Any, Any], Any]] = {
+STRICTER: dict[str, Callable[[Any, Any], Any]] = {
     "max_bytes_share": min,
     "max_bytes": min,
     "leader_changes_per_batch": min,
@@ -191,31 +190,7 @@ class Policy:
         )
 
     def _stricter(self, asked: Settings, keys: Iterable[str]) -> dict[str, Any]:
-        return {key: _STRICTER[key](getattr(asked, key), getattr(self, key)) for key in keys}
-
-    def bound_by(self, others: Collection[Self], brokers: int) -> Self:
-        """The policy with each limit of `others` too: the stricter one of each counts.
-
-        They are those of other connections to the same cluster, which has so many brokers. What they say of people,
-        times, places and racks does not bind. Raises PolicyError if no throttle is within the range of each.
-        """
-        if not others:
-            return self
-        each = (self, *others)
-        least = max(one.min_throttle_bytes_per_second for one in each)
-        most = min(one.max_throttle_bytes_per_second for one in each)
-        if least > most:
-            raise PolicyError(
-                f"Policies of this cluster leave no throttle: one allows no less than {least} bytes/s, and one no more "
-                f"than {most}. Correct the policies, and start again."
-            )
-        batches, copies = any(one.partitions_per_batch for one in each), any(one.copies_per_broker for one in each)
-        return dataclasses.replace(
-            self,
-            **{key: reduce(stricter, (getattr(one, key) for one in each)) for key, stricter in _STRICTER.items()},
-            partitions_per_batch=min(one.partitions_limit(brokers) for one in each) if batches else 0,
-            copies_per_broker=min(one.copies_limit for one in each) if copies else 0,
-        )
+        return {key: STRICTER[key](getattr(asked, key), getattr(self, key)) for key in keys}
 
     def measured_by(self, asked: Settings) -> Settings:
         """The settings with what the policy says of places and loads: the nightly check measures by these as well."""

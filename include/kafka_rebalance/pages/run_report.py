@@ -13,14 +13,10 @@ from typing import Any
 from kafka_rebalance.documents.json_files import DECISION, SNAPSHOT, THROTTLE, JsonFile, Time
 from kafka_rebalance.documents.progress import (
     BATCHES_FILE,
-    CANCELLED_FILE,
-    CONTROL_FILE,
     DONE,
     PROGRESS_FILE,
     BatchNote,
     BatchNotes,
-    Cancelled,
-    Control,
     Happening,
     Progress,
     Stopped,
@@ -70,6 +66,7 @@ from kafka_rebalance.run.approval_rules import DECISION_FILE, Decision, on_butto
 from kafka_rebalance.run.approved_plan import LEFT_OUT_FILE, LeftOut, LeftOutMoves
 from kafka_rebalance.run.check_result import VERIFICATION_FILE, Verification, checks_in_order
 from kafka_rebalance.run.ledger import ESTIMATE_FILE, Estimate
+from kafka_rebalance.run.stop_and_cancel_requests import CANCELLED_FILE, CONTROL_FILE, Cancelled, Control
 from kafka_rebalance.throttle.rates import RATES_FILE, CandidateRates, Rates
 
 

@@ -12,7 +12,6 @@ from logging import Logger
 from kafka_rebalance.admin import log_dirs
 from kafka_rebalance.clock import SteadyClock
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.documents.progress import Control
 from kafka_rebalance.errors import (
     ArtifactError,
     CorruptZnodeError,
@@ -43,7 +42,7 @@ from kafka_rebalance.rebalance.progress_notes import Happenings, events_after
 from kafka_rebalance.rebalance.stalled_copies import Movement, failed_log_dirs
 from kafka_rebalance.run.checks.batch_wait import Wait, still_missing
 from kafka_rebalance.run.run_folder import RunFolder
-from kafka_rebalance.run.stop_and_cancel_requests import read_control
+from kafka_rebalance.run.stop_and_cancel_requests import Control, read_control
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState, Watcher, look_with_new_connection
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.throttle.in_force import desired_throttle

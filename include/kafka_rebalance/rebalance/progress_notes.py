@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.progress import BrokerTraffic, Control
+from kafka_rebalance.documents.progress import BrokerTraffic
 from kafka_rebalance.errors import ArtifactError, StorageError
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.move_progress import MovesProgress, PartitionProgress, Phase
@@ -24,6 +24,7 @@ from kafka_rebalance.rebalance.broker_traffic import Rate, TrafficSeen
 from kafka_rebalance.rebalance.controller_findings import FindingKind
 from kafka_rebalance.rebalance.stalled_copies import Movement, Pair
 from kafka_rebalance.run.run_folder import RunFolder
+from kafka_rebalance.run.stop_and_cancel_requests import Control
 
 ANOMALIES_SHOWN = 20
 BROKERS_SHOWN = 30  # those with most left to copy

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.documents.progress import BatchNote
 from kafka_rebalance.errors import (
     ExecutionError,
     FormatVersionError,
@@ -50,7 +51,7 @@ from kafka_rebalance.run.checks_before_write import check_before_write, check_cl
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_rest_will_run
 from kafka_rebalance.run.run_lock import lock_owner
-from kafka_rebalance.run.running_rebalance import ASKED, asked_for, gone_through
+from kafka_rebalance.run.running_rebalance import asked_for, gone_through
 from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
@@ -449,13 +450,15 @@ def _check_part(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
     The same controller would drop the same request again; a new one reads everything again.
     """
     note = batch_notes.read_batch_note(plan, batch.number)
-    if ASKED in note:
-        batch = replace(batch, moves=tuple(m for m in batch.moves if str(m.topic_partition) in note[ASKED]))
+    if note is None:
+        return
+    if note.asked is not None:
+        batch = replace(batch, moves=tuple(m for m in batch.moves if str(m.topic_partition) in note.asked))
     _check_not_taken_back(plan, batch, view, note)
     # Moves of partitions that are gone or were moved since were not dropped: `check_before_write` decides on them.
     found = ((move, view.partitions.get(move.topic_partition)) for move in batch.moves)
     dropped = [move for move, partition in found if partition is not None and partition.replicas == move.before]
-    state, why, epoch = note.get("state"), str(note.get("why")), view.controller.epoch if view.controller else None
+    state, why, epoch = note.state, note.why, view.controller.epoch if view.controller else None
     if not dropped or state not in (BatchState.REQUESTED, BatchState.REFUSED):
         return
     if state == BatchState.REQUESTED:
@@ -468,7 +471,7 @@ def _check_part(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
         if said := batch_notes.refusal_words(plan, [batch]):
             why = f"Kafka refused {len(dropped)} partitions of batch {batch.number}. {said}."
         _note_refused(plan, batch, view, why)
-    elif epoch not in (None, note.get("controller_epoch")):
+    elif epoch not in (None, note.controller_epoch):
         log.info("Batch %d was refused by an earlier controller; asking the one of epoch %d", batch.number, epoch)
         return
     raise RefusedError(
@@ -477,13 +480,13 @@ def _check_part(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
     )
 
 
-def _check_not_taken_back(plan: ApprovedPlan, batch: Batch, view: ClusterView, note: Mapping[str, Any]) -> None:
+def _check_not_taken_back(plan: ApprovedPlan, batch: Batch, view: ClusterView, note: BatchNote) -> None:
     """Raises RefusedError if somebody else cancelled this batch in mid-copy: that person wanted it to stop.
 
     The follower has noted that. If nobody followed the batch, the moves seen under way before tell it.
     """
     stages = {move.topic_partition: stage_in(move, view) for move in batch.moves}
-    state, why = note.get("state"), str(note.get("why"))
+    state, why = note.state, note.why
     if state == BatchState.REQUESTED:
         begun = begun_in(read_movement(plan.folder, batch.number))
         back = [tp for tp, one in stages.items() if one is Stage.TAKEN_BACK or (one is Stage.UNTOUCHED and tp in begun)]

@@ -41,12 +41,12 @@ from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.rebalance.earlier_proposals import last_proposal, with_lists
 from kafka_rebalance.run import ledger, running_rebalance
 from kafka_rebalance.run.approval_rules import REJECT, Requester
-from kafka_rebalance.run.approved_plan import other_policies
 from kafka_rebalance.run.checks.cluster_ready import automatic_elections, cruise_control, refuse
 from kafka_rebalance.run.cluster_rows import Snapshot, read_snapshot, write_topic_rates
 from kafka_rebalance.run.clusters import REBALANCE_DAG
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.ledger import metric_rows
+from kafka_rebalance.run.policies_of_one_cluster import bound_by, other_policies
 from kafka_rebalance.run.requester import (
     ASKED_IN,
     check_somebody_may_approve,
@@ -198,7 +198,7 @@ def _settings(deployment: Deployment, asked: _Asked, cluster: Snapshot) -> tuple
     others = other_policies(deployment, asked.connection_id, cluster.view.cluster_id)
     for name in others:
         log.warning("%s is the same cluster, and has another policy. The stricter limit of each counts", name)
-    bound = policy.bound_by(tuple(others.values()), brokers).tighten(
+    bound = bound_by(policy, others.values(), brokers).tighten(
         asked.settings,
         cluster_bytes=cluster.cluster_bytes,
         brokers=brokers,

@@ -31,6 +31,7 @@ from kafka_rebalance.run.approval_rules import (
 )
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_all_will_run
+from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.requester import requester_of, with_own_request
 from kafka_rebalance.run.run_folder import (
     RunFolder,
@@ -276,8 +277,6 @@ def _limits(inputs: StepInputs, offer: Offer, policy: Policy) -> Policy:
     """The policy, with the limits of others of the same cluster."""
     if not offer.cluster_id:
         return policy
-    from kafka_rebalance.run.approved_plan import bound_policy
-
     return bound_policy(inputs.deployment, policy, offer.connection_id, offer.cluster_id)
 
 

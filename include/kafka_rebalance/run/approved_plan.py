@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -16,17 +14,15 @@ from kafka_rebalance.documents.json_files import LEFT_OUT, JsonFile, Time, decod
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Score
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, SnapshotTaken, read_settings
 from kafka_rebalance.documents.storage import Folder
-from kafka_rebalance.errors import ApprovalError, ArtifactError, PolicyError
+from kafka_rebalance.errors import ApprovalError, ArtifactError
 from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import COPIES_PER_BROKER, LEADERS_ALONE, LEAST_PARTITIONS_PER_BATCH, Settings
 from kafka_rebalance.moves.rolling_requests import Limits
 from kafka_rebalance.moves.windows import Window
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.run import policy_file
 from kafka_rebalance.run.approval_rules import DECISION_FILE, Decision, ToldDecision, check_approval_fresh
 from kafka_rebalance.run.check_result import Check, CheckName
 from kafka_rebalance.run.checks.drift import MoveDrift
@@ -36,11 +32,8 @@ from kafka_rebalance.run.run_folder import (
     RunFolder,
     check_newest_attempt,
     check_still_shown,
-    file_name,
     open_own_folder,
 )
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,57 +225,6 @@ def check_may_begin(
         expires = policy.approval_expires_after_seconds
         check_approval_fresh(given.given_at, expires, clock.utc_now(), not_before=begins_at)
     return policy
-
-
-def bound_policy(deployment: Deployment, own: Policy, connection_id: str, cluster_id: str, brokers: int = 0) -> Policy:
-    """The policy of this connection, with the limits of all others that lead to the same cluster.
-
-    Another connection leads there if it expects its id, names one of its bootstrap servers, or if the janitor has met
-    the cluster behind it. Planning, approval and the checks before a write use this. Its digest is no policy's: compare
-    that of `own`.
-    """
-    return own.bound_by(tuple(other_policies(deployment, connection_id, cluster_id).values()), brokers)
-
-
-def other_policies(deployment: Deployment, connection_id: str, cluster_id: str) -> dict[str, Policy]:
-    """Those that differ from this connection's own, by connection. Raises PolicyError for one that cannot be read: its
-    limits are unknown.
-    """
-    found: dict[str, Policy] = {}
-    own = deployment.read_policy(connection_id)
-    names = [name for name in policy_file.connections(deployment.policies_folder) if name != connection_id]
-    for name in names:
-        if not _is_same_cluster(deployment, name, connection_id, cluster_id):
-            continue
-        try:
-            policy = deployment.read_policy(name)
-        except PolicyError as unreadable:
-            raise PolicyError(
-                f"The connection {name} leads to the same cluster as {connection_id}, so its policy limits this one "
-                f"too, and its limits are unknown. {unreadable}"
-            ) from unreadable
-        if policy is not None and (own is None or policy.digest != own.digest):
-            found[name] = policy
-    return found
-
-
-def _is_same_cluster(deployment: Deployment, name: str, connection_id: str, cluster_id: str) -> bool:
-    with suppress(ArtifactError):
-        looked_at = json_files.read_json(deployment.runs_root / json_files.JANITOR, f"{file_name(name)}.json")
-        if looked_at.get("cluster_id") == cluster_id:
-            return True
-    try:
-        theirs = deployment.read_connection(name)
-    except Exception as unknown:
-        log.info("The connection %s cannot be read (%s), so its cluster is not known", name, type(unknown).__name__)
-        return False
-    if theirs.expected_cluster_id is not None:
-        return theirs.expected_cluster_id == cluster_id
-    return bool(_servers(theirs) & _servers(deployment.read_connection(connection_id)))
-
-
-def _servers(connection: ClusterConnection) -> set[str]:
-    return {server.strip() for server in connection.kafka.bootstrap_servers.split(",")}
 
 
 # Approved moves that the run does not make: their partitions have changed, and the policy lets the run leave them out.

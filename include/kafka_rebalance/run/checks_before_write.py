@@ -29,7 +29,7 @@ from kafka_rebalance.moves.run_position import Position
 from kafka_rebalance.moves.windows import Window, check_clock
 from kafka_rebalance.planning.tables.result_tables import read_disk_peaks
 from kafka_rebalance.run.approval_rules import check_approval_fresh
-from kafka_rebalance.run.approved_plan import ApprovedPlan, bound_policy, leave_out
+from kafka_rebalance.run.approved_plan import ApprovedPlan, leave_out
 from kafka_rebalance.run.checks.batch_wait import Pause, pause_before
 from kafka_rebalance.run.checks.cluster_ready import (
     ApiVersions,
@@ -61,6 +61,7 @@ from kafka_rebalance.run.checks.in_sync import (
 from kafka_rebalance.run.checks.limits import check_within_policy, too_large_znodes, too_many_now
 from kafka_rebalance.run.cluster_rows import DiskThen
 from kafka_rebalance.run.inputs import Deployment
+from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 
 log = logging.getLogger(__name__)
 

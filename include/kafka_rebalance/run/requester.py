@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kafka_rebalance.documents.folder_owner import FolderOwner, read_folder_owner
-from kafka_rebalance.documents.json_files import HANDED_ON, JsonFile
+from kafka_rebalance.documents.json_files import HANDED_ON, JsonFile, decode
 from kafka_rebalance.errors import ArtifactError, SettingsError, StorageError
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.run.approval_rules import Requester, check_approvers
@@ -97,7 +97,7 @@ def read_requester(deployment: Deployment, started: StartedRun) -> Requester:
     if ASKED_IN not in conf or started.dag_id != REBALANCE_DAG:
         return Requester(name, kind in _NOBODYS and kind != _OPERATORS)
     try:
-        origin = FolderOwner.from_mapping(conf[ASKED_IN], ASKED_IN)
+        origin = decode(FolderOwner, conf[ASKED_IN], ASKED_IN)
         folder = folder_of_run(deployment, origin.connection_id, origin.run_id) / str(origin.attempt)
         handed_on = HANDED_ON_FILE.read(open_own_folder(deployment, str(folder), origin))
     except StorageError:

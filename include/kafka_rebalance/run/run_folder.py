@@ -10,26 +10,30 @@ import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from kafka_rebalance.documents.folder_owner import FolderOwner, check_own_folder, owner_if_named, read_folder_owner
+from kafka_rebalance.documents.folder_owner import (
+    NONCE_FILE,
+    FolderOwner,
+    Nonce,
+    check_own_folder,
+    owner_if_named,
+    read_folder_owner,
+)
 from kafka_rebalance.documents.json_files import (
     BATCHES,
     INSTALLATION,
     NONCE,
     SNAPSHOT,
-    read_json,
+    JsonFile,
     read_json_if_there,
-    write_json,
 )
-from kafka_rebalance.documents.storage import FolderOfRuns, is_there, make_folder, names_in
+from kafka_rebalance.documents.storage import Folder, FolderOfRuns, is_there, make_folder, names_in
 from kafka_rebalance.errors import ApprovalError, ArtifactError, RunFolderError, StorageError
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.run.inputs import Deployment, RunName, SparkArguments
-
-if TYPE_CHECKING:
-    from kafka_rebalance.documents.storage import Folder
 
 _GO_ON = (
     "If that is impossible, end the run: kafka_throttle_janitor then puts back its throttle and lock. "
@@ -112,7 +116,7 @@ def create_run_folder(deployment: Deployment, connection_id: str, started: RunNa
     folder = run / str(attempt)
     make_folder(folder / "snapshot")
     owner = FolderOwner(started.dag_id, started.run_id, connection_id, attempt)
-    write_json(folder, NONCE, {"nonce": nonce, "owner": owner})
+    NONCE_FILE.write(folder, Nonce(nonce, owner))
     return folder, nonce
 
 
@@ -177,38 +181,49 @@ def _is_of(folder: RunFolder, started: RunName) -> bool:
     return (owner.dag_id, owner.run_id) == (started.dag_id, started.run_id)
 
 
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """installation.json, below runs_url."""
+
+    installation: str
+
+    def __post_init__(self) -> None:
+        if not self.installation:
+            raise ValueError("Expected the mark of this Airflow")
+
+
+_INSTALLATION_FILE = JsonFile(
+    INSTALLATION,
+    Installation,
+    "Restore the file, or remove it: this Airflow then no longer knows which locks it holds.",
+)
+
+
 def installation(deployment: Deployment) -> str:
     """Eight characters that tell this Airflow's storage of runs from any other; made at the first call.
 
-    Two Airflows can have the same address, or none, and runs of the same name. Raises StorageError.
+    Two Airflows can have the same address, or none, and runs of the same name. Raises ArtifactError, StorageError.
     """
     root = deployment.runs_root
-    if read_json_if_there(root, INSTALLATION) is None:
+    if not is_there(root / INSTALLATION):
         make_folder(root)
         # Two first runs may do this at once, and both go on with the mark that came first.
-        write_json(root, INSTALLATION, {"installation": secrets.token_hex(4)}, first_stays=True)
-    mark = read_json(root, INSTALLATION).get("installation")
-    if not isinstance(mark, str) or not mark:
-        raise ArtifactError(
-            f"{root / INSTALLATION} has no mark of this Airflow. "
-            "Restore the file, or remove it: this Airflow then no longer knows which locks it holds."
-        )
-    return mark
+        _INSTALLATION_FILE.write(root, Installation(secrets.token_hex(4)), first_stays=True)
+    return _INSTALLATION_FILE.read(root).installation
 
 
 def check_shared(deployment: Deployment, folder: Folder, nonce: str) -> None:
     """Raises RunFolderError unless this process sees the nonce of the run's first task, StorageError."""
     try:
-        document = read_json_if_there(folder, NONCE)
-        found = None if document is None else document.get("nonce")
+        written = NONCE_FILE.read_if_there(folder)
     except StorageError:
         raise
     except ArtifactError as damaged:
         raise RunFolderError(f"{damaged} {_GO_ON}") from damaged
-    if found == nonce:
+    if written is not None and written.nonce == nonce:
         return
     root = deployment.runs_root
-    if document is not None:
+    if written is not None:
         why = (
             f"The folder {folder} is of another attempt or run: this run did not write its {NONCE}. "
             "Somebody has copied files there, or has edited an XCom of this run. Undo that"

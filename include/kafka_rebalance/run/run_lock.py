@@ -152,10 +152,23 @@ def _batches_so_far(folder: RunFolder) -> list[str]:
 
 
 def _throttle_so_far(folder: RunFolder) -> list[str]:
-    throttle = json_files.read_json_if_there(folder, json_files.THROTTLE)
-    if throttle is None or throttle.get("released_at") is not None:
-        return []
-    return ["Its throttle is set."] if throttle.get("suspended_at") is None else []
+    throttle = _THROTTLE_FILE.read_if_there(folder)
+    return ["Its throttle is set."] if throttle is not None and throttle.is_set else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Throttle:
+    """The part of throttle.json that says whether the throttle is set."""
+
+    released_at: Time | None = None
+    suspended_at: Time | None = None
+
+    @property
+    def is_set(self) -> bool:
+        return self.released_at is None and self.suspended_at is None
+
+
+_THROTTLE_FILE = JsonFile(json_files.THROTTLE, _Throttle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from datetime import datetime
+from operator import itemgetter
+from typing import Generic, TypeVar
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.progress import BATCHES_FILE, REQUESTING, BatchNote, BatchNotes
 from kafka_rebalance.documents.storage import is_there, names_in
 from kafka_rebalance.errors import ApprovalError, ArtifactError, FormatVersionError, LockHeldError, StorageError
 from kafka_rebalance.model.candidate import Move
@@ -126,20 +129,20 @@ def find_moved(deployment: Deployment, connection_id: str, run_id: str | None) -
 
     The run may still hold the cluster.
     """
-    found: list[tuple[str, ApprovedPlan]] = []
+    moved: list[tuple[datetime, ApprovedPlan]] = []
     connection = deployment.runs_root / file_name(connection_id)
     runs = [file_name(run_id)] if run_id else names_in(connection)
     for folder in (attempt for run in runs for attempt in _attempts(connection / run)):
         try:
-            notes = json_files.read_json_if_there(folder, json_files.BATCHES) or {}
-            begun = [batch["created_at"] for batch in notes.get("batches", ())]  # ISO 8601 in UTC
+            notes = BATCHES_FILE.read_if_there(folder) or BatchNotes()
+            begun = [note.created_at for note in notes.batches if note.created_at is not None]
             plan = approved_in(folder, None) if begun else None
         except ArtifactError as unreadable:
             remedy = "" if run_id else " So it is unknown which run began last. Name the run in run_id."
             raise type(unreadable)(f"{unreadable}{remedy}") from unreadable
         if plan is not None:
-            found.append((min(begun), plan))
-    return max(found, key=lambda one: one[0])[1] if found else None
+            moved.append((min(begun), plan))
+    return max(moved, key=itemgetter(0))[1] if moved else None
 
 
 def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
@@ -161,11 +164,6 @@ def _attempts(run: RunFolder) -> Iterator[RunFolder]:
 # Which moves this run has requested. Only batches.json and the fence tell that, and never the cluster.
 
 
-REQUESTING = "requesting"  # the state of a batch of which moves are about to be requested
-# Of a batch that is requested in parts: the partitions that were requested, and those that were about to be.
-ASKED, ASKING = "asked", "asking"
-
-
 def asked_for(folder: RunFolder, moves: Iterable[Move], cluster: OpenCluster) -> frozenset[TopicPartition]:
     """The partitions of these moves that this run has requested; only the cluster tells what became of them.
 
@@ -173,10 +171,10 @@ def asked_for(folder: RunFolder, moves: Iterable[Move], cluster: OpenCluster) ->
     was about to request it, unless the fence is as it was noted: a request would have raised it. Raises ReadError,
     StorageError, FormatVersionError.
     """
-    noted = entries(read_notes(folder))
-    is_doubtful = any(entry.get("state") == REQUESTING for entry in noted.values())
+    notes = read_notes(folder).by_number
+    is_doubtful = any(note.state == REQUESTING for note in notes.values())
     now = cluster.lock.read_fence().generation if is_doubtful else ""
-    parts = {number: _asked_part(entry, now) for number, entry in noted.items()}
+    parts = {number: _asked_part(note, now) for number, note in notes.items()}
     return frozenset(
         move.topic_partition
         for move in moves
@@ -184,28 +182,24 @@ def asked_for(folder: RunFolder, moves: Iterable[Move], cluster: OpenCluster) ->
     )
 
 
-def _asked_part(entry: Mapping[str, Any], now: str) -> frozenset[str] | None:
+def _asked_part(note: BatchNote, now: str) -> frozenset[str] | None:
     """The partitions of a batch that were requested; None: all."""
-    is_certain = entry.get("state") != REQUESTING or entry.get("generation") != now
-    if ASKED in entry:
-        return frozenset((*entry[ASKED], *(entry.get(ASKING, ()) if is_certain else ())))
+    is_certain = note.state != REQUESTING or note.generation != now
+    if note.asked is not None:
+        return frozenset((*note.asked, *((note.asking or ()) if is_certain else ())))
     return None if is_certain else frozenset()
 
 
 def gone_through(folder: RunFolder) -> frozenset[int]:
     """Numbers of the batches that were noted as ended. Raises StorageError, FormatVersionError."""
-    return frozenset(number for number, entry in entries(read_notes(folder)).items() if entry.get("finished_at"))
+    return frozenset(note.number for note in read_notes(folder).batches if note.finished_at is not None)
 
 
-def read_notes(folder: RunFolder) -> dict[str, Any]:
+def read_notes(folder: RunFolder) -> BatchNotes:
     """batches.json; empty if it is absent or damaged. Raises StorageError, FormatVersionError."""
     try:
-        return json_files.read_json(folder, json_files.BATCHES)
+        return BATCHES_FILE.read_if_there(folder) or BatchNotes()
     except (FormatVersionError, StorageError):
         raise
     except ArtifactError:
-        return {}
-
-
-def entries(document: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    return {entry["number"]: entry for entry in document.get("batches", [])}
+        return BatchNotes()

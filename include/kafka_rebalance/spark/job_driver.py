@@ -19,9 +19,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import kafka_rebalance
-from kafka_rebalance.documents.folder_owner import check_own_folder
+from kafka_rebalance.documents.folder_owner import NONCE_FILE, check_own_folder
 from kafka_rebalance.documents.job_environment import leave_error
-from kafka_rebalance.documents.json_files import NONCE, read_json
+from kafka_rebalance.documents.json_files import NONCE
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ArtifactError, RebalanceError, RunFolderError, SparkError
 from kafka_rebalance.model.finding import listed
@@ -86,7 +86,7 @@ def own_folder(options: argparse.Namespace) -> Folder:
 def _check_nonce(out: Folder, expected: str) -> None:
     """Raises RunFolderError unless this driver reads the nonce of the run's first task, so both share the folder."""
     try:
-        found = read_json(out, NONCE).get("nonce")
+        found = NONCE_FILE.read(out).nonce
     except ArtifactError as missing:
         raise RunFolderError(f"run folder not shared: the Spark driver cannot read it ({missing})") from missing
     if found != expected:

@@ -14,8 +14,8 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.key_sample import REQUEST_FILE
 from kafka_rebalance.errors import KafkaRuleError, PolicyError
 from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks
-from kafka_rebalance.run.approved_plan import bound_policy
 from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.requester import check_somebody_may_approve, read_requester
 from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
 from kafka_rebalance.topics import keys

@@ -17,10 +17,11 @@ from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.topic_change import TopicChange
-from kafka_rebalance.run.approved_plan import ApprovedRequest, bound_policy, check_may_begin, read_approved_request
+from kafka_rebalance.run.approved_plan import ApprovedRequest, check_may_begin, read_approved_request
 from kafka_rebalance.run.checks_before_write import check_approved_cluster, shut_now
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_all_will_run
+from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.topics.request import failing_as_kafka_topics
 from kafka_rebalance.topics.rules import check_still

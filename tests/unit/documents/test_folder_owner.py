@@ -42,5 +42,5 @@ def test_an_older_folder_is_the_runs_that_its_snapshot_or_topic_names(tmp_path: 
     [None, [], {**NAMED, "run_id": ""}, {**NAMED, "dag_id": 5}, {**NAMED, "attempt": -1}, {**NAMED, "attempt": True}],
 )
 def test_a_record_that_names_no_run_is_refused(given: Any) -> None:
-    with pytest.raises(ArtifactError, match=r"^the file does not name the run it belongs to"):
-        FolderOwner.from_mapping(given, "the file")
+    with pytest.raises(ArtifactError, match=r"^the file: "):
+        json_files.decode(FolderOwner, given, "the file")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents.json_files import JsonFile
-from kafka_rebalance.documents.progress import BATCHES_FILE, CANCELLED_FILE, CONTROL_FILE, PROGRESS_FILE
+from kafka_rebalance.documents.progress import BATCHES_FILE, PROGRESS_FILE
 from kafka_rebalance.documents.proposals import PAGE_FILE, PROPOSALS_FILE, REJECTION_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
 from kafka_rebalance.documents.snapshot import CONFIGS_FILE, SNAPSHOT_FILE
@@ -19,6 +19,7 @@ from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.approved_plan import LEFT_OUT_FILE
 from kafka_rebalance.run.check_result import VERIFICATION_FILE
 from kafka_rebalance.run.ledger import ESTIMATE_FILE
+from kafka_rebalance.run.stop_and_cancel_requests import CANCELLED_FILE, CONTROL_FILE
 from kafka_rebalance.throttle.rates import RATES_FILE
 from support.documents.as_in_a_file import in_json
 from support.golden.records import FOLDER, recorded

@@ -11,8 +11,8 @@ from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.run.approved_plan import bound_policy, other_policies
 from kafka_rebalance.run.inputs import Deployment
+from kafka_rebalance.run.policies_of_one_cluster import bound_by, bound_policy, other_policies
 from support.runs.plain_deployment import plain_deployment
 
 MB = 1_000_000
@@ -62,14 +62,14 @@ def test_the_limits_of_a_damaged_one_of_the_same_cluster_are_unknown_so_it_stops
 
 def test_the_stricter_limit_of_each_counts() -> None:
     own, other = Policy.from_mapping(_yaml(OURS), "ours"), Policy.from_mapping(_yaml(STRICT), "same")
-    both = own.bound_by([other], brokers=3)
+    both = bound_by(own, [other], brokers=3)
     bound = both.tighten(Settings(), cluster_bytes=1000 * MB, brokers=3)
     assert bound.throttle_bytes_per_second == 5 * MB
     assert bound.max_bytes == 100 * MB
     assert both.approvers == own.approvers
     with pytest.raises(PolicyError, match="goes beyond the policy"):
         both.tighten(Settings(throttle_bytes_per_second=50 * MB), cluster_bytes=1000 * MB, brokers=3)
-    assert own.bound_by([], brokers=3) is own
+    assert bound_by(own, [], brokers=3) is own
 
 
 def test_every_key_of_a_policy_that_limits_is_bound_and_what_is_of_people_times_and_places_is_not() -> None:
@@ -97,12 +97,12 @@ def test_every_key_of_a_policy_that_limits_is_bound_and_what_is_of_people_times_
         _yaml(STRICT) | {key: list(value) if isinstance(value, tuple) else value for key, value in stricter.items()},
         "s",
     )
-    bound = own.bound_by([other], brokers=3)
+    bound = bound_by(own, [other], brokers=3)
     assert {key: getattr(bound, key) for key in stricter} == stricter
     assert bound.internal_topics is False
     rest = {field.name for field in dataclasses.fields(Policy)} - stricter.keys() - {"internal_topics"}
     assert {key: getattr(bound, key) for key in rest} == {key: getattr(own, key) for key in rest}
-    back = other.bound_by([own], brokers=3)  # a laxer one changes nothing
+    back = bound_by(other, [own], brokers=3)  # a laxer one changes nothing
     assert {key: getattr(back, key) for key in stricter} == stricter
 
 
@@ -110,7 +110,7 @@ def test_policies_that_leave_no_throttle_are_told_by_their_figures() -> None:
     own = Policy.from_mapping(_yaml(OURS) | {"min_throttle_bytes_per_second": 10 * MB}, "ours")
     other = Policy.from_mapping(_yaml(STRICT), "same")
     with pytest.raises(PolicyError, match="no less than 10000000 bytes/s, and one no more than 5000000"):
-        own.bound_by([other], brokers=3)
+        bound_by(own, [other], brokers=3)
 
 
 def test_the_bound_policy_is_read_anew_each_time(tmp_path: Path) -> None:

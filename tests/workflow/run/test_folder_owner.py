@@ -352,4 +352,4 @@ def test_what_a_folder_says_of_its_owner_survives_the_file(run: SimulatedRun) ->
     owner = read_folder_owner(run.folder)
     assert owner == FolderOwner("kafka_rebalance", "one", "kafka_in_process", 1)
     conf = hand_on(run.folder, {"kafka_conn_id": "kafka_in_process"}, started_run(run.dag_run))
-    assert FolderOwner.from_mapping(conf["asked_in"], "test") == owner
+    assert json_files.decode(FolderOwner, conf["asked_in"], "test") == owner

@@ -104,7 +104,7 @@ def test_another_airflow_at_the_same_address_is_another_one(
 @pytest.mark.parametrize("mark", [None, "", 7])
 def test_a_file_without_a_mark_is_no_installation(run: SimulatedRun, mark: object) -> None:
     json_files.write_json(airflow_deployment().runs_root, json_files.INSTALLATION, {"installation": mark})
-    with pytest.raises(ArtifactError, match="has no mark of this Airflow"):
+    with pytest.raises(ArtifactError, match="which locks it holds"):
         installation(airflow_deployment())
 
 
