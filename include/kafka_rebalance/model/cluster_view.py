@@ -128,7 +128,9 @@ class BatchView:
     @property
     def moving(self) -> frozenset[TopicPartition]:
         """Partitions of the batch that their topic's znode marks, and all that the reassignment znode requests."""
-        return frozenset(self.reassignments or ()) | {tp for tp, one in self.partitions.items() if one.in_motion}
+        return frozenset(self.reassignments or ()) | {
+            tp for tp, partition in self.partitions.items() if partition.in_motion
+        }
 
 
 AnyView: TypeAlias = ClusterView | BatchView

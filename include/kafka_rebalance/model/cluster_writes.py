@@ -59,6 +59,6 @@ def noted() -> Iterator[list[ClusterWrite]]:
 
 def note(kind: Kind, subject: str = "", *, is_certain: bool = True) -> None:
     """Notes one change, if a `noted` block is open."""
-    found = _noted.get()
-    if found is not None:
-        found.append(ClusterWrite(kind, subject, is_certain))
+    writes = _noted.get()
+    if writes is not None:
+        writes.append(ClusterWrite(kind, subject, is_certain))

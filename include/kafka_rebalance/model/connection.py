@@ -358,9 +358,9 @@ def _capacities(given: Mapping[str, Any], problems: list[str]) -> dict[int, Brok
 
 def _metrics_server(given: Mapping[str, Any], problems: list[str]) -> MetricsServer | None:
     """None if no server is named. No problem shows a value."""
-    found = [f"metrics_secret_config: {text}" for text in _metrics_problems(given)] if given else []
-    problems += found
-    return MetricsServer(**{**given, "url": given["url"].rstrip("/")}) if given and not found else None
+    wrong = [f"metrics_secret_config: {text}" for text in _metrics_problems(given)] if given else []
+    problems += wrong
+    return MetricsServer(**{**given, "url": given["url"].rstrip("/")}) if given and not wrong else None
 
 
 def _metrics_problems(given: Mapping[str, Any]) -> Iterator[str]:

@@ -24,10 +24,10 @@ def marked(address: str, mark: str) -> str:
     return f"{address or 'airflow'} ({mark})"
 
 
-def is_same_airflow(one: str, other: str) -> bool:
+def is_same_airflow(name: str, other: str) -> bool:
     """Whether both names are of one Airflow. Names without a mark, of older versions, must be equal."""
-    found = [match[1] if (match := _MARKED.fullmatch(name)) else None for name in (one, other)]
-    return one == other if None in found else found[0] == found[1]
+    marks = [match[1] if (match := _MARKED.fullmatch(owner)) else None for owner in (name, other)]
+    return name == other if None in marks else marks[0] == marks[1]
 
 
 def is_same_run(run: str, owner: str, other_run: str, other_owner: str) -> bool:
@@ -94,10 +94,10 @@ def encode_copies(copies: Copies) -> list[list[Any]]:
 
 def decode_copies(rows: Iterable[Sequence[Any]]) -> Copies:
     """Raises TypeError or ValueError for anything but what `encode_copies` gives."""
-    found: dict[int, dict[TopicPartition, str]] = {}
+    copies: dict[int, dict[TopicPartition, str]] = {}
     for broker, topic, number, path in rows:
-        found.setdefault(int(broker), {})[TopicPartition(str(topic), int(number))] = str(path)
-    return found
+        copies.setdefault(int(broker), {})[TopicPartition(str(topic), int(number))] = str(path)
+    return copies
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,9 +146,9 @@ def is_uneven_over(racks: Mapping[int, str | None], replicas: Sequence[int]) -> 
     `racks` are of the brokers that may hold the partition. Those without a rack count as one rack together.
     """
     room = Counter(racks.values())
-    held = Counter(racks[broker] for broker in replicas if broker in racks)
-    most = max(held.values(), default=0)
-    return any(most - held[rack] > 1 for rack in room if held[rack] < room[rack])
+    replicas_in = Counter(racks[broker] for broker in replicas if broker in racks)
+    most = max(replicas_in.values(), default=0)
+    return any(most - replicas_in[rack] > 1 for rack in room if replicas_in[rack] < room[rack])
 
 
 class MayNotLead(Enum):

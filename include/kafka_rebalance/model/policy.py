@@ -160,19 +160,21 @@ class Policy:
         }
         return digest_of(self.to_mapping() | once)
 
-    def tighten(self, asked: Settings, *, cluster_bytes: int, brokers: int, internal_topics: bool = False) -> Settings:
+    def tighten(
+        self, request: Settings, *, cluster_bytes: int, brokers: int, internal_topics: bool = False
+    ) -> Settings:
         """The settings of a run: of the request and the policy, the tighter value of each.
 
         `cluster_bytes` is what all replicas hold together, `brokers` the number of brokers. Raises PolicyError if the
         policy forbids the throttle, a broker or the internal topics of the request.
         """
-        throttle = asked.throttle_bytes_per_second or self.max_throttle_bytes_per_second
+        throttle = request.throttle_bytes_per_second or self.max_throttle_bytes_per_second
         problem = self.throttle_problem(throttle)
         problems = [] if problem is None else [problem]
-        kept_out = sorted(set(self.brokers_out) & (asked.leaving | set(asked.replace.values())))
+        kept_out = sorted(set(self.brokers_out) & (request.leaving | set(request.replace.values())))
         if kept_out:
             problems.append(f"brokers_out of the policy keeps out broker {listed(kept_out)}")
-        if shut := sorted(set(self.brokers_out) & set(asked.named_receivers)):
+        if shut := sorted(set(self.brokers_out) & set(request.named_receivers)):
             problems.append(f"brokers_out of the policy keeps out broker {listed(shut)}, which brokers_in names")
         if internal_topics and not self.internal_topics:
             problems.append("the policy does not allow internal topics")
@@ -180,31 +182,31 @@ class Policy:
             raise PolicyError(f"The request goes beyond the policy: {'; '.join(problems)}. {_REMEDY}")
         limit, most = self.bytes_limit(cluster_bytes), self.partitions_limit(brokers)
         return dataclasses.replace(
-            self.measured_by(asked),
-            **self._stricter(asked, _OF_A_PLAN),
-            max_bytes=limit if asked.max_bytes is None else min(limit, asked.max_bytes),
-            copies_per_broker=self._copies(asked),
-            partitions_per_batch=min(asked.partitions_per_batch or most, most),
+            self.measured_by(request),
+            **self._stricter(request, _OF_A_PLAN),
+            max_bytes=limit if request.max_bytes is None else min(limit, request.max_bytes),
+            copies_per_broker=self._copies(request),
+            partitions_per_batch=min(request.partitions_per_batch or most, most),
             throttle_bytes_per_second=throttle,
             policy_digest=self.digest,
         )
 
-    def _stricter(self, asked: Settings, keys: Iterable[str]) -> dict[str, Any]:
-        return {key: STRICTER[key](getattr(asked, key), getattr(self, key)) for key in keys}
+    def _stricter(self, request: Settings, keys: Iterable[str]) -> dict[str, Any]:
+        return {key: STRICTER[key](getattr(request, key), getattr(self, key)) for key in keys}
 
-    def measured_by(self, asked: Settings) -> Settings:
+    def measured_by(self, request: Settings) -> Settings:
         """The settings with what the policy says of places and loads: the nightly check measures by these as well."""
         return dataclasses.replace(
-            self.with_rules(asked),
-            **self._stricter(asked, _OF_PLACES_AND_LOADS),
-            replicas_per_broker=min(asked.replicas_per_broker or self.replicas_per_broker, self.replicas_per_broker),
+            self.with_rules(request),
+            **self._stricter(request, _OF_PLACES_AND_LOADS),
+            replicas_per_broker=min(request.replicas_per_broker or self.replicas_per_broker, self.replicas_per_broker),
             rackless_brokers=self.rackless_brokers,
         )
 
-    def with_rules(self, asked: Settings) -> Settings:
+    def with_rules(self, request: Settings) -> Settings:
         """The settings with what the policy alone says of places: the guards before a plan look at these already."""
         return dataclasses.replace(
-            asked,
+            request,
             broker_pools=self.broker_pools or (),
             more_replicas_than_racks=bool(self.more_replicas_than_racks),
         )
@@ -218,9 +220,9 @@ class Policy:
         """The replicas that one broker may send or receive at once."""
         return copies_limit(self.copies_per_broker)
 
-    def _copies(self, asked: Settings) -> int:
+    def _copies(self, request: Settings) -> int:
         """`copies_per_broker` of a run; 0 if neither request nor policy gives a number."""
-        usual = asked.copies[0] if self.copies_per_broker else asked.copies_per_broker
+        usual = request.copies[0] if self.copies_per_broker else request.copies_per_broker
         return min(usual, self.copies_limit)
 
     def bytes_limit(self, cluster_bytes: int) -> int:

@@ -53,24 +53,24 @@ class RecurringWindow:
         closes_at = min(self._readings(day + self.days_open * _DAY, self.closes))
         return Opening(opens_at, closes_at) if opens_at < closes_at else None
 
-    def _readings(self, day: date, at: time) -> tuple[datetime, datetime]:
-        local = datetime.combine(day, at, self.zone)
+    def _readings(self, day: date, local_time: time) -> tuple[datetime, datetime]:
+        local = datetime.combine(day, local_time, self.zone)
         return local.astimezone(UTC), local.replace(fold=1).astimezone(UTC)
 
 
 def openings(windows: Sequence[RecurringWindow], now: datetime) -> Iterator[Opening]:
     """Those that are not over, up to HORIZON ahead, in their order. Windows that overlap or touch are one opening."""
-    found = sorted(
+    in_order = sorted(
         (opening for window in windows for opening in _each(window, now) if opening is not None),
-        key=lambda one: one.opens_at,
+        key=lambda opening: opening.opens_at,
     )
     merged: list[Opening] = []
-    for one in found:
-        if not merged or merged[-1].closes_at < one.opens_at:
-            merged.append(one)
-        elif merged[-1].closes_at < one.closes_at:
-            merged[-1] = Opening(merged[-1].opens_at, one.closes_at)
-    return (one for one in merged if now < one.closes_at)
+    for opening in in_order:
+        if not merged or merged[-1].closes_at < opening.opens_at:
+            merged.append(opening)
+        elif merged[-1].closes_at < opening.closes_at:
+            merged[-1] = Opening(merged[-1].opens_at, opening.closes_at)
+    return (opening for opening in merged if now < opening.closes_at)
 
 
 def _each(window: RecurringWindow, now: datetime) -> Iterator[Opening | None]:
@@ -110,13 +110,13 @@ def _written(day: str) -> str:
 def _days(named: str) -> frozenset[int]:
     if named.lower() == "daily":
         return frozenset(range(7))
-    found: set[int] = set()
+    days: set[int] = set()
     for part in named.split(","):
         ends = [_number(day) for day in part.split("-")]
         if len(ends) > 2:
             raise ValueError(f"has the days {part!r}, which are not a range, as in {EXAMPLES}")
-        found |= {(ends[0] + more) % 7 for more in range((ends[-1] - ends[0]) % 7 + 1)}
-    return frozenset(found)
+        days |= {(ends[0] + more) % 7 for more in range((ends[-1] - ends[0]) % 7 + 1)}
+    return frozenset(days)
 
 
 def _number(day: str) -> int:

@@ -215,7 +215,7 @@ def _contradictions(settings: Settings) -> list[str]:
     named = set(settings.named_receivers)
     emptied, closed = (sorted(brokers & named) for brokers in (settings.leaving, set(settings.brokers_out)))
     outside = sorted(receiving - named) if named else []
-    found = {
+    contradictions = {
         "job 'elect' cannot have 'drain' or 'replace'; use job 'leaders' to take leadership from a broker": (
             job == "elect" and settings.leaving
         ),
@@ -243,26 +243,26 @@ def _contradictions(settings: Settings) -> list[str]:
         "a broker is in both 'drain' and 'replace'": set(settings.drain) & set(settings.replace),
         "'replace' names one new broker for two old ones": len(receiving) < len(settings.replace),
     }
-    return [problem for problem, is_so in found.items() if is_so]
+    return [problem for problem, is_so in contradictions.items() if is_so]
 
 
 def broker_pools(value: Any) -> tuple[BrokerPool, ...]:
     """Reads a list of {topics, brokers}, which may be empty. No broker is in two pools."""
-    found = []
+    pools = []
     for pool in value if isinstance(value, (list, tuple)) else [None]:
         if not isinstance(pool, Mapping) or set(pool) != {"topics", "brokers"}:
             raise ValueError("must be a list of {topics: [glob, …], brokers: [id, …]}")
         try:
-            found.append(BrokerPool(some_globs(pool["topics"]), broker_ids(pool["brokers"])))
+            pools.append(BrokerPool(some_globs(pool["topics"]), broker_ids(pool["brokers"])))
         except ValueError as wrong:
             raise ValueError(f"has a pool whose list {wrong}") from wrong
-        if not found[-1].brokers:
-            raise ValueError(f"has a pool of {found[-1].name} without brokers")
-    brokers = [broker for pool in found for broker in pool.brokers]
+        if not pools[-1].brokers:
+            raise ValueError(f"has a pool of {pools[-1].name} without brokers")
+    brokers = [broker for pool in pools for broker in pool.brokers]
     twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
     if twice:
         raise ValueError(f"has broker {listed(twice)} in more than one pool")
-    return tuple(found)
+    return tuple(pools)
 
 
 def _receivers(value: Any) -> tuple[int, ...] | str:

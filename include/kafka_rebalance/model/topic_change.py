@@ -39,7 +39,7 @@ class TopicChange:
 
     @property
     def brokers_used(self) -> frozenset[int]:
-        return frozenset(broker for held in self.new_partitions.values() for broker in held)
+        return frozenset(broker for brokers in self.new_partitions.values() for broker in brokers)
 
     @property
     def adds_partitions(self) -> bool:
@@ -56,7 +56,7 @@ class TopicChange:
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain JSON values, every key present."""
-        partitions = {str(partition): list(held) for partition, held in sorted(self.new_partitions.items())}
+        partitions = {str(partition): list(brokers) for partition, brokers in sorted(self.new_partitions.items())}
         return {**dataclasses.asdict(self), "new_partitions": partitions}
 
     @property

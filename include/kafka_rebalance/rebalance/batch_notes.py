@@ -147,7 +147,7 @@ def note_pause(plan: ApprovedPlan, until: datetime | None) -> None:
 def is_paused(plan: ApprovedPlan) -> bool:
     """Whether a pause is noted, and no request since."""
     pauses = read_notes(plan.folder).pauses
-    return bool(pauses) and pauses[-1].ended_at is None
+    return pauses[-1].ended_at is None if pauses else False
 
 
 def note_going_on(plan: ApprovedPlan) -> None:

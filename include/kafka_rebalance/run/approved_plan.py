@@ -89,11 +89,11 @@ class ApprovedPlan:
     @property
     def limits(self) -> Limits:
         """Of what may be in flight at once."""
-        asked = self.settings
+        settings = self.settings
         return Limits(
-            asked.copies_per_broker or COPIES_PER_BROKER,
-            asked.partitions_per_batch or LEAST_PARTITIONS_PER_BATCH,
-            asked.leader_changes_per_batch,
+            settings.copies_per_broker or COPIES_PER_BROKER,
+            settings.partitions_per_batch or LEAST_PARTITIONS_PER_BATCH,
+            settings.leader_changes_per_batch,
         )
 
     @property
@@ -234,15 +234,15 @@ def check_may_begin(
 
 def read_left_out(folder: RunFolder, candidate: Candidate) -> tuple[LeftOut, ...]:
     """The moves left out of this candidate so far. Raises ArtifactError if the file is of another candidate."""
-    found = LEFT_OUT_FILE.read_if_there(folder)
-    if found is None:
+    noted = LEFT_OUT_FILE.read_if_there(folder)
+    if noted is None:
         return ()
-    strange = {one.topic_partition for one in found.partitions} - {move.topic_partition for move in candidate.moves}
-    if found.source_digest != candidate.digest or strange:
+    strange = {move.topic_partition for move in noted.partitions} - {move.topic_partition for move in candidate.moves}
+    if noted.source_digest != candidate.digest or strange:
         raise ArtifactError(
             f"{folder / json_files.LEFT_OUT} is not of the approved candidate {candidate.name}. Start a new Dag run."
         )
-    return found.partitions
+    return noted.partitions
 
 
 def read_remaining(folder: RunFolder, name: str) -> Candidate:
@@ -255,13 +255,13 @@ def without(candidate: Candidate, left_out: Sequence[LeftOut]) -> Candidate:
     """The candidate's other moves, under the digest that was approved."""
     if not left_out:
         return candidate
-    gone = {one.topic_partition for one in left_out}
+    gone = {move.topic_partition for move in left_out}
     moves = tuple(move for move in candidate.moves if move.topic_partition not in gone)
     return dataclasses.replace(candidate, moves=moves)
 
 
 def leave_out(
-    folder: RunFolder, approved: Candidate, so_far: Sequence[LeftOut], found: Sequence[MoveDrift], view: ClusterView
+    folder: RunFolder, approved: Candidate, so_far: Sequence[LeftOut], drifted: Sequence[MoveDrift], view: ClusterView
 ) -> tuple[LeftOut, ...]:
     """Notes that these are left out from now on, and the scores of what remains; returns all that are left out."""
     now = clock.utc_now().replace(microsecond=0)
@@ -269,9 +269,9 @@ def leave_out(
     more = [
         LeftOut(
             *name, moves[name].batch, moves[name].before, moves[name].after, moves[name].bytes_to_copy,
-            tuple(map(str, one.why)), now,
+            tuple(map(str, drift.why)), now,
         )
-        for one in found for name in [one.move.topic_partition]
+        for drift in drifted for name in [drift.move.topic_partition]
     ]  # fmt: skip
     everything = (*so_far, *more)
     remaining = LeftOutMoves(everything, _scores(folder, approved, everything, view))
@@ -291,9 +291,9 @@ def _scores(
     planned = {move.topic_partition: move.after for move in approved.moves}
     kept = {move.topic_partition: move.after for move in without(approved, left_out).moves}
     now = {
-        one.topic_partition: view.partitions[one.topic_partition].replicas
-        for one in left_out
-        if one.topic_partition in view.partitions
+        move.topic_partition: view.partitions[move.topic_partition].replicas
+        for move in left_out
+        if move.topic_partition in view.partitions
     }
     return {"approved": scores_with(problem, planned), "remaining": scores_with(problem, kept | now)}
 
@@ -303,13 +303,13 @@ def check_left_out(left_out: Sequence[LeftOut]) -> tuple[Check, ...]:
     return tuple(
         Check(
             CheckName.LEFT_OUT,
-            str(one.topic_partition),
+            str(move.topic_partition),
             "moved as approved, or left out because it was no longer as approved",
-            f"left out on purpose: {'; '.join(one.why)}",
+            f"left out on purpose: {'; '.join(move.why)}",
             True,
             "warning",
         )
-        for one in left_out
+        for move in left_out
     )
 
 

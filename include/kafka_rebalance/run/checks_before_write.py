@@ -127,7 +127,7 @@ def check_before_write(
     if pause:  # `reassign` has waited; another task that somebody has cleared must not take it for a conflict
         raise ClusterNotReadyError(f"The next batch waits, so it is not requested. {' '.join(pause.reasons)}")
     brokers = _read_brokers(cluster, connection, plan, view)
-    found = drifts(
+    drifted = drifts(
         plan.candidate.moves,
         view,
         plan.tables.baseline,
@@ -135,7 +135,7 @@ def check_before_write(
         came_back_empty=_came_back_empty(plan, view, brokers.disks),
         shut=shut_now(connection, view, _named(plan), brokers.disks.log_dirs),
     )
-    plan = _settle(plan, view, policy, found, begun)
+    plan = _settle(plan, view, policy, drifted, begun)
     remaining = {move.topic_partition.topic for move in plan.candidate.moves}
     needed = {move.topic_partition for move in plan.candidate.moves}
     refuse(
@@ -163,8 +163,8 @@ def check_before_write(
             ),
         ]
     )
-    harmless = [one for one in found if one.drift is Drift.HARMLESS]
-    harmless = [one for one in harmless if requesting is not None and one.move in requesting.moves]
+    harmless = [drift for drift in drifted if drift.drift is Drift.HARMLESS]
+    harmless = [drift for drift in harmless if requesting is not None and drift.move in requesting.moves]
     if requesting is not None and harmless:
         log.info(
             "%d partitions of batch %d differ from the snapshot without harm: %s",
@@ -267,8 +267,8 @@ def _batches(plan: ApprovedPlan, requesting: Batch | None) -> list[Batch]:
     """What comes next, without what was left out meanwhile; all batches before the first write."""
     if requesting is None:
         return list(plan.candidate.batches)
-    left = {move.topic_partition for move in plan.candidate.moves}
-    moves = tuple(move for move in requesting.moves if move.topic_partition in left)
+    remaining = {move.topic_partition for move in plan.candidate.moves}
+    moves = tuple(move for move in requesting.moves if move.topic_partition in remaining)
     return [dataclasses.replace(requesting, moves=moves)]
 
 
@@ -292,12 +292,12 @@ def _rollback_missing(plan: ApprovedPlan) -> Iterable[Finding]:
 
 
 def _settle(
-    plan: ApprovedPlan, view: ClusterView, policy: Policy, found: Sequence[MoveDrift], begun: bool
+    plan: ApprovedPlan, view: ClusterView, policy: Policy, drifted: Sequence[MoveDrift], begun: bool
 ) -> ApprovedPlan:
     """Raises for conflicts, or leaves them out."""
-    against = conflicts(found)
-    if policy.on_conflict != LEAVE_OUT or len(against) == len(found):
-        check_no_conflict(found, begun=begun)
+    against = conflicts(drifted)
+    if policy.on_conflict != LEAVE_OUT or len(against) == len(drifted):
+        check_no_conflict(drifted, begun=begun)
         return plan
     if not against:
         return plan
@@ -334,29 +334,32 @@ def _disks_now(
     new bytes that belong to no replica do not count: they are of replicas that the run has removed, and Kafka deletes
     them a minute later.
     """
-    held: Counter[int] = Counter()
+    replica_bytes: Counter[int] = Counter()
     for sizes in disks.replicas.values():
-        held.update(sizes)
-    approved, found = read_disk_peaks(plan.folder, plan.approved.name), {}
+        replica_bytes.update(sizes)
+    approved, now = read_disk_peaks(plan.folder, plan.approved.name), {}
     for broker, dirs in disks.log_dirs.items():
         then = plan.tables.disks.get(broker, DiskThen(None, None))
         total, used = _told(dirs)
-        other = max(0, used - held[broker]) if used is not None else then.other_bytes or 0
+        other = max(0, used - replica_bytes[broker]) if used is not None else then.other_bytes or 0
         if begun and then.other_bytes is not None:
             other = min(other, then.other_bytes)
         stated = capacities.get(broker, BrokerCapacity()).disk_bytes
-        found[broker] = DiskNow(
-            used_bytes=held[broker] + other,
-            capacity_bytes=next((one for one in (stated, total, then.capacity_bytes) if one is not None), None),
+        now[broker] = DiskNow(
+            used_bytes=replica_bytes[broker] + other,
+            capacity_bytes=next((size for size in (stated, total, then.capacity_bytes) if size is not None), None),
             approved_peak_bytes=approved.get(broker, 0),
-            log_dirs=[LogDirNow(one.path, one.usable_bytes, one.replicas, one.online, one.cordoned) for one in dirs],
+            log_dirs=[
+                LogDirNow(log_dir.path, log_dir.usable_bytes, log_dir.replicas, log_dir.online, log_dir.cordoned)
+                for log_dir in dirs
+            ],
         )
-    return found
+    return now
 
 
 def _told(dirs: Sequence[LogDir]) -> tuple[int | None, int | None]:
     """(bytes of all log dirs, bytes in use); None if a log dir does not tell (before 3.3, or offline)."""
-    sizes = [(one.total_bytes, one.usable_bytes) for one in dirs]
+    sizes = [(log_dir.total_bytes, log_dir.usable_bytes) for log_dir in dirs]
     known = [(total, usable) for total, usable in sizes if total is not None and usable is not None]
     if not known or len(known) < len(sizes):
         return None, None
@@ -380,16 +383,16 @@ def _came_back_empty(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) 
     """
     again = registered_again(view, plan.tables.baseline) if view.traits.has_broker_epochs else frozenset(view.brokers)
     again &= set(disks.log_dirs)
-    topics, held, there = plan.topics, Counter[int](), Counter[int]()
+    topics, expected, there = plan.topics, Counter[int](), Counter[int]()
     # Without replicas that earlier batches have moved away. A topic outside the plan counts as unchanged.
     for tp, (brokers, size) in plan.tables.held.items():
-        left = brokers & again
+        holders = brokers & again
         if tp.topic in topics:
-            left &= set(view.partitions[tp].replicas) if tp in view.partitions else set()
-        for broker in left:
-            held[broker] += size
+            holders &= set(view.partitions[tp].replicas) if tp in view.partitions else set()
+        for broker in holders:
+            expected[broker] += size
             there[broker] += size if disks.replicas.get(tp, {}).get(broker) else 0
-    return frozenset(broker for broker in again if there[broker] < held[broker] / 2)
+    return frozenset(broker for broker in again if there[broker] < expected[broker] / 2)
 
 
 def shut_now(

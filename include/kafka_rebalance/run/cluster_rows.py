@@ -146,18 +146,20 @@ def read_snapshot(
         # which have no log until then. End offsets after sizes: too many records make an append look small, never
         # large.
         kafka, ids = connection.kafka, sorted(view.brokers)
-        asked = sorted(tp for tp in view.partitions if tp.topic in chosen and tp not in waits)
-        others = sorted(tp for tp, one in view.partitions.items() if tp.topic not in chosen and one.leader in ids)
-        first_offsets = _offsets(metadata.read_start_offsets, kafka, asked, others, of_the_rest=of_the_rest)
+        chosen_partitions = sorted(tp for tp in view.partitions if tp.topic in chosen and tp not in waits)
+        others = sorted(
+            tp for tp, partition in view.partitions.items() if tp.topic not in chosen and partition.leader in ids
+        )
+        first_offsets = _offsets(metadata.read_start_offsets, kafka, chosen_partitions, others, of_the_rest=of_the_rest)
         local = metadata.read_local_starts(kafka, _tiered_leaders(view, topic_configs, first_offsets))
         disks = sizes.read_log_dirs(kafka, ids, of_the_rest=of_the_rest)
-        offsets = _offsets(metadata.read_end_offsets, kafka, asked, others, of_the_rest=of_the_rest)
+        offsets = _offsets(metadata.read_end_offsets, kafka, chosen_partitions, others, of_the_rest=of_the_rest)
         committed = _read_committed(kafka, ids)
         effective = broker_configs.read_effective_configs(kafka, ids, of_the_rest=of_the_rest)
     partitions = partition_rows(
         view, disks, topic_configs, effective, kafkas_own, internal_topics=internal_topics, waits=waits
     )
-    must_tell = frozenset(asked)
+    must_tell = frozenset(chosen_partitions)
     if not of_the_rest:
         _check_sizes(row for row in partitions if partition_of(row) in must_tell)
     on_disk = _first_on_disk(first_offsets, local)
@@ -194,14 +196,14 @@ def read_snapshot(
 def _offsets(
     read: Callable[..., dict[TopicPartition, int]],
     kafka: KafkaConnection,
-    asked: Sequence[TopicPartition],
+    chosen: Sequence[TopicPartition],
     others: Sequence[TopicPartition],
     *,
     of_the_rest: bool,
 ) -> dict[TopicPartition, int]:
     """Of `others`, which no plan changes, as far as their leaders tell."""
-    found = read(kafka, asked, of_the_rest=of_the_rest)
-    return {**found, **read(kafka, others, of_the_rest=True)} if others else found
+    offsets = read(kafka, chosen, of_the_rest=of_the_rest)
+    return {**offsets, **read(kafka, others, of_the_rest=True)} if others else offsets
 
 
 def _tiered_leaders(
@@ -246,14 +248,14 @@ def append_bytes(
 
     An append has at least one record. `on_disk` are the first offsets on disk; of the records since, some may be gone.
     """
-    found: dict[str, int] = {}
+    fewest: dict[str, int] = {}
     for row in partitions:
         tp = partition_of(row)
         records = ends[tp] - on_disk[tp] if tp in ends and tp in on_disk else 0
         if records > 0 and row["size_bytes"]:
             size = row["size_bytes"] // records
-            found[row["topic"]] = min(size, found.get(row["topic"], size))
-    return found
+            fewest[row["topic"]] = min(size, fewest.get(row["topic"], size))
+    return fewest
 
 
 def broker_rows(
@@ -266,9 +268,9 @@ def broker_rows(
 
     Another one that is down has no row, so no plan gives it anything: it holds only topics that are not selected.
     """
-    held = {broker for partition in view.partitions.values() for broker in partition.replicas}
+    holding = {broker for partition in view.partitions.values() for broker in partition.replicas}
     rows = []
-    for broker in sorted(set(view.brokers) | (held & settings.leaving)):
+    for broker in sorted(set(view.brokers) | (holding & settings.leaving)):
         registration = view.brokers.get(broker)
         log_dirs = disks.log_dirs.get(broker, ())
         stated = capacities.get(broker, BrokerCapacity())
@@ -276,7 +278,7 @@ def broker_rows(
         sized = [log_dir for log_dir in log_dirs if log_dir.total_bytes is not None]
         usable = [log_dir.usable_bytes for log_dir in sized]
         reported = sum(log_dir.total_bytes or 0 for log_dir in sized) if sized else None
-        state = "drain" if broker in settings.leaving else "keep" if broker in held else "new"
+        state = "drain" if broker in settings.leaving else "keep" if broker in holding else "new"
         rows.append(
             {
                 "broker": broker,
@@ -440,13 +442,15 @@ class SnapshotTables:
 
     @cached_property
     def disks(self) -> dict[int, DiskThen]:
-        held: Counter[int] = Counter()
+        replica_bytes: Counter[int] = Counter()
         for row in self._all_rows(PARTITIONS, "replicas", "size_bytes"):
-            held.update(dict.fromkeys(row["replicas"], row["size_bytes"] or 0))
+            replica_bytes.update(dict.fromkeys(row["replicas"], row["size_bytes"] or 0))
         return {
             row["broker"]: DiskThen(
                 row["disk_capacity_bytes"],
-                None if row["disk_used_bytes"] is None else max(0, row["disk_used_bytes"] - held[row["broker"]]),
+                None
+                if row["disk_used_bytes"] is None
+                else max(0, row["disk_used_bytes"] - replica_bytes[row["broker"]]),
             )
             for row in self._all_rows(BROKERS, "broker", "disk_capacity_bytes", "disk_used_bytes")
         }
@@ -515,14 +519,14 @@ def write_topic_rates(
     if connection.metrics is None:
         return True
     try:
-        found = read_hourly_rates(connection.metrics, topics, now, DAYS)
+        rates = read_hourly_rates(connection.metrics, topics, now, DAYS)
     except ReadError as unread:
         log.warning("%s: the plan uses the ledger's samples alone. %s", connection.connection_id, unread)
         history.write_unread(snapshot_folder, str(unread))
         return False
-    history.write_topic_rates(snapshot_folder, found)
+    history.write_topic_rates(snapshot_folder, rates)
     log.info(
         "%s: the metrics server gives the bytes in of %d of %d topics. Left out: %s",
-        *(connection.connection_id, len(found.topics), len(topics), found.left_out),
+        *(connection.connection_id, len(rates.topics), len(topics), rates.left_out),
     )
     return True

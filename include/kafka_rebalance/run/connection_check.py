@@ -38,11 +38,11 @@ def check_connection(connection: ClusterConnection) -> str:
     reached = f"Cluster {view.cluster_id}: {len(brokers)} brokers, {len(view.partitions)} partitions.{measured}"
     if not missing:
         return f"{reached} This connection has every right that a rebalance needs."
-    return f"{reached} This connection may plan, but not rebalance. {' '.join(f'{one}.' for one in missing)}"
+    return f"{reached} This connection may plan, but not rebalance. {' '.join(f'{right}.' for right in missing)}"
 
 
 def _read_metrics(connection: ClusterConnection, topics: Collection[str]) -> str:
     if connection.metrics is None:
         return ""
-    found = read_hourly_rates(connection.metrics, topics, clock.utc_now(), days=1)
-    return f" The metrics server has the bytes in of {len(found.topics)} of {len(topics)} topics in the last day."
+    rates = read_hourly_rates(connection.metrics, topics, clock.utc_now(), days=1)
+    return f" The metrics server has the bytes in of {len(rates.topics)} of {len(topics)} topics in the last day."

@@ -52,7 +52,7 @@ def check_frozen_exist(frozen: bool | frozenset[str], known: Collection[str], ex
 
     `known` are ids of clusters; `exists` is asked for others: whether there is a connection of this id.
     """
-    alike = {one.casefold() for one in known}  # Airflow finds a connection of the environment in any case
+    alike = {name.casefold() for name in known}  # Airflow finds a connection of the environment in any case
     for name in sorted(frozen) if isinstance(frozen, frozenset) else ():
         if name not in known and (name.strip().casefold() in alike or not exists(name)):
             raise _unusable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,7 +61,8 @@ def check_params(params: Mapping[str, Any]) -> None:
 
 def _half_a_pair(value: Any) -> str | None:
     if isinstance(value, str):
-        return next((one for one in value if "\ud800" <= one <= "\udfff"), None) if not value.isascii() else None
+        half = re.search("[\ud800-\udfff]", value)
+        return half[0] if half else None
     inner = [*value, *value.values()] if isinstance(value, Mapping) else value
     return next(filter(None, map(_half_a_pair, inner)), None) if isinstance(inner, list | tuple) else None
 

@@ -51,8 +51,8 @@ def check_nothing_passed_over(inputs: StepInputs) -> None:
 
     Somebody has marked the run or a task, or has cleared a failed task too soon.
     """
-    asked = ("approve", "reassign", "elect_leaders", "verify", "record")
-    states = inputs.deployment.other_runs.task_states(inputs.run.dag_id, inputs.run.run_id, asked)
+    tasks = ("approve", "reassign", "elect_leaders", "verify", "record")
+    states = inputs.deployment.other_runs.task_states(inputs.run.dag_id, inputs.run.run_id, tasks)
     if states is None:
         raise ReadError("Airflow does not tell whether verify has run. This task changes nothing. Clear it.")
     if states.get("verify") == "skipped":

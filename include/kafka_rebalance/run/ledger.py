@@ -101,16 +101,16 @@ def read_columns(
     """As `read`, without a Python object for each row."""
     oldest = (now or clock.utc_now()) - timedelta(days=days)
     folder, schema = folder_of(deployment, table, connection_id), TABLES[table]
-    found: list[pa.Table] = []
+    tables_so_far: list[pa.Table] = []
     unreadable: list[str] = []
     for day in names_in(folder):
         if (date_of(day) or date.min) >= oldest.date():
             tables, broken = _tables_of_day(folder / day, schema)
-            found += tables
+            tables_so_far += tables
             unreadable += [f"{day}/{name}" for name in broken]
-    whole = pa.concat_tables([schema.empty_table(), *found])
+    whole = pa.concat_tables([schema.empty_table(), *tables_so_far])
     recent = whole.filter(pc.greater_equal(whole["observed_at"], pa.scalar(oldest, schema.field("observed_at").type)))
-    return LedgerColumns(recent, len(found), tuple(unreadable))
+    return LedgerColumns(recent, len(tables_so_far), tuple(unreadable))
 
 
 def read(deployment: Deployment, table: str, connection_id: str, days: float, *, now: datetime | None = None) -> Found:
@@ -119,9 +119,9 @@ def read(deployment: Deployment, table: str, connection_id: str, days: float, *,
     A file that cannot be read is logged and named in the result. The other files are still read. Raises StorageError
     if a folder cannot be listed, because that does not mean "nothing there".
     """
-    found = read_columns(deployment, table, connection_id, days, now=now)
-    rows = sorted(found.table.to_pylist(), key=lambda row: row["observed_at"], reverse=True)
-    return Found(rows, found.unreadable)
+    columns = read_columns(deployment, table, connection_id, days, now=now)
+    rows = sorted(columns.table.to_pylist(), key=lambda row: row["observed_at"], reverse=True)
+    return Found(rows, columns.unreadable)
 
 
 def _tables_of_day(folder: RunFolder, schema: pa.Schema) -> tuple[list[pa.Table], list[str]]:

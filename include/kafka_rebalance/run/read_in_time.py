@@ -46,9 +46,9 @@ class Reads(Generic[Answer]):
     def ask(self, name: str, read: Callable[[], Answer]) -> Reading[Answer]:
         """The read of that name: the one under way, the last one, or a new one. Raises TooManyReads."""
         with self._guard:
-            found = self._under_way.get(name) or self._ended.get(name)
-            if found is not None:
-                return found
+            earlier = self._under_way.get(name) or self._ended.get(name)
+            if earlier is not None:
+                return earlier
             if len(self._under_way) >= self._at_once:
                 raise TooManyReads
             begun = self._under_way[name] = Reading()

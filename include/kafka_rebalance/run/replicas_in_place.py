@@ -84,8 +84,8 @@ def _at_rest(moves: Sequence[Move], view: ClusterView) -> Check:
     """Somebody else's reassignment afterwards is no fault of this run, but worth knowing."""
     if not view.traits.has_request_znode:
         moving = sorted(view.moving & {move.topic_partition for move in moves})
-        found = f"Kafka lists {some(moving)}" if moving else "Kafka lists none of them"
-        return Check(CheckName.AT_REST, "reassignments", "none of this run's partitions", found, not moving)
+        listing = f"Kafka lists {some(moving)}" if moving else "Kafka lists none of them"
+        return Check(CheckName.AT_REST, "reassignments", "none of this run's partitions", listing, not moving)
     check = partial(Check, CheckName.AT_REST, "/admin/reassign_partitions", "absent")
     if view.reassignments is None:
         return check("absent", True)
@@ -154,18 +154,18 @@ def _check(
         if broker in replicas
     ]
     lost = sorted(tp for tp in here if broker in waits.get(tp, ()))
-    held = Counter(tp.topic for tp in here if tp not in set(lost))
-    asked = {topic: count for topic, count in held.items() if matches(topic, topics_in)}
+    by_topic = Counter(tp.topic for tp in here if tp not in set(lost))
+    wanted = {topic: count for topic, count in by_topic.items() if matches(topic, topics_in)}
     check = partial(Check, CheckName.EMPTIED, f"broker {broker}", "it holds no replica of any topic")
-    if asked:
-        return check(f"it holds {_named(asked)}", False)
+    if wanted:
+        return check(f"it holds {_named(wanted)}", False)
     if lost:
-        left = f"it still holds {some(lost)}, lost unless it returns, which the plan has left out"
-        return check(left, True, "warning")
-    if held:
-        return check(f"it still holds {_named(held)}, which topics_in leaves out", True, "warning")
+        finding = f"it still holds {some(lost)}, lost unless it returns, which the plan has left out"
+        return check(finding, True, "warning")
+    if by_topic:
+        return check(f"it still holds {_named(by_topic)}, which topics_in leaves out", True, "warning")
     return check("it holds no replica", True)
 
 
-def _named(held: Mapping[str, int]) -> str:
-    return f"{sum(held.values())} replicas of {some([f'{topic} ({count})' for topic, count in held.items()])}"
+def _named(by_topic: Mapping[str, int]) -> str:
+    return f"{sum(by_topic.values())} replicas of {some([f'{topic} ({count})' for topic, count in by_topic.items()])}"

@@ -31,8 +31,8 @@ def requester_of(deployment: Deployment, started: StartedRun, named: str | None)
     It asks Airflow and the run that passed the conf on, as the first task has done. People can edit files of the runs
     folder, so the document can only name one more person who may not approve. Errors as in `read_requester`.
     """
-    found = read_requester(deployment, started)
-    return replace(found, plan_by=found.plan_by or named or None)
+    requester = read_requester(deployment, started)
+    return replace(requester, plan_by=requester.plan_by or named or None)
 
 
 def check_somebody_may_approve(policy: Policy | None, requester: Requester) -> None:

@@ -105,17 +105,17 @@ def in_words(writes: Sequence[ClusterWrite]) -> str:
     if not writes:
         return "This try of the task had changed nothing in the cluster."
     subjects: dict[Kind, list[str]] = {}
-    for one in writes:
-        known = subjects.setdefault(one.kind, [])
-        if one.subject not in known:
-            known.append(one.subject)
-    said = [_WORDS[kind].format(some(names)) for kind, names in subjects.items()]
-    text = f"Before that, this try of the task had {'; '.join(said)}."
-    if any(not one.is_certain for one in writes):
+    for write in writes:
+        known = subjects.setdefault(write.kind, [])
+        if write.subject not in known:
+            known.append(write.subject)
+    done = [_WORDS[kind].format(some(names)) for kind, names in subjects.items()]
+    text = f"Before that, this try of the task had {'; '.join(done)}."
+    if any(not write.is_certain for write in writes):
         text += " The connection was lost meanwhile, so the last of it may not have been written."
     if Kind.REASSIGNMENT in subjects:
         text += " Copies that were requested go on by themselves, and the throttle stays on them."
-    lock = [one.kind for one in writes if one.kind in (Kind.LOCK_TAKEN, Kind.LOCK_GIVEN_BACK)]
+    lock = [write.kind for write in writes if write.kind in (Kind.LOCK_TAKEN, Kind.LOCK_GIVEN_BACK)]
     if lock and lock[-1] is Kind.LOCK_TAKEN:
         text += " The run holds the lock. If it does not go on, kafka_throttle_janitor gives the lock back."
     return text

@@ -126,21 +126,21 @@ def run_so_far_in_words(deployment: Deployment, started: StartedRun) -> str:
     This is the one place that looks. Code that refuses something does not know what other tasks and tries have written.
     """
     run = f"{started.dag_id}/{started.run_id}"
-    said, noted = [], None
+    sentences, noted = [], None
     try:
         noted = next((note for _, note in _notes(deployment) if note.run == run), None)
         connection = noted.connection_id if noted is not None else started.conf.get("kafka_conn_id")
         folder = find_run_folder(deployment, started, connection) if connection else None
-        said = [] if folder is None else [*_batches_so_far(folder), *_throttle_so_far(folder)]
+        sentences = [] if folder is None else [*_batches_so_far(folder), *_throttle_so_far(folder)]
     except (ArtifactError, OSError) as unread:
         log.warning("How far the run is cannot be read: %s", unread)
-        said.append("How far the run is cannot be read, so it may have copies in flight, and a throttle on them.")
+        sentences.append("How far the run is cannot be read, so it may have copies in flight, and a throttle on them.")
     if noted is not None:
-        said.append(
+        sentences.append(
             "The run has taken its cluster's lock. So it may have copies in flight, and a throttle on them. Its page "
             "says how far it is. If it cannot go on, end it: kafka_throttle_janitor then puts back throttle and lock."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _batches_so_far(folder: RunFolder) -> list[str]:

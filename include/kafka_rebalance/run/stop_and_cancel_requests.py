@@ -52,10 +52,10 @@ CANCELLED_FILE = JsonFile(CANCELLED, Cancelled, _ASK_AGAIN)
 
 def read_control(folder: Folder) -> Control:
     """What people have asked. Raises ArtifactError if a file cannot be read."""
-    asked = CONTROL_FILE.read_if_there(folder) or Control()
+    control = CONTROL_FILE.read_if_there(folder) or Control()
     kept = CANCELLED_FILE.read_if_there(folder)
-    cancelled = (kept.cancelled if kept else None) or asked.cancelled
-    return Control(asked.stop_after_batch or cancelled, cancelled)
+    cancelled = (kept.cancelled if kept else None) or control.cancelled
+    return Control(control.stop_after_batch or cancelled, cancelled)
 
 
 def ask_stop(folder: Folder, by: str) -> Control:
@@ -71,8 +71,8 @@ def ask_cancel(folder: Folder, by: str) -> Control:
     return _write(folder, Control(now.stop_after_batch, cancelled), by)
 
 
-def _write(folder: Folder, asked: Control, by: str) -> Control:
-    control = Control(asked.stop_after_batch or _request(by), asked.cancelled)
+def _write(folder: Folder, earlier: Control, by: str) -> Control:
+    control = Control(earlier.stop_after_batch or _request(by), earlier.cancelled)
     CONTROL_FILE.write(folder, control)
     return control
 

@@ -90,8 +90,29 @@ class Watcher(ABC):
         return self._open
 
 
-def look_once(watcher: Watcher, now: float, log: Logger) -> BatchSeen | None:
-    """One look. If ZooKeeper or a broker does not answer, that is logged, and the next look reads again."""
+def look_with_new_connection(
+    watcher: Watcher, now: float, log: Logger, read_connection: Callable[[], ClusterConnection]
+) -> BatchSeen | None:
+    """One look. If the connection is refused and somebody has changed it since, the next look comes at once.
+
+    A password that was rotated is refused for good, and each further try counts as a failed login.
+    """
+    end = _look(watcher, now, log)
+    if not watcher.is_refused:
+        return end
+    try:
+        is_another = watcher.take_connection(read_connection())
+    except Exception as unread:
+        log.warning("The Airflow connection cannot be read anew (%s)", type(unread).__name__)
+        return end
+    if not is_another:
+        return end
+    log.info("The Airflow connection has changed since it was read. It is used from now on")
+    return _look(watcher, now, log)
+
+
+def _look(watcher: Watcher, now: float, log: Logger) -> BatchSeen | None:
+    """If ZooKeeper or a broker does not answer, that is logged, and the next look reads again."""
     watcher.is_refused = False
     try:
         return watcher.look(now, log.info)
@@ -101,24 +122,3 @@ def look_once(watcher: Watcher, now: float, log: Logger) -> BatchSeen | None:
         return watcher.away(now, why, log.warning)
     except ReadError as away:
         return watcher.away(now, str(away), log.warning)
-
-
-def look_with_new_connection(
-    watcher: Watcher, now: float, log: Logger, read_connection: Callable[[], ClusterConnection]
-) -> BatchSeen | None:
-    """One look. If the connection is refused and somebody has changed it since, the next look comes at once.
-
-    A password that was rotated is refused for good, and each further try counts as a failed login.
-    """
-    seen = look_once(watcher, now, log)
-    if not watcher.is_refused:
-        return seen
-    try:
-        is_another = watcher.take_connection(read_connection())
-    except Exception as unread:
-        log.warning("The Airflow connection cannot be read anew (%s)", type(unread).__name__)
-        return seen
-    if not is_another:
-        return seen
-    log.info("The Airflow connection has changed since it was read. It is used from now on")
-    return look_once(watcher, now, log)

@@ -110,8 +110,8 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
         metrics = folder_at(options.metrics)
         spark = open_session(scratch, metrics)
         watch.lap("session")
-        found = read_metrics(spark, metrics, existing_partitions(problem, snapshot), read_topic_rates(snapshot))
-        history = write_history(out, found.rows, found.files, found.unreadable)
+        samples = read_metrics(spark, metrics, existing_partitions(problem, snapshot), read_topic_rates(snapshot))
+        history = write_history(out, samples.rows, samples.files, samples.unreadable)
         watch.lap("history")
     problem = planned_with(problem, snapshot, history, options.history or HISTORY)
     if problem.rates.history is not None:
@@ -153,8 +153,8 @@ def propose_on(
     def attempt(task: tuple[str, Search]) -> tuple[FoundLists | DescribedCandidate, Lap]:
         # Caught there, because a raised exception would come back as a Java error with a stack.
         clock = Stopwatch()
-        found = attempted(shared.value, task[0], partial(searched, shared.value, *task))
-        return found, clock.lap("search")
+        lists = attempted(shared.value, task[0], partial(searched, shared.value, *task))
+        return lists, clock.lap("search")
 
     def describe_best(task: tuple[str, FoundLists | DescribedCandidate]) -> tuple[DescribedCandidate, Lap]:
         clock = Stopwatch()
@@ -162,8 +162,8 @@ def propose_on(
 
     def proposed(name: str) -> DescribedCandidate:
         searches, laps = [], []
-        for found, lap in _each(context, attempt, [(name, search) for search in searches_of(problem, name)]):
-            searches.append(found)
+        for lists, lap in _each(context, attempt, [(name, search) for search in searches_of(problem, name)]):
+            searches.append(lists)
             laps.append(lap)
         clock = Stopwatch()
         best = attempted(problem, name, partial(chosen, problem, name, searches))
@@ -231,9 +231,9 @@ def read_metrics(spark: SparkSession, folder: Folder, existing: pa.Table, server
         files = counting(listed)
         if len(files) <= MIN_INTERVALS and not any(map(is_compacted, files)):
             return Samples(HISTORY_SCHEMA.empty_table(), len(files), tuple(foreign))
-        found = _read_on_executors(spark, folder, files).persist(StorageLevel.MEMORY_AND_DISK)
+        records = _read_on_executors(spark, folder, files).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            samples = rows_that_count(found, sql.col(_FILE), listed)
+            samples = rows_that_count(records, sql.col(_FILE), listed)
             rows = _aggregated_on_spark(samples, existing, server)
             # Other tables' files have our columns as nulls.
             sound = samples.where(
@@ -241,7 +241,7 @@ def read_metrics(spark: SparkSession, folder: Folder, existing: pa.Table, server
             )
             sources = sound.select(_FILE, SOURCE_FILE).distinct().collect()
         finally:
-            found.unpersist()
+            records.unpersist()
     except (FileNotFoundError, StorageError, Py4JJavaError, PySparkException) as failed:
         raise ReadError(
             f"The ledger's samples below {folder} cannot be read ({said_by(failed)}). Nothing was planned. Give the "
@@ -258,9 +258,9 @@ def newest_days(names: Iterable[str], days: int) -> tuple[list[str], list[str]]:
     of_days: dict[str, date] = {}
     foreign = []
     for name in sorted(names):
-        found = _DAY.fullmatch(name)
+        day_of = _DAY.fullmatch(name)
         try:
-            of_days[name] = date.fromisoformat(found[1] if found else "")
+            of_days[name] = date.fromisoformat(day_of[1] if day_of else "")
         except ValueError:
             foreign.append(name)
     oldest = max(of_days.values(), default=date.max) - timedelta(days=days - 1)
@@ -273,21 +273,21 @@ def _aggregated_on_spark(samples: DataFrame, existing: pa.Table, server: TopicRa
     elsewhere, of_server = ((), None) if server is None else (server.topics_with_hours, server.hour_totals())
 
     def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = list(batches)
-        if found:
-            yield from aggregated(pa.Table.from_batches(found), shared.value).to_batches()
+        samples_of_task = list(batches)
+        if samples_of_task:
+            yield from aggregated(pa.Table.from_batches(samples_of_task), shared.value).to_batches()
 
     def totals(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = hour_totals(pa.Table.from_batches(batches, _HOURS_ALONE), elsewhere)
-        if found is not None:
-            yield pa.RecordBatch.from_pydict({"totals": [found.tolist()]}, _TOTALS)
+        by_hour = hour_totals(pa.Table.from_batches(batches, _HOURS_ALONE), elsewhere)
+        if by_hour is not None:
+            yield pa.RecordBatch.from_pydict({"totals": [by_hour.tolist()]}, _TOTALS)
 
     columns = samples.drop(SOURCE_FILE, _FILE).repartition("topic", "partition")
     rows = columns.mapInArrow(of_task, from_arrow_schema(HOURLY_SCHEMA)).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         by_task = rows.select(_HOURS_ALONE.names).mapInArrow(totals, from_arrow_schema(_TOTALS)).collect()
-        found = [np.array(row["totals"], dtype=np.int64) for row in by_task]
-        hour = worst_hour(found if of_server is None else [*found, of_server])
+        totals_of_tasks = [np.array(row["totals"], dtype=np.int64) for row in by_task]
+        hour = worst_hour(totals_of_tasks if of_server is None else [*totals_of_tasks, of_server])
         if hour is None:
             return rows.select(HISTORY_SCHEMA.names).toArrow()
         # The driver gets the rates of this hour alone.

@@ -86,10 +86,10 @@ def own_folder(options: argparse.Namespace) -> Folder:
 def _check_nonce(out: Folder, expected: str) -> None:
     """Raises RunFolderError unless this driver reads the nonce of the run's first task, so both share the folder."""
     try:
-        found = NONCE_FILE.read(out).nonce
+        nonce = NONCE_FILE.read(out).nonce
     except ArtifactError as missing:
         raise RunFolderError(f"run folder not shared: the Spark driver cannot read it ({missing})") from missing
-    if found != expected:
+    if nonce != expected:
         raise RunFolderError(
             f"run folder not shared: the Spark driver finds another run in {out / NONCE}. Nothing was computed. Set "
             "runs_url to storage that Airflow's workers and Spark's driver share."
@@ -104,13 +104,13 @@ def check_run(out: Folder, expected: str) -> None:
 
 def said_by(failed: Exception) -> str:
     """One line on the failure. For Spark's errors, the text of the innermost cause."""
-    said = str(failed)
+    text = str(failed)
     if isinstance(failed, Py4JJavaError):
         cause = failed.java_exception
         while cause.getCause() is not None:
             cause = cause.getCause()
-        said = str(cause.toString())
-    return (said.splitlines() or [type(failed).__name__])[0].strip().rstrip(".")
+        text = str(cause.toString())
+    return (text.splitlines() or [type(failed).__name__])[0].strip().rstrip(".")
 
 
 def open_session(folder: Path, read_by_executors: Folder | None = None) -> SparkSession:
@@ -123,8 +123,8 @@ def open_session(folder: Path, read_by_executors: Folder | None = None) -> Spark
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("kafka-rebalance").config("spark.log.level", "WARN")
     spark = builder.getOrCreate()
-    if found := _check_executors(spark.sparkContext, read_by_executors):
-        say(found)
+    if versions := _check_executors(spark.sparkContext, read_by_executors):
+        say(versions)
     if ".zip" not in kafka_rebalance.__file__:  # a zip came with py_files, and executors have it
         spark.sparkContext.addPyFile(str(package_zip.build_package_zip(folder / package_zip.PACKAGE_ZIP)))
     return spark
@@ -164,16 +164,16 @@ def _check_executors(context: SparkContext, read: Folder | None = None) -> str:
     """
     if context._jsc.sc().isLocal():
         return ""
-    found = _ask(context, _needed_for(read))
-    lacking = {f"{host}: {what_is_lacking(versions, context.pythonExec)}" for (host, _), versions in found.items()}
-    lacking = {said for said in lacking if not said.endswith(": ")}
+    executors = _ask(context, _needed_for(read))
+    lacking = {f"{host}: {what_is_lacking(versions, context.pythonExec)}" for (host, _), versions in executors.items()}
+    lacking = {what for what in lacking if not what.endswith(": ")}
     if lacking:
         raise SparkError(
             f"Spark's executors cannot run this job. {'; '.join(sorted(lacking))}. Nothing was computed. Install "
             f"Python {_minor(platform.python_version())} with the requirements on each executor, or set PYSPARK_PYTHON "
             f"(now {context.pythonExec}) to one that every executor has."
         )
-    return versions_in_words(found.values())
+    return versions_in_words(executors.values())
 
 
 def _needed_for(read: Folder | None) -> tuple[str, ...]:
@@ -198,26 +198,26 @@ def what_is_lacking(versions: Versions, python: str) -> str:
     return ""
 
 
-def versions_in_words(found: Iterable[Versions]) -> str:
+def versions_in_words(executors: Iterable[Versions]) -> str:
     """One line for the job's log."""
-    each = list(found)
-    versions = sorted({f"{name} {version}" for one in each for name, version in one.items()})
+    each = list(executors)
+    versions = sorted({f"{name} {version}" for executor in each for name, version in executor.items()})
     return f"{len(each)} executors: {listed(versions)}"
 
 
 def _ask(context: SparkContext, needed: Sequence[str]) -> dict[tuple[str, int], Versions]:
     """{(host, process id): versions} of the executors that are there. With a task for each core, none is idle."""
     command = ["sh", "-c", _SHELL, context.pythonExec, _PYTHON, json.dumps(needed)]
-    found: dict[tuple[str, int], Versions] = {}
+    executors: dict[tuple[str, int], Versions] = {}
     for _ in range(_ROUNDS):
         tasks = context.defaultParallelism
         # Java starts the processes: PySpark's own worker is what may be missing.
         for line in context._jsc.parallelize([""] * tasks, tasks).pipe(command).collect():
             host, process, versions = line.split(" ", 2)
-            found[host, int(process)] = json.loads(versions or "{}")
-        if len(found) >= context._jsc.sc().getExecutorMemoryStatus().size() - 1:  # one of them is the driver
+            executors[host, int(process)] = json.loads(versions or "{}")
+        if len(executors) >= context._jsc.sc().getExecutorMemoryStatus().size() - 1:  # one of them is the driver
             break
-    return found
+    return executors
 
 
 def _minor(version: str) -> str:

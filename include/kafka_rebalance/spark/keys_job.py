@@ -65,13 +65,13 @@ def _sample(options: argparse.Namespace, scratch: Path) -> None:
     del os.environ[KAFKA_CONFIG]  # child processes must not inherit it
     out = own_folder(options)
     folder, _, name = options.sample.rpartition("/")
-    asked = JsonFile(name, SampleRequest).read(folder_at(folder or "."))
-    say(f"{asked.topic}: reading {sum(given.offsets for given in asked.ranges):,} offsets")
+    request = JsonFile(name, SampleRequest).read(folder_at(folder or "."))
+    say(f"{request.topic}: reading {sum(given.offsets for given in request.ranges):,} offsets")
     try:
-        sample = count_keys(read_records(open_session(scratch), asked, kafka), asked)
+        sample = count_keys(read_records(open_session(scratch), request, kafka), request)
     except (Py4JJavaError, PySparkException) as failed:
         raise ReadError(
-            f"{asked.topic}: Spark's Kafka client could not read the keys ({said_by(failed)}). "
+            f"{request.topic}: Spark's Kafka client could not read the keys ({said_by(failed)}). "
             "Check that the driver and the executors reach the brokers, and check the Kafka settings of the Airflow "
             "connection."
         ) from None
@@ -82,16 +82,16 @@ def _sample(options: argparse.Namespace, scratch: Path) -> None:
     SAMPLE_FILE.write(out, sample)
 
 
-def read_records(spark: SparkSession, asked: SampleRequest, kafka: Mapping[str, str]) -> DataFrame:
+def read_records(spark: SparkSession, request: SampleRequest, kafka: Mapping[str, str]) -> DataFrame:
     """[key, partition, timestamp_ms] of the records in the ranges."""
-    ranges = [given for given in asked.ranges if given.offsets > 0]
+    ranges = [given for given in request.ranges if given.offsets > 0]
     if not ranges:
         return spark.createDataFrame([], "key binary, partition int, timestamp_ms long")
     source = spark.read.format("kafka").options(
         **kafka,
-        assign=json.dumps({asked.topic: [given.partition for given in ranges]}),
-        startingOffsets=json.dumps({asked.topic: {str(given.partition): given.start for given in ranges}}),
-        endingOffsets=json.dumps({asked.topic: {str(given.partition): given.end for given in ranges}}),
+        assign=json.dumps({request.topic: [given.partition for given in ranges]}),
+        startingOffsets=json.dumps({request.topic: {str(given.partition): given.start for given in ranges}}),
+        endingOffsets=json.dumps({request.topic: {str(given.partition): given.end for given in ranges}}),
         # Retention may delete records after their offsets were read; the others are enough.
         failOnDataLoss=False,
         minPartitions=max(len(ranges), spark.sparkContext.defaultParallelism),
@@ -100,13 +100,13 @@ def read_records(spark: SparkSession, asked: SampleRequest, kafka: Mapping[str, 
     return source.load().select("key", "partition", sql.unix_millis("timestamp").alias("timestamp_ms"))
 
 
-def count_keys(records: DataFrame, asked: SampleRequest) -> KeySample:
+def count_keys(records: DataFrame, request: SampleRequest) -> KeySample:
     """The figures of [key, partition, timestamp_ms]. It reads each record once and hashes each key once a partition."""
     spark = records.sparkSession
     # A sample is small. Each of Spark's 200 tasks would start Python, which takes longer than its work.
     spark.conf.set("spark.sql.shuffle.partitions", spark.sparkContext.defaultParallelism)
     grouped = (
-        records.where(sql.col("timestamp_ms") >= asked.not_before_ms)
+        records.where(sql.col("timestamp_ms") >= request.not_before_ms)
         .groupBy("key", "partition")
         .agg(
             sql.count("*").alias("rows"),
@@ -116,7 +116,7 @@ def count_keys(records: DataFrame, asked: SampleRequest) -> KeySample:
         .persist(StorageLevel.MEMORY_AND_DISK)
     )
     try:
-        placed = place(grouped, asked.partitions, asked.counts)
+        placed = place(grouped, request.partitions, request.counts)
         times = grouped.agg(sql.min("oldest_ms").alias("oldest"), sql.max("newest_ms").alias("newest")).first()
         keys = grouped.where("key IS NOT NULL").groupBy("key").agg(sql.sum("rows").alias("rows"))
         distinct_keys = keys.count()
@@ -124,10 +124,10 @@ def count_keys(records: DataFrame, asked: SampleRequest) -> KeySample:
     finally:
         grouped.unpersist()
     return KeySample(
-        topic=asked.topic,
-        partitions=asked.partitions,
-        ranges=asked.ranges,
-        not_before_ms=asked.not_before_ms,
+        topic=request.topic,
+        partitions=request.partitions,
+        ranges=request.ranges,
+        not_before_ms=request.not_before_ms,
         rows=int(placed.found.sum()),
         rows_without_key=placed.without_key,
         foreign_rows=placed.foreign,
@@ -136,8 +136,8 @@ def count_keys(records: DataFrame, asked: SampleRequest) -> KeySample:
         oldest_ms=times["oldest"],
         newest_ms=times["newest"],
         found_rows=tuple(placed.found.tolist()),
-        murmur2_rows={count: tuple(rows.tolist()) for count, rows in zip(asked.counts, placed.murmur2, strict=True)},
-        moved_rows=dict(zip(asked.counts, placed.moved.tolist(), strict=True)),
+        murmur2_rows={count: tuple(rows.tolist()) for count, rows in zip(request.counts, placed.murmur2, strict=True)},
+        moved_rows=dict(zip(request.counts, placed.moved.tolist(), strict=True)),
     )
 
 

@@ -27,9 +27,9 @@ def read_ledger(spark: SparkSession, runs: str, table: str) -> DataFrame:
     below = spark.read.format("binaryFile").options(recursiveFileLookup=True, pathGlobFilter=f"*{PARQUET}").load(url)
     names = sorted(unquote(file).rpartition(f"/ledger/{table}/")[2] for file in below.inputFiles())
     reader = spark.read.options(basePath=url, mergeSchema=True, ignoreCorruptFiles=True, ignoreMissingFiles=True)
-    found = reader.parquet(*(f"{url}/{name}" for name in counting(names)))
+    rows = reader.parquet(*(f"{url}/{name}" for name in counting(names)))
     file = sql.regexp_extract(sql.col("_metadata.file_path"), _BELOW, 1)
-    return rows_that_count(found, file, names).drop(SOURCE_FILE)
+    return rows_that_count(rows, file, names).drop(SOURCE_FILE)
 
 
 def counting(names: Iterable[str]) -> list[str]:

@@ -39,9 +39,9 @@ def closed_days(names: Iterable[str], before: date) -> dict[str, list[str]]:
     """{`<table>/cluster=…/day=…`: its files} of the days before `before` that have more than one file."""
     days: dict[str, list[str]] = defaultdict(list)
     for name in sorted(names):
-        found = _FILE.fullmatch(name)
-        if found is not None and found[2] < before.isoformat() and not found[3].startswith(("_", ".")):
-            days[found[1]].append(found[3])
+        file = _FILE.fullmatch(name)
+        if file is not None and file[2] < before.isoformat() and not file[3].startswith(("_", ".")):
+            days[file[1]].append(file[3])
     return {day: files for day, files in days.items() if len(files) > 1}
 
 
@@ -79,8 +79,8 @@ def publish(folder: FolderOfRuns, merged: Merged) -> list[str]:
     """
     file = folder / compacted_name(1 + max((compacted_number(name) or 0 for name in merged.sources), default=0))
     write_whole(file, merged.content)
-    found = read_bytes(file)
-    if found != merged.content or pq.read_metadata(io.BytesIO(found)).num_rows != merged.rows:
+    content = read_bytes(file)
+    if content != merged.content or pq.read_metadata(io.BytesIO(content)).num_rows != merged.rows:
         raise ArtifactError(f"{file} does not read as it was written. No file was removed. Check the storage.")
     stays = []
     for name, digest in merged.sources.items():

@@ -32,7 +32,7 @@ def airflow_deployment() -> Deployment:
         plans_folder=Path(conf.get(SECTION, "plans_folder", fallback="") or _project() / "include" / "plans"),
         read_connection=hooks.read_connection,
         has_connection=hooks.has_connection,
-        frozen_text=_frozen_text,
+        frozen_text=read_frozen_text,
         other_runs=airflow_state,
     )
 
@@ -56,11 +56,6 @@ def _open_folder(url: str) -> FolderOfRuns:
         return Path(unquote(parts.path) if parts.scheme else url).absolute()
     folder: Any = ObjectStoragePath(url)
     return folder  # type: ignore[no-any-return]
-
-
-def _frozen_text() -> str | None:
-
-    return read_frozen_text()
 
 
 # Reads the freeze Variable from Airflow and its secrets backends. A backend that cannot answer never means "off".

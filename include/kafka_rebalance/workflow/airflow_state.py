@@ -18,10 +18,10 @@ T = TypeVar("T")
 def state(dag_id: str, run_id: str) -> AirflowState:
     """The state of a run of this Airflow; UNKNOWN if Airflow does not tell."""
     try:
-        found = _asked(lambda: _tasks().get_dagrun_state(dag_id, run_id))
-        if found is None:
+        run_state = _asked(lambda: _tasks().get_dagrun_state(dag_id, run_id))
+        if run_state is None:
             return AirflowState.GONE
-        if _text(found) in ("success", "failed"):
+        if _text(run_state) in ("success", "failed"):
             return AirflowState.OVER
         dag = _asked(lambda: _tasks().get_dag(dag_id))
     except Exception as failed:  # any error on the way to the API server leaves the state unknown
@@ -36,8 +36,8 @@ def state(dag_id: str, run_id: str) -> AirflowState:
 
 def is_active(dag_id: str, run_id: str) -> bool:
     """Whether Airflow has the run as queued or running. Raises Airflow's own error if it does not tell."""
-    found = _asked(lambda: _tasks().get_dagrun_state(dag_id, run_id))
-    return found is not None and _text(found) in ("queued", "running")
+    run_state = _asked(lambda: _tasks().get_dagrun_state(dag_id, run_id))
+    return run_state is not None and _text(run_state) in ("queued", "running")
 
 
 def task_states(dag_id: str, run_id: str, task_ids: Sequence[str]) -> dict[str, str] | None:

@@ -47,10 +47,10 @@ _read: ContextVar[dict[str, ClusterConnection] | None] = ContextVar("connections
 @contextmanager
 def noting_connections() -> Iterator[dict[str, ClusterConnection]]:
     """The connections that are read meanwhile, by id, as they were read last."""
-    found: dict[str, ClusterConnection] = {}
-    token = _read.set(found)
+    connections: dict[str, ClusterConnection] = {}
+    token = _read.set(connections)
     try:
-        yield found
+        yield connections
     finally:
         _read.reset(token)
 

@@ -87,15 +87,15 @@ def _read_configured() -> dict[str, dict[str, Any]]:
     if not text.strip():
         return {}
     try:
-        found = json.loads(text)
+        notifiers = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(arguments, dict) for arguments in found.values()):
+        notifiers = None
+    if not isinstance(notifiers, dict) or not all(isinstance(arguments, dict) for arguments in notifiers.values()):
         raise SettingsError(
             f"[{SECTION}] {OPTION} must be a JSON object of notifiers and their arguments, as in "
             '{"airflow.providers.smtp.notifications.smtp.SmtpNotifier": {"to": "kafka@example.org"}}. Correct it.'
         )
-    return found
+    return notifiers
 
 
 def _notifier(path: str, arguments: Mapping[str, Any]) -> BaseNotifier:
@@ -116,8 +116,8 @@ def _message_of(event: str, context: Mapping[str, Any]) -> Message | None:
         event = EXPIRED
     if event == FAILED and task.task_id == LAST_TASK and isinstance(cause, VerificationError):
         return None  # the failure of `verify` was sent already
-    asked = (getattr(task, "op_kwargs", None) or {}).get("connection_id")  # of a mapped task
-    connection_id = str(asked or (context.get("params") or {}).get("kafka_conn_id") or "(all clusters)")
+    mapped = (getattr(task, "op_kwargs", None) or {}).get("connection_id")  # of a mapped task
+    connection_id = str(mapped or (context.get("params") or {}).get("kafka_conn_id") or "(all clusters)")
     heading, text = _words(event, context)
     subject = " ".join(f"Kafka {connection_id}: {heading}".split())
     text = str(redact(text))[:LONGEST_TEXT]
@@ -153,8 +153,8 @@ def _waits(task: Any) -> str:
     until = ""
     if task.response_timeout is not None:
         until = f" It expires at {clock.utc_now() + task.response_timeout:%Y-%m-%d %H:%M} UTC."
-    asked = task.subject if task.subject.endswith(("?", ".")) else f"{task.subject}."
-    return f"{asked} {people or 'Anybody who may answer'} may approve or reject it.{until}"
+    question = task.subject if task.subject.endswith(("?", ".")) else f"{task.subject}."
+    return f"{question} {people or 'Anybody who may answer'} may approve or reject it.{until}"
 
 
 def _finished(context: Mapping[str, Any]) -> str:

@@ -78,7 +78,7 @@ def _with_the_newest_connection(function: Callable[[], R]) -> R:
             return function()
         except AuthenticationError as refused:
             before = dict(read)
-            if all(hooks.read_connection(name) == one for name, one in before.items()):
+            if all(hooks.read_connection(name) == connection for name, connection in before.items()):
                 raise
             log.warning("%s The Airflow connection has changed since it was read, so the step begins again", refused)
     return function()

@@ -20,7 +20,7 @@ from kafka_rebalance.model.connection import ClusterConnection, cluster_connecti
 from kafka_rebalance.rebalance.follow import BatchFollower, Waiter
 from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.run_folder import open_run_folder
-from kafka_rebalance.run.watch_batch import Watcher, look_once
+from kafka_rebalance.run.watch_batch import Watcher, look_with_new_connection
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import KafkaClusterHook
 
@@ -54,17 +54,19 @@ class _WatchingTrigger(BaseTrigger):
         raise NotImplementedError
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        begun = time.monotonic()
+        begun, loop = time.monotonic(), asyncio.get_running_loop()
+
+        def read_anew() -> ClusterConnection:
+            return asyncio.run_coroutine_threadsafe(self._connection(), loop).result()
+
         watcher = await asyncio.to_thread(self._watcher, await self._connection())
         try:
             while True:
-                seen = await asyncio.to_thread(look_once, watcher, self._now(), self.log)
-                if watcher.is_refused and await self._takes_another_connection(watcher):
-                    seen = await asyncio.to_thread(look_once, watcher, self._now(), self.log)
-                if seen is not None:
+                end = await asyncio.to_thread(look_with_new_connection, watcher, self._now(), self.log, read_anew)
+                if end is not None:
                     if (early := begun + YOUNGEST_EVENT_SECONDS - time.monotonic()) > 0:
                         await asyncio.sleep(early)
-                    yield TriggerEvent(seen.to_event())
+                    yield TriggerEvent(end.to_event())
                     return
                 await asyncio.sleep(watcher.seconds_to_next_look(self.poll_seconds, self.slowest_poll_seconds))
         finally:
@@ -73,17 +75,6 @@ class _WatchingTrigger(BaseTrigger):
     async def _connection(self) -> ClusterConnection:
         # The synchronous way to a connection would block the triggerer's loop.
         return cluster_connection(await KafkaClusterHook.aget_connection(self.connection_id))
-
-    async def _takes_another_connection(self, watcher: Watcher) -> bool:
-        """Reads the connection anew, which somebody may have corrected. See `look_with_new_connection`."""
-        try:
-            is_another = watcher.take_connection(await self._connection())
-        except Exception as unread:
-            self.log.warning("The Airflow connection cannot be read anew (%s)", type(unread).__name__)
-            return False
-        if is_another:
-            self.log.info("The Airflow connection has changed since it was read. It is used from now on")
-        return is_another
 
     def _serialize(self, *names: str) -> tuple[str, dict[str, Any]]:
         path = f"{type(self).__module__}.{type(self).__qualname__}"

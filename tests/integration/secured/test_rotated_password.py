@@ -14,7 +14,7 @@ from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScram
 from kafka_rebalance.admin import first_contact
 from kafka_rebalance.errors import AuthenticationError
 from kafka_rebalance.model.connection import ClusterConnection, cluster_connection
-from kafka_rebalance.run.watch_batch import BatchSeen, Watcher, look_once, look_with_new_connection
+from kafka_rebalance.run.watch_batch import BatchSeen, Watcher, look_with_new_connection
 from support.kafka.permissions import CLUSTER, permission
 from support.kafka.secured_cluster import PASSWORD, USER, SecuredCluster, secured_cluster
 
@@ -70,14 +70,14 @@ def test_a_follower_takes_the_new_password_and_waits_while_there_is_none(
     monkeypatch.setattr(first_contact, "describe_cluster", lambda kafka: tried.append("login") or describe(kafka))
     old, new = connection_of(secured, PASSWORD), connection_of(secured, ROTATED)
     looker = Looker(old)
-    look_once(looker, time.time(), log)
+    look_with_new_connection(looker, time.time(), log, lambda: old)
     assert looker.said is None
     rotate(secured, ROTATED)
     looker.close()
     give_up = time.monotonic() + 30
     while looker.said is None and time.monotonic() < give_up:  # brokers hear of it a moment later
         looker.close()
-        look_once(looker, time.time(), log)
+        look_with_new_connection(looker, time.time(), log, lambda: old)
     assert looker.is_refused
     assert looker.said is not None
     assert "does not let this connection in" in looker.said

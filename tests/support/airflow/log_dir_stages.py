@@ -15,7 +15,7 @@ from kafka_rebalance.log_dirs.copy_states import CopyState
 from kafka_rebalance.log_dirs.page import LogDirState
 from kafka_rebalance.log_dirs.rules import check_log_dirs
 from kafka_rebalance.run.approval_rules import REJECT
-from kafka_rebalance.run.check_result import document
+from kafka_rebalance.run.check_result import Verification, checks_in_order
 from kafka_rebalance.run.clusters import LOG_DIRS_DAG
 from support.airflow.web_run import NONCE_VALUE, Run, waiting
 from support.documents import report_samples as samples
@@ -93,8 +93,8 @@ class LogDirCase:
         if self.passed is not None:
             paths = {move.replica: move.after for move in MOVES[: len(MOVES) if self.passed else self.done]}
             paths = {move.replica: move.before for move in MOVES} | paths
-            checks = document(check_log_dirs(MOVES, paths, {}))
-            found[json_files.VERIFICATION] = {**checks, "verified_at": datetime.now(UTC).isoformat()}
+            checks = checks_in_order(check_log_dirs(MOVES, paths, {}))
+            found[json_files.VERIFICATION] = json_files.plain(Verification(self.passed, checks, datetime.now(UTC)))
         return found
 
     def _progress(self, done: int) -> Progress:

@@ -138,21 +138,25 @@ def still_missing(pause: Pause, view: AnyView) -> Pause:
 
 
 def _reasons(away: Sequence[int], in_sync: Sequence[tuple[TopicPartition, int]], view: AnyView) -> tuple[str, ...]:
-    found = []
+    reasons = []
     if len(away) == 1:
-        found.append(f"Broker {away[0]} is not registered. Start it. The run requests the next batch when it is back.")
+        reasons.append(
+            f"Broker {away[0]} is not registered. Start it. The run requests the next batch when it is back."
+        )
     elif away:
-        found.append(
+        reasons.append(
             f"{len(away)} brokers are not registered ({some(away)}). Start them. The run requests the next batch when "
             "they are back."
         )
     if in_sync:
         partitions = [view.partitions[tp] for tp, _ in in_sync]
-        behind = sorted({b for one in partitions for b in set(one.replicas) - set(one.isr) if b in view.brokers})
-        found.append(
+        behind = sorted(
+            {b for partition in partitions for b in set(partition.replicas) - set(partition.isr) if b in view.brokers}
+        )
+        reasons.append(
             f"{len(in_sync)} partition{'s have' if len(in_sync) > 1 else ' has'} too few replicas in sync: "
             f"{some([f'{tp} (needs {wanted})' for tp, wanted in in_sync])}. "
             + (f"Broker {some(behind)} is behind: if that lasts, its log says why. " if behind else "")
             + "The run requests the next batch when they have caught up."
         )
-    return tuple(found)
+    return tuple(reasons)

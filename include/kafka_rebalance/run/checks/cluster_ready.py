@@ -100,7 +100,7 @@ def _reassignments(view: ClusterView, own: Collection[TopicPartition], who_moves
             "Wait for its end. If it makes no progress, see the controller's log. Do not delete the znode: that "
             "cancels nothing",
         )
-    moving = (tp for tp, one in view.partitions.items() if one.in_motion and tp not in own)
+    moving = (tp for tp, partition in view.partitions.items() if partition.in_motion and tp not in own)
     yield from moving_by_api(moving, who_moves)
 
 
@@ -155,10 +155,10 @@ def _down(
         for broker in partition.replicas:
             if broker not in view.brokers and broker not in may_be_down:
                 named.setdefault(broker, []).append(tp)
-    for broker, held in sorted(named.items()):
+    for broker, tps in sorted(named.items()):
         yield Finding(
             f"broker {broker}",
-            f"it is not registered and holds {len(held)} replica{'s' if len(held) > 1 else ''} ({some(sorted(held))})",
+            f"it is not registered and holds {len(tps)} replica{'s' if len(tps) > 1 else ''} ({some(sorted(tps))})",
             "Start it, or name it in drain or replace",
         )
 
@@ -207,17 +207,17 @@ def mixed_versions(configs: ConfigsByBroker, apis: ApiVersions) -> Iterable[Find
             protocols.setdefault(version, []).append(broker)
     remedy = "Wait until the rolling upgrade has ended, then clear this task"
     if len(protocols) > 1:
-        said = "; ".join(f"{version} on broker {listed(brokers)}" for version, brokers in sorted(protocols.items()))
-        yield Finding("brokers", f"they run different {PROTOCOL}: {said}", remedy)
+        which = "; ".join(f"{version} on broker {listed(brokers)}" for version, brokers in sorted(protocols.items()))
+        yield Finding("brokers", f"they run different {PROTOCOL}: {which}", remedy)
     speaking: dict[frozenset[tuple[int, tuple[int, int]]], list[int]] = {}
     for broker, spoken in sorted(apis.items()):
         speaking.setdefault(frozenset(spoken.items()), []).append(broker)
     if len(speaking) > 1:
-        said = "; ".join(f"broker {listed(brokers)}" for brokers in speaking.values())
+        which = "; ".join(f"broker {listed(brokers)}" for brokers in speaking.values())
         different = frozenset.union(*speaking) - frozenset.intersection(*speaking)
         yield Finding(
             "brokers",
-            f"they run different software: {said} speak different versions of "
+            f"they run different software: {which} speak different versions of "
             f"{len({key for key, _ in different})} of Kafka's requests",
             remedy,
         )
@@ -290,13 +290,15 @@ def without_away(view: ClusterView) -> tuple[ClusterView, Away]:
     Partitions without a live leader are left out, since nobody reports their sizes, and topics that are being deleted.
     If nothing would be left, the view stays.
     """
-    away = tuple(sorted({b for one in view.partitions.values() for b in one.replicas} - set(view.brokers)))
-    kept = {tp: one for tp, one in view.partitions.items() if tp.topic not in view.deletions}
-    leaderless = tuple(sorted(tp for tp, one in kept.items() if one.leader not in view.brokers))
+    away = tuple(sorted({b for partition in view.partitions.values() for b in partition.replicas} - set(view.brokers)))
+    kept = {tp: partition for tp, partition in view.partitions.items() if tp.topic not in view.deletions}
+    leaderless = tuple(sorted(tp for tp, partition in kept.items() if partition.leader not in view.brokers))
     rest = {
-        tp: dataclasses.replace(one, replicas=tuple(broker for broker in one.replicas if broker in view.brokers))
-        for tp, one in kept.items()
-        if one.leader in view.brokers
+        tp: dataclasses.replace(
+            partition, replicas=tuple(broker for broker in partition.replicas if broker in view.brokers)
+        )
+        for tp, partition in kept.items()
+        if partition.leader in view.brokers
     }
     left_out = Away(away, leaderless, tuple(sorted(view.deletions)), waiting_for(view, away))
     if left_out.is_empty or not rest:
@@ -325,12 +327,12 @@ def waiting_for(view: ClusterView, may_be_down: Collection[int]) -> dict[TopicPa
     for tp, partition in view.partitions.items():
         if tp.topic in view.deletions:
             deleted.setdefault(tp.topic, set()).update(set(partition.replicas) - view.brokers.keys())
-    found = {}
+    waits = {}
     for tp, partition in view.partitions.items():
         away = deleted.get(tp.topic, set())
         if tp.topic not in deleted and partition.leader not in view.brokers:
             is_stuck = view.brokers.keys().isdisjoint(partition.isr)  # else a leader is about to be elected
             away = set(partition.isr or partition.replicas) - view.brokers.keys() if is_stuck else set()
         if away and away.issubset(may_be_down):
-            found[tp] = tuple(sorted(away))
-    return found
+            waits[tp] = tuple(sorted(away))
+    return waits

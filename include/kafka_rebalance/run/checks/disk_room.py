@@ -121,7 +121,7 @@ def _full_log_dirs(moves: Iterable[Move], replicas: ReplicasNow, disks: Mapping[
     for broker, count in sorted(waiting.items()):
         dirs = disks[broker].log_dirs if broker in disks and count else ()
         copies, going_on = sorted(new.get(broker, ()), reverse=True), begun.get(broker, Counter[str]())
-        offline = [one.path for one in dirs if not one.online]
+        offline = [log_dir.path for log_dir in dirs if not log_dir.online]
         if offline:
             yield Finding(
                 f"broker {broker}",
@@ -129,15 +129,15 @@ def _full_log_dirs(moves: Iterable[Move], replicas: ReplicasNow, disks: Mapping[
                 "Repair the disk and restart the broker, then clear this task",
             )
         taking = open_log_dirs(dirs)
-        most = dict(zip(taking, arrivals([one.replicas for one in taking], len(copies)), strict=True))
-        for one in dirs:
-            share = most.get(one, NONE_ARRIVES)  # a replica that lies in a cordoned one goes on there
-            needed = sum(copies[: share.most]) + going_on[one.path]
-            if one.usable_bytes is not None and needed > one.usable_bytes:
+        most = dict(zip(taking, arrivals([log_dir.replicas for log_dir in taking], len(copies)), strict=True))
+        for log_dir in dirs:
+            share = most.get(log_dir, NONE_ARRIVES)  # a replica that lies in a cordoned one goes on there
+            needed = sum(copies[: share.most]) + going_on[log_dir.path]
+            if log_dir.usable_bytes is not None and needed > log_dir.usable_bytes:
                 yield Finding(
                     f"broker {broker}",
-                    f"log directory {one.path} has {bytes_in_words(one.usable_bytes)} left and may get {share.most} of "
-                    f"{len(copies)} new replicas, {bytes_in_words(needed)}: Kafka puts them into the directory with "
-                    "the fewest replicas, not into the one with the most room",
+                    f"log directory {log_dir.path} has {bytes_in_words(log_dir.usable_bytes)} left and may get "
+                    f"{share.most} of {len(copies)} new replicas, {bytes_in_words(needed)}: Kafka puts them into the "
+                    "directory with the fewest replicas, not into the one with the most room",
                     "Make room there, or start a new Dag run with fewer partitions_per_batch",
                 )

@@ -111,35 +111,35 @@ def drifts(
         broker: _target(broker, view, then.brokers.get(broker), broker in came_back_empty)
         for broker in {broker for move in moves for broker in move.after}
     }
-    found = []
+    drifted = []
     for move in moves:
         tp, ours = move.topic_partition, move.batch in batches_touched
         problem = None if tp.topic in gone else _partition_conflict(move, view, ours)
-        left = problem is None and tp.topic not in gone and (not ours or stage_in(move, view) is Stage.UNTOUCHED)
+        is_to_do = problem is None and tp.topic not in gone and (not ours or stage_in(move, view) is Stage.UNTOUCHED)
         why = [gone[tp.topic]] if tp.topic in gone else []
         why += [Difference(str(tp), problem)] if problem is not None else []
-        targets = [brokers[broker] for broker in move.after] if left else []
+        targets = [brokers[broker] for broker in move.after] if is_to_do else []
         why += [difference for drift, difference in targets if drift is Drift.CONFLICT and difference]
-        why += [_receives_nothing(broker, shut[broker]) for broker in move.added if left and broker in shut]
-        if left and not move.is_election:
+        why += [_receives_nothing(broker, shut[broker]) for broker in move.added if is_to_do and broker in shut]
+        if is_to_do and not move.is_election:
             why += [_stays_on_cordoned(b) for b in move.after if b in move.before and shut.get(b) is Shut.CORDONED]
         if why:
-            found.append(MoveDrift(move, Drift.CONFLICT, tuple(why), left))
+            drifted.append(MoveDrift(move, Drift.CONFLICT, tuple(why), is_to_do))
             continue
         harmless = [difference for _, difference in targets if difference]
         harmless += [grown[tp.topic]] if tp.topic in grown else []
-        harmless += _state_drift(move, view, then.partitions.get(tp)) if left else []
-        found.append(MoveDrift(move, Drift.HARMLESS if harmless else Drift.UNCHANGED, tuple(harmless), left))
-    return tuple(found)
+        harmless += _state_drift(move, view, then.partitions.get(tp)) if is_to_do else []
+        drifted.append(MoveDrift(move, Drift.HARMLESS if harmless else Drift.UNCHANGED, tuple(harmless), is_to_do))
+    return tuple(drifted)
 
 
-def conflicts(found: Iterable[MoveDrift]) -> tuple[MoveDrift, ...]:
-    return tuple(one for one in found if one.drift is Drift.CONFLICT)
+def conflicts(drifted: Iterable[MoveDrift]) -> tuple[MoveDrift, ...]:
+    return tuple(drift for drift in drifted if drift.drift is Drift.CONFLICT)
 
 
-def check_no_conflict(found: Sequence[MoveDrift], *, begun: bool) -> None:
+def check_no_conflict(drifted: Sequence[MoveDrift], *, begun: bool) -> None:
     """Raises StaleProposalError that names each conflict with its partitions."""
-    if named := named_by_reason(conflicts(found)):
+    if named := named_by_reason(conflicts(drifted)):
         listed = "\n".join(f"- {line}" for line in named)
         state = "No further move was requested" if begun else "No move was requested"
         raise StaleProposalError(
@@ -148,12 +148,12 @@ def check_no_conflict(found: Sequence[MoveDrift], *, begun: bool) -> None:
         )
 
 
-def named_by_reason(found: Iterable[MoveDrift]) -> tuple[str, ...]:
+def named_by_reason(drifted: Iterable[MoveDrift]) -> tuple[str, ...]:
     """One line for each difference, with the partitions that it concerns if it is not the partition's own."""
     by_reason: dict[Difference, list[TopicPartition]] = {}
-    for one in found:
-        for difference in one.why:
-            by_reason.setdefault(difference, []).append(one.move.topic_partition)
+    for drift in drifted:
+        for difference in drift.why:
+            by_reason.setdefault(difference, []).append(drift.move.topic_partition)
     return tuple(
         str(reason) if reason.subject == str(named[0]) else f"{reason} ({', '.join(map(str, named))})"
         for reason, named in by_reason.items()
@@ -181,12 +181,14 @@ def _topic_conflict(
     return None
 
 
-def _topic_drift(topic: str, one: PartitionView, view: ClusterView, then: Baseline, touched: bool) -> Difference | None:
+def _topic_drift(
+    topic: str, partition: PartitionView, view: ClusterView, then: Baseline, touched: bool
+) -> Difference | None:
     """What has changed in a topic besides the approved partitions: more partitions, or lists that others rewrote.
 
     `one` is any of its partitions.
     """
-    known, version = then.topics[topic].znode_version, one.topic_znode_version
+    known, version = then.topics[topic].znode_version, partition.topic_znode_version
     if touched or None in (known, version) or version == known:
         return None
     now = {tp: partition for tp, partition in view.partitions.items() if tp.topic == topic}
@@ -210,8 +212,8 @@ def _partition_conflict(move: Move, view: ClusterView, ours: bool) -> str | None
     elected = move.is_election and stage is Stage.DONE  # no matter who did it: the list is the approved one
     if stage is Stage.UNTOUCHED or (ours and stage.has_left_a_trace) or elected:
         return None
-    asked = (view.reassignments or {}).get(move.topic_partition)
-    towards = headed_elsewhere(move, partition, asked) or headed_for(partition, asked)
+    requested = (view.reassignments or {}).get(move.topic_partition)
+    towards = headed_elsewhere(move, partition, requested) or headed_for(partition, requested)
     if towards is not None:
         return f"it is being moved to {list(towards)} by somebody else"
     now = partition.replicas
@@ -224,12 +226,14 @@ def _state_drift(move: Move, view: ClusterView, then: PartitionThen | None) -> l
     if then is None:
         return []
     partition, subject = view.partitions[move.topic_partition], str(move.topic_partition)
-    found = []
+    differences = []
     if then.isr is not None and set(partition.isr) != then.isr:
-        found.append(Difference(subject, f"replicas {sorted(partition.isr)} are in sync, {sorted(then.isr)} were"))
+        differences.append(
+            Difference(subject, f"replicas {sorted(partition.isr)} are in sync, {sorted(then.isr)} were")
+        )
     if then.leader is not None and partition.leader != then.leader:
-        found.append(Difference(subject, f"broker {partition.leader} leads, it was {then.leader}"))
-    return found
+        differences.append(Difference(subject, f"broker {partition.leader} leads, it was {then.leader}"))
+    return differences
 
 
 def _target(

@@ -27,17 +27,17 @@ def under_min_isr(
 
     If a partition lacks only replicas on brokers that are to be emptied, its move mends that: it does not count.
     """
-    found = {
+    lacking = {
         move.topic_partition: missing
         for move in moves
         if (partition := view.partitions.get(move.topic_partition)) is not None
         and len(partition.isr) < min_insync.get(move.topic_partition, 1)
         and (missing := set(partition.replicas) - set(partition.isr) - set(leaving))
     }
-    if found:
-        names = [f"{tp} lacks {sorted(missing)}" for tp, missing in sorted(found.items())]
+    if lacking:
+        names = [f"{tp} lacks {sorted(missing)}" for tp, missing in sorted(lacking.items())]
         yield Finding(
-            f"{len(found)} partition{'s' if len(found) > 1 else ''} below min.insync.replicas",
+            f"{len(lacking)} partition{'s' if len(lacking) > 1 else ''} below min.insync.replicas",
             some(names),
             "Bring those replicas back in sync (see the brokers' logs), then clear this task",
         )
@@ -69,7 +69,7 @@ def min_insync_now(
     """`min.insync.replicas` of each partition that moves: its topic's own value; else the highest value of its leader
     and of the brokers that are to hold it; else what is `recorded`.
     """
-    found = {}
+    least = {}
     for move in moves:
         tp = move.topic_partition
         partition = view.partitions.get(tp)
@@ -78,8 +78,8 @@ def min_insync_now(
         own = topic_configs.get(tp.topic, {}).get(MIN_INSYNC_REPLICAS)
         known = [int(text) for text in (set_there if own is None else [own]) if text is not None and text.isdecimal()]
         if known or tp in recorded:
-            found[tp] = max(known, default=recorded.get(tp, 0))
-    return found
+            least[tp] = max(known, default=recorded.get(tp, 0))
+    return least
 
 
 # Whether the run may elect the first replica of each list that it writes (`model.replica_list`).

@@ -67,8 +67,8 @@ def _too_many_bytes(
         yield f"{total} bytes to copy are more than {limit} (max_bytes, max_bytes_share)"
 
 
-def _too_many_replicas(moves: Sequence[Move], policy: Policy, held: Mapping[int, int]) -> Iterator[str]:
-    for broker, end in beyond_limit(moves, held, policy.replicas_per_broker).items():
+def _too_many_replicas(moves: Sequence[Move], policy: Policy, replicas: Mapping[int, int]) -> Iterator[str]:
+    for broker, end in beyond_limit(moves, replicas, policy.replicas_per_broker).items():
         most = policy.replicas_per_broker
         yield f"broker {broker} would hold {end} replicas, the policy allows {most} (replicas_per_broker)"
 
@@ -81,19 +81,19 @@ def _too_large(batch: Batch, policy: Policy, brokers: int) -> Iterator[str]:
         # A partition that alone needs more copies than allowed may have them, but then its sender has no others.
         sent[move.source] += min(len(move.added), policy.copies_limit)
     broker, copies = max([*received.items(), *sent.items()], key=lambda item: item[1], default=(0, 0))
-    for name, found, limit in (
+    for name, amount, limit in (
         ("partitions_per_batch", len(batch.moves), policy.partitions_limit(brokers)),
         ("leader_changes_per_batch", leads, policy.leader_changes_per_batch),
         (f"copies_per_broker, on broker {broker}", copies, policy.copies_limit),
     ):
-        if found > limit:
-            yield f"batch {batch.number} has {found}, the policy allows {limit} ({name})"
+        if amount > limit:
+            yield f"batch {batch.number} has {amount}, the policy allows {limit} ({name})"
 
 
 def _kept_out(
     moves: Sequence[Move], policy: Policy, racks: Mapping[int, str | None], kafkas_own: KafkasOwn
 ) -> Iterator[str]:
-    held: dict[str, list[TopicPartition]] = {}
+    kept_out: dict[str, list[TopicPartition]] = {}
     for move in moves:
         topic = move.topic_partition.topic
         for name, is_held in (
@@ -105,8 +105,8 @@ def _kept_out(
             ("rack_pinned_topics", matches(topic, policy.rack_pinned_topics) and _leaves_its_rack(move, racks)),
         ):
             if is_held:
-                held.setdefault(name, []).append(move.topic_partition)
-    return (f"{name} keeps out {some(named)}" for name, named in held.items())
+                kept_out.setdefault(name, []).append(move.topic_partition)
+    return (f"{name} keeps out {some(named)}" for name, named in kept_out.items())
 
 
 def _outside_its_pool(move: Move, pools: Sequence[BrokerPool]) -> bool:
@@ -117,7 +117,7 @@ def _leaves_its_rack(move: Move, racks: Mapping[int, str | None]) -> bool:
     """If the racks are known and the number of replicas stays the same: an added replica may be in any rack."""
     if len(move.before) != len(move.after):
         return False
-    before, after = ([racks.get(broker) for broker in held] for held in (move.before, move.after))
+    before, after = ([racks.get(broker) for broker in brokers] for brokers in (move.before, move.after))
     return None not in before and Counter(before) != Counter(after)
 
 
@@ -131,13 +131,13 @@ def held_replicas(lists: Iterable[Iterable[int]]) -> Counter[int]:
     return Counter(broker for brokers in lists for broker in brokers)
 
 
-def beyond_limit(moves: Iterable[Move], held: Mapping[int, int], limit: int) -> dict[int, int]:
+def beyond_limit(moves: Iterable[Move], replicas: Mapping[int, int], limit: int) -> dict[int, int]:
     """{broker: its replicas in the end} of those that end with more than the limit, and with more than they hold."""
     added: Counter[int] = Counter()
     for move in moves:
         added.update(move.added)
         added.subtract(move.removed)
-    ends = {broker: held.get(broker, 0) + more for broker, more in sorted(added.items()) if more > 0}
+    ends = {broker: replicas.get(broker, 0) + more for broker, more in sorted(added.items()) if more > 0}
     return {broker: end for broker, end in ends.items() if end > limit}
 
 
@@ -187,8 +187,8 @@ def too_large_znodes(batches: Iterable[Batch], view: ClusterView) -> Iterable[Fi
     for tp, partition in view.partitions.items():
         lists.setdefault(tp.topic, {})[str(tp.partition)] = list(partition.replicas)
     for batch in batches:
-        asked = [{**move.topic_partition._asdict(), "replicas": move.after} for move in batch.moves]
-        request = _length({"version": 1, "partitions": asked})
+        partitions = [{**move.topic_partition._asdict(), "replicas": move.after} for move in batch.moves]
+        request = _length({"version": 1, "partitions": partitions})
         if request > ZNODE_BYTES:
             yield Finding(f"batch {batch.number}", f"its request has {request:,} of {ZNODE_BYTES:,} bytes", FEWER)
         for topic in sorted({move.topic_partition.topic for move in batch.moves}):
@@ -232,8 +232,8 @@ def check_names(settings: Settings, view: ClusterView) -> None:
     """
     if not view.partitions and settings.topics_in == Settings().topics_in and settings.plan is None:
         raise NothingToDoError(f"Cluster {view.cluster_id} has no topics, so there is nothing to do.")
-    held = {broker for partition in view.partitions.values() for broker in partition.replicas}
-    existing = set(view.brokers) | held
+    holding = {broker for partition in view.partitions.values() for broker in partition.replicas}
+    existing = set(view.brokers) | holding
     problems = [
         f"{name} names broker {listed(unknown)}, which does not exist"
         for name in ("drain", "replace", "brokers_out")

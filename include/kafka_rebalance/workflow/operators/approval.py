@@ -48,15 +48,15 @@ class ApprovalOperator(HITLOperator, SkipMixin):
     def execute(self, context: Context) -> Any:
         run = context["dag_run"].dag_id, context["dag_run"].run_id
         page, picture = f"{urls.run_url(*run)}/plugin/rebalance", f"{urls.run_page_url(*run)}/{urls.PICTURE}"
-        found = self._call(approval_request.ask, context, RunLinks(urls.with_host(page), urls.with_host(picture)))
-        if found is None:
+        request = self._call(approval_request.ask, context, RunLinks(urls.with_host(page), urls.with_host(picture)))
+        if request is None:
             return
-        if isinstance(found, EndsHere):
-            self._skip_rest(context, found.why)
-        self._show(found.form)
-        self.subject, self.body = found.subject, found.body
-        self.assigned_users = [{"id": person.id, "name": person.name} for person in found.people]
-        self.response_timeout = timedelta(seconds=found.expires_after_seconds)
+        if isinstance(request, EndsHere):
+            self._skip_rest(context, request.why)
+        self._show(request.form)
+        self.subject, self.body = request.subject, request.body
+        self.assigned_users = [{"id": person.id, "name": person.name} for person in request.people]
+        self.response_timeout = timedelta(seconds=request.expires_after_seconds)
         super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -73,10 +73,10 @@ class ApprovalOperator(HITLOperator, SkipMixin):
             filled_in=event.get("params_input") or {},
         )
         shown = context["ti"].xcom_pull(task_ids=self.task_id, key=approval_request.SHOWN)
-        found = self._call(approval_request.take_answer, context, answer, shown)
-        if isinstance(found, EndsHere):
-            self._skip_rest(context, found.why)
-        self._show(found)
+        form = self._call(approval_request.take_answer, context, answer, shown)
+        if isinstance(form, EndsHere):
+            self._skip_rest(context, form.why)
+        self._show(form)
         return super().execute_complete(context, event)
 
     def _call(self, step: Callable[..., T], context: Context, *arguments: Any) -> T:
@@ -95,15 +95,15 @@ class ApprovalOperator(HITLOperator, SkipMixin):
         raise AssertionError("skip() raises")  # pragma: no cover
 
 
-def _param(asked: Question) -> Param:
+def _param(question: Question) -> Param:
     """A text may be null, because an empty text would disable Airflow's buttons."""
-    if asked.number is None:
-        return Param(None, type=["null", "string"], title=asked.title, description=asked.description)
+    if question.number is None:
+        return Param(None, type=["null", "string"], title=question.title, description=question.description)
     return Param(
-        asked.number,
+        question.number,
         type="integer",
-        minimum=asked.least,
-        maximum=asked.most,
-        title=asked.title,
-        description=asked.description,
+        minimum=question.least,
+        maximum=question.most,
+        title=question.title,
+        description=question.description,
     )

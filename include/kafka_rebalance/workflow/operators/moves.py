@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from kafka_rebalance.run.watch_batch import BatchSeen
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from kafka_rebalance.run.watch_batch import BatchSeen
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from kafka_rebalance.run.watch_batch import BatchSeen
-if TYPE_CHECKING:
-    from airflow.sdk import Context
 
 
 # What the operators that request moves and follow them have in common.
@@ -141,8 +131,8 @@ class HoldThrottleOperator(BaseOperator):
         from kafka_rebalance.run.checks.batch_wait import Wait
         from kafka_rebalance.workflow.triggers import PauseTrigger
 
-        held = by_path(self.hold)(step_inputs(context["dag_run"]), self.decision)
-        if isinstance(held, Wait):
-            self.log.info("The run waits and holds no lock and no throttle. %s", held.words)
-            self.defer(trigger=PauseTrigger(**held.to_arguments()), method_name="resume")
-        return {"throttle_bytes_per_second": held.bytes_per_second, "entities": len(held.wanted)}
+        lease_or_wait = by_path(self.hold)(step_inputs(context["dag_run"]), self.decision)
+        if isinstance(lease_or_wait, Wait):
+            self.log.info("The run waits and holds no lock and no throttle. %s", lease_or_wait.words)
+            self.defer(trigger=PauseTrigger(**lease_or_wait.to_arguments()), method_name="resume")
+        return {"throttle_bytes_per_second": lease_or_wait.bytes_per_second, "entities": len(lease_or_wait.wanted)}

@@ -27,8 +27,6 @@ from kafka_rebalance.workflow.run_step import fails_without_retry, run_step
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-if TYPE_CHECKING:
-    from airflow.sdk import Context
 
 
 # Submits a Spark job of ours: the code of the installed package, whatever lies in the runs' storage.
