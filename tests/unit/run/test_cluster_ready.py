@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +11,23 @@ import pytest
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.cluster_view import BY_ADMIN_API, Controller
 from kafka_rebalance.model.partition import PartitionState, PartitionView
-from kafka_rebalance.run.checks.cluster_ready import readiness_findings, refuse, waiting_for
+from kafka_rebalance.run.checks.cluster_ready import (
+    ELECT_LEADERS,
+    ENABLED,
+    INTERVAL,
+    PROTOCOL,
+    Away,
+    automatic_elections,
+    away_since,
+    cruise_control,
+    harmed_by_copies_within,
+    mixed_versions,
+    readiness_findings,
+    refuse,
+    waiting_for,
+    without_away,
+)
+from support.documents.as_in_a_file import in_json
 from support.kafka.small_clusters import CLUSTER_ID, partition, tp, view
 
 HEALTHY = {"t-0": partition([1, 2]), "t-1": partition([2, 3]), "u-0": partition([3, 1])}
@@ -200,3 +217,159 @@ def test_no_broker_is_named_where_kafka_names_none_or_the_isr_has_one() -> None:
     in_sync = dataclasses.replace(partition([1, 2], [1], -1), state=PartitionState(-1, 0, (1,), eligible=(2,)))
     (finding,) = readiness_findings(view(HEALTHY | {"t-0": eligible(), "t-1": in_sync}))
     assert finding.remedy.endswith("nothing without a leader")
+
+
+# Cruise Control is told by its topics, and by its reporter in the brokers.
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "__CruiseControlMetrics",
+        "__KafkaCruiseControlModelTrainingSamples",
+        "__KafkaCruiseControlPartitionMetricSamples",
+        "strimzi.cruisecontrol.metrics",
+    ],
+)
+def test_cruise_control_is_told_by_its_topics(topic: str) -> None:
+    (finding,) = cruise_control(["orders", topic], {})
+    assert f"topic {topic}" in finding.problem
+    assert "beside_cruise_control: true" in finding.remedy
+
+
+def test_cruise_control_is_told_by_its_reporter_in_the_brokers() -> None:
+    reporter = "com.linkedin.kafka.cruisecontrol.metricsreporter.CruiseControlMetricsReporter"
+    (finding,) = cruise_control([], {1: {"metric.reporters": (reporter, "STATIC_BROKER_CONFIG")}, 2: {}})
+    assert "metric.reporters of broker 1" in finding.problem
+    assert list(cruise_control(["orders"], {1: {"metric.reporters": ("", "DEFAULT_CONFIG")}})) == []
+
+
+def test_the_finding_is_about_cruise_control() -> None:
+    (finding,) = cruise_control(["__CruiseControlMetrics"], {})
+    assert finding.subject == "Cruise Control"
+
+
+# Whether Kafka elects preferred leaders by itself, by what its brokers say.
+
+
+def told(enabled: str | None = None, seconds: str | None = None) -> dict[str, tuple[str | None, str]]:
+    values = {ENABLED: enabled, INTERVAL: seconds}
+    return {key: (value, "DEFAULT_CONFIG") for key, value in values.items() if value is not None}
+
+
+def test_a_broker_that_has_it_elects_and_the_shortest_interval_counts() -> None:
+    found = automatic_elections({10: told("true", "300"), 9: told("true", "60"), 3: told("false", "1")})
+    assert in_json(found) == {"brokers": [9, 10], "check_seconds": 60}
+
+
+def test_a_broker_that_does_not_tell_has_kafkas_default() -> None:
+    assert in_json(automatic_elections({1: told(), 2: told("false")})) == {"brokers": [1], "check_seconds": None}
+
+
+def test_nobody_elects_where_every_broker_says_false() -> None:
+    assert in_json(automatic_elections({1: told("false", "300")})) == {"brokers": [], "check_seconds": None}
+
+
+# A rolling upgrade and a Kafka below 2.2 show in protocols and in the requests that brokers speak.
+
+
+def configs(protocol: Any = "2.8-IV1") -> Any:
+    return {PROTOCOL: (protocol, "STATIC_BROKER_CONFIG")}
+
+
+SPOKEN = {0: (0, 9), 18: (0, 3)}
+
+
+def test_brokers_of_one_version_are_no_upgrade() -> None:
+    assert list(mixed_versions({1: configs(), 2: configs()}, {1: SPOKEN, 2: dict(SPOKEN)})) == []
+    assert list(mixed_versions({1: {}, 2: configs()}, {})) == []
+
+
+def test_different_protocols_are_a_rolling_upgrade_and_name_the_brokers() -> None:
+    (finding,) = mixed_versions({1: configs(), 2: configs("3.9-IV0"), 3: configs()}, {})
+    assert finding.problem == f"they run different {PROTOCOL}: 2.8-IV1 on broker 1, 3; 3.9-IV0 on broker 2"
+    assert "Wait until the rolling upgrade has ended" in finding.remedy
+
+
+@pytest.mark.parametrize("other", [{0: (0, 9), 18: (0, 4)}, {**SPOKEN, 60: (0, 0)}])
+def test_software_of_different_versions_under_one_protocol_is_told_by_what_brokers_speak(other: Any) -> None:
+    same = {broker: configs() for broker in (1, 2, 3)}
+    (finding,) = mixed_versions(same, {1: SPOKEN, 2: other, 3: SPOKEN})
+    assert "different software: broker 1, 3; broker 2 speak different versions of 1 of Kafka's" in finding.problem
+
+
+def test_both_findings_are_about_the_brokers_and_say_to_wait() -> None:
+    (protocols,) = mixed_versions({1: configs(), 2: configs("3.9-IV0")}, {})
+    (software,) = mixed_versions({1: configs(), 2: configs()}, {1: SPOKEN, 2: {0: (0, 9), 18: (0, 4)}})
+    for finding in (protocols, software):
+        assert finding.subject == "brokers"
+        assert finding.remedy == "Wait until the rolling upgrade has ended, then clear this task"
+
+
+def test_a_broker_below_2_2_is_named_where_replicas_would_move_between_its_log_dirs() -> None:
+    newer = {**SPOKEN, ELECT_LEADERS: (0, 0)}
+    assert list(harmed_by_copies_within({1: newer, 2: newer})) == []
+    (finding,) = harmed_by_copies_within({3: SPOKEN, 1: newer, 2: SPOKEN})
+    assert finding.subject == "broker 2, 3"
+    assert "below 2.2" in finding.problem
+    assert "Upgrade" in finding.remedy
+
+
+# Who is away, and what waits for them.
+
+
+def test_the_cluster_without_what_is_away_tells_what_was_left_out() -> None:
+    states = {
+        "t-0": partition([1, 4]),
+        "t-1": partition([4, 5], [4, 5], leader=-1),
+        "u-0": partition([2, 1]),
+        "old-0": partition([5, 1], [1]),
+    }
+    ill = view(states, brokers=(1, 2), deletions=frozenset({"old"}))
+    rest, away = without_away(ill)
+    assert {str(topic_partition): state.replicas for topic_partition, state in rest.partitions.items()} == {
+        "t-0": (1,),
+        "u-0": (2, 1),
+    }
+    assert (away.brokers, away.leaderless, away.deletions) == ((4, 5), (tp("t-1"),), ("old",))
+    assert away.waits == {tp("t-1"): (4, 5), tp("old-0"): (5,)}
+    assert not away.is_empty
+
+
+@pytest.mark.parametrize(
+    "states",
+    [HEALTHY, {"t-0": partition([4], leader=-1)}],
+    ids=["nobody is away", "nothing would be left"],
+)
+def test_a_view_stays_where_nothing_is_left_out_or_nothing_would_be_left(states: Any) -> None:
+    now = view(states, brokers=(1, 2, 3))
+    assert without_away(now) == (now, Away())
+    assert Away().is_empty
+
+
+@pytest.mark.parametrize(
+    ("away", "gone", "only"),
+    [
+        (Away(), (), True),
+        (Away((4,), (tp("t-0"),), (), {tp("t-0"): (4,)}), (4,), True),
+        (Away((4, 5), (tp("t-0"),), (), {tp("t-0"): (4, 5)}), (4,), False),
+        (Away((4,), (tp("t-0"), tp("t-1")), (), {tp("t-0"): (4,)}), (4,), False),  # t-1 waits for somebody else
+        (Away((4,), (), ("old",), {tp("old-0"): (4,)}), (4,), True),
+        (Away((4,), (), ("old", "new"), {tp("old-0"): (4,)}), (4,), False),
+    ],
+)
+def test_all_waits_for_these_brokers_only_if_each_partition_and_deletion_does(
+    away: Away, gone: tuple[int, ...], only: bool
+) -> None:
+    assert away.only_wait_for(gone) is only
+
+
+def test_a_broker_is_away_since_the_first_of_the_checks_in_a_row_that_missed_it() -> None:
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    days = [now - timedelta(days=number) for number in range(5)]
+    found_away = ([4], [4, 5], [5, 4], None, [4])  # newest first; None: the check knew no brokers
+    checks = [{"observed_at": day, "brokers_away": brokers} for day, brokers in zip(days, found_away, strict=True)]
+    assert away_since(4, checks, now) == days[2]
+    assert away_since(5, checks, now) == now, "the newest check saw it"
+    assert away_since(5, checks[1:], now) == days[2]
+    assert away_since(4, [], now) == now

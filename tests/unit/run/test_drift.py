@@ -7,15 +7,20 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.errors import StaleProposalError
+from kafka_rebalance.errors import ReadError, SettingsError, StaleProposalError
+from kafka_rebalance.kafka.who_may_receive import Shut, shut_in_words
+from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import BrokerRegistration
-from kafka_rebalance.model.partition import TopicIdentity, topic_identities
+from kafka_rebalance.model.partition import TopicIdentity, TopicPartition, topic_identities
+from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.run.checks.drift import (
     Baseline,
     BrokerThen,
     Drift,
     PartitionThen,
+    check_growth,
     check_no_conflict,
+    check_only_receivers,
     drifts,
     registered_again,
 )
@@ -395,3 +400,129 @@ def test_a_request_of_somebody_else_is_named_before_what_runs() -> None:
     running = partition([4, 1, 2], [1, 2], adding=[4], removing=[2])
     with pytest.raises(StaleProposalError, match=r"t-0: it is being moved to \[4, 3\] by somebody else"):
         left(view(now(t_0=running), reassigning={"t-0": [4, 3]}))
+
+
+# Brokers that Kafka gives no new replica any more, and the approved moves that would bring them some.
+
+
+def test_a_broker_that_was_cordoned_since_conflicts_with_what_it_would_receive() -> None:
+    drifted = found(view(now()), shut={4: Shut.CORDONED, 1: Shut.OFFLINE})
+    assert of(drifted, Drift.CONFLICT) == ["u-0"]  # t-1 keeps a replica on broker 1, and puts none there
+    with pytest.raises(StaleProposalError, match=r"broker 4: it is to receive replicas and is cordoned .*\(u-0\)"):
+        check_no_conflict(drifted, begun=False)
+
+
+def test_a_new_list_conflicts_with_a_cordoned_broker_where_a_replica_lies_already() -> None:
+    drifted = found(view(now()), shut={1: Shut.CORDONED})
+    assert of(drifted, Drift.CONFLICT) == ["t-1"]
+    with pytest.raises(StaleProposalError, match="broker 1: new lists name it and it is cordoned"):
+        check_no_conflict(drifted, begun=False)
+    elects = found(view(now(t_0=partition([1, 2], leader=2))), [move("t-0", [1, 2], [1, 2])], shut={1: Shut.CORDONED})
+    assert of(elects, Drift.CONFLICT) == []
+
+
+def test_what_is_on_its_way_there_goes_on() -> None:
+    moving = view(now(t_0=partition([2, 3, 1], [1, 2], 1, version=2, adding=[3], removing=[1])))
+    assert of(found(moving, batches_touched={1}, shut={3: Shut.CORDONED}), Drift.CONFLICT) == ["t-1"]
+
+
+@pytest.mark.parametrize("why", Shut)
+def test_every_reason_why_a_broker_receives_nothing_is_told_in_words(why: Shut) -> None:
+    (conflict,) = [one for one in found(view(now()), shut={4: why}) if one.drift is Drift.CONFLICT]
+    assert str(conflict.why[0]) == f"broker 4: it is to receive replicas and {shut_in_words(why)}"
+
+
+# Before the first write: approved moves against the settings that say who alone receives replicas.
+
+
+RECEIVERS = {1: BrokerThen(1), 2: BrokerThen(2), 3: BrokerThen(3), 4: BrokerThen(4, held_replicas=False)}
+COPIES = (
+    Move(TopicPartition("orders", 0), (1, 2), (4, 2), 1),
+    Move(TopicPartition("orders", 1), (1, 2), (2, 1), 1),  # only the order changes
+    Move(TopicPartition("orders", 2), (1, 2), (1, 3), 1),
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"brokers_in": [4]}, "orders-2 to broker 3, but by brokers_in only broker 4 may"),
+        ({"brokers_in": [3]}, "orders-0 to broker 4, but by brokers_in only broker 3 may"),
+        ({"brokers_in": "new"}, "orders-2 to broker 3, but by brokers_in only broker 4 may"),
+    ],
+)
+def test_a_copy_to_another_broker_is_refused_with_the_setting(asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        check_only_receivers(COPIES, Settings.from_mapping(asked), RECEIVERS)
+    assert words in str(refused.value)
+    assert "Do not trust the plan's files" in str(refused.value)
+
+
+@pytest.mark.parametrize("asked", [{}, {"brokers_out": [3]}, {"brokers_in": [3, 4]}])
+def test_what_the_settings_allow_passes(asked: dict[str, Any]) -> None:
+    check_only_receivers(COPIES, Settings.from_mapping(asked), RECEIVERS)
+
+
+def test_new_orders_and_copies_to_empty_brokers_pass_where_new_brokers_receive() -> None:
+    check_only_receivers(COPIES[:2], Settings(brokers_in="new"), RECEIVERS)
+
+
+# Growth, the policy and the age of an approval: what has to be asked again before the first write.
+
+
+GB = 1_000_000_000
+COPIED = [
+    move("t-0", [1, 2], [2, 3], size=GB),
+    move("t-1", [1, 2], [3, 4], size=GB),
+    move("u-0", [1, 2], [2, 1], size=9 * GB),
+]
+
+
+@pytest.mark.parametrize(
+    ("t_0", "t_1", "limit", "asks_again"),
+    [
+        (GB, GB, 0.25, False),
+        (GB + 750_000_000, GB, 0.25, False),  # exactly a quarter of 3 GB
+        (GB + 750_000_001, GB, 0.25, True),
+        (GB, GB + 400_000_000, 0.25, True),  # counts twice: two copies
+        (2 * GB, 0, 0.25, False),  # retention has taken as much elsewhere
+        (0, 0, 0.0, False),
+        (GB + 1_000_001, GB, 0.0, True),
+        (GB + 1_000_000, GB, 0.0, False),  # less than is worth a second look
+    ],
+)
+def test_much_more_to_copy_than_was_approved_must_be_asked_again(
+    t_0: Any, t_1: Any, limit: float, asks_again: bool
+) -> None:
+    sizes = {tp("t-0"): t_0, tp("t-1"): t_1}  # what is only re-ordered copies nothing
+    if not asks_again:
+        check_growth(COPIED, sizes, limit)
+        return
+    with pytest.raises(StaleProposalError, match=r"growth_limit is .*The largest growth: t-.* Start a new"):
+        check_growth(COPIED, sizes, limit)
+
+
+def test_sizes_that_cannot_be_read_have_not_stayed_the_same() -> None:
+    with pytest.raises(ReadError, match=r"leaders of 1 partitions report no size \(t-1\)"):
+        check_growth(COPIED, {tp("t-0"): GB, tp("t-1"): None}, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("grown", "named"),
+    [
+        ([number * GB for number in range(8)], ["t-7", "t-6", "t-5", "t-4", "t-3"]),  # the largest first, and five
+        ([4 * GB, 0, 1], ["t-0", "t-2"]),  # one has not grown
+    ],
+)
+def test_the_partitions_that_have_grown_most_are_named(grown: list[int], named: list[str]) -> None:
+    moves = [move(f"t-{number}", [1, 2], [2, 3], size=GB) for number in range(len(grown))]
+    with pytest.raises(StaleProposalError) as stale:
+        check_growth(moves, {tp(f"t-{number}"): GB + more for number, more in enumerate(grown)}, 0.1)
+    largest = str(stale.value).partition("The largest growth: ")[2].partition(". Start")[0]
+    assert [partition.split(" by ")[0] for partition in largest.split(", ")] == named
+
+
+def test_a_partition_that_is_empty_now_counts_as_nothing() -> None:
+    check_growth(COPIED, {tp("t-0"): 3 * GB + 750_000_000, tp("t-1"): 0}, 0.25)
+    with pytest.raises(StaleProposalError):
+        check_growth(COPIED, {tp("t-0"): 3 * GB + 750_000_001, tp("t-1"): 0}, 0.25)
