@@ -6,17 +6,17 @@ under way are cancelled, and the rate and the lock are given back.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Param, XComArg, dag, task
 
 from kafka_rebalance.log_dirs.rules import BALANCE, COPIES_PER_BROKER, JOBS, TOLERANCE
-from kafka_rebalance.run.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.form_fields import (
     LARGEST_ID,
     LARGEST_NUMBER,
     MOST_COPIES,
+    STARTED_BY_PEOPLE,
+    TWO_HOURS_OF_RETRIES,
     choice,
     cluster,
     flag,
@@ -24,7 +24,6 @@ from kafka_rebalance.workflow.form_fields import (
     optional,
     reason,
 )
-from kafka_rebalance.workflow.notices import FAILED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.operators.moves import HoldThrottleOperator, MoveLogDirsOperator
 from kafka_rebalance.workflow.run_step import run_step
@@ -95,13 +94,9 @@ APPROVAL = "kafka_rebalance.log_dirs.request.LogDirApproval"
 @dag(
     dag_id="kafka_log_dirs",
     description="Move replicas between the log dirs of each broker: plan, approval, copies, verification.",
-    schedule=None,
-    catchup=False,
-    max_active_runs=RUNS_THAT_MAY_WAIT,
     params=LOG_DIRS_PARAMS,
-    tags=["kafka"],
     doc_md=__doc__,
-    default_args={"retries": 0, "retry_delay": timedelta(seconds=30), "on_failure_callback": Notice(FAILED)},
+    **STARTED_BY_PEOPLE,
 )
 def log_dirs() -> None:
     @task(retries=2)
@@ -109,12 +104,7 @@ def log_dirs() -> None:
         return run_step("kafka_rebalance.log_dirs.plan.plan_moves", dag_run, params, ti=ti)
 
     # As release_throttle of kafka_rebalance: a broker may be away for long. The janitor keeps the lease.
-    @task(
-        retries=28,
-        retry_delay=timedelta(seconds=15),
-        retry_exponential_backoff=2,
-        max_retry_delay=timedelta(minutes=5),
-    )
+    @task(**TWO_HOURS_OF_RETRIES)
     def release_rate(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         return run_step("kafka_rebalance.log_dirs.rate.release_rate", dag_run, decision)
 

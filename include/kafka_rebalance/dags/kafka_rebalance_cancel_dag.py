@@ -14,9 +14,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import Param, XComArg, dag, task
 
 from kafka_rebalance.cancel.actions import ACTIONS, STOP
-from kafka_rebalance.run.clusters import RUNS_THAT_MAY_WAIT
-from kafka_rebalance.workflow.form_fields import LARGEST_NUMBER, choice, cluster, optional, reason
-from kafka_rebalance.workflow.notices import FAILED, Notice
+from kafka_rebalance.workflow.form_fields import LARGEST_NUMBER, STARTED_BY_PEOPLE, choice, cluster, optional, reason
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
 
@@ -55,13 +53,9 @@ APPROVAL = "kafka_rebalance.cancel.request.CancelApproval"
 @dag(
     dag_id="kafka_rebalance_cancel",
     description="Stop, cancel or throttle a running rebalance, roll the last one back, or elect a controller.",
-    schedule=None,
-    catchup=False,
-    max_active_runs=RUNS_THAT_MAY_WAIT,
     params=CANCEL_PARAMS,
-    tags=["kafka"],
     doc_md=__doc__,
-    default_args={"retries": 0, "retry_delay": timedelta(seconds=30), "on_failure_callback": Notice(FAILED)},
+    **STARTED_BY_PEOPLE,
 )
 def rebalance_cancel() -> None:
     @task(retries=2)

@@ -6,7 +6,6 @@ processor stays quick.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,13 @@ from airflow.sdk import Param, XComArg, dag, task
 
 import kafka_rebalance
 from kafka_rebalance.model.settings import CANDIDATES, JOBS, NEW, PREFERENCES, Settings
-from kafka_rebalance.run.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.throttle.rates import AUTO
 from kafka_rebalance.workflow.form_fields import (
     LARGEST_NUMBER,
     MOST_COPIES,
     MOST_REPLICAS,
+    STARTED_BY_PEOPLE,
+    TWO_HOURS_OF_RETRIES,
     choice,
     cluster,
     flag,
@@ -28,7 +28,7 @@ from kafka_rebalance.workflow.form_fields import (
     reason,
     several,
 )
-from kafka_rebalance.workflow.notices import FAILED, FINISHED, Notice
+from kafka_rebalance.workflow.notices import FINISHED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.operators.moves import HoldThrottleOperator, ReassignOperator
 from kafka_rebalance.workflow.operators.submit import JobSubmitOperator
@@ -236,13 +236,9 @@ def _check_arguments(context: Any) -> None:
 @dag(
     dag_id="kafka_rebalance",
     description="Rebalance one Kafka cluster: plan, approval, reassignment, verification.",
-    schedule=None,
-    catchup=False,
-    max_active_runs=RUNS_THAT_MAY_WAIT,
     params=REBALANCE_PARAMS,
-    tags=["kafka"],
     doc_md=__doc__,
-    default_args={"retries": 0, "retry_delay": timedelta(seconds=30), "on_failure_callback": Notice(FAILED)},
+    **STARTED_BY_PEOPLE,
 )
 def rebalance() -> None:
     @task(retries=2)
@@ -254,13 +250,8 @@ def rebalance() -> None:
     def render_report(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         return run_step("kafka_rebalance.rebalance.report.render_report", dag_run, run_folder)
 
-    # The retries take over two hours: ZooKeeper may be away, and copies in flight may end. The janitor keeps the lease.
-    @task(
-        retries=28,
-        retry_delay=timedelta(seconds=15),
-        retry_exponential_backoff=2,
-        max_retry_delay=timedelta(minutes=5),
-    )
+    # ZooKeeper may be away, and copies in flight may end. The janitor keeps the lease.
+    @task(**TWO_HOURS_OF_RETRIES)
     def release_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         return run_step("kafka_rebalance.throttle.release_throttle.release_throttle", dag_run, decision)
 

@@ -6,19 +6,18 @@ consumers.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk import Param, XComArg, dag, task
 
 import kafka_rebalance
-from kafka_rebalance.run.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.form_fields import (
     LARGEST_NUMBER,
     LONGEST_TEXT,
     MOST_PARTITIONS,
     MOST_REPLICAS,
+    STARTED_BY_PEOPLE,
     choice,
     cluster,
     flag,
@@ -27,7 +26,6 @@ from kafka_rebalance.workflow.form_fields import (
     reason,
     several,
 )
-from kafka_rebalance.workflow.notices import FAILED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.operators.submit import KeysSubmitOperator
 from kafka_rebalance.workflow.run_step import run_step
@@ -126,13 +124,9 @@ RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not from an XCom: people ca
 @dag(
     dag_id="kafka_topics",
     description="Create, alter, list, describe or delete one cluster's topics.",
-    schedule=None,
-    catchup=False,
-    max_active_runs=RUNS_THAT_MAY_WAIT,
     params=TOPICS_PARAMS,
-    tags=["kafka"],
     doc_md=__doc__,
-    default_args={"retries": 0, "retry_delay": timedelta(seconds=30), "on_failure_callback": Notice(FAILED)},
+    **STARTED_BY_PEOPLE,
 )
 def topics() -> None:
     @task(retries=2)

@@ -17,10 +17,6 @@ LOG_DIRS_DAG = "kafka_log_dirs"
 CHECK_DAG = "kafka_balance_check"
 JANITOR_DAG = "kafka_throttle_janitor"
 CLUSTERS = "kafka_rebalance_clusters"  # an Airflow Variable
-# Active runs of one Dag; Airflow queues the others. Its default of 16 counts runs that wait a day for an answer, so an
-# urgent roll-back would queue behind them. The cluster's lock lets only one run of a cluster move anything. Not 0:
-# Airflow takes that for "none may start" where it looks for queued runs.
-RUNS_THAT_MAY_WAIT = 1000
 VERDICT = "verdict.json"  # of the nightly check, in its run's folder
 
 

@@ -1,11 +1,31 @@
-"""The fields of the forms, by the kind of their value, and the two fields that every form has."""
+"""The fields of the forms, by the kind of their value, and what all Dags have that people start by a form."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Param
+
+from kafka_rebalance.workflow.notices import FAILED, Notice
+
+STARTED_BY_PEOPLE: dict[str, Any] = {
+    "schedule": None,
+    "catchup": False,
+    # Airflow queues the others. Its default of 16 counts runs that wait a day for an answer, so an urgent roll-back
+    # would queue behind them. The cluster's lock lets only one run of a cluster move anything. Not 0: Airflow takes
+    # that for "none may start" where it looks for queued runs.
+    "max_active_runs": 1000,
+    "tags": ["kafka"],
+    "default_args": {"retries": 0, "retry_delay": timedelta(seconds=30), "on_failure_callback": Notice(FAILED)},
+}
+TWO_HOURS_OF_RETRIES: dict[str, Any] = {  # of a task
+    "retries": 28,
+    "retry_delay": timedelta(seconds=15),
+    "retry_exponential_backoff": 2,
+    "max_retry_delay": timedelta(minutes=5),
+}
 
 # The most that a field takes. A form refuses what is above at once, before a worker begins to work on it.
 MOST_PARTITIONS = 1_000_000  # of one topic; no cluster of Kafka has as many

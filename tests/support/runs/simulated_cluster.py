@@ -9,7 +9,8 @@ import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -132,6 +133,13 @@ class SimulatedCluster:
     def spoken(self, broker: int) -> dict[int, tuple[int, int]]:
         """The requests that the broker's software speaks."""
         return {0: (0, 9), 18: (0, 4 if broker in self.upgraded else 3), ELECT_LEADERS: (0, 2)}
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Nothing is written meanwhile."""
+        before = self.tree()
+        yield
+        assert self.tree() == before
 
     def tree(self) -> Tree:
         """Every znode's content and version; not the fence, which who is about to write raises first."""

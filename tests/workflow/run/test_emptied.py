@@ -13,12 +13,7 @@ from kafka_rebalance.rebalance.report import read_report
 from kafka_rebalance.rebalance.request import approval_body
 from kafka_rebalance.rebalance.verify import verify
 from kafka_rebalance.workflow.run_step import run_step
-from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, approved_run
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS, "2.8")
+from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun, approved_run
 
 
 def moved(run: SimulatedRun) -> None:

@@ -20,19 +20,9 @@ from kafka_rebalance.throttle.janitor import look_after_cluster, look_after_leas
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun
 
 REMEDIES = {errno.ENOSPC: "Make room there", errno.EROFS: "Let Airflow's processes read and write"}
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return batched_run(tmp_path, cluster, monkeypatch)
 
 
 @pytest.fixture(params=REMEDIES, ids=["full", "read-only"])
