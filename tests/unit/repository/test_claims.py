@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 import re
 from datetime import UTC, datetime
-from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 import yaml
-from packaging.utils import canonicalize_name
 
 from kafka_rebalance.cancel.actions import ACTIONS
 from kafka_rebalance.local_cluster.jars.locked_jars import ROOTS
@@ -81,50 +78,6 @@ def test_what_this_package_is_said_not_to_do_is_nothing_that_it_does() -> None:
     }
     assert len(denied.splitlines()) > 5
     assert [words for words, is_done in done.items() if is_done and re.search(words, denied)] == []
-
-
-# docs/dependencies.md
-
-
-def imported(folder: Path) -> set[str]:
-    """The top-level modules that files below the folder import."""
-    found: set[str] = set()
-    for file in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                found |= {one.name.partition(".")[0] for one in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.partition(".")[0])
-    return found
-
-
-@pytest.mark.slow
-def test_a_package_that_the_product_is_said_not_to_use_is_imported_by_none_of_its_files() -> None:
-    modules: dict[str, set[str]] = {}
-    for module, packages in packages_distributions().items():
-        for package in packages:
-            modules.setdefault(canonicalize_name(package), set()).add(module)
-    by_product = imported(PRODUCT) - imported(PRODUCT / "local_cluster")
-    claimed = [
-        cells[0].strip("`")
-        for cells in rows(page("dependencies.md"))
-        if re.search(r"\b[Tt]he product\b|[Nn]othing (of ours )?imports it", " ".join(cells[2:]))
-    ]
-    assert len(claimed) > 5
-    assert {name for name in claimed if modules.get(canonicalize_name(name), set()) & by_product} == set()
-
-
-@pytest.mark.slow
-def test_the_product_is_not_said_to_make_no_http_request_while_it_makes_some() -> None:
-    assert "http" in imported(PRODUCT), "the metrics server is asked no more"
-    assert not re.search(r"no HTTP request", page("dependencies.md"))
-
-
-def test_the_yaml_loader_that_is_named_is_the_one_that_is_used() -> None:
-    calls = set(re.findall(r"\byaml\.(\w+)\(", (PRODUCT / "run" / "policy_file.py").read_text(encoding="utf-8")))
-    assert calls == {"load", "YAMLError"}
-    assert "`safe_load`" not in page("dependencies.md")
-    assert "`SafeLoader`" in page("dependencies.md")
 
 
 # docs/reliability.md and docs/benchmarks.md: short pages before those of evidence

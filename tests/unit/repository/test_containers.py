@@ -16,7 +16,7 @@ from cryptography.fernet import Fernet
 from jsonschema import Draft7Validator
 
 from demo.settings import APPROVER, CONNECTION, POLICIES, REQUESTER
-from support.compose import BROKERS, COMPOSE, ROOT, SERVICES, TEXT, mebibytes
+from support.compose import BROKERS, COMPOSE, ROOT, SERVICES, TEXT
 
 AIRFLOW = ("api-server", "scheduler", "dag-processor", "triggerer")
 ONE_SHOT = {"airflow-init": "no", "demo": "on-failure:3"}
@@ -78,21 +78,6 @@ def test_what_keeps_running_is_started_again_and_has_a_healthcheck_that_its_imag
         assert (kind, program) == ("CMD", PROGRAMS[service["image"].split(":")[0]])
 
 
-def test_the_file_and_the_page_say_how_much_memory_all_services_may_take() -> None:
-    limits = {name: mebibytes(service["mem_limit"]) for name, service in SERVICES.items()}
-    total = sum(limits.values()) / 1024
-    without_demo = sum(limit for name, limit in limits.items() if name not in DEMO) / 1024
-    assert f"{total:g} GiB, and {without_demo:g} GiB without the demo" in TEXT.replace("\n# ", " ")
-    page = (ROOT / "docs" / "hosts.md").read_text(encoding="utf-8")
-    assert f"{total:g} GiB" in page
-    assert f"{without_demo:g} GiB" in page
-    row = re.compile(r"^\| ([a-z-]+)[^|]*\| (\d+) \| (\d+) \|$", flags=re.MULTILINE)
-    rows = {name: (int(limit), int(seen)) for name, limit, seen in row.findall(page)}
-    brokers_once = {name.removesuffix("-1"): limit for name, limit in limits.items() if name not in BROKERS[1:]}
-    assert {name: limit for name, (limit, _) in rows.items()} == brokers_once
-    assert [name for name, (limit, seen) in rows.items() if seen > limit] == []
-
-
 def test_airflow_and_spark_share_the_runs() -> None:
     for name in (*AIRFLOW, "spark-master", "spark-worker"):
         assert "runs:/opt/runs" in SERVICES[name]["volumes"]
@@ -113,16 +98,6 @@ def test_connections_lead_to_services() -> None:
     assert SERVICES["demo"]["environment"]["BOOTSTRAP_SERVERS"] == brokers
     spark = json.loads(environment["AIRFLOW_CONN_SPARK_DEFAULT"])
     assert f"{spark['host']}:{spark['port']}" == SERVICES["spark-worker"]["command"][-1]
-
-
-def test_four_brokers_stand_in_two_racks_of_one_zookeeper() -> None:
-    environments = [SERVICES[name]["environment"] for name in BROKERS]
-    assert {environment["KAFKA_ZOOKEEPER_CONNECT"] for environment in environments} == {"zookeeper:2181"}
-    assert [environment["KAFKA_BROKER_ID"] for environment in environments] == ["1", "2", "3", "4"]
-    assert [environment["KAFKA_BROKER_RACK"] for environment in environments] == ["rack-0", "rack-1"] * 2
-    for name, environment in zip(BROKERS, environments, strict=True):
-        assert environment["KAFKA_ADVERTISED_LISTENERS"] == f"PLAINTEXT://{name}:9092"
-        assert environment["KAFKA_AUTO_LEADER_REBALANCE_ENABLE"] == "false"
 
 
 def test_the_users_are_those_of_the_demo_and_each_has_a_password_in_the_file_that_airflow_reads() -> None:

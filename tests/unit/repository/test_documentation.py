@@ -55,24 +55,6 @@ def test_every_test_that_a_page_names_is_there() -> None:
     assert named - there == set()
 
 
-def test_the_pictures_of_the_pages_are_small() -> None:
-    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs").rglob("*.png")}
-    assert {name: size for name, size in sizes.items() if size > 300_000} == {}
-    assert len(sizes) > 2
-
-
-def test_every_picture_is_shown_by_a_page_and_in_words_too() -> None:
-    shown = {
-        (path.parent / target).resolve(): words
-        for path in PAGES
-        for words, target in re.findall(r"!\[([^\]]*)\]\(([^()\s]+)\)", prose(path))
-    }
-    kept = [path for path in (ROOT / "docs").rglob("*") if path.suffix in {".png", ".svg"}]
-    light = [path.with_name(path.name.replace("-dark.png", ".png")) for path in kept]
-    assert [path.name for path in light if path not in shown] == []
-    assert [path.name for path, words in shown.items() if len(words.split()) < 5] == []
-
-
 def test_every_name_that_stays_can_be_imported() -> None:
     text = (ROOT / "docs/tables.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(kafka_rebalance[\w.]+)`[^|]*\| (.*) \|$", text, flags=re.MULTILINE)
@@ -149,19 +131,6 @@ def test_every_module_file_and_option_that_a_command_of_the_pages_names_is_there
     lines = commands(r"([A-Z_]+=\S+ )*(\.venv/bin/)?(python|pytest|spark-submit|sh) ")
     assert len(lines) > 10
     assert {line: missing for line in lines if (missing := missing_of(line))} == {}
-
-
-@pytest.mark.parametrize(
-    ("line", "missing"),
-    [
-        ("python -m bench.gone", ["bench/gone"]),
-        ("python -m kafka_rebalance.planning --snapshot DIR --gone X", ["--gone"]),
-        ("sh scripts/gone.sh", [str(ROOT / "scripts/gone.sh")]),
-        (".venv/bin/pytest -q tests/unit/gone", [str(ROOT / "tests/unit/gone")]),
-    ],
-)
-def test_what_a_command_names_and_is_not_there_is_found(line: str, missing: list[str]) -> None:
-    assert missing_of(line) == missing
 
 
 def connections(text: str) -> list[dict[str, Any]]:

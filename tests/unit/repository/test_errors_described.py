@@ -49,15 +49,6 @@ def test_every_error_has_a_section_with_its_three_parts_in_the_order_of_the_tree
     assert problems(PAGE) == []
 
 
-def test_an_error_that_is_missing_gone_or_half_described_is_found() -> None:
-    section = re.search(r"^### FrozenError\n.*?(?=^## )", PAGE, flags=re.MULTILINE | re.DOTALL)[0]
-    assert problems(PAGE.replace(section, ""))
-    assert problems(PAGE + "\n## GoneError\n\n" + section.partition("\n\n")[2])
-    assert problems(PAGE + "\n" + section)
-    assert problems(PAGE.replace("### FrozenError", "## FrozenError"))
-    assert problems(PAGE.replace(section, re.sub(r"- \*\*Not changed:.*\n(?:  .*\n)*", "", section)))
-
-
 def test_the_table_says_of_each_error_what_the_tree_says_and_whether_airflow_tries_again() -> None:
     rows = re.findall(r"^\| \[(\w+)\]\(#(\w+)\) \| (\w+) \| (.+) \|$", PAGE, flags=re.MULTILINE)
     assert [name for name, _, _, _ in rows] == [kind.__name__ for kind in KINDS]

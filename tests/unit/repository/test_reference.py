@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from scripts.reference import PAGE, connection_sections, differing, model_sections
+from scripts.reference import connection_sections, differing, model_sections
 
 
 def test_the_page_has_every_setting_and_every_key_of_a_policy_as_the_code_has_them() -> None:
@@ -28,12 +27,3 @@ def test_every_field_has_a_row_with_what_it_takes_and_means(name: str, kind: typ
     assert [row[0] for row in rows] == [f"| `{field.name}`" for field in dataclasses.fields(kind)]
     assert {len(row) for row in rows} == {4}
     assert [row[0] for row in rows if not row[1] or not row[3].strip(" |")] == []
-
-
-def test_a_table_that_is_not_what_the_code_says_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = tmp_path / "reference.md"
-    page.write_text(
-        PAGE.read_text().replace("| `prefer` | one of tolerance, fewest_bytes |", "| `prefer` | one of tolerance |")
-    )
-    monkeypatch.setattr("scripts.reference.PAGE", page)
-    assert differing(model_sections()) == ["settings", "policy"]
