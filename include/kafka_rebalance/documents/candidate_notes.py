@@ -14,7 +14,7 @@ from typing import Any
 from kafka_rebalance.kafka.who_may_receive import shut_in_words
 from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_PLACES
 from kafka_rebalance.model.amounts_in_words import bytes_in_words, share_in_words
-from kafka_rebalance.model.finding import broker_ids, listed, some_of
+from kafka_rebalance.model.finding import broker_ids, listed, some
 from kafka_rebalance.model.settings import BALANCED
 
 
@@ -184,7 +184,7 @@ def _partly_known(figures: Mapping[str, Any]) -> str:
 def _left_waiting(figures: Mapping[str, Any]) -> str:
     """Partitions that are lost, or topics that are being deleted."""
     ids = figures["brokers"]
-    broker, named = broker_ids(ids, most=len(ids)), some_of(figures["named"], figures["count"])
+    broker, named = broker_ids(ids, most=len(ids)), some(figures["named"], figures["count"])
     if figures["being_deleted"]:
         return f"left out: {named}, being deleted, which waits for {broker}"
     return f"left out: {named}, lost unless {broker} {'returns' if len(ids) == 1 else 'return'}"

@@ -20,27 +20,17 @@ class Finding:
         return f"{self.subject}: {self.problem}. {self.remedy}"
 
 
-def some(names: Sequence[object]) -> str:
-    """The first SHOWN names, and how many more there are."""
-    return some_of(names, len(names))
-
-
-def some_of(names: Sequence[object], count: int) -> str:
-    """The same where of `count` names only the first are known."""
-    shown = ", ".join(map(str, names[:SHOWN]))
-    return shown if count <= SHOWN else f"{shown} and {count - SHOWN} more"
+def some(names: Sequence[object], count: int | None = None, *, most: int = SHOWN) -> str:
+    """The first names, and how many more there are; `count`: of so many, if only the first are known."""
+    more = (len(names) if count is None else count) - most
+    return listed(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def listed(names: Iterable[object]) -> str:
     return ", ".join(map(str, names))
 
 
-def first_of(names: Sequence[object], most: int) -> str:
-    """The first so many names, and how many more there are."""
-    return listed(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def broker_ids(ids: Sequence[int], one: str = "", many: str = "", *, most: int = 40) -> str:
     """With a verb: `broker 3 has`, `brokers 3, 4 have`."""
     noun, verb = ("broker", one) if len(ids) == 1 else ("brokers", many)
-    return f"{noun} {first_of(ids, most)} {verb}".rstrip()
+    return f"{noun} {some(ids, most=most)} {verb}".rstrip()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kafka_rebalance.documents.proposals import WorstCase
 from kafka_rebalance.documents.segments import CandidateSegments
 from kafka_rebalance.model.candidate import Status
-from kafka_rebalance.model.finding import some_of
+from kafka_rebalance.model.finding import some
 from kafka_rebalance.moves.windows import NoRoom
 from kafka_rebalance.pages.candidate_report import CandidateReport
 from kafka_rebalance.pages.run_report import RunReport
@@ -167,7 +167,7 @@ def _fills_networks(report: RunReport, candidate: CandidateReport) -> Iterator[R
 
 def _stays_undone(report: RunReport, candidate: CandidateReport, named: Named) -> Iterator[Risk]:
     for one in candidate.left_waiting:
-        which = some_of([named(name) for name in one.named], one.count)
+        which = some([named(name) for name in one.named], one.count)
         brokers = f"broker{'s' * (len(one.brokers) > 1)} {', '.join(map(str, one.brokers))}"
         if one.being_deleted:
             yield Risk(f"The deletion of {which} goes on waiting for {brokers}.", "Start the broker to end it.")

@@ -8,7 +8,7 @@ import numpy as np
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.kafka.who_may_receive import remedy_for, shut_in_words
-from kafka_rebalance.model.finding import broker_ids, first_of
+from kafka_rebalance.model.finding import broker_ids, some
 from kafka_rebalance.model.settings import LEADERS_ALONE, NEW, ONE_RACK, pools_with
 from kafka_rebalance.planning.problem.arrays import Bools, Problem, known_of_all, replication
 from kafka_rebalance.planning.problem.pools import parts_of
@@ -80,7 +80,7 @@ def _check_brokerbroker_ids(problem: Problem) -> None:
         unknown = [broker for broker in named if broker not in known]
         if unknown:
             raise PlanningError(
-                f"{setting} {broker_ids(unknown, *words)}. Brokers are {first_of(known, 40)}. {_NOTHING}"
+                f"{setting} {broker_ids(unknown, *words)}. Brokers are {some(known, most=40)}. {_NOTHING}"
             )
     both = sorted(set(settings.brokers_out) & (settings.leaving | set(settings.replace.values())))
     if both:

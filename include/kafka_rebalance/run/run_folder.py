@@ -205,7 +205,7 @@ def installation(deployment: Deployment) -> str:
     Two Airflows can have the same address, or none, and runs of the same name. Raises ArtifactError, StorageError.
     """
     root = deployment.runs_root
-    if not is_there(root / INSTALLATION):
+    if _INSTALLATION_FILE.read_if_there(root) is None:
         make_folder(root)
         # Two first runs may do this at once, and both go on with the mark that came first.
         _INSTALLATION_FILE.write(root, Installation(secrets.token_hex(4)), first_stays=True)

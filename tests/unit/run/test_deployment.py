@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kafka_rebalance.documents.json_files import JsonFile
 from kafka_rebalance.errors import FrozenError, ReadError, RunFolderError, SettingsError
 from kafka_rebalance.model.lock_owner import AirflowState
-from kafka_rebalance.run import run_folder
 from kafka_rebalance.run.inputs import Deployment, StartedRun
 from kafka_rebalance.run.run_folder import create_run_folder, installation, open_own_folder, open_run_folder
 from kafka_rebalance.run.run_lock import lock_owner, read_standing, this_airflow
@@ -41,7 +41,7 @@ def test_two_first_runs_at_once_go_on_with_one_mark_of_this_airflow(
     here: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both find no mark. What the slower one writes is not read by anybody."""
-    monkeypatch.setattr(run_folder, "is_there", lambda file: False)
+    monkeypatch.setattr(JsonFile, "read_if_there", lambda file, folder: None)
     assert installation(here) == installation(here)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -204,7 +205,7 @@ def test_a_way_back_has_a_way_back_of_its_own(
     there = lists(cluster)
     for number, (name, end) in enumerate((("back", BEFORE), ("and there again", there))):
         # Which run began last is told by the second, and a test's runs begin in one.
-        monkeypatch.setattr(batch_notes, "now_text", lambda number=number: f"2999-01-01T00:00:0{number}+00:00")
+        monkeypatch.setattr(batch_notes, "_now", lambda number=number: datetime(2999, 1, 1, 0, 0, number, tzinfo=UTC))
         asked = CancelRun(monkeypatch, f"for {name}")
         asked.request("roll_back")
         conf = {key: asked.xcom["conf"][key] for key in ("plan", "candidates", "internal_topics")}
