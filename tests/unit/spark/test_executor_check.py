@@ -5,10 +5,15 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
+from typing import Any
 
 import numpy as np
 import pytest
 
+from kafka_rebalance.errors import SparkError
+from kafka_rebalance.rebalance import spark_checks
+from kafka_rebalance.rebalance.spark_checks import check_one_version
 from kafka_rebalance.spark.job_driver import NEEDED, versions_in_words, what_is_lacking
 
 OWN = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": "26.0.1"}
@@ -57,3 +62,38 @@ def test_executors_are_asked_for_all_that_our_functions_import_there() -> None:
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     found = {name for name in said if not name.startswith(("_", "cython"))}
     assert found == {*NEEDED, "kafka_rebalance"}
+
+
+# Two versions of Spark in one installation are refused by the first task, before anything is read.
+
+
+INPUTS: Any = None
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
+    def version(package: str) -> str:
+        try:
+            return versions[package.replace("-", "_")]
+        except KeyError as missing:
+            raise PackageNotFoundError(package) from missing
+
+    monkeypatch.setattr(spark_checks, "version", version)
+
+
+def test_two_versions_are_refused_with_the_command_that_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, pyspark="4.2.1", pyspark_client="4.2.0")
+    with pytest.raises(
+        SparkError, match=r"pyspark 4\.2\.1 and pyspark-client 4\.2\.0 are installed together"
+    ) as refused:
+        check_one_version(INPUTS)
+    assert "pip install --force-reinstall --no-deps pyspark==4.2.1 pyspark-client==4.2.1" in str(refused.value)
+
+
+@pytest.mark.parametrize("versions", [{"pyspark": "4.2.1", "pyspark_client": "4.2.1"}, {"pyspark": "4.2.0"}, {}])
+def test_one_version_is_no_mixture(monkeypatch: pytest.MonkeyPatch, versions: dict[str, str]) -> None:
+    installed(monkeypatch, **versions)
+    check_one_version(INPUTS)
+
+
+def test_this_installation_has_one_version() -> None:
+    check_one_version(INPUTS)

@@ -18,6 +18,7 @@ from kafka_rebalance.cancel.request import APPROVE_RATE, NEXT
 from kafka_rebalance.dags.kafka_rebalance_dag import REBALANCE_PARAMS
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.rebalance.take_snapshot import PARAMS_OUTSIDE_SETTINGS
+from scripts.reference import differing, form_sections
 from support.airflow.airflow_home import REPOSITORY
 from support.airflow.parsed_dags import read_dags
 
@@ -240,3 +241,17 @@ def test_a_number_beyond_what_anybody_can_mean_is_refused_by_the_form(
 ) -> None:
     with pytest.raises(ParamValidationError):
         dags[dag].params.get_param(key).resolve(value)
+
+
+# The tables of params in docs/reference.md are those of the forms.
+
+
+def test_the_page_has_the_params_of_every_form_as_the_dags_have_them() -> None:
+    read_dags()  # made anew: a test of this process may have changed those that it was given
+    assert differing(form_sections()) == []
+
+
+def test_every_dag_with_params_has_a_table() -> None:
+    with_form = {dag_id for dag_id, dag in read_dags().items() if dag.params}
+    assert {name.removeprefix("params-").replace("-", "_") for name in form_sections()} == with_form
+    assert len(with_form) > 3

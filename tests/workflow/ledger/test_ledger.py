@@ -18,6 +18,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE, compacted_name
 from kafka_rebalance.errors import NothingToDoError, StorageError
 from kafka_rebalance.moves.eta import with_controller
+from kafka_rebalance.nightly import check_cluster
 from kafka_rebalance.nightly.remove_old import remove_old
 from kafka_rebalance.rebalance.record import record
 from kafka_rebalance.run import ledger
@@ -27,7 +28,18 @@ from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import RATE, SIZE_BYTES, TOPICS, SimulatedCluster, SimulatedRun, batched_run
+from support.runs.simulated_cluster import (
+    FEWER_TOPICS,
+    RACKS,
+    RATE,
+    SIZE_BYTES,
+    TOPICS,
+    SimulatedCluster,
+    SimulatedRun,
+    approved_run,
+    batched_run,
+)
+from support.runs.topic_run import TopicRun
 
 DAY = datetime(2026, 11, 21, 23, 59, tzinfo=UTC)
 ROW = {"topic": "orders", "partition": 0, "size_bytes": 5, "end_offset": None}
@@ -246,32 +258,17 @@ def test_a_plan_is_estimated_by_the_clusters_earlier_runs_and_names_what_it_coul
 ) -> None:
     made = SimulatedRun(tmp_path, cluster, monkeypatch)
     now = datetime.now(UTC)
+
+    def ended(connection: str, run_id: str, ago: timedelta, **changes: Any) -> None:
+        ledger.append(airflow_deployment(), "outcomes", connection, run_id, now - ago, [outcome(run_id, **changes)])
+
     for age in range(1, 8):
-        ledger.append(
-            airflow_deployment(),
-            "outcomes",
-            CONNECTION,
-            f"run-{age}",
-            now - timedelta(days=30 * age),
-            [outcome(f"run-{age}")],
-        )
-    ledger.append(
-        airflow_deployment(),
-        "outcomes",
-        CONNECTION,
-        "one",
-        now - timedelta(hours=1),
-        [outcome("one", actual_seconds=9e9)],
-    )
-    ledger.append(airflow_deployment(), "outcomes", "other", "other", now, [outcome("other", actual_seconds=9e9)])
-    (Path(str(ledger.folder_of(airflow_deployment(), "outcomes", CONNECTION))) / f"day={now:%Y-%m-%d}").mkdir(
-        exist_ok=True
-    )
-    (
-        Path(str(ledger.folder_of(airflow_deployment(), "outcomes", CONNECTION)))
-        / f"day={now:%Y-%m-%d}"
-        / "cut.parquet"
-    ).write_bytes(b"")
+        ended(CONNECTION, f"run-{age}", timedelta(days=30 * age))
+    ended(CONNECTION, "one", timedelta(hours=1), actual_seconds=9e9)
+    ended("other", "other", timedelta(), actual_seconds=9e9)
+    today = Path(str(ledger.folder_of(airflow_deployment(), "outcomes", CONNECTION))) / f"day={now:%Y-%m-%d}"
+    today.mkdir(exist_ok=True)
+    (today / "cut.parquet").write_bytes(b"")
     made.plan(job="drain", drain=[2], topics_out=["idle"])
     found = json_files.read_json(made.folder, json_files.ESTIMATE)
     assert found["ratios"] == [1.5] * 7, "neither this run's own, before it was cleared, nor another cluster's"
@@ -362,3 +359,98 @@ def test_the_run_that_roll_back_would_undo_is_kept_whatever_its_age(
     moved = find_moved(airflow_deployment(), CONNECTION, None)
     assert moved is not None
     assert moved.folder == run.folder
+
+
+# A damaged file of the ledger is named, and takes no other file, no plan and no page with it.
+
+
+def damage(path: Path) -> None:
+    """Overwrites a part of the first page; the footer stays whole. Arrow then raises a plain OSError."""
+    data = bytearray(path.read_bytes())
+    data[60:76] = b"\xff" * 16
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("table", sorted(ledger.TABLES))
+def test_a_file_with_damaged_bytes_is_named_and_takes_no_other_with_it(table: str) -> None:
+    sound, damaged = (
+        Path(str(ledger.append(airflow_deployment(), table, "kafka_eu", run, DAY, [{}] * 50)))
+        for run in ("sound", "damaged")
+    )
+    damage(damaged)
+    found = ledger.read(airflow_deployment(), table, "kafka_eu", 1, now=DAY)
+    assert len(found.rows) == 50
+    assert found.unreadable == ("day=2026-11-21/damaged.parquet",)
+    changed = bytearray(sound.read_bytes())
+    changed[len(changed) // 4] ^= 1  # one bit of a value
+    sound.write_bytes(bytes(changed))
+    assert ledger.read(airflow_deployment(), table, "kafka_eu", 1, now=DAY).rows == []
+
+
+@pytest.mark.usefixtures("root")
+def test_times_and_columns_that_python_does_not_have_are_of_an_unreadable_file() -> None:
+    sound = ledger.append(airflow_deployment(), "metrics", "kafka_eu", "sound", DAY, [{"topic": "orders"}])
+    folder = Path(str(sound)).parent
+    late = pyarrow.array([2**62], pyarrow.timestamp("us", tz="UTC"))
+    pyarrow.parquet.write_table(pyarrow.table({"observed_at": late}), folder / "late.parquet")
+    twice = pyarrow.Table.from_arrays([late.cast("int64"), late], names=["topic", "observed_at"])
+    twice = twice.append_column("topic", pyarrow.array(["orders"]))
+    pyarrow.parquet.write_table(twice, folder / "twice.parquet")
+    found = ledger.read(airflow_deployment(), "metrics", "kafka_eu", 1, now=DAY)
+    assert len(found.rows) == 1
+    assert found.unreadable == ("day=2026-11-21/late.parquet", "day=2026-11-21/twice.parquet")
+
+
+def test_a_damaged_file_stops_no_plan_and_the_report_names_it(run: SimulatedRun) -> None:
+    row = {"run_id": "x", "candidate": "light", "verified": True, "predicted_seconds": 1.0}
+    now = datetime.now(UTC)
+    damage(Path(str(ledger.append(airflow_deployment(), "outcomes", CONNECTION, "damaged", now, [row] * 50))))
+    run.plan(job="drain", drain=[2], topics_out=["idle"])
+    assert "damaged.parquet" in str(json_files.read_json(run.folder, json_files.ESTIMATE)["problems"])
+
+
+# Run ids as long as Airflow allows them.
+
+
+LONGEST = 250  # of a run id of Airflow's
+
+
+@pytest.mark.parametrize("mark", ["x", "+"])
+def test_a_run_with_the_longest_id_comes_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
+    cluster = SimulatedCluster(monkeypatch, FEWER_TOPICS)
+    run_id = "manual__" + mark + "y" * (LONGEST - 9)
+    assert len(run_id) == LONGEST
+    run = approved_run(tmp_path, cluster, monkeypatch, run_id)
+    run.hold()
+    run.reassign()
+    assert run.finish()["passed"]
+
+
+def test_a_request_for_a_topic_with_the_longest_id_comes_to_its_end(
+    tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.broker_settings = {broker: {"delete.topic.enable": "true"} for broker in RACKS}
+    run = TopicRun(tmp_path, cluster, monkeypatch)
+    run.dag_run.run_id = "y" * LONGEST
+    run.request(action="alter", topic="orders", config=["retention.ms=1000"])
+    run.answer("alter")
+    assert run.write()["configs"] == 1
+
+
+# Runs of two Dags may have one id: each keeps its rows.
+
+
+def test_the_samples_of_a_check_and_of_a_rebalance_of_one_id_are_both_kept(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(airflow_state, "is_active", lambda *_: False)
+    run = SimulatedRun(tmp_path, cluster, monkeypatch)
+    run.plan(job="drain", drain=[2])
+    of_the_run = ledger.read(airflow_deployment(), "metrics", CONNECTION, 1).rows
+    checking = SimpleNamespace(**{**vars(run.dag_run), "dag_id": "kafka_balance_check"})
+    for _ in range(2):  # a second try of the check replaces the rows of the first
+        run_step(check_cluster.check, checking, CONNECTION)
+    rows = ledger.read(airflow_deployment(), "metrics", CONNECTION, 1).rows
+    assert len(of_the_run) > 0
+    assert len(rows) == 2 * len(of_the_run)
