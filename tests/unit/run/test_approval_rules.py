@@ -26,6 +26,7 @@ from kafka_rebalance.run.approval_rules import (
     text_of,
 )
 
+LIGHT = "light · 77aa0011"
 DIGESTS = {"balanced": "9f3a1c2e" + "0" * 56, "light": "77aa0011" + "0" * 56}
 OLIVE = Requester(name="olive", automatic=False)
 NIGHTLY = Requester(name=None, automatic=True)
@@ -44,70 +45,66 @@ def test_a_label_carries_the_first_eight_characters_of_the_digest_and_reject_com
     assert labels(DIGESTS) == ("balanced · 9f3a1c2e", "light · 77aa0011", "Reject")
 
 
-def test_an_approver_who_is_not_the_requester_chooses_a_candidate() -> None:
-    assert check_answer(answer("light · 77aa0011", "uma"), DIGESTS, policy("uma", "olive"), OLIVE) == "light"
+FAB = policy({"id": "3", "name": "olive"}, {"id": "4", "name": "uma"})  # ids there are not the names
+ALIKE = policy({"id": "olive", "name": "someone else"}, {"id": "4", "name": "uma"})
+LIMITED = policy("uma", min_throttle_bytes_per_second=1_000_000, max_throttle_bytes_per_second=5_000_000)
 
 
-def test_an_answer_for_another_digest_fails_closed() -> None:
-    with pytest.raises(ApprovalError, match="cleared task shows the request of the earlier plan"):
-        check_answer(answer("balanced · 00000000", "uma"), DIGESTS, policy("uma"), OLIVE)
+@pytest.mark.parametrize(
+    ("given", "rules", "requester"),
+    [
+        (answer(LIGHT, "uma"), policy("uma", "olive"), OLIVE),
+        (answer(LIGHT, "olive"), policy("olive", requester_may_approve=True), OLIVE),
+        (answer(LIGHT, "4", "uma"), FAB, OLIVE),
+        (answer(LIGHT, "olive", "someone else"), ALIKE, OLIVE),  # an id that looks like the requester's name
+        (answer(LIGHT, "uma"), policy("uma"), NIGHTLY),  # no person has started it
+        (answer(LIGHT, "uma", throttle=5_000_000), LIMITED, OLIVE),
+    ],
+)
+def test_an_approver_who_is_not_the_requester_chooses_a_candidate(
+    given: Answer, rules: Policy, requester: Requester
+) -> None:
+    assert check_answer(given, DIGESTS, rules, requester) == "light"
 
 
-def test_the_requester_is_not_among_the_approvers() -> None:
+PAT = Requester("olive", False, plan_by="pat")
+
+
+@pytest.mark.parametrize(
+    ("given", "rules", "requester", "words"),
+    [
+        (answer("light · 00000000", "uma"), policy("uma"), OLIVE, "cleared task shows the request of the earlier plan"),
+        (
+            answer("light", "uma"),
+            policy("uma"),
+            OLIVE,
+            "options are balanced · 9f3a1c2e, light · 77aa0011, Reject",
+        ),
+        (answer(LIGHT, "olive"), policy("uma", "olive"), OLIVE, "^The answer of olive does not count: only uma may"),
+        (
+            answer(LIGHT, None),
+            policy("uma", "pat"),
+            OLIVE,
+            "^The answer of an unknown user does not count: only uma",
+        ),
+        (answer(LIGHT, "vera"), policy("uma", "pat"), OLIVE, "^The answer of vera does not count: only uma, pat may"),
+        (answer(LIGHT, "3", "olive"), FAB, OLIVE, "only 4 may give it"),
+        # With ids alone the policy cannot tell that id 3 is olive; what Airflow stored with the answer can.
+        (answer(LIGHT, "3", "olive"), policy("3", "4"), PAT, "^olive started this run and may not approve it. Start a"),
+        (answer(LIGHT, "3", "pat"), policy("3", "4"), PAT, "^pat asked for this plan and may not approve it. Start a"),
+        (answer(LIGHT, "uma"), policy("uma"), NOBODY_KNOWS, "Airflow does not know who started the run"),
+        (answer(LIGHT, "uma", throttle=6_000_000), LIMITED, OLIVE, "outside the policy"),
+    ],
+)
+def test_an_answer_that_must_not_count_says_why(given: Answer, rules: Policy, requester: Requester, words: str) -> None:
+    with pytest.raises(ApprovalError, match=words):
+        check_answer(given, DIGESTS, rules, requester)
+
+
+def test_the_requester_is_not_among_the_approvers_and_may_reject() -> None:
     assert [person.id for person in check_approvers(policy("uma", "olive"), OLIVE)] == ["uma"]
-    with pytest.raises(ApprovalError, match="only uma may give it"):
-        check_answer(answer("balanced · 9f3a1c2e", "olive"), DIGESTS, policy("uma", "olive"), OLIVE)
-
-
-def test_the_requester_may_approve_where_the_policy_says_so() -> None:
-    allowed = policy("olive", requester_may_approve=True)
-    assert check_answer(answer("balanced · 9f3a1c2e", "olive"), DIGESTS, allowed, OLIVE) == "balanced"
-
-
-def test_names_are_held_against_names_where_ids_differ() -> None:
-    """FAB stores id "3" for the user whose name is olive; the requester is only known as olive."""
-    fab = policy({"id": "3", "name": "olive"}, {"id": "4", "name": "uma"})
-    assert [person.id for person in check_approvers(fab, OLIVE)] == ["4"]
-    with pytest.raises(ApprovalError):
-        check_answer(answer("balanced · 9f3a1c2e", "3", "olive"), DIGESTS, fab, OLIVE)
-    assert check_answer(answer("balanced · 9f3a1c2e", "4", "uma"), DIGESTS, fab, OLIVE) == "balanced"
-
-
-def test_the_stored_name_counts_even_where_the_policy_names_the_id_only() -> None:
-    """With ids only, the policy cannot tell that id 3 is olive; what Airflow stored with the answer can."""
-    with pytest.raises(ApprovalError, match="olive started this run"):
-        check_answer(answer("balanced · 9f3a1c2e", "3", "olive"), DIGESTS, policy("3", "4"), OLIVE)
-
-
-def test_an_id_that_looks_like_the_requesters_name_is_not_the_requester() -> None:
-    fab = policy({"id": "olive", "name": "someone else"}, {"id": "4", "name": "uma"})
-    assert check_answer(answer("balanced · 9f3a1c2e", "olive", "someone else"), DIGESTS, fab, OLIVE) == "balanced"
-
-
-def test_an_unknown_requester_is_nobodys_friend() -> None:
-    with pytest.raises(ApprovalError, match="Airflow does not know who started the run"):
-        check_answer(answer("balanced · 9f3a1c2e", "uma"), DIGESTS, policy("uma"), NOBODY_KNOWS)
-
-
-def test_a_run_that_no_person_started_may_be_approved_by_any_approver() -> None:
-    assert check_answer(answer("balanced · 9f3a1c2e", "uma"), DIGESTS, policy("uma"), NIGHTLY) == "balanced"
-
-
-@pytest.mark.parametrize("user", [None, "vera"])
-def test_an_answer_of_somebody_else_does_not_count(user: str | None) -> None:
-    with pytest.raises(ApprovalError, match="does not count"):
-        check_answer(answer("balanced · 9f3a1c2e", user), DIGESTS, policy("uma"), OLIVE)
-
-
-def test_the_requester_may_reject_what_they_started() -> None:
+    assert [person.id for person in check_approvers(FAB, OLIVE)] == ["4"]
     assert check_answer(answer(REJECT, "olive"), DIGESTS, policy("uma", "olive"), OLIVE) == REJECT
-
-
-def test_a_throttle_outside_the_policy_is_refused() -> None:
-    limited = policy("uma", min_throttle_bytes_per_second=1_000_000, max_throttle_bytes_per_second=5_000_000)
-    with pytest.raises(ApprovalError, match="outside the policy"):
-        check_answer(answer("light · 77aa0011", "uma", throttle=6_000_000), DIGESTS, limited, OLIVE)
-    assert check_answer(answer("light · 77aa0011", "uma", throttle=5_000_000), DIGESTS, limited, OLIVE) == "light"
 
 
 def test_the_buttons_are_the_first_three_of_the_ranking_in_its_order() -> None:
@@ -139,27 +136,7 @@ def test_where_nobody_is_left_to_approve_it_is_told_who_asked(asked: Requester, 
     assert str(refused.value).startswith(f"Nobody may approve: {why} the policy's approvers are {approvers}. Name")
 
 
-@pytest.mark.parametrize(("name", "did"), [("olive", "olive started this run"), ("pat", "pat asked for this plan")])
-def test_an_answer_of_somebody_who_asked_says_what_they_did(name: str, did: str) -> None:
-    asked = Requester("olive", False, plan_by="pat")
-    with pytest.raises(ApprovalError, match=f"^{did} and may not approve it. Start a new"):
-        check_answer(answer("light · 77aa0011", "3", name), DIGESTS, policy("3", "4"), asked)
-
-
-@pytest.mark.parametrize(("user", "named"), [(None, "an unknown user"), ("vera", "vera")])
-def test_a_refused_answer_names_its_user_and_who_may_answer(user: str | None, named: str) -> None:
-    with pytest.raises(ApprovalError, match=f"^The answer of {named} does not count: only uma, pat may give it"):
-        check_answer(answer("light · 77aa0011", user), DIGESTS, policy("uma", "pat"), OLIVE)
-
-
-def test_a_refused_option_names_those_of_this_plan() -> None:
-    with pytest.raises(ApprovalError, match="options are balanced · 9f3a1c2e, light · 77aa0011, Reject"):
-        check_answer(answer("light", "uma"), DIGESTS, policy("uma"), OLIVE)
-
-
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
 EARLY = NOON - timedelta(hours=3)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafka_rebalance.documents.snapshot import AutomaticElections
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.cluster_view import BY_ADMIN_API, Controller
 from kafka_rebalance.model.partition import PartitionState, PartitionView
@@ -27,9 +28,10 @@ from kafka_rebalance.run.checks.cluster_ready import (
     waiting_for,
     without_away,
 )
-from support.documents.as_in_a_file import in_json
 from support.kafka.small_clusters import CLUSTER_ID, partition, tp, view
 
+ENDS, STARTS_IT = "Wait for its end, or cancel it with the tool", "Start it, or name it in drain or replace"
+NOBODY_LEADS, STARTS_ONE = "1 partition without a live leader", "Start the brokers of their in-sync replicas"
 HEALTHY = {"t-0": partition([1, 2]), "t-1": partition([2, 3]), "u-0": partition([3, 1])}
 
 
@@ -46,7 +48,11 @@ def test_a_healthy_cluster_is_ready() -> None:
         ({"controller": None}, "/controller", "there is no controller"),
         ({"controller": Controller(9, 4)}, "controller 9", "not a registered broker"),
         ({"controller": Controller(3000, 4, kraft_epoch=0)}, "/controller", "a KRaft controller owns the cluster"),
-        ({"reassignments": {}}, "/admin/reassign_partitions", "it is empty, and still blocks"),
+        (
+            {"reassignments": {}},
+            "/admin/reassign_partitions",
+            "under way (it is empty, and still blocks every request)",
+        ),
         ({"reassignments": {tp("t-0"): (3, 4)}}, "/admin/reassign_partitions", "under way (t-0)"),
         ({"elections": frozenset()}, "/admin/preferred_replica_election", "it is empty"),
         ({"elections": frozenset({tp("t-1")})}, "/admin/preferred_replica_election", "under way (t-1)"),
@@ -61,20 +67,29 @@ def test_each_condition_that_forbids_a_plan_is_found(wrong: Any, subject: str, w
 
 
 @pytest.mark.parametrize(
-    ("states", "subject", "words"),
+    ("states", "subject", "words", "remedy"),
     [
-        ({"t-0": partition([4, 1, 2], [1, 2], adding=[4])}, "reassignments", "being added or removed (t-0)"),
-        ({"t-0": partition([1, 2], removing=[2])}, "reassignments", "being added or removed (t-0)"),
-        ({"t-0": partition([1, 2], leader=-1)}, "1 partition without a live leader", "t-0"),
-        ({"t-0": partition([1, 2], leader=9)}, "1 partition without a live leader", "t-0"),
-        ({"t-0": dataclasses.replace(partition([1]), state=None)}, "1 partition without a live leader", "t-0"),
-        ({"t-0": partition([1, 9], [1])}, "broker 9", "not registered and holds 1 replica (t-0)"),
+        ({"t-0": partition([4, 1, 2], [1, 2], adding=[4])}, "reassignments", "being added or removed (t-0)", ENDS),
+        ({"t-0": partition([1, 2], removing=[2])}, "reassignments", "being added or removed (t-0)", ENDS),
+        ({"t-0": partition([1, 2], leader=-1)}, NOBODY_LEADS, "t-0", STARTS_ONE),
+        ({"t-0": partition([1, 2], leader=9)}, NOBODY_LEADS, "t-0", STARTS_ONE),
+        ({"t-0": dataclasses.replace(partition([1]), state=None)}, NOBODY_LEADS, "t-0", STARTS_ONE),
+        ({"t-0": partition([1, 9], [1])}, "broker 9", "not registered and holds 1 replica (t-0)", STARTS_IT),
+        (
+            {"t-0": partition([1, 9], [1]), "t-1": partition([2, 9], [2])},
+            "broker 9",
+            "not registered and holds 2 replicas (t-0, t-1)",
+            STARTS_IT,
+        ),
     ],
 )
-def test_each_condition_of_a_partition_that_forbids_a_plan_is_found(states: Any, subject: str, words: str) -> None:
+def test_each_condition_of_a_partition_that_forbids_a_plan_is_found(
+    states: Any, subject: str, words: str, remedy: str
+) -> None:
     (finding,) = readiness_findings(view(HEALTHY | states))
     assert finding.subject == subject
     assert words in finding.problem
+    assert finding.remedy.startswith(remedy)
 
 
 def test_a_request_of_what_is_gone_alone_is_not_waited_for() -> None:
@@ -135,29 +150,6 @@ def test_a_cluster_without_request_znodes_is_named_by_its_controller() -> None:
     assert str(finding) == (
         "controller: there is no controller. Wait until one is elected; see the logs of those who may be"
     )
-
-
-@pytest.mark.parametrize(
-    ("states", "remedy"),
-    [
-        ({"t-0": partition([4, 1, 2], [1, 2], adding=[4])}, "Wait for its end, or cancel it with the tool"),
-        ({"t-0": partition([1, 2], leader=-1)}, "Start the brokers of their in-sync replicas"),
-        ({"t-0": partition([1, 9], [1])}, "Start it, or name it in drain or replace"),
-    ],
-)
-def test_each_condition_of_a_partition_says_what_to_do(states: Any, remedy: str) -> None:
-    (finding,) = readiness_findings(view(HEALTHY | states))
-    assert finding.remedy.startswith(remedy)
-
-
-def test_an_empty_request_is_named_as_what_blocks_every_other() -> None:
-    (finding,) = readiness_findings(view(HEALTHY, reassignments={}))
-    assert finding.problem == "a reassignment is under way (it is empty, and still blocks every request)"
-
-
-def test_replicas_of_a_broker_that_is_down_are_counted() -> None:
-    (finding,) = readiness_findings(view(HEALTHY | {"t-0": partition([1, 9], [1]), "t-1": partition([2, 9], [2])}))
-    assert finding.problem == "it is not registered and holds 2 replicas (t-0, t-1)"
 
 
 LONE = {"s-0": partition([4], leader=-1), "s-1": partition([1, 4], [4], leader=-1), "t-0": partition([1, 2])}
@@ -233,6 +225,7 @@ def test_no_broker_is_named_where_kafka_names_none_or_the_isr_has_one() -> None:
 )
 def test_cruise_control_is_told_by_its_topics(topic: str) -> None:
     (finding,) = cruise_control(["orders", topic], {})
+    assert finding.subject == "Cruise Control"
     assert f"topic {topic}" in finding.problem
     assert "beside_cruise_control: true" in finding.remedy
 
@@ -244,11 +237,6 @@ def test_cruise_control_is_told_by_its_reporter_in_the_brokers() -> None:
     assert list(cruise_control(["orders"], {1: {"metric.reporters": ("", "DEFAULT_CONFIG")}})) == []
 
 
-def test_the_finding_is_about_cruise_control() -> None:
-    (finding,) = cruise_control(["__CruiseControlMetrics"], {})
-    assert finding.subject == "Cruise Control"
-
-
 # Whether Kafka elects preferred leaders by itself, by what its brokers say.
 
 
@@ -257,17 +245,16 @@ def told(enabled: str | None = None, seconds: str | None = None) -> dict[str, tu
     return {key: (value, "DEFAULT_CONFIG") for key, value in values.items() if value is not None}
 
 
-def test_a_broker_that_has_it_elects_and_the_shortest_interval_counts() -> None:
-    found = automatic_elections({10: told("true", "300"), 9: told("true", "60"), 3: told("false", "1")})
-    assert in_json(found) == {"brokers": [9, 10], "check_seconds": 60}
-
-
-def test_a_broker_that_does_not_tell_has_kafkas_default() -> None:
-    assert in_json(automatic_elections({1: told(), 2: told("false")})) == {"brokers": [1], "check_seconds": None}
-
-
-def test_nobody_elects_where_every_broker_says_false() -> None:
-    assert in_json(automatic_elections({1: told("false", "300")})) == {"brokers": [], "check_seconds": None}
+@pytest.mark.parametrize(
+    ("brokers", "electing", "seconds"),
+    [
+        ({10: told("true", "300"), 9: told("true", "60"), 3: told("false", "1")}, (9, 10), 60),  # the shortest interval
+        ({1: told(), 2: told("false")}, (1,), None),  # who does not tell has Kafka's default
+        ({1: told("false", "300")}, (), None),
+    ],
+)
+def test_a_broker_elects_unless_it_says_false(brokers: Any, electing: tuple[int, ...], seconds: int | None) -> None:
+    assert automatic_elections(brokers) == AutomaticElections(electing, seconds)
 
 
 # A rolling upgrade and a Kafka below 2.2 show in protocols and in the requests that brokers speak.
@@ -278,6 +265,7 @@ def configs(protocol: Any = "2.8-IV1") -> Any:
 
 
 SPOKEN = {0: (0, 9), 18: (0, 3)}
+UPGRADE_ENDS = "Wait until the rolling upgrade has ended, then clear this task"
 
 
 def test_brokers_of_one_version_are_no_upgrade() -> None:
@@ -287,23 +275,16 @@ def test_brokers_of_one_version_are_no_upgrade() -> None:
 
 def test_different_protocols_are_a_rolling_upgrade_and_name_the_brokers() -> None:
     (finding,) = mixed_versions({1: configs(), 2: configs("3.9-IV0"), 3: configs()}, {})
+    assert (finding.subject, finding.remedy) == ("brokers", UPGRADE_ENDS)
     assert finding.problem == f"they run different {PROTOCOL}: 2.8-IV1 on broker 1, 3; 3.9-IV0 on broker 2"
-    assert "Wait until the rolling upgrade has ended" in finding.remedy
 
 
 @pytest.mark.parametrize("other", [{0: (0, 9), 18: (0, 4)}, {**SPOKEN, 60: (0, 0)}])
 def test_software_of_different_versions_under_one_protocol_is_told_by_what_brokers_speak(other: Any) -> None:
     same = {broker: configs() for broker in (1, 2, 3)}
     (finding,) = mixed_versions(same, {1: SPOKEN, 2: other, 3: SPOKEN})
+    assert (finding.subject, finding.remedy) == ("brokers", UPGRADE_ENDS)
     assert "different software: broker 1, 3; broker 2 speak different versions of 1 of Kafka's" in finding.problem
-
-
-def test_both_findings_are_about_the_brokers_and_say_to_wait() -> None:
-    (protocols,) = mixed_versions({1: configs(), 2: configs("3.9-IV0")}, {})
-    (software,) = mixed_versions({1: configs(), 2: configs()}, {1: SPOKEN, 2: {0: (0, 9), 18: (0, 4)}})
-    for finding in (protocols, software):
-        assert finding.subject == "brokers"
-        assert finding.remedy == "Wait until the rolling upgrade has ended, then clear this task"
 
 
 def test_a_broker_below_2_2_is_named_where_replicas_would_move_between_its_log_dirs() -> None:

@@ -134,11 +134,6 @@ def test_all_differences_are_named_at_once() -> None:
     assert lines[2].endswith("(u-0)")
 
 
-def test_a_topic_that_is_gone_is_named() -> None:
-    with pytest.raises(StaleProposalError, match="topic u: it was deleted"):
-        left(view({"t-0": OLD, "t-1": OLD}))
-
-
 def test_a_topic_made_again_with_the_same_replicas_is_told_by_its_id() -> None:
     baseline = then(THEN | {"u": TopicIdentity(None, None, "abc")})
     assert left(view(now(u_0=partition([1, 2], topic_id="abc"))), baseline=baseline)
@@ -187,14 +182,6 @@ def test_what_changes_by_itself_or_beside_the_move_is_harmless(states: Any, word
     assert of(drifted, Drift.HARMLESS) == ["u-0"]
     assert [str(why) for one in drifted for why in one.why] == words
     assert left(view(now(**states))) == ["t-0", "t-1", "u-0"]
-
-
-def test_lists_of_other_partitions_that_somebody_rewrote_are_named_and_harmless() -> None:
-    known = dataclasses.replace(then(), partitions={tp("u-0"): PartitionThen((1, 2)), tp("u-1"): PartitionThen((1, 2))})
-    current = view({"u-0": partition([1, 2], version=3), "u-1": partition([3], version=3)})
-    (one,) = found(current, [move("u-0", [1, 2], [2, 4])], known)
-    assert one.drift is Drift.HARMLESS
-    assert "lists of other partitions rewritten (u-1)" in str(one.why[0])
 
 
 def test_the_version_of_a_topic_that_this_run_changed_tells_nothing() -> None:
@@ -384,6 +371,7 @@ def test_partitions_added_and_lists_rewritten_are_told_together() -> None:
     states = {"u-0": [1, 2], "u-1": [3], "u-2": [1], "u-3": [1]}
     current = view({name: partition(replicas, version=3) for name, replicas in states.items()})
     (one,) = found(current, [move("u-0", [1, 2], [2, 4])], known)
+    assert one.drift is Drift.HARMLESS
     assert str(one.why[0]).endswith(": 2 partitions added (u-2, u-3) and lists of other partitions rewritten (u-1)")
 
 
