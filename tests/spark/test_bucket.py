@@ -119,5 +119,5 @@ def test_a_driver_without_the_library_for_the_bucket_says_in_one_line_what_to_in
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"ArtifactError: s3://{BUCKET}/run cannot be opened (Install s3fs")
+    assert line.startswith(f"ArtifactError: s3://{BUCKET}/run/snapshot cannot be opened (Install s3fs")
     assert "Nothing was planned. Install universal-pathlib and the library for s3 (s3fs for s3)" in line
