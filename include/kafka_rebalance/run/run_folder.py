@@ -94,13 +94,7 @@ def check_newest_attempt(folder: RunFolder) -> None:
     """
     own = read_folder_owner(folder)
     for later in (number for number in attempts(folder.parent) if number > int(folder.name)):
-        try:
-            other = read_folder_owner(folder.parent / str(later))
-        except StorageError:
-            raise
-        except ArtifactError:  # the first task failed before it wrote this
-            continue
-        if (other.dag_id, other.run_id) == (own.dag_id, own.run_id):  # else it is another Dag's run of the same name
+        if _is_of(folder.parent / str(later), own):  # else it is another Dag's run of the same name
             raise RunFolderError(
                 f"{folder} is attempt {folder.name} of this run, and attempt {later} has begun since. "
                 "Clear the first task of the run with what follows it, or start a new "
@@ -135,13 +129,8 @@ def newest_attempt(run: RunFolder, dag_id: str) -> RunFolder | None:
     Runs of two Dags may have one id. Then their attempts lie beside each other, and the last one may be the other's.
     Raises StorageError, and ArtifactError if the record of a later attempt's owner is damaged.
     """
-    return next((run / str(number) for number in reversed(attempts(run)) if _dag_of(run / str(number)) == dag_id), None)
-
-
-def _dag_of(folder: RunFolder) -> str | None:
-    """None: its first task failed before it wrote this, or an earlier version wrote nothing."""
-    owner = owner_if_named(folder)
-    return None if owner is None else owner.dag_id
+    folders = (run / str(number) for number in reversed(attempts(run)))
+    return next((folder for folder in folders if (owner := owner_if_named(folder)) and owner.dag_id == dag_id), None)
 
 
 def owners_of(run: RunFolder) -> frozenset[tuple[str, str]]:
@@ -176,7 +165,7 @@ def _is_of(folder: RunFolder, started: RunName) -> bool:
         owner = read_folder_owner(folder)
     except StorageError:
         raise
-    except ArtifactError:  # its first task was killed before it wrote this
+    except ArtifactError:  # its first task failed or was killed before it wrote this
         return False
     return (owner.dag_id, owner.run_id) == (started.dag_id, started.run_id)
 

@@ -11,7 +11,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,18 @@ from kafka_rebalance.documents.key_sample import (
 )
 from kafka_rebalance.errors import ConnectionSettingsError, ReadError
 from kafka_rebalance.kafka.partitioner import murmur2
+from kafka_rebalance.model.connection import (
+    CERTIFICATE,
+    HOST_CHECK,
+    KEY,
+    KEY_PASSWORD,
+    MECHANISM,
+    PASSWORD,
+    PROTOCOL,
+    PROTOCOLS,
+    TRUSTED,
+    USERNAME,
+)
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.planning.command_line import folder_at, say
 from kafka_rebalance.spark.job_driver import add_folder_checks, open_session, own_folder, run_job, said_by
@@ -297,26 +309,20 @@ TIMEOUTS = {
 }
 
 _BOOTSTRAP = "bootstrap.servers"
-_PROTOCOL = "security.protocol"
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MECHANISMS = ("sasl.mechanism", "sasl.mechanisms")
+_MECHANISMS = (MECHANISM, "sasl.mechanisms")
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-_LOGIN = ("sasl.username", "sasl.password")
-# librdkafka's setting for a PEM file: the Java client's setting for its content (KIP-651).
-_PEM_FILES = {
-    "ssl.ca.location": "ssl.truststore.certificates",
-    "ssl.certificate.location": "ssl.keystore.certificate.chain",
-    "ssl.key.location": "ssl.keystore.key",
+# librdkafka's settings of a PEM document: the Java client's setting for its content (KIP-651).
+_PEM = {
+    TRUSTED: "ssl.truststore.certificates",
+    CERTIFICATE: "ssl.keystore.certificate.chain",
+    KEY: "ssl.keystore.key",
 }
-# The same content, given as a text.
-_PEM_TEXTS = {name.replace(".location", ".pem"): java for name, java in _PEM_FILES.items()}
-_KEY_PASSWORD = "ssl.key.password"
-_HOST_CHECK = "ssl.endpoint.identification.algorithm"
-_KNOWN = (_BOOTSTRAP, _PROTOCOL, *_MECHANISMS, *_LOGIN, *_PEM_FILES, *_PEM_TEXTS, _KEY_PASSWORD, _HOST_CHECK)
+_PEM_NAMES = [name for pem in _PEM for name in pem.names]
+_KNOWN = (_BOOTSTRAP, PROTOCOL, *_MECHANISMS, USERNAME, PASSWORD, *_PEM_NAMES, KEY_PASSWORD, HOST_CHECK)
 
 
 def settings_of(environment: Mapping[str, str]) -> dict[str, str]:
@@ -338,9 +344,7 @@ def settings_of(environment: Mapping[str, str]) -> dict[str, str]:
     return given
 
 
-def kafka_options(
-    settings: Mapping[str, str], read_text: Callable[[str], str] = lambda name: Path(name).read_text("utf-8")
-) -> dict[str, str]:
+def kafka_options(settings: Mapping[str, str]) -> dict[str, str]:
     """Options `kafka.*` of Spark's source. Raises ConnectionSettingsError, which names the setting, never its value."""
     unknown = sorted(settings.keys() - set(_KNOWN))
     if unknown:
@@ -353,14 +357,14 @@ def kafka_options(
             f"The Kafka setting {_BOOTSTRAP} is empty", "Name some brokers as host:port, separated by commas"
         )
     java = {_BOOTSTRAP: settings[_BOOTSTRAP]}
-    protocol = settings.get(_PROTOCOL, "PLAINTEXT").upper()
-    if protocol not in _PROTOCOLS:
-        raise _refused(f"The Kafka setting {_PROTOCOL} is none of {listed(_PROTOCOLS)}", "Correct it")
-    java[_PROTOCOL] = protocol
+    protocol = settings.get(PROTOCOL, PROTOCOLS[0]).upper()
+    if protocol not in PROTOCOLS:
+        raise _refused(f"The Kafka setting {PROTOCOL} is none of {listed(PROTOCOLS)}", "Correct it")
+    java[PROTOCOL] = protocol
     if protocol.startswith("SASL"):
         java |= _sasl(settings)
     if protocol.endswith("SSL"):
-        java |= _tls(settings, read_text)
+        java |= _tls(settings)
     return {f"kafka.{name}": value for name, value in java.items()} | TIMEOUTS
 
 
@@ -372,10 +376,10 @@ def _sasl(settings: Mapping[str, str]) -> dict[str, str]:
             f"The Kafka setting {_MECHANISMS[0]} is none of {listed(_LOGIN_MODULES)}",
             "Use one of these, which Spark's Kafka client supports here",
         )
-    for name in _LOGIN:
+    for name in (USERNAME, PASSWORD):
         if not settings.get(name):
             raise _refused(f"The Kafka setting {name} is empty", f"Set it: {mechanism} needs it")
-    username, password = (_quoted(settings[name]) for name in _LOGIN)
+    username, password = (_quoted(settings[name]) for name in (USERNAME, PASSWORD))
     return {
         "sasl.mechanism": mechanism,
         "sasl.jaas.config": f"{_LOGIN_MODULES[mechanism]} required username={username} password={password};",
@@ -391,25 +395,26 @@ def _quoted(value: str) -> str:
     return f'"{"".join(special.get(character, character) for character in value)}"'
 
 
-def _tls(settings: Mapping[str, str], read_text: Callable[[str], str]) -> dict[str, str]:
-    java = {java_name: settings[name] for name, java_name in _PEM_TEXTS.items() if settings.get(name)}
-    for name, java_name in _PEM_FILES.items():
-        if settings.get(name):
+def _tls(settings: Mapping[str, str]) -> dict[str, str]:
+    java = {name: settings[pem.text] for pem, name in _PEM.items() if settings.get(pem.text)}
+    for pem, name in _PEM.items():
+        if settings.get(pem.file):
             try:
-                java[java_name] = read_text(settings[name])
+                java[name] = Path(settings[pem.file]).read_text("utf-8")
             except (OSError, ValueError) as unreadable:
                 raise _refused(
-                    f"The Spark driver cannot read the file of the Kafka setting {name} ({type(unreadable).__name__})",
+                    f"The Spark driver cannot read the file of the Kafka setting {pem.file} "
+                    f"({type(unreadable).__name__})",
                     "It must be a PEM file",
                 ) from None
     if "ssl.truststore.certificates" in java:
         java["ssl.truststore.type"] = "PEM"
     if "ssl.keystore.key" in java:
         java["ssl.keystore.type"] = "PEM"
-    if settings.get(_KEY_PASSWORD):
-        java[_KEY_PASSWORD] = settings[_KEY_PASSWORD]
-    if _HOST_CHECK in settings:
-        java[_HOST_CHECK] = "https" if settings[_HOST_CHECK].lower() == "https" else ""
+    if settings.get(KEY_PASSWORD):
+        java[KEY_PASSWORD] = settings[KEY_PASSWORD]
+    if HOST_CHECK in settings:
+        java[HOST_CHECK] = "https" if settings[HOST_CHECK].lower() == "https" else ""
     return java
 
 

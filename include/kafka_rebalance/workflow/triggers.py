@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -33,28 +33,43 @@ YOUNGEST_EVENT_SECONDS = 10.0
 
 
 class _WatchingTrigger(BaseTrigger):
-    """Fires once. Each look reads everything again, so any triggerer may continue, and two at once do no harm."""
+    """Fires once. Each look reads everything again, so any triggerer may continue, and two at once do no harm.
 
-    def __init__(
-        self,
-        connection_id: str,
-        run_folder: str,
-        poll_seconds: float,
-        slowest_poll_seconds: float,
-        unknown: Collection[str],
-    ) -> None:
+    Its arguments are the annotated names of its classes. One without a default here must be given.
+    """
+
+    connection_id: str
+    run_folder: str
+    poll_seconds: float = POLL_SECONDS
+    slowest_poll_seconds: float = SLOWEST_POLL_SECONDS
+
+    def __init__(self, **arguments: Any) -> None:
         super().__init__()
-        if unknown:
-            self.log.warning("These arguments are of another version and are ignored: %s", ", ".join(sorted(unknown)))
-        self.connection_id, self.run_folder = connection_id, run_folder
-        self.poll_seconds, self.slowest_poll_seconds = poll_seconds, slowest_poll_seconds
-        self._now: Callable[[], float] = clock.now_seconds
+        names = self._names()
+        if missing := [name for name in names if name not in arguments and not hasattr(type(self), name)]:
+            raise TypeError(f"{type(self).__name__} lacks {', '.join(missing)}")
+        if unknown := sorted(arguments.keys() - names.keys()):
+            self.log.warning("These arguments are of another version and are ignored: %s", ", ".join(unknown))
+        for name in names.keys() & arguments.keys():
+            setattr(self, name, arguments[name])
+
+    @classmethod
+    def _names(cls) -> dict[str, str]:
+        own = [kind for kind in reversed(cls.__mro__) if issubclass(kind, _WatchingTrigger)]
+        return {name: type_ for kind in own for name, type_ in kind.__annotations__.items()}
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        path = f"{type(self).__module__}.{type(self).__qualname__}"
+        return path, {name: getattr(self, name) for name in self._names()}
 
     def _watcher(self, connection: ClusterConnection) -> Watcher:
         raise NotImplementedError
 
+    def _clock(self) -> Callable[[], float]:
+        return SteadyClock()
+
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        begun, loop = time.monotonic(), asyncio.get_running_loop()
+        begun, loop, now = time.monotonic(), asyncio.get_running_loop(), self._clock()
 
         def read_anew() -> ClusterConnection:
             return asyncio.run_coroutine_threadsafe(self._connection(), loop).result()
@@ -62,7 +77,7 @@ class _WatchingTrigger(BaseTrigger):
         watcher = await asyncio.to_thread(self._watcher, await self._connection())
         try:
             while True:
-                end = await asyncio.to_thread(look_with_new_connection, watcher, self._now(), self.log, read_anew)
+                end = await asyncio.to_thread(look_with_new_connection, watcher, now(), self.log, read_anew)
                 if end is not None:
                     if (early := begun + YOUNGEST_EVENT_SECONDS - time.monotonic()) > 0:
                         await asyncio.sleep(early)
@@ -76,35 +91,13 @@ class _WatchingTrigger(BaseTrigger):
         # The synchronous way to a connection would block the triggerer's loop.
         return cluster_connection(await KafkaClusterHook.aget_connection(self.connection_id))
 
-    def _serialize(self, *names: str) -> tuple[str, dict[str, Any]]:
-        path = f"{type(self).__module__}.{type(self).__qualname__}"
-        every = ("connection_id", "run_folder", "poll_seconds", "slowest_poll_seconds", *names)
-        return path, {name: getattr(self, name) for name in every}
-
 
 class BatchTrigger(_WatchingTrigger):
     """Fires with the state of a batch that is over, or that it gave up."""
 
-    def __init__(
-        self,
-        *,
-        connection_id: str,
-        run_folder: str,
-        candidate: str,
-        batch: int,
-        poll_seconds: float = POLL_SECONDS,
-        stall_seconds: float = STALL_SECONDS,
-        slowest_poll_seconds: float = SLOWEST_POLL_SECONDS,
-        **unknown: Any,
-    ) -> None:
-        super().__init__(connection_id, run_folder, poll_seconds, slowest_poll_seconds, unknown)
-        self.candidate = candidate
-        self.batch = batch
-        self.stall_seconds = stall_seconds
-        self._now = SteadyClock()
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return self._serialize("candidate", "batch", "stall_seconds")
+    candidate: str
+    batch: int
+    stall_seconds: float = STALL_SECONDS
 
     def _watcher(self, connection: ClusterConnection) -> Watcher:
         folder = open_run_folder(airflow_deployment(), self.run_folder)
@@ -117,50 +110,22 @@ class PauseTrigger(_WatchingTrigger):
     `pause`, `not_before` and `until` say what to wait for, as `Wait.to_arguments` writes them.
     """
 
-    def __init__(
-        self,
-        *,
-        connection_id: str,
-        run_folder: str,
-        pause: Mapping[str, Any] | None = None,
-        not_before: str | None = None,
-        until: str | None = None,
-        poll_seconds: float = POLL_SECONDS,
-        slowest_poll_seconds: float = SLOWEST_POLL_SECONDS,
-        **unknown: Any,
-    ) -> None:
-        super().__init__(connection_id, run_folder, poll_seconds, slowest_poll_seconds, unknown)
-        self.pause = pause or {}
-        self.not_before = not_before
-        self.until = until
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return self._serialize("pause", "not_before", "until")
+    pause: Mapping[str, Any] | None = None
+    not_before: str | None = None
+    until: str | None = None
 
     def _watcher(self, connection: ClusterConnection) -> Watcher:
-        wait = Wait.from_arguments(self.connection_id, self.run_folder, self.pause, self.not_before, self.until)
+        wait = Wait.from_arguments(self.connection_id, self.run_folder, self.pause or {}, self.not_before, self.until)
         return Waiter(connection, open_run_folder(airflow_deployment(), self.run_folder), wait)
+
+    def _clock(self) -> Callable[[], float]:
+        return clock.now_seconds  # it waits for a time of the day
 
 
 class CopiesTrigger(_WatchingTrigger):
     """Fires when a run between log dirs has something to request, when its copies have ended, or when they stall."""
 
-    def __init__(
-        self,
-        *,
-        connection_id: str,
-        run_folder: str,
-        poll_seconds: float = POLL_SECONDS,
-        stall_seconds: float = STALL_SECONDS,
-        slowest_poll_seconds: float = SLOWEST_POLL_SECONDS,
-        **unknown: Any,
-    ) -> None:
-        super().__init__(connection_id, run_folder, poll_seconds, slowest_poll_seconds, unknown)
-        self.stall_seconds = stall_seconds
-        self._now = SteadyClock()
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return self._serialize("stall_seconds")
+    stall_seconds: float = STALL_SECONDS
 
     def _watcher(self, connection: ClusterConnection) -> Watcher:
         folder = open_run_folder(airflow_deployment(), self.run_folder)

@@ -12,6 +12,7 @@ from kafka_rebalance.workflow.run_step import by_path, fails_without_retry, step
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from airflow.triggers.base import BaseTrigger
 
     from kafka_rebalance.run.watch_batch import BatchSeen
 
@@ -50,6 +51,17 @@ class MovesOperator(BaseOperator):
     def _advance(self, context: Context, seen: BatchSeen | None) -> None:
         """Requests what is next, and defers while there is something to follow or to wait for."""
 
+    def _wait_or_follow(self, step: Any, trigger: type[BaseTrigger], **more: float) -> None:
+        """Defers, unless there is nothing to do any more."""
+        from kafka_rebalance.run.checks.batch_wait import Wait
+        from kafka_rebalance.workflow.triggers import PauseTrigger
+
+        if step is None:
+            return
+        more |= {} if isinstance(step, Wait) else {"stall_seconds": self.stall_seconds}
+        waiting = PauseTrigger if isinstance(step, Wait) else trigger
+        self.defer(trigger=waiting(**step.to_arguments(), **more), method_name="resume")
+
 
 # Runs the approved batches. For each it writes the request, follows it to the end and elects preferred leaders.
 
@@ -66,17 +78,12 @@ class ReassignOperator(MovesOperator):
 
     def _advance(self, context: Context, seen: BatchSeen | None) -> None:
         from kafka_rebalance.rebalance.request_batch import Pace, reassign
-        from kafka_rebalance.run.checks.batch_wait import Wait
-        from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
+        from kafka_rebalance.workflow.triggers import BatchTrigger
 
         pace = Pace(self.poll_seconds, self.slowest_poll_seconds, self.stall_seconds, self.stay_seconds)
         step = reassign(step_inputs(context["dag_run"]), self.decision, seen, pace)
-        if step is None:
-            return
-        given = {**step.to_arguments(), "poll_seconds": pace.quickest, "slowest_poll_seconds": pace.slowest}
-        waits = isinstance(step, Wait)
-        trigger = PauseTrigger(**given) if waits else BatchTrigger(**given, stall_seconds=pace.stall)
-        self.defer(trigger=trigger, method_name="resume")
+        looks = {"poll_seconds": self.poll_seconds, "slowest_poll_seconds": self.slowest_poll_seconds}
+        self._wait_or_follow(step, BatchTrigger, **looks)
 
 
 # Requests the approved copies between log dirs, and follows them until every replica is in place.
@@ -87,16 +94,10 @@ class MoveLogDirsOperator(MovesOperator):
 
     def _advance(self, context: Context, seen: BatchSeen | None) -> None:
         from kafka_rebalance.log_dirs.copies import move_replicas
-        from kafka_rebalance.run.checks.batch_wait import Wait
-        from kafka_rebalance.workflow.triggers import CopiesTrigger, PauseTrigger
+        from kafka_rebalance.workflow.triggers import CopiesTrigger
 
         step = move_replicas(step_inputs(context["dag_run"]), self.decision, seen, self.stay_seconds)
-        if step is None:
-            return
-        given = step.to_arguments()
-        waits = isinstance(step, Wait)
-        trigger = PauseTrigger(**given) if waits else CopiesTrigger(**given, stall_seconds=self.stall_seconds)
-        self.defer(trigger=trigger, method_name="resume")
+        self._wait_or_follow(step, CopiesTrigger)
 
 
 # Waits for the run's window, then takes the cluster's lock and sets the throttle.
