@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.pages import with_section
 from kafka_rebalance.model import policy, settings
-from kafka_rebalance.workflow.provider_info import get_provider_info
+from kafka_rebalance.workflow.connection_form import get_provider_info
 
 PAGE = Path(__file__).parents[1] / "docs/reference.md"
 HEAD = ["| name | a value | default | meaning |", "|---|---|---|---|"]

@@ -201,7 +201,7 @@ def test_the_package_installs_from_these_files_alone(context: Path, tmp_path: Pa
     )
     first, *points = said.stdout.splitlines()
     assert first == str(site / "kafka_rebalance" / "__init__.py")
-    assert "apache_airflow_provider kafka_rebalance.workflow.provider_info:get_provider_info" in points
+    assert "apache_airflow_provider kafka_rebalance.workflow.connection_form:get_provider_info" in points
     assert (site / "kafka_rebalance" / "pages" / "templates").is_dir()
     # The user of the image may not write beside the modules.
     assert (site / "kafka_rebalance" / "__pycache__").is_dir()

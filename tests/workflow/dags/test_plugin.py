@@ -11,8 +11,8 @@ import pytest
 from airflow import plugins_manager
 
 from kafka_rebalance.model.connection import EXTRAS
+from kafka_rebalance.workflow.connection_form import get_provider_info
 from kafka_rebalance.workflow.hooks import AdminApiHook, KafkaClusterHook
-from kafka_rebalance.workflow.provider_info import get_provider_info
 from support.airflow.airflow_home import REPOSITORY
 
 
