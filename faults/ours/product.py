@@ -34,8 +34,7 @@ from kafka_rebalance.dags import kafka_log_dirs_dag, kafka_rebalance_dag
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.documents.snapshot import read_settings
-from kafka_rebalance.log_dirs import rate
-from kafka_rebalance.log_dirs import verify as log_dirs_verify
+from kafka_rebalance.log_dirs import copies, rate
 from kafka_rebalance.log_dirs.plan import plan_moves
 from kafka_rebalance.log_dirs.rate import release_rate
 from kafka_rebalance.planning import planner
@@ -46,7 +45,7 @@ from kafka_rebalance.rebalance.request import offered_digests, stopped_candidate
 from kafka_rebalance.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.rebalance.verify import verify
 from kafka_rebalance.run import cluster_rows, ledger
-from kafka_rebalance.segments import snapshot_audit
+from kafka_rebalance.segments import run_audits
 from kafka_rebalance.throttle.janitor import look_after_cluster
 from kafka_rebalance.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow import triggers  # noqa: F401
@@ -183,7 +182,7 @@ def approve_plan(state: State) -> dict[str, Any]:
     settings = read_settings(folder)
     planner.run(folder / json_files.SNAPSHOT_FOLDER, folder, settings)
     report.write_reassignments(folder)
-    snapshot_audit.write_audit(folder, None)
+    run_audits.write_audit(folder, None)
     proposals, digest = PROPOSALS_FILE.read_with_digest(folder)
     chosen = {
         "choice": "given",
@@ -276,7 +275,7 @@ STEPS: dict[str, Callable[[State], Any]] = {
     "follow": follow,
     "elect_leaders": _step(elect_leaders),
     "release_throttle": _step(release_throttle),
-    "verify": lambda state: _step(verify if state["dag_id"] == "kafka_rebalance" else log_dirs_verify.verify)(state),
+    "verify": lambda state: _step(verify if state["dag_id"] == "kafka_rebalance" else copies.verify)(state),
     "tend": tend,
     "record": _step(record),
     "approve_log_dirs": approve_log_dirs,

@@ -1,4 +1,4 @@
-"""cancel.json: what an action of `kafka_rebalance_cancel` would do, and to which run."""
+"""The actions of `kafka_rebalance_cancel`, and cancel.json: what an action would do, and to which run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from typing import Any
 from kafka_rebalance.documents.json_files import CANCEL, JsonFile, Time, omitted
 from kafka_rebalance.moves.cancel_plan import CancelPlan, Fate, Remaining
 from kafka_rebalance.moves.stuck_request import ElectionPlan
+
+STOP, CANCEL_NOW, ROLL_BACK, SET_THROTTLE, ELECT_CONTROLLER = ACTIONS = (
+    "stop_after_batch",
+    "cancel_now",
+    "roll_back",
+    "set_throttle",
+    "elect_controller",
+)
+CONSENT = "i_consent_to"  # the field of an answer in which the approver consents; decision.json has the same
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,18 @@ from typing import Any
 
 from kafka_rebalance import clock
 from kafka_rebalance.admin import log_dirs
-from kafka_rebalance.cancel import cancel_words, election_words
-from kafka_rebalance.cancel.actions import CANCEL_NOW, CONSENT, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
-from kafka_rebalance.cancel.cancel_file import CANCEL_FILE, CancelRequest, StepShown
+from kafka_rebalance.cancel import words
+from kafka_rebalance.cancel.cancel_file import (
+    CANCEL_FILE,
+    CANCEL_NOW,
+    CONSENT,
+    ELECT_CONTROLLER,
+    ROLL_BACK,
+    SET_THROTTLE,
+    STOP,
+    CancelRequest,
+    StepShown,
+)
 from kafka_rebalance.cancel.elect_controller import show_stuck_request
 from kafka_rebalance.cancel.roll_back import plan_roll_back
 from kafka_rebalance.cancel.set_throttle import AskedRate
@@ -101,7 +110,7 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
         **found,
     )
     CANCEL_FILE.write(folder, document)
-    said = election_words.lines(document) if action == ELECT_CONTROLLER else cancel_words.lines(document)
+    said = words.lines(document)
     for line in said:
         log.info("%s", line)
     if document.needs_approval:  # a rate above the approved one
@@ -348,11 +357,7 @@ class CancelApproval(Approval):
         )
 
     def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:
-        written = CANCEL_FILE.read(folder)
-        if written.action == SET_THROTTLE:
-            return cancel_words.rate_subject(written), cancel_words.rate_body(written)
-        words = election_words if written.action == ELECT_CONTROLLER else cancel_words
-        return words.approval_subject(written), words.approval_body(written)
+        return words.approval_texts(CANCEL_FILE.read(folder))
 
     def questions(self, folder: RunFolder, offer: Offer, policy: Policy) -> tuple[Question, ...]:
         plan = _plan(CANCEL_FILE.read(folder))

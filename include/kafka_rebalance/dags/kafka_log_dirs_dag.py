@@ -110,7 +110,7 @@ def log_dirs() -> None:
 
     @task(retries=3)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        return run_step("kafka_rebalance.log_dirs.verify.verify", dag_run, decision)
+        return run_step("kafka_rebalance.log_dirs.copies.verify", dag_run, decision)
 
     planned = plan()
     run_folder = XComArg(planned.operator, key="run_folder")

@@ -13,7 +13,7 @@ from typing import Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Param, XComArg, dag, task
 
-from kafka_rebalance.cancel.actions import ACTIONS, STOP
+from kafka_rebalance.cancel.cancel_file import ACTIONS, STOP
 from kafka_rebalance.workflow.form_fields import LARGEST_NUMBER, STARTED_BY_PEOPLE, choice, cluster, optional, reason
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
@@ -85,7 +85,7 @@ def rebalance_cancel() -> None:
 
     @task(retries=3)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        return run_step("kafka_rebalance.cancel.verify.verify", dag_run, decision)
+        return run_step("kafka_rebalance.cancel.cancel_now.verify", dag_run, decision)
 
     @task(retries=3)
     def elect_controller(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:

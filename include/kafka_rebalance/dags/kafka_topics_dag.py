@@ -131,7 +131,7 @@ RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not from an XCom: people ca
 def topics() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.topics.request.request", dag_run, params, ti=ti)
+        return run_step("kafka_rebalance.topics.plan.request", dag_run, params, ti=ti)
 
     @task.branch(retries=2)
     def route(asked: dict[str, Any]) -> str | None:
@@ -148,7 +148,7 @@ def topics() -> None:
 
     @task(retries=2)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        return run_step("kafka_rebalance.topics.verify.verify", dag_run, decision)
+        return run_step("kafka_rebalance.topics.write.verify", dag_run, decision)
 
     asked = request()
     run_folder = XComArg(asked.operator, key="run_folder")

@@ -1,4 +1,4 @@
-"""The copies between log dirs: requested, followed and noted until all are in place."""
+"""The copies between log dirs: requested a few at a time until all are in place, cancelled, and verified."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -15,10 +16,11 @@ from kafka_rebalance.admin.log_dirs import alter_log_dirs
 from kafka_rebalance.admin.wire import Wire, open_wire
 from kafka_rebalance.clock import looks
 from kafka_rebalance.cluster.open_cluster import open_cluster
-from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan, PlannedLogDirs
-from kafka_rebalance.errors import ExecutionError, RefusedError, StoppedError, ThrottleError
-from kafka_rebalance.log_dirs.approved_moves import read_approved_moves
-from kafka_rebalance.log_dirs.copy_states import (
+from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, LogDirMove, LogDirPlan, PlannedLogDirs
+from kafka_rebalance.errors import ExecutionError, ReadError, RefusedError, StoppedError, ThrottleError
+from kafka_rebalance.log_dirs.follow_copies import rate_now, write_progress
+from kafka_rebalance.log_dirs.next_copies import (
     CopyState,
     DirsNow,
     check_as_approved,
@@ -27,29 +29,49 @@ from kafka_rebalance.log_dirs.copy_states import (
     states_of,
     without_room,
 )
-from kafka_rebalance.log_dirs.follow_copies import rate_now, write_progress
 from kafka_rebalance.log_dirs.read_dirs import dirs_now, read_disks
-from kafka_rebalance.log_dirs.rules import bytes_in_time, seconds_at_most, window_of
+from kafka_rebalance.log_dirs.rules import bytes_in_time, check_log_dirs, seconds_at_most, window_of
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.late_requests import SEND_SECONDS
-from kafka_rebalance.run.approved_plan import ApprovedRequest
+from kafka_rebalance.run import ledger
+from kafka_rebalance.run.approved_plan import ApprovedRequest, read_approved_request
+from kafka_rebalance.run.check_result import Check, check_passed, write_checks
 from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.checks.cluster_ready import refuse
 from kafka_rebalance.run.checks_before_write import check_clock_for_window
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.late_tasks import check_rest_will_run
+from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.run.run_lock import lock_owner
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
-from kafka_rebalance.throttle.entity_configs import read_lease_configs
-from kafka_rebalance.throttle.in_force import check_in_force
+from kafka_rebalance.throttle.entity_configs import read_away, read_configs, read_lease_configs
+from kafka_rebalance.throttle.in_force import (
+    check_in_force,
+    check_throttles,
+    check_unrecorded,
+    desired_log_dir_rate,
+    set_now,
+)
+from kafka_rebalance.throttle.lease_files import read_copy
 from kafka_rebalance.throttle.suspend_throttle import set_for_batch, suspend
 from kafka_rebalance.throttle.wait_for_window import wait_for_opening
 
 log = logging.getLogger(__name__)
+
+
+def read_approved_moves(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedRequest[PlannedLogDirs, LogDirPlan]:
+    """Raises ApprovalError if log_dirs.json holds another plan, ArtifactError."""
+    return read_approved_request(
+        inputs,
+        decision,
+        LOG_DIRS_FILE,
+        lambda written: written.plan,
+        lambda plan: f"The plan of {len(plan.moves)} moves between log dirs",
+    )
 
 
 # `move` of `kafka_log_dirs`: requests the approved copies, a few on each broker at once, until all are in place.
@@ -245,3 +267,68 @@ def _by_broker(moves: Sequence[LogDirMove]) -> dict[int, list[LogDirMove]]:
     for move in sorted(moves, key=lambda one: one.broker):
         found.setdefault(move.broker, []).append(move)
     return found
+
+
+# `verify` of `kafka_log_dirs`: checks every replica's log dir and the rates, and adds a row to the ledger.
+
+
+def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
+    """Raises VerificationError if a replica is not in its log dir, is still copied, or a rate is not as before."""
+    approved = read_approved_moves(inputs, decision)
+    plan = approved.plan
+    connection = inputs.deployment.read_connection(approved.connection_id)
+    try:
+        now = dirs_now(read_disks(connection.kafka, plan.brokers))
+        future = {replica: path for replica, (path, _) in now.future.items()}
+        with open_cluster(connection) as cluster:
+            checks = (*check_log_dirs(plan.moves, now.paths, future), *_rates(cluster, plan, approved.folder))
+    except ReadError:
+        _record(inputs, approved, None, verified=False)  # until a later try replaces it
+        raise
+    summary = write_checks(approved.folder, checks, plan.digest)
+    _record(inputs, approved, states_of(plan.moves, now)[CopyState.DONE], verified=summary.passed)
+    check_passed(summary)
+    return {"checks": len(checks), "warnings": len(summary.warnings)}
+
+
+def _record(
+    inputs: StepInputs,
+    approved: ApprovedRequest[PlannedLogDirs, LogDirPlan],
+    in_place: Sequence[LogDirMove] | None,
+    *,
+    verified: bool,
+) -> None:
+    """A cleared or repeated task replaces its run's row."""
+    plan, lease = approved.plan, read_copy(approved.folder)
+    began, ended = (lease.taken_at, lease.released_at) if lease is not None else (None, None)
+    row = {
+        "run_id": inputs.run.run_id,
+        "job": plan.job,
+        "digest": plan.digest,
+        "requested_by": approved.written.requested_by,
+        "approved_by": approved.decision.by_id,
+        "verified": verified,
+        "brokers": sorted(plan.brokers),
+        "replicas": len(plan.moves),
+        "in_place": None if in_place is None else len(in_place),
+        "predicted_bytes": plan.size_bytes,
+        "copied_bytes": None if in_place is None else sum(move.size_bytes for move in in_place),
+        "predicted_seconds": plan.seconds,
+        "began_at": None if began is None else datetime.fromisoformat(began),
+        "ended_at": None if ended is None else datetime.fromisoformat(ended),
+        "throttle_bytes_per_second": plan.throttle_bytes_per_second,
+    }
+    now = clock.utc_now()
+    ledger.append(inputs.deployment, "log_dirs", approved.connection_id, inputs.run.run_id, now, [row])
+
+
+def _rates(cluster: OpenCluster, plan: LogDirPlan, folder: RunFolder) -> tuple[Check, ...]:
+    """The janitor puts back the rates of brokers that are away, when they return."""
+    wanted = desired_log_dir_rate(plan.brokers, plan.throttle_bytes_per_second)
+    away = read_away(cluster, wanted)
+    now = read_configs(cluster, wanted.keys() - away)
+    lease = read_copy(folder)
+    if lease is None:
+        return check_unrecorded(set_now(wanted, now))
+    lease = lease.without(away)
+    return check_throttles(lease.prior, lease.wanted, now, lease.own_rates)

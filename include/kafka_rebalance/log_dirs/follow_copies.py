@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, LogDirPlan
 from kafka_rebalance.documents.progress import PROGRESS_FILE, Progress
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.log_dirs.copy_states import CopyState, DirsNow, bytes_over, next_moves, offline_dirs, states_of
+from kafka_rebalance.log_dirs.next_copies import CopyState, DirsNow, bytes_over, next_moves, offline_dirs, states_of
 from kafka_rebalance.log_dirs.read_dirs import dirs_now, read_disks
 from kafka_rebalance.log_dirs.rules import bytes_in_time, window_of
 from kafka_rebalance.model.amounts_in_words import bytes_in_words

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kafka_rebalance import clock
+from kafka_rebalance.admin import wire
+from kafka_rebalance.admin.log_dirs import BrokerDisks
 from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.log_dir_plan import (
     LOG_DIRS_FILE,
     DirForecast,
@@ -19,10 +24,9 @@ from kafka_rebalance.documents.log_dir_plan import (
 )
 from kafka_rebalance.errors import LockHeldError, NothingToDoError, PlanningError, PolicyError, SettingsError
 from kafka_rebalance.kafka.topics import KafkasOwn
-from kafka_rebalance.log_dirs.approved_moves import read_if_ready
-from kafka_rebalance.log_dirs.copy_states import CopyState, states_of
 from kafka_rebalance.log_dirs.evened_dirs import Dir, DirMoves, emptied_dir, even_dirs
-from kafka_rebalance.log_dirs.read_dirs import dirs_now, dirs_of
+from kafka_rebalance.log_dirs.next_copies import CopyState, DirsNow, offline_dirs, states_of
+from kafka_rebalance.log_dirs.read_dirs import dirs_now, dirs_of, read_disks, read_disks_of_the_rest
 from kafka_rebalance.log_dirs.request import plan_lines
 from kafka_rebalance.log_dirs.rules import (
     BALANCE,
@@ -34,9 +38,13 @@ from kafka_rebalance.log_dirs.rules import (
     check_within_policy,
 )
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
-from kafka_rebalance.model.finding import listed, some
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.finding import Finding, listed, some
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.run import cluster_rows
+from kafka_rebalance.run.checks.cluster_ready import harmed_by_copies_within, readiness_findings, refuse, waiting_for
 from kafka_rebalance.run.clusters import LOG_DIRS_DAG
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.policies_of_one_cluster import bound_policy
@@ -119,6 +127,74 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     for line in plan_lines(written):
         log.info("%s", line)
     return {"digest": plan.digest, "moves": len(plan.moves), "bytes": plan.size_bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The cluster, and the log dirs of the brokers on which replicas move."""
+
+    view: ClusterView
+    disks: BrokerDisks
+    cluster_bytes: int  # of all replicas on brokers that tell them, so that a policy's share of it is never too large
+    waiting: Collection[TopicPartition]  # for brokers that are away: nothing of them can be moved
+
+
+def read_if_ready(
+    cluster: OpenCluster,
+    connection: ClusterConnection,
+    cluster_id: str | None,
+    brokers: Collection[int] | None = None,
+    needed: Collection[TopicPartition] = (),
+) -> Ready:
+    """What `brokers` hold, on which alone replicas move; None: all that are registered.
+
+    `cluster_id` is the expected one; None: any. `needed`: the partitions of an approved plan.
+
+    A copy between log dirs of a broker needs no other broker than the partition's leader. So others may be away.
+
+    Raises ClusterNotReadyError if one of these brokers is away, has a log dir that is offline or a Kafka below 2.2, or
+    holds a partition of which nobody leads, or if somebody moves replicas between brokers or, there, between log dirs.
+    Raises ReadError if one of them does not answer.
+    """
+    cluster.check_controller_stable(lambda: time.sleep(cluster_rows.STORM_PAUSE_SECONDS))
+    view = cluster.read_view()
+    cluster.check_is_whole(view)
+    cluster.check_same_cluster(view)
+    asked = set(view.brokers if brokers is None else brokers)
+    chosen = sorted(view.brokers.keys() & asked)
+    held = {tp for tp, one in view.partitions.items() if not asked.isdisjoint(one.replicas)}
+    away = {broker for one in view.partitions.values() for broker in one.replicas} - view.brokers.keys() - asked
+    spoken = wire.read_api_versions(connection.kafka, chosen)
+    disks = read_disks(connection.kafka, chosen)
+    now = dirs_now(disks)
+    refuse(
+        [
+            *readiness_findings(
+                view,
+                expected_cluster_id=cluster_id,
+                may_be_down=away,
+                topics={tp.topic for tp in held},
+                needed=needed,
+            ),
+            *harmed_by_copies_within(spoken),
+            *offline_dirs(now.disks),
+            *_copies_of_others(now),
+        ]
+    )
+    others = read_disks_of_the_rest(connection.kafka, view.brokers.keys() - set(chosen))
+    every = [*disks.replicas.values(), *others.replicas.values()]
+    return Ready(
+        view, disks, sum(size for by_broker in every for size in by_broker.values()), set(waiting_for(view, away))
+    )
+
+
+def _copies_of_others(now: DirsNow) -> Iterator[Finding]:
+    if now.future:
+        yield Finding(
+            "log dirs",
+            f"replicas are on their way to another log dir of their broker ({some(sorted(now.future))})",
+            "Wait for their end, or cancel them with kafka-reassign-partitions",
+        )
 
 
 def _chosen(deployment: Deployment, connection_id: str, asked: AskedLogDirs) -> Collection[int] | None:
@@ -256,3 +332,6 @@ def _forecasts(plan: LogDirPlan, dirs: _Dirs) -> Iterator[DirForecast]:
                 peak_bytes=used + coming[place],
                 total_bytes=one.total_bytes,
             )
+
+
+log = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.log_dir_plan import LogDirPlan, PlannedLogDirs
 from kafka_rebalance.errors import ClusterNotReadyError, LockLostError, StaleProposalError, StoppedError
-from kafka_rebalance.log_dirs.approved_moves import read_approved_moves, read_if_ready
-from kafka_rebalance.log_dirs.copies import cancel_copies
-from kafka_rebalance.log_dirs.copy_states import CopyState, check_as_approved, states_of, without_room
+from kafka_rebalance.log_dirs.copies import cancel_copies, read_approved_moves
+from kafka_rebalance.log_dirs.next_copies import CopyState, check_as_approved, states_of, without_room
+from kafka_rebalance.log_dirs.plan import read_if_ready
 from kafka_rebalance.log_dirs.read_dirs import dirs_now
 from kafka_rebalance.log_dirs.rules import check_within_policy, seconds_at_most, window_of
 from kafka_rebalance.model.connection import ClusterConnection

@@ -10,8 +10,8 @@ from kafka_rebalance.admin import log_dirs
 from kafka_rebalance.documents.log_dir_plan import Replica
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.kafka.who_may_receive import open_log_dirs
-from kafka_rebalance.log_dirs.copy_states import DirsNow, DiskOfDir
 from kafka_rebalance.log_dirs.evened_dirs import Dir
+from kafka_rebalance.log_dirs.next_copies import DirsNow, DiskOfDir
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 

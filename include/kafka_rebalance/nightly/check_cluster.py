@@ -38,8 +38,8 @@ from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.ledger import metric_rows
 from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
-from kafka_rebalance.segments.settings_audit import with_first_findings
-from kafka_rebalance.segments.snapshot_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
+from kafka_rebalance.segments.run_audits import FINDINGS_KEPT, audit_rows, audit_snapshot
+from kafka_rebalance.segments.sound_settings import with_first_findings
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from kafka_rebalance.run.replicas_in_place import (
     check_placement,
     check_same_topics,
 )
-from kafka_rebalance.segments.segment_configs_now import check_segment_settings
+from kafka_rebalance.segments.run_audits import check_segment_settings
 from kafka_rebalance.throttle import throttle_in_force
 
 log = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from kafka_rebalance.run.run_folder import check_newest_attempt
 from kafka_rebalance.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.run.running_rebalance import asked_for
 from kafka_rebalance.run.stop_and_cancel_requests import read_control
-from kafka_rebalance.segments.segment_configs_now import check_copies_safe
+from kafka_rebalance.segments.run_audits import check_copies_safe
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.throttle.in_force import check_in_force, desired_throttle, set_changes

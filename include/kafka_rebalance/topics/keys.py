@@ -22,8 +22,8 @@ from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.run.inputs import SparkArguments, StepInputs
 from kafka_rebalance.run.run_folder import RunFolder, check_submitted, open_own_folder
 from kafka_rebalance.topics.forecast import FORECAST_FILE, TopicForecast, counts_to_try, forecast_groups, forecast_keys
-from kafka_rebalance.topics.topic_request import TOPIC_FILE, RequestedChange, TopicRequest
-from kafka_rebalance.topics.words import forecast_lines
+from kafka_rebalance.topics.request import forecast_lines
+from kafka_rebalance.topics.rules import TOPIC_FILE, RequestedChange, TopicRequest
 
 log = logging.getLogger(__name__)
 

@@ -1,13 +1,19 @@
-"""Plans the change that a request asks for: checks in Kafka's order, then placement, then our own rules."""
+"""`request` of `kafka_topics`: reads, plans and checks a change, and writes topic.json. The cluster stays as it is."""
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
-from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, SettingsError
+from kafka_rebalance import clock
+from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.documents.key_sample import REQUEST_FILE
+from kafka_rebalance.errors import ClusterNotReadyError, KafkaRuleError, PolicyError, SettingsError
 from kafka_rebalance.kafka import topics as kafka_rules
 from kafka_rebalance.kafka.assignment import add_partitions, assign_replicas, brokers_with_racks
 from kafka_rebalance.kafka.segment_roll import effective_roll_settings
@@ -20,12 +26,139 @@ from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.tables.read_problem import read_problem, write_snapshot
 from kafka_rebalance.run.cluster_rows import broker_rows, partition_rows
-from kafka_rebalance.run.run_folder import RunFolder
-from kafka_rebalance.topics.forecast import BrokerCost, broker_costs, disk_problems, expected_replica_bytes
+from kafka_rebalance.run.inputs import StepInputs
+from kafka_rebalance.run.policies_of_one_cluster import bound_policy
+from kafka_rebalance.run.requester import check_somebody_may_approve, read_requester
+from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
+from kafka_rebalance.topics import keys
+from kafka_rebalance.topics.forecast import (
+    BrokerCost,
+    broker_costs,
+    disk_problems,
+    expected_replica_bytes,
+)
 from kafka_rebalance.topics.new_partitions import place_partitions
-from kafka_rebalance.topics.read import TopicCluster
-from kafka_rebalance.topics.rules import MIN_INSYNC_REPLICAS, house_problems, too_many_partitions
-from kafka_rebalance.topics.topic_request import TopicRequest
+from kafka_rebalance.topics.read import TOPICS_FILE, TopicCluster, TopicsFound, describe, read_topic_cluster
+from kafka_rebalance.topics.request import change_lines, describe_lines, list_lines
+from kafka_rebalance.topics.rules import (
+    MIN_INSYNC_REPLICAS,
+    TOPIC_FILE,
+    RequestedChange,
+    TopicRequest,
+    house_problems,
+    needs_approval,
+    too_many_partitions,
+)
+
+log = logging.getLogger(__name__)
+
+# The next task.
+END, SAMPLE, FORECAST = "end", "sample_keys", "forecast"
+
+
+@contextmanager
+def failing_as_kafka_topics() -> Iterator[None]:
+    """Logs a broken rule of Kafka in the words of kafka-topics."""
+    try:
+        yield
+    except KafkaRuleError as broken:
+        log.error("Error while executing topic command : %s", broken.kafka_message)
+        raise
+
+
+@failing_as_kafka_topics()
+def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the next task and the main figures. list and describe end here."""
+    asked = TopicRequest.from_params(params)
+    connection_id = params["kafka_conn_id"]
+    policy = inputs.deployment.read_policy(connection_id)
+    if policy is None and not asked.is_read_only:
+        raise PolicyError(
+            f"There is no policy file for the connection {connection_id!r}, so the cluster is read-only: only list and "
+            "describe are allowed. Add include/policies/<connection id>.yaml."
+        )
+    if asked.needs_approval:
+        check_somebody_may_approve(policy, read_requester(inputs.deployment, inputs.run))
+    connection = inputs.deployment.read_connection(connection_id)
+    folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
+    inputs.tell("run_folder", str(folder))
+    inputs.tell("nonce", nonce)
+    cluster = read_topic_cluster(connection, asked)
+    if policy is None or asked.is_read_only:
+        return _show(asked, cluster, folder)
+    limits = bound_policy(inputs.deployment, policy, connection_id, cluster.view.cluster_id)
+    planned = plan_change(asked, cluster, connection, limits, folder)
+    if planned is None or planned.change.changes_nothing:
+        log.info("%s: there is nothing to %s. Nothing was written.", asked.topic, asked.action)
+        return {"next": END, "changed": False}
+    with open_cluster(connection) as reached:
+        reached.topics.check_accepted(planned.change)
+    change = planned.change
+    written = RequestedChange(
+        connection_id=connection_id,
+        cluster_id=cluster.view.cluster_id,
+        policy_digest=policy.digest,
+        limits_digest=limits.digest,
+        nonce=nonce,
+        observed_at=clock.utc_now().replace(microsecond=0),
+        dag_id=inputs.run.dag_id,
+        run_id=inputs.run.run_id,
+        requested_by=inputs.run.started_by,
+        reason=params.get("reason") or "",
+        dry_run=asked.dry_run,
+        needs_approval=needs_approval(change.action),
+        change=change,
+        digest=change.digest,
+        assignment=asked.assignment,
+        replica_bytes=planned.replica_bytes,
+        costs=planned.costs,
+        notes=planned.notes,
+        size_bytes=_size_bytes(cluster, change.topic),
+    )
+    if change.action != "create":
+        written = keys.with_groups(written, connection)
+    sampled = change.adds_partitions and keys.prepare_sample(
+        asked, change, connection, folder, int(clock.utc_now().timestamp() * 1000)
+    )
+    if sampled:
+        written = replace(written, sample_digest=REQUEST_FILE.read_with_digest(folder)[1])
+    TOPIC_FILE.write(folder, written)
+    for line in change_lines(written):
+        log.info("%s", line)
+    return {
+        "next": SAMPLE if sampled else FORECAST,
+        "digest": change.digest,
+        "partitions": len(change.new_partitions),
+        "configs": len(change.config_changes),
+    }
+
+
+def _show(asked: TopicRequest, cluster: TopicCluster, folder: RunFolder) -> dict[str, Any]:
+    entries = describe(cluster, asked)
+    TOPICS_FILE.write(folder, TopicsFound(cluster.view.cluster_id, entries))
+    for line in list_lines(entries) if asked.action == "list" else describe_lines(entries):
+        log.info("%s", line)
+    return {
+        "next": END,
+        "topics": len(entries),
+        "under_replicated": sum(entry.under_replicated for entry in entries),
+        "unavailable": sum(entry.unavailable for entry in entries),
+    }
+
+
+def _size_bytes(cluster: TopicCluster, topic: str) -> int | None:
+    """One replica of each of its partitions; None if a leader does not tell its size."""
+    sizes = [
+        cluster.disks.replicas.get(tp, {}).get(partition.leader)
+        for tp, partition in cluster.view.partitions.items()
+        if tp.topic == topic
+    ]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
+# The change that is asked for: checks in Kafka's order, then placement, then our own rules.
+
 
 DELETE_ENABLED = "delete.topic.enable"
 

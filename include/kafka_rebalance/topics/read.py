@@ -21,7 +21,7 @@ from kafka_rebalance.model.cluster_view import ClusterView, ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run import cluster_rows
-from kafka_rebalance.topics.topic_request import TopicRequest
+from kafka_rebalance.topics.rules import TopicRequest
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ClusterConnection, ZooKeeperConnection
 from kafka_rebalance.model.lock_owner import LockOwner
-from kafka_rebalance.topics.request import END
+from kafka_rebalance.topics.plan import END
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client, read_znodes

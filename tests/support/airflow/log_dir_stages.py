@@ -11,7 +11,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner
 from kafka_rebalance.documents.log_dir_plan import DirForecast, LogDirMove, LogDirPlan
 from kafka_rebalance.documents.progress import Progress
-from kafka_rebalance.log_dirs.copy_states import CopyState
+from kafka_rebalance.log_dirs.next_copies import CopyState
 from kafka_rebalance.log_dirs.page import LogDirState
 from kafka_rebalance.log_dirs.rules import check_log_dirs
 from kafka_rebalance.run.approval_rules import REJECT

@@ -14,10 +14,9 @@ import pytest
 
 from kafka_rebalance.cancel import elect_controller as controller_election
 from kafka_rebalance.cancel import request as cancel_request
-from kafka_rebalance.cancel.actions import CONSENT
-from kafka_rebalance.cancel.cancel_now import cancel_now, stop_run
+from kafka_rebalance.cancel.cancel_file import CONSENT
+from kafka_rebalance.cancel.cancel_now import cancel_now, stop_run, verify
 from kafka_rebalance.cancel.set_throttle import raise_throttle, set_throttle
-from kafka_rebalance.cancel.verify import verify
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.run_step import run_step

@@ -95,7 +95,7 @@ class SimulatedCluster:
         )
         self.may_list_reassignments = True
         monkeypatch.setattr("kafka_rebalance.admin.reassignments.read_reassignments", self._reassignments)
-        for module in ("kafka_rebalance.admin.configs", "kafka_rebalance.segments.segment_configs_now"):
+        for module in ("kafka_rebalance.admin.configs", "kafka_rebalance.segments.run_audits"):
             monkeypatch.setattr(f"{module}.read_effective_configs", self._broker_configs)
         monkeypatch.setattr(rebalance_run, "LOOK_SECONDS", 0)
         monkeypatch.setattr(Plot, "source", "")  # to draw the pictures takes most of a page's time

@@ -14,8 +14,7 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.topics import keys, verify, write
-from kafka_rebalance.topics import request as topic_request
+from kafka_rebalance.topics import keys, plan, write
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.asked_run import AskedRun
@@ -41,7 +40,7 @@ class TopicRun(AskedRun):
         return json_files.read_json(self.folder, json_files.TOPIC)["change"]
 
     def request(self, **params: Any) -> Any:
-        return self.first_step(topic_request.request, CONNECTION, {"sample_rows": 0, **params})
+        return self.first_step(plan.request, CONNECTION, {"sample_rows": 0, **params})
 
     def ask(self) -> ApprovalOperator:
         run_step(keys.forecast, self.dag_run, str(self.folder))
@@ -54,12 +53,12 @@ class TopicRun(AskedRun):
         return run_step(write.write_change, self.dag_run, self.xcom["decision"])
 
     def verify(self) -> dict[str, int]:
-        return run_step(verify.verify, self.dag_run, self.xcom["decision"])
+        return run_step(write.verify, self.dag_run, self.xcom["decision"])
 
     def carry_out(self, **params: Any) -> dict[str, Any]:
         """From the request to the verification, approved by uma; returns verification.json."""
         asked = self.request(**params)
-        assert asked["next"] != topic_request.END
+        assert asked["next"] != plan.END
         self.ask()
         if "decision" not in self.xcom:
             self.answer(params["action"])

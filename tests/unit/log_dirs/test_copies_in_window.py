@@ -10,7 +10,7 @@ import pytest
 
 from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan, Replica
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.log_dirs.copy_states import DirsNow, DiskOfDir, next_moves
+from kafka_rebalance.log_dirs.next_copies import DirsNow, DiskOfDir, next_moves
 from kafka_rebalance.log_dirs.rules import bytes_in_time, check_fits_openings, seconds_at_most, window_of
 
 RATE = 1000

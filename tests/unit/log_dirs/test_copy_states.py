@@ -9,7 +9,7 @@ import pytest
 
 from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan, Replica
 from kafka_rebalance.errors import StaleProposalError
-from kafka_rebalance.log_dirs.copy_states import (
+from kafka_rebalance.log_dirs.next_copies import (
     CopyState,
     DirsNow,
     DiskOfDir,

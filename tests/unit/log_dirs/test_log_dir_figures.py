@@ -9,7 +9,7 @@ import pytest
 
 from kafka_rebalance.documents.log_dir_plan import DirForecast, LogDirMove, LogDirPlan
 from kafka_rebalance.documents.progress import Progress
-from kafka_rebalance.log_dirs.copy_states import CopyState
+from kafka_rebalance.log_dirs.next_copies import CopyState
 from kafka_rebalance.log_dirs.page import (
     COPY_STATES,
     LogDirRun,

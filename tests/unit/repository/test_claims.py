@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafka_rebalance.cancel.actions import ACTIONS
+from kafka_rebalance.cancel.cancel_file import ACTIONS
 from kafka_rebalance.local_cluster.jars.locked_jars import ROOTS
 from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 from kafka_rebalance.model.candidate import Metric

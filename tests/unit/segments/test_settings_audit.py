@@ -8,7 +8,7 @@ import pytest
 
 from kafka_rebalance.documents.segments import OpenFiles
 from kafka_rebalance.segments.open_files import MAX_MAP_COUNT, files_now, replica_files
-from kafka_rebalance.segments.settings_audit import (
+from kafka_rebalance.segments.sound_settings import (
     audit_cluster,
     audit_moves,
     broker_config_problem,

@@ -10,7 +10,7 @@ import pytest
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.topics import read
-from kafka_rebalance.topics.topic_request import TopicRequest
+from kafka_rebalance.topics.rules import TopicRequest
 
 NAMES = ("orders", "orders.eu", "payments", "a" * 60 + "-")
 VIEW: Any = SimpleNamespace(partitions={TopicPartition(name, 0): None for name in NAMES}, deletions=frozenset({"old"}))

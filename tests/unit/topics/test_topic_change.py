@@ -13,8 +13,7 @@ from kafka_rebalance.model.consumer_groups import ConsumerGroup, GroupMember
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.topics.forecast import KeyForecast, TopicForecast, forecast_groups
 from kafka_rebalance.topics.read import TopicFound
-from kafka_rebalance.topics.topic_request import TOPIC_FILE, RequestedChange
-from kafka_rebalance.topics.words import (
+from kafka_rebalance.topics.request import (
     approval_body,
     approval_subject,
     change_lines,
@@ -22,6 +21,7 @@ from kafka_rebalance.topics.words import (
     forecast_lines,
     list_lines,
 )
+from kafka_rebalance.topics.rules import TOPIC_FILE, RequestedChange
 
 ENTRY: dict[str, Any] = {
     "topic": "orders",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
-from kafka_rebalance.topics.topic_request import TopicRequest
+from kafka_rebalance.topics.rules import TopicRequest
 
 CREATE = {"action": "create", "topic": "orders", "partitions": 3, "replication_factor": 2}
 ALTER = {"action": "alter", "topic": "orders", "partitions": 6}

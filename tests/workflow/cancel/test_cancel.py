@@ -309,7 +309,7 @@ def test_a_throttle_that_is_still_held_fails_the_verification_and_says_whose_it_
     begin(run, cluster)
     canceller.approved()
     canceller.cancel()
-    monkeypatch.setattr("kafka_rebalance.cancel.verify.RELEASE_SECONDS", 0)
+    monkeypatch.setattr("kafka_rebalance.cancel.cancel_now.RELEASE_SECONDS", 0)
     with pytest.raises(AirflowFailException, match=r"lock of kafka_rebalance/one.*release_throttle"):
         canceller.verify()
     release(run, cluster)

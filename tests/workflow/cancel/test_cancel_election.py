@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.cancel import elect_controller as election
 from kafka_rebalance.cancel.cancel_file import CANCEL_FILE
-from kafka_rebalance.cancel.election_words import approval_body, approval_subject
+from kafka_rebalance.cancel.words import approval_texts
 from kafka_rebalance.errors import ExecutionError, RebalanceError
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.stop_and_cancel_requests import read_control
@@ -56,12 +56,12 @@ def test_a_request_of_what_is_gone_is_cleared_and_the_next_rebalance_runs(
     before = cluster.tree()
     canceller.request("elect_controller")
     assert cluster.tree() == before, "asking writes nothing"
-    body = approval_body(CANCEL_FILE.decode(canceller.document))
+    subject, body = approval_texts(CANCEL_FILE.decode(canceller.document))
     assert "broker 1**, epoch 1" in body
     assert "no longer exists: the next controller drops it" in body
     assert "no leader is elected for a broker that fails" in body
     assert canceller.document["consent"] in body
-    assert "elect another controller" in approval_subject(CANCEL_FILE.decode(canceller.document))
+    assert "elect another controller" in subject
     canceller.answer("elect_controller", consent=canceller.document["consent"])
     found = canceller.elect_controller()
     assert found == {"controller": 4, "epoch": 2, "deleted": True, "request": "cleared"}
@@ -80,7 +80,7 @@ def test_a_request_that_was_not_heard_is_carried_out_and_the_run_that_holds_the_
     cluster.controller._taken = cluster.fake.znodes[REASSIGN].czxid  # it is deaf
     throttles = cluster.throttles()
     canceller.request("elect_controller")
-    body = approval_body(CANCEL_FILE.decode(canceller.document))
+    _, body = approval_texts(CANCEL_FILE.decode(canceller.document))
     assert "Run kafka_rebalance/one" in body
     assert "It goes on, with its lock and its throttle" in body
     assert "the next controller moves it" in body
@@ -189,7 +189,7 @@ def test_a_topic_that_is_made_again_after_the_approval_stops_it(
         canceller.elect_controller()
     assert epoch(cluster) == 1
     canceller.request("elect_controller")
-    body = approval_body(CANCEL_FILE.decode(canceller.document))
+    _, body = approval_texts(CANCEL_FILE.decode(canceller.document))
     assert "the next controller moves the partition of the new topic" in body
     assert "no throttle of a run limits the copies" in body
 

@@ -13,8 +13,8 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.cancel.cancel_now import cancel_now, stop_run
+from kafka_rebalance.cancel.cancel_now import verify as verify_cancel
 from kafka_rebalance.cancel.set_throttle import set_throttle
-from kafka_rebalance.cancel.verify import verify as verify_cancel
 from kafka_rebalance.dags import kafka_rebalance_dag
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner, read_folder_owner

@@ -14,7 +14,7 @@ from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection,
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.topics.plan import PlannedTopic, plan_change
 from kafka_rebalance.topics.read import TopicCluster
-from kafka_rebalance.topics.topic_request import TopicRequest
+from kafka_rebalance.topics.rules import TopicRequest
 from support.documents.segment_configs import KAFKAS_DEFAULTS
 from support.kafka.small_clusters import partition, view
 

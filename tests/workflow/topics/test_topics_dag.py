@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from kafka_rebalance.dags.kafka_topics_dag import TOPICS_PARAMS
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.topics.topic_request import TopicRequest
+from kafka_rebalance.topics.rules import TopicRequest
 from support.airflow.answered_dag import Run, defaults_of, read_dag, runs_of
 from support.runs.rebalance_run import set_up_airflow
 

@@ -1,24 +1,35 @@
-"""The audit of segment settings over a snapshot: for the nightly check, and for a run's candidates."""
+"""Segment settings as the steps of a run ask for them: the audit of its snapshot, and the settings of today."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from kafka_rebalance.admin.configs import read_effective_configs
+from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.json_files import plain
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE, ClusterSegments, SegmentReport
 from kafka_rebalance.documents.snapshot import CONFIGS_FILE, SNAPSHOT_FILE, ClusterConfigs
-from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.errors import ArtifactError, StaleProposalError
+from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_rows
 from kafka_rebalance.planning.tables.read_problem import PARTITIONS, SNAPSHOT_SCHEMAS
 from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.run.approved_plan import ApprovedPlan
+from kafka_rebalance.run.check_result import Check
 from kafka_rebalance.run.cluster_rows import Snapshot, partition_of
 from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.segments.open_files import Placed, expected_rolls, files_now
-from kafka_rebalance.segments.settings_audit import audit_cluster, audit_moves, with_first_findings
+from kafka_rebalance.segments.sound_settings import (
+    audit_cluster,
+    audit_moves,
+    check_segments,
+    copies_stopped,
+    with_first_findings,
+)
 
 FINDINGS_KEPT, ROLLS_KEPT = 100, 20  # of each list in a document; all are counted
 
@@ -81,3 +92,38 @@ def audit_rows(audit: ClusterSegments) -> list[dict[str, Any]]:
 def _placed(rows: Iterable[Mapping[str, Any]]) -> list[Placed]:
     """A size is unknown only in a snapshot of the rest. It counts as 0, so the files are a lower bound."""
     return [Placed(partition_of(row), tuple(row["replicas"]), row["size_bytes"] or 0) for row in rows]
+
+
+# The settings of an approved plan's topics on their brokers now.
+
+
+def check_segment_settings(
+    cluster: OpenCluster, connection: ClusterConnection, plan: ApprovedPlan
+) -> tuple[Check, ...]:
+    """The verification's results about segment settings. Raises ReadError if a broker does not answer."""
+    before = read_configs_of(plan.folder)
+    holders = {broker for move in plan.candidate.moves for broker in move.after}
+    return check_segments(plan.candidate.moves, before, _read_now(cluster, connection, plan, holders))
+
+
+def check_copies_safe(cluster: OpenCluster, connection: ClusterConnection, plan: ApprovedPlan) -> None:
+    """Raises StaleProposalError if a copy could not follow with today's settings."""
+    receiving = {broker for move in plan.candidate.moves for broker in move.added}
+    if not receiving:
+        return
+    stops = copies_stopped(plan.candidate.moves, _read_now(cluster, connection, plan, receiving))
+    if stops:
+        listed = "; ".join(map(str, stops[:3])) + (f"; and {len(stops) - 3} more" if stops[3:] else "")
+        raise StaleProposalError(
+            f"Settings have changed since the approval, and copies would stop: {listed} Correct "
+            "the settings and start a new Dag run."
+        )
+
+
+def _read_now(
+    cluster: OpenCluster, connection: ClusterConnection, plan: ApprovedPlan, brokers: Collection[int]
+) -> ClusterConfigs:
+    return ClusterConfigs(
+        topics=cluster.read_topic_configs(plan.topics),
+        brokers=read_effective_configs(connection.kafka, sorted(brokers)),
+    )
