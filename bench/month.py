@@ -25,10 +25,11 @@ import numpy as np
 from bench.clusters import FIRST_BROKER, LARGEST_SHARE, REPLICAS, Size, make_cluster
 from bench.pages import write_section
 from bench.scoring import read_moves
+from kafka_rebalance.documents.verdict import Measured
 from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.nightly.proposed_job import verdict
+from kafka_rebalance.nightly.proposed_job import measured
 from kafka_rebalance.nightly.why_not_propose import cannot_help
 from kafka_rebalance.planning.evenness import scores
 from kafka_rebalance.planning.problem.arrays import Problem, loads_now, shares
@@ -183,10 +184,10 @@ class Month:
         night.moves = len(moves.keys)
 
 
-def skew(problem: Problem) -> Mapping[str, Any]:
+def skew(problem: Problem) -> Measured:
     """The verdict of the nightly check under the default policy."""
     found = scores(problem, loads_now(problem), shares(problem))
-    return verdict(found, int(violations(rack_rule(problem), problem.replicas).sum()), Policy(approvers=()))
+    return measured(found, int(violations(rack_rule(problem), problem.replicas).sum()), Policy(approvers=()))
 
 
 def recommended(snapshot: Path, out: Path, settings: Mapping[str, Any]) -> str | None:
@@ -211,8 +212,8 @@ def nights(seed: int, scratch: Path, limit: int, *, keeps_away: bool = True) -> 
         month.write(before)
         problem = read_problem(before, Settings())
         found = skew(problem)
-        night.skew = night.skew_after = found["imbalance"]
-        settings = month.job(number, found["past_limit"])
+        night.skew = night.skew_after = found.imbalance
+        settings = month.job(number, found.past_limit)
         if settings == BALANCE and cannot_help(problem, found):
             settings, night.job = None, "none proposed"
         name = None

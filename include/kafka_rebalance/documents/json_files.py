@@ -53,6 +53,7 @@ CONTROL = "control.json"  # what people ask of a running rebalance
 CANCELLED = "cancelled.json"  # the cancel alone, so that nobody who writes control.json at the same moment loses it
 LEFT_OUT = "left_out.json"  # approved moves that are not made, why, and the scores of the rest
 VERIFICATION = "verification.json"
+VERDICT = "verdict.json"  # of the nightly check
 TOPIC = "topic.json"  # kafka_topics writes it: the request, and the change that it will make
 TOPICS = "topics.json"  # what list and describe found
 FORECAST = "forecast.json"

@@ -28,7 +28,7 @@ class RejectedState:
     by: str
     at: datetime
     note: str
-    seen: ClusterState  # the cluster in that run's snapshot
+    state: ClusterState  # the cluster in that run's snapshot
 
 
 def changed_since(rejection: RejectedState, now: ClusterState, at: datetime, limit: float) -> list[str]:
@@ -36,7 +36,7 @@ def changed_since(rejection: RejectedState, now: ClusterState, at: datetime, lim
 
     A growth counts only past the limit.
     """
-    before = rejection.seen
+    before = rejection.state
     changes = [
         f"{noun_of(resource)} were {share_in_words(was)} off then and are {share_in_words(skew)} now"
         for resource, skew in now.skew.items()

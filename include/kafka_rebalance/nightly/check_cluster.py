@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,17 +12,19 @@ import pyarrow as pa
 from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.json_files import plain
 from kafka_rebalance.documents.segments import ClusterSegments
-from kafka_rebalance.documents.snapshot import Disks, controller_document
+from kafka_rebalance.documents.snapshot import controller_document
+from kafka_rebalance.documents.verdict import VERDICT_FILE, Measured, Verdict
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.nightly.proposed_job import (
     Wanted,
     disks_of_the_rest,
+    measured,
     scores_of_the_rest,
     unread_words,
-    verdict,
     which_job,
 )
 from kafka_rebalance.nightly.why_not_propose import CheckedCluster, proposal_of, why_not, within
@@ -34,7 +36,6 @@ from kafka_rebalance.planning.tables.history import DAYS, aggregated, in_worst_h
 from kafka_rebalance.planning.tables.read_problem import read_problem, write_snapshot
 from kafka_rebalance.run import ledger, requester
 from kafka_rebalance.run.cluster_rows import Snapshot, read_snapshot, write_topic_rates
-from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.ledger import metric_rows
 from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
@@ -44,6 +45,7 @@ from kafka_rebalance.segments.sound_settings import with_first_findings
 log = logging.getLogger(__name__)
 
 FINDINGS_LOGGED = 20
+_NOT_TOLD = ("controller", "segments", "observed_at", "disks")
 AWAY_DAYS = 28.0  # earlier checks so old still tell since when a broker has been away
 
 
@@ -65,53 +67,60 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     now = clock.utc_now()
     has_rates = write_topic_rates(connection, {row["topic"] for row in taken.partitions}, snapshot, now)
     problem = _with_history(deployment, read_problem(snapshot, settings), folder, connection_id, taken, now)
-    found = scores_of_the_rest(problem, taken)
-    broken = broken_now(problem)
-    audit = audit_snapshot(taken)
-    outside = outside_pools(problem, problem.replicas)
-    measured = verdict(found, broken, policy, outside)
+    broken, outside = broken_now(problem), outside_pools(problem, problem.replicas)
+    figures = measured(scores_of_the_rest(problem, taken), broken, policy, outside)
     checks = _nights_in_a_row(ledger.read(deployment, "balance", connection_id, AWAY_DAYS, now=now))
-    wanted = which_job(problem, measured["limit"], policy, taken, checks, now)
+    wanted = which_job(problem, figures.limit, policy, taken, checks, now)
     if (broken or outside) and wanted.params.get("job") == "elect":
         wanted = Wanted({})  # an election moves no replica
-    measured["past_limit"] |= wanted.called_for
-    measured["text"] = "; ".join(filter(None, [measured["text"], wanted.text, *unread_words(taken, has_rates)]))
-    measured["brokers_away"] = list(taken.away.brokers)
-    measured["brokers_unread"] = list(taken.unread.log_dirs)
-    measured["is_whole"] = taken.away.is_empty and taken.unread.is_empty
-    disks = disks_of_the_rest(problem, taken)
+    figures = replace(
+        figures,
+        past_limit=figures.past_limit or wanted.called_for,
+        text="; ".join(filter(None, [figures.text, wanted.text, *unread_words(taken, has_rates)])),
+    )
     holder, rights = taken.configs.lock_holder, taken.missing_rights
-    checked = CheckedCluster(deployment, connection_id, problem, policy, holder, now, rights)
-    result = {
-        "connection_id": connection_id,
-        "cluster_id": taken.view.cluster_id,
-        **measured,
-        **_proposal(checked, measured, wanted),
-        "has_policy": policy is not None,
-        "has_rights": not rights,
-        "segment_errors": audit.errors,
-        "segment_warnings": audit.warnings,
-    }
-    if result["propose"]:
-        conf = {"kafka_conn_id": connection_id, "reason": result["text"], **within(measured["limit"]), **wanted.params}
-        result["conf"] = requester.hand_on(folder, conf, inputs.run)
-        result["proposal"] = proposal_of(run_id, connection_id)
-    controller = controller_document(taken.view, taken.controller)
-    segments = with_first_findings(audit, FINDINGS_KEPT)
-    written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat(), "disks": disks}
-    json_files.write_json(folder, VERDICT, written, source_digest=digest)
+    proposes, not_proposed = False, None
+    if figures.past_limit and policy is not None:
+        checked = CheckedCluster(deployment, connection_id, problem, policy, holder, now, rights)
+        not_proposed, words = _why_not(checked, figures, wanted)
+        figures = replace(figures, text=f"{figures.text}; {words}" if words else figures.text)
+        proposes = not_proposed is None
+    audit = audit_snapshot(taken)
+    verdict = Verdict(
+        **plain(figures),
+        connection_id=connection_id,
+        cluster_id=taken.view.cluster_id,
+        brokers_away=taken.away.brokers,
+        brokers_unread=taken.unread.log_dirs,
+        is_whole=taken.away.is_empty and taken.unread.is_empty,
+        propose=proposes,
+        not_proposed=not_proposed,
+        has_policy=policy is not None,
+        has_rights=not rights,
+        segment_errors=audit.errors,
+        segment_warnings=audit.warnings,
+        controller=controller_document(taken.view, taken.controller),
+        segments=with_first_findings(audit, FINDINGS_KEPT),
+        observed_at=now,
+        disks=disks_of_the_rest(problem, taken),
+    )
+    if proposes:
+        conf = {"kafka_conn_id": connection_id, "reason": figures.text, **within(figures.limit), **wanted.params}
+        handed_on = requester.hand_on(folder, conf, inputs.run)
+        verdict = replace(verdict, conf=handed_on, proposal=proposal_of(run_id, connection_id))
+    VERDICT_FILE.write(folder, verdict, source_digest=digest)
     rows = {
         "metrics": metric_rows(taken),
-        "balance": [_balance_row(result, disks, run_id)],
+        "balance": [_balance_row(verdict, run_id)],
         "audits": audit_rows(audit),
     }
     for table, added in rows.items():
         # A rebalance may have the same run id, and its samples are in this table too.
         file = f"{inputs.run.dag_id}.{run_id}" if table == "metrics" else run_id
         ledger.append(deployment, table, connection_id, file, now, added)
-    log.info("%s: %s", connection_id, result["text"])
+    log.info("%s: %s", connection_id, verdict.text)
     _log_audit(connection_id, audit)
-    return result
+    return _told(verdict)
 
 
 def _with_history(
@@ -145,32 +154,37 @@ def _skip_while_held(connection: ClusterConnection) -> None:
         )
 
 
-def _proposal(checked: CheckedCluster, measured: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
-    """`propose`: whether the check starts a rebalance. `text` says why, or why not if the cluster is past its limit."""
-    if not measured["past_limit"] or checked.policy is None:
-        return {"propose": False, "not_proposed": None}
-    reason, said = wanted.refused or None, ""
-    if reason is None:
-        reason, said = why_not(checked, checked.policy, measured, wanted.params)
-    if reason:
-        said = f"no rebalance is proposed: {reason}"
-    text = f"{measured['text']}; {said}" if said else measured["text"]
-    return {"propose": reason is None, "not_proposed": reason, "text": text}
+def _why_not(checked: CheckedCluster, figures: Measured, wanted: Wanted) -> tuple[str | None, str]:
+    """Why the check starts no rebalance of a cluster past its limit, or None; and what its text adds."""
+    reason, words = (wanted.refused, "") if wanted.refused else why_not(checked, figures, wanted.params)
+    return reason, f"no rebalance is proposed: {reason}" if reason else words
 
 
-def _balance_row(result: Mapping[str, Any], disks: Disks, run_id: str) -> dict[str, Any]:
+def _balance_row(verdict: Verdict, run_id: str) -> dict[str, Any]:
     """The verdict's figures. The skew of an unknown resource is null."""
-    fullest, first = disks.fullest, disks.first_full
-    same = ("imbalance", "resource", "rack_violations", "limit", "past_limit", "brokers_away", "brokers_unread")
+    fullest, first = (verdict.disks.fullest, verdict.disks.first_full) if verdict.disks else (None, None)
     return {
         "run_id": run_id,
-        **{key: result[key] for key in same},
-        **{f"skew_{resource}": skew for resource, skew in result["skew"].items()},
+        "imbalance": verdict.imbalance,
+        "resource": verdict.resource,
+        "rack_violations": verdict.rack_violations,
+        "limit": verdict.limit,
+        "past_limit": verdict.past_limit,
+        "brokers_away": list(verdict.brokers_away),
+        "brokers_unread": list(verdict.brokers_unread),
+        **{f"skew_{resource}": skew for resource, skew in verdict.skew.items()},
         "fullest_disk_broker": fullest and fullest.broker,
         "fullest_disk_share": fullest and fullest.used_share,
         "first_full_broker": first and first.broker,
         "first_full_days": first and first.days,
     }
+
+
+def _told(verdict: Verdict) -> dict[str, Any]:
+    """What the task pushes to XCom: the verdict without its longest parts, as JSON has it."""
+    document = plain(verdict)
+    names = ["connection_id", "cluster_id", *(name for name in document if name not in _NOT_TOLD)]
+    return {name: list(it) if isinstance(it := document[name], tuple) else it for name in dict.fromkeys(names)}
 
 
 def _log_audit(connection_id: str, audit: ClusterSegments) -> None:

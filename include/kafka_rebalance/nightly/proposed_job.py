@@ -12,6 +12,7 @@ import numpy as np
 
 from kafka_rebalance.documents.proposals import Score
 from kafka_rebalance.documents.snapshot import Disks
+from kafka_rebalance.documents.verdict import Measured
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.candidate import Metric, noun_of
 from kafka_rebalance.model.finding import some
@@ -104,13 +105,12 @@ def skew(found: Mapping[str, Score]) -> dict[str, float]:
     return {metric: round(max(s.max_over_mean - 1, 1 - s.min_over_mean), 4) for metric, s in found.items()}
 
 
-def verdict(
-    found: dict[str, Score], rack_violations: int, policy: Policy | None, outside_pools: int = 0
-) -> dict[str, Any]:
+def measured(
+    found: Mapping[str, Score], rack_violations: int, policy: Policy | None, outside_pools: int = 0
+) -> Measured:
     """What the scores mean under this policy. `past_limit` says whether a rebalance is needed, and `text` says why.
 
-    `imbalance` is the skew of the worst resource. Without a policy nobody could approve a rebalance, so the check
-    proposes none.
+    Without a policy nobody could approve a rebalance, so the check proposes none.
     """
     off = skew(found)
     worst = max(off, key=lambda metric: off[metric])
@@ -124,16 +124,16 @@ def verdict(
         text += f"; {format_count(outside_pools, 'replica is', 'replicas are')} outside the pools of their topics"
     if unbalanced and policy is None:
         text += "; read-only, since there is no policy file, so no rebalance is proposed"
-    return {
-        "imbalance": off[worst],
-        "resource": worst,
-        "skew": off,
-        "rack_violations": rack_violations,
-        "outside_pools": outside_pools,
-        "limit": limit,
-        "past_limit": unbalanced and policy is not None,
-        "text": text,
-    }
+    return Measured(
+        imbalance=off[worst],
+        resource=worst,
+        skew=off,
+        rack_violations=rack_violations,
+        outside_pools=outside_pools,
+        limit=limit,
+        past_limit=unbalanced and policy is not None,
+        text=text,
+    )
 
 
 def scores_of_the_rest(problem: Problem, taken: Snapshot) -> dict[str, Score]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
+from kafka_rebalance.documents.verdict import Measured
 from kafka_rebalance.errors import PlanningError, RebalanceError
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.candidate import Metric, noun_of
@@ -48,7 +49,7 @@ class CheckedCluster:
     deployment: Deployment
     connection_id: str
     problem: Problem
-    policy: Policy | None
+    policy: Policy
     holder: str | None
     now: datetime
     missing_rights: tuple[Finding, ...] = ()
@@ -58,44 +59,40 @@ class CheckedCluster:
         return ledger.read(self.deployment, table, self.connection_id, days, now=self.now).rows
 
 
-def why_not(
-    checked: CheckedCluster, policy: Policy, result: Mapping[str, Any], params: Mapping[str, Any]
-) -> tuple[str | None, str]:
+def why_not(checked: CheckedCluster, measured: Measured, params: Mapping[str, Any]) -> tuple[str | None, str]:
     """Why the check proposes nothing for a cluster past its limit, or None; and what else the approver should know.
 
     `params` are those of the rebalance; there are none if it balances the whole cluster. Raises StorageError if the
     ledger cannot be read.
     """
-    reason = _obstacle(checked, policy, result, params)
+    reason = _obstacle(checked, measured, params)
     rejection = _rejection(checked, params) if reason is None else None
     if rejection is None:
         return reason, ""
-    seen = _seen(checked.problem, policy.digest)
-    changes = after_rejection.changed_since(rejection, seen, checked.now, policy.imbalance_limit)
+    state = _state(checked.problem, checked.policy.digest)
+    changes = after_rejection.changed_since(rejection, state, checked.now, checked.policy.imbalance_limit)
     if changes:
         return None, after_rejection.again(rejection, changes)
     return after_rejection.not_again(rejection), ""
 
 
-def _obstacle(
-    checked: CheckedCluster, policy: Policy, result: Mapping[str, Any], params: Mapping[str, Any]
-) -> str | None:
+def _obstacle(checked: CheckedCluster, measured: Measured, params: Mapping[str, Any]) -> str | None:
     if checked.holder is not None:
         return f"the run {checked.holder} holds the cluster"
     if checked.missing_rights:
         return f"this connection may not write what a rebalance needs: {some(checked.missing_rights)}"
     without_rack = checked.problem.brokers[rackless(checked.problem)].tolist()
-    if without_rack and policy.rackless_brokers == REFUSE:
+    if without_rack and checked.policy.rackless_brokers == REFUSE:
         ids = ", ".join(map(str, without_rack))
         return f"broker {ids} has no rack though others have one: set broker.rack, or rackless_brokers in the policy"
-    helpless = None if params else cannot_help(checked.problem, result)
+    helpless = None if params else cannot_help(checked.problem, measured)
     if helpless is not None:
         return helpless
-    open_run = _open_run(checked, policy)
+    open_run = _open_run(checked)
     return open_run and f"the run {open_run} of {REBALANCE_DAG} is open; answer or end it first"
 
 
-def cannot_help(problem: Problem, result: Mapping[str, Any]) -> str | None:
+def cannot_help(problem: Problem, measured: Measured) -> str | None:
     """Why no rebalance is proposed, and what would help; None if one would help.
 
     Either none can help, or no broker is off by more than the limit of what racks and disks allow it.
@@ -105,9 +102,9 @@ def cannot_help(problem: Problem, result: Mapping[str, Any]) -> str | None:
             "no topic may be moved: Kafka's own topics stay where they are, and so does what topics_out of the policy "
             "names"
         )
-    limit = result["limit"]
-    past = [resource for resource, off in result["skew"].items() if off > limit]
-    if result["outside_pools"] or may_be_repaired(problem, broken_lists(rack_rules(problem), problem.replicas)).any():
+    limit = measured.limit
+    past = [resource for resource, off in measured.skew.items() if off > limit]
+    if measured.outside_pools or may_be_repaired(problem, broken_lists(rack_rules(problem), problem.replicas)).any():
         return None
     if not past:
         return "a rebalance cannot help: no plan may move the partitions that break the rack rule"
@@ -133,8 +130,8 @@ def within(limit: float) -> dict[str, float]:
     return {} if tolerance == Settings().tolerance else {"tolerance": tolerance}
 
 
-def _forced(resource: str, found: Reachable, limit: float, kept: str) -> str:
-    forced, furthest, allowed = (share_in_words(one) for one in (found.forced, found.furthest, limit))
+def _forced(resource: str, reachable: Reachable, limit: float, kept: str) -> str:
+    forced, furthest, allowed = (share_in_words(one) for one in (reachable.forced, reachable.furthest, limit))
     is_of_leaders = resource in LEADER_METRICS
     who = "the replicas that brokers hold" if is_of_leaders else "racks and disks"
     remedy = "More partitions" if is_of_leaders else "More brokers in the racks that have fewer"
@@ -174,11 +171,11 @@ def proposal_of(check_run_id: str, connection_id: str) -> str:
     return f"{name[: _LONGEST_RUN_ID - 33]}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
-def _open_run(checked: CheckedCluster, policy: Policy) -> str | None:
+def _open_run(checked: CheckedCluster) -> str | None:
     """A rebalance of this cluster that Airflow says is not over. It has a plan, or a check has started it and it still
     waits in the queue or is being planned.
     """
-    days = policy.approval_expires_after_seconds / _DAY_SECONDS + AGAIN_AFTER.days
+    days = checked.policy.approval_expires_after_seconds / _DAY_SECONDS + AGAIN_AFTER.days
     planned = [row["run_id"] for row in checked.rows("plans", days)]
     started = [
         proposal_of(row["run_id"], checked.connection_id)
@@ -212,9 +209,8 @@ def _rejection(checked: CheckedCluster, params: Mapping[str, Any]) -> RejectedSt
         except (RebalanceError, OSError, KeyError) as unreadable:
             log.warning("Run %s has an answer, but its folder cannot be read: %s", row["run_id"], unreadable)
             continue
-        seen = _seen(problem, taken.policy_digest)
-        at = row["at"] or row["observed_at"]
-        return RejectedState(row["run_id"], by, at, row["note"] or "", seen)
+        state = _state(problem, taken.policy_digest)
+        return RejectedState(row["run_id"], by, row["at"] or row["observed_at"], row["note"] or "", state)
     return None
 
 
@@ -230,11 +226,10 @@ def _is_of_everything(settings: Settings, params: Mapping[str, Any]) -> bool:
     )
 
 
-def _seen(problem: Problem, policy_digest: str | None) -> ClusterState:
-    found = scores(problem, loads_now(problem), shares(problem))
+def _state(problem: Problem, policy_digest: str | None) -> ClusterState:
     return ClusterState(
         frozenset(problem.brokers[problem.registered].tolist()),
-        skew(found),
+        skew(scores(problem, loads_now(problem), shares(problem))),
         broken_now(problem),
         policy_digest,
     )

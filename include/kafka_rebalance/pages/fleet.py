@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum, auto
 
-from kafka_rebalance.documents.json_files import Time, decode
+from kafka_rebalance.documents.json_files import Time
 from kafka_rebalance.documents.proposals import FullestDisk
-from kafka_rebalance.documents.snapshot import Disks, FullestLogDir, Queue
+from kafka_rebalance.documents.snapshot import ControllerFound, Disks, FullestLogDir
+from kafka_rebalance.documents.verdict import Verdict
 from kafka_rebalance.model.candidate import Metric, noun_of
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.pages.run_state import ACTIVE_STATES, RunState, Tone
@@ -566,79 +567,39 @@ def _days_in_words(days: float) -> str:
     return f"{format_count(days)} d" if days >= 2 else format_duration(days * 86_400)
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
-    severity: str
-    text: str
-    words: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Segments:
-    findings: tuple[_Finding, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Controller:
-    broker: int
-    host: str | None = None
-    since: Time | None = None
-    queued: Mapping[str, Queue] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        waiting = sum(queue.count for queue in self.queued.values())
-        return (
-            f"broker {self.broker}"
-            + (f" ({self.host})" if self.host else "")
-            + (f", {waiting} requests queued" if waiting else "")
-            + (f", since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else "")
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """The part of verdict.json that the page shows."""
-
-    observed_at: Time
-    text: str
-    imbalance: float
-    limit: float
-    rack_violations: int
-    resource: str | None = None
-    segment_errors: int | None = None
-    segment_warnings: int | None = None
-    segments: _Segments | None = None
-    controller: _Controller | None = None
-    is_whole: bool = True
-    not_proposed: str | None = None
-    disks: Disks | None = None
-    has_policy: bool = True
-    has_rights: bool = True
-    outside_pools: int = 0
-
-
-def read_check(verdict: Mapping[str, object]) -> NightlyCheck:
-    """From verdict.json. Raises ArtifactError, naming the missing or wrong key."""
-    found = decode(_Verdict, verdict, "verdict.json")
-    findings = found.segments.findings if found.segments is not None else ()
+def nightly_check(verdict: Verdict) -> NightlyCheck:
+    findings = verdict.segments.findings if verdict.segments is not None else ()
     return NightlyCheck(
-        at=found.observed_at,
-        text=found.text,
-        past_limit=found.imbalance > found.limit or found.rack_violations > 0 or found.outside_pools > 0,
-        segment_errors=found.segment_errors or 0,
-        segment_warnings=found.segment_warnings or 0,
-        findings=tuple(f"{one.severity.capitalize()}: {one.words or one.text}" for one in findings[:FINDINGS_SHOWN]),
-        controller=str(found.controller or "none was elected"),
-        is_whole=found.is_whole,
-        imbalance=found.imbalance,
-        limit=found.limit,
-        resource=found.resource,
-        rack_violations=found.rack_violations,
-        proposes_nothing=found.not_proposed is not None,
-        disks=found.disks,
-        has_policy=found.has_policy,
-        has_rights=found.has_rights,
-        outside_pools=found.outside_pools,
+        at=verdict.observed_at,
+        text=verdict.text,
+        past_limit=verdict.imbalance > verdict.limit or verdict.rack_violations > 0 or verdict.outside_pools > 0,
+        segment_errors=verdict.segment_errors or 0,
+        segment_warnings=verdict.segment_warnings or 0,
+        findings=tuple(f"{finding.severity.capitalize()}: {finding.words}" for finding in findings[:FINDINGS_SHOWN]),
+        controller=_controller_words(verdict.controller),
+        is_whole=verdict.is_whole,
+        imbalance=verdict.imbalance,
+        limit=verdict.limit,
+        resource=verdict.resource,
+        rack_violations=verdict.rack_violations,
+        proposes_nothing=verdict.not_proposed is not None,
+        disks=verdict.disks,
+        has_policy=verdict.has_policy,
+        has_rights=verdict.has_rights,
+        outside_pools=verdict.outside_pools,
+    )
+
+
+def _controller_words(controller: ControllerFound | None) -> str:
+    if controller is None:
+        return "none was elected"
+    queued = controller.queued
+    waiting = sum(queue.count for queue in (queued.reassignments, queued.elections, queued.deletions))
+    return (
+        f"broker {controller.broker}"
+        + (f" ({controller.host})" if controller.host else "")
+        + (f", {waiting} requests queued" if waiting else "")
+        + (f", since {controller.since:%Y-%m-%d %H:%M} UTC" if controller.since else "")
     )
 
 

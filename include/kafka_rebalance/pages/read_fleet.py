@@ -17,6 +17,7 @@ from kafka_rebalance.documents.progress import BATCHES_FILE
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
+from kafka_rebalance.documents.verdict import VERDICT_FILE
 from kafka_rebalance.errors import ArtifactError, RebalanceError, StorageError
 from kafka_rebalance.pages.fleet import (
     NIGHTS,
@@ -27,7 +28,7 @@ from kafka_rebalance.pages.fleet import (
     NightlyCheck,
     Run,
     Unread,
-    read_check,
+    nightly_check,
     trends,
 )
 from kafka_rebalance.pages.progress import live_words
@@ -36,7 +37,7 @@ from kafka_rebalance.pages.run_state import RunState, run_facts, run_state
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.check_result import VERIFICATION_FILE
-from kafka_rebalance.run.clusters import CHECK_DAG, VERDICT
+from kafka_rebalance.run.clusters import CHECK_DAG
 from kafka_rebalance.run.inputs import Deployment, RunName
 from kafka_rebalance.run.read_in_time import Reading, Reads
 from kafka_rebalance.run.run_folder import (
@@ -144,8 +145,8 @@ def _newest_check(deployment: Deployment, cluster: ClusterToRead, problems: list
     for check in cluster.checks:
         try:
             folder = newest_attempt(folder_of_run(deployment, cluster.connection_id, check), CHECK_DAG)
-            if folder is not None and (verdict := json_files.read_json_if_there(folder, VERDICT)) is not None:
-                return read_check(verdict)
+            if folder is not None and (verdict := VERDICT_FILE.read_if_there(folder)) is not None:
+                return nightly_check(verdict)
         except (ArtifactError, OSError) as unreadable:
             error = f"The check of {check} cannot be read: {unreadable}"
             problems.append(Unread("Its newest check cannot be read", error))

@@ -17,7 +17,6 @@ LOG_DIRS_DAG = "kafka_log_dirs"
 CHECK_DAG = "kafka_balance_check"
 JANITOR_DAG = "kafka_throttle_janitor"
 CLUSTERS = "kafka_rebalance_clusters"  # an Airflow Variable
-VERDICT = "verdict.json"  # of the nightly check, in its run's folder
 
 
 def how_to_stop(run: str) -> str:

@@ -13,11 +13,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.json_files import VERDICT
 from kafka_rebalance.documents.snapshot import CONFIGS_FILE, ClusterConfigs
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.nightly import check_cluster
 from kafka_rebalance.rebalance.request import CandidateApproval
-from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.run.run_folder import open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step

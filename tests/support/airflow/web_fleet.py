@@ -17,9 +17,8 @@ from sqlalchemy import insert
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner
-from kafka_rebalance.documents.json_files import NONCE, write_json
+from kafka_rebalance.documents.json_files import NONCE, VERDICT, write_json
 from kafka_rebalance.run import ledger
-from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.airflow.airflow_home import RUNS
 from support.airflow.web_run import Run, janitor_report, waiting
@@ -37,6 +36,19 @@ def disks(broker: int, share: float, days: float | None) -> dict[str, Any]:
     return {"fullest": fullest, "first_full": first, "growth_is_known": True}
 
 
+TOO_SMALL = {
+    "rule": "batch_too_big",
+    "severity": "error",
+    "topics": [samples.HOSTILE],
+    "topic_count": 1,
+    "brokers": [],
+    "text": "x",
+    "source": "",
+    "remedy": "",
+    "words": f"topic {samples.HOSTILE}: too small",
+}
+
+
 def verdict(name: str = CLUSTER, **changes: Any) -> dict[str, Any]:
     """What a nightly check finds: bytes on disk past the limit, an error in the segment settings, a disk that fills."""
     return {
@@ -49,7 +61,7 @@ def verdict(name: str = CLUSTER, **changes: Any) -> dict[str, Any]:
         "text": "bytes on disk are 31 % off their share on the worst broker, the limit is 20 %",
         "segment_errors": 1,
         "segment_warnings": 0,
-        "segments": {"findings": [{"severity": "error", "text": "x", "words": f"topic {samples.HOSTILE}: too small"}]},
+        "segments": {"topics": 1, "brokers": 1, "errors": 1, "warnings": 0, "findings": [TOO_SMALL]},
         "controller": samples.controller(),
         "observed_at": datetime.now(UTC).isoformat(),
         "disks": disks(4, 0.71, 90.0),

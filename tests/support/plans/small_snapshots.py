@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kafka_rebalance.documents.verdict import Measured
 from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.candidates import propose
@@ -69,3 +70,10 @@ def lists_after(plan: DescribedCandidate, partitions: Rows) -> dict[tuple[str, i
     return lists | {
         (move.topic_partition.topic, move.topic_partition.partition): move.after for move in plan.candidate.moves
     }
+
+
+def figures(limit: float, rack_violations: int = 0, **skew: float) -> Measured:
+    """What a nightly check has measured."""
+    return Measured(
+        imbalance=max(skew.values(), default=0.0), skew=skew, rack_violations=rack_violations, limit=limit, text=""
+    )

@@ -39,6 +39,7 @@ from support.runs.rebalance_run import InProcessRun
 from support.zookeeper.fake_zookeeper import ELECTION, REASSIGN, FakeZooKeeper, SimulatedController, fake_cluster
 
 SIZE_BYTES = 1_000_000
+Step = Callable[[], dict[str, Any]]  # a task without Airflow, and what it returns
 RATE = 2_000_000  # bytes per second
 RACKS = {1: "rack-0", 2: "rack-1", 3: "rack-2", 4: "rack-0"}
 TOPICS = {"orders": {0: (1, 2), 1: (3, 2), 2: (2, 3)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}}

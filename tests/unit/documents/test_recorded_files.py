@@ -14,6 +14,7 @@ from kafka_rebalance.documents.progress import BATCHES_FILE, PROGRESS_FILE
 from kafka_rebalance.documents.proposals import PAGE_FILE, PROPOSALS_FILE, REJECTION_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
 from kafka_rebalance.documents.snapshot import CONFIGS_FILE, SNAPSHOT_FILE
+from kafka_rebalance.documents.verdict import VERDICT_FILE
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.approved_plan import LEFT_OUT_FILE
@@ -39,6 +40,7 @@ FILES: tuple[JsonFile[Any], ...] = (
     REJECTION_FILE,
     SEGMENTS_FILE,
     SNAPSHOT_FILE,
+    VERDICT_FILE,
     VERIFICATION_FILE,
 )
 OURS = ("format_version", "source_digest")  # of every file: no type has them

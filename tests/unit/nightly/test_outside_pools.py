@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kafka_rebalance.documents.proposals import Score
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.nightly.proposed_job import verdict
+from kafka_rebalance.nightly.proposed_job import measured
 from kafka_rebalance.nightly.why_not_propose import cannot_help
 from kafka_rebalance.planning.describe.shortfall import outside_pools
 from kafka_rebalance.planning.evenness import scores_now
-from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
+from support.plans.small_snapshots import broker_rows, figures, partition_rows, problem_of
 
 
 def policy(**keys: Any) -> Policy:
@@ -20,11 +21,11 @@ def policy(**keys: Any) -> Policy:
 
 def test_a_replica_outside_its_pool_is_past_any_limit() -> None:
     even = dict.fromkeys(("replicas", "disk", "leaders"), Score(1.0, 1.0, 0.0))
-    assert verdict(even, 0, policy())["past_limit"] is False
-    found = verdict(even, 0, policy(), 2)
-    assert found["past_limit"] is True
-    assert found["outside_pools"] == 2
-    assert found["text"].endswith("; 2 replicas are outside the pools of their topics")
+    assert measured(even, 0, policy()).past_limit is False
+    found = measured(even, 0, policy(), 2)
+    assert found.past_limit is True
+    assert found.outside_pools == 2
+    assert found.text.endswith("; 2 replicas are outside the pools of their topics")
 
 
 def test_what_the_policy_holds_outside_does_not_count() -> None:
@@ -43,15 +44,15 @@ def test_what_the_policy_holds_outside_does_not_count() -> None:
 def test_a_rebalance_is_worth_it_for_replicas_outside_their_pool_alone() -> None:
     rows = partition_rows([[1], [2], [3]], size_bytes=[9, 1, 1])
     problem = problem_of(broker_rows([1, 2, 3]), rows)
-    result = verdict(scores_now(problem), 0, policy())
-    assert result["past_limit"]
+    result = measured(scores_now(problem), 0, policy())
+    assert result.past_limit
     assert cannot_help(problem, result) is not None
-    assert cannot_help(problem, result | {"outside_pools": 1}) is None
+    assert cannot_help(problem, replace(result, outside_pools=1)) is None
 
 
 def test_what_no_plan_may_move_into_other_racks_is_no_reason_for_a_rebalance() -> None:
     brokers, rows = broker_rows([1, 2, 3], {1: "a", 2: "a", 3: "b"}), partition_rows([[1, 2], [1, 3], [2, 3], [2, 3]])
-    result = {"limit": 0.5, "skew": {"disk": 0.4}, "rack_violations": 1, "outside_pools": 0}
+    result = figures(0.5, 1, disk=0.4)
     assert cannot_help(problem_of(brokers, rows), result) is None
     said = cannot_help(problem_of(brokers, rows, rack_pinned_topics=["orders"]), result)
     assert said == "a rebalance cannot help: no plan may move the partitions that break the rack rule"

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from kafka_rebalance.documents.verdict import Measured
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.candidate import Metric
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.nightly.proposed_job import skew, verdict
+from kafka_rebalance.nightly import proposed_job
+from kafka_rebalance.nightly.proposed_job import skew
 from kafka_rebalance.nightly.why_not_propose import cannot_help, within
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
@@ -27,14 +29,15 @@ from support.plans.drawn_clusters import Rows, clusters
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 
 
-def measured(problem: Problem, limit: float = 0.2) -> dict[str, Any]:
+def measured(problem: Problem, limit: float = 0.2) -> Measured:
     outside = outside_pools(problem, problem.replicas)
-    return verdict(scores_now(problem), broken_now(problem), Policy(approvers=(), imbalance_limit=limit), outside)
+    policy = Policy(approvers=(), imbalance_limit=limit)
+    return proposed_job.measured(scores_now(problem), broken_now(problem), policy, outside)
 
 
 def is_proposed(problem: Problem, limit: float = 0.2) -> bool:
     found = measured(problem, limit)
-    return bool(found["past_limit"]) and cannot_help(problem, found) is None
+    return found.past_limit and cannot_help(problem, found) is None
 
 
 def recommended(problem: Problem) -> DescribedCandidate | None:
@@ -59,10 +62,10 @@ def read_unevenly() -> Problem:
 def test_a_cluster_that_is_off_in_leader_bytes_out_alone_is_proposed() -> None:
     problem = read_unevenly()
     found = measured(problem)
-    assert found["past_limit"]
-    assert found["resource"] == Metric.LEADER_BYTES_OUT
-    assert {metric for metric, off in found["skew"].items() if off > found["limit"]} == {Metric.LEADER_BYTES_OUT}
-    assert found["text"].startswith("bytes out of leaders are 48 % off their share on the worst broker")
+    assert found.past_limit
+    assert found.resource == Metric.LEADER_BYTES_OUT
+    assert {metric for metric, off in found.skew.items() if off > found.limit} == {Metric.LEADER_BYTES_OUT}
+    assert found.text.startswith("bytes out of leaders are 48 % off their share on the worst broker")
     assert is_proposed(problem)
     plan = recommended(problem)
     assert plan is not None

@@ -6,12 +6,17 @@ from typing import Any
 
 import pytest
 
+from kafka_rebalance.documents.verdict import VERDICT_FILE
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.pages.fleet import read_check
+from kafka_rebalance.pages.fleet import NightlyCheck, nightly_check
 
 OF_0_1_0 = {"observed_at": "2026-05-03T02:15:00+00:00", "text": "replicas are even", "imbalance": 0.1, "limit": 0.2,
             "rack_violations": 0}  # fmt: skip
 FULLEST = {"broker": 4, "used_bytes": 91, "capacity_bytes": 100}
+
+
+def read_check(document: dict[str, Any]) -> NightlyCheck:
+    return nightly_check(VERDICT_FILE.decode(document))
 
 
 def words(fullest: dict[str, Any] | None, first: tuple[int, float] | None, known: bool) -> tuple[str, str]:

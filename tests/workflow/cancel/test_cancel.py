@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,25 +15,10 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, RebalanceError, WriteError
 from kafka_rebalance.rebalance import request_batch
 from kafka_rebalance.run.stop_and_cancel_requests import read_control
-from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
+from support.runs.cancel_run import BEFORE, CancelRun, begin, lists, release
 from support.runs.rebalance_run import POLICY
-from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, freeze
 from support.zookeeper.fake_zookeeper import REASSIGN
-
-
-@pytest.fixture(params=["2.0", "2.8"])
-def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return cancellable_cluster(monkeypatch, request.param)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return batched_run(tmp_path, cluster, monkeypatch)
-
-
-@pytest.fixture
-def canceller(run: SimulatedRun, monkeypatch: pytest.MonkeyPatch) -> CancelRun:
-    return CancelRun(monkeypatch)
 
 
 @pytest.mark.parametrize("steps", [0, 1])
@@ -68,16 +52,15 @@ def test_a_move_whose_target_is_in_sync_is_taken_back_from_2_4_on_and_ends_below
 
 
 def test_the_dry_run_shows_each_partition_and_writes_nothing(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+    run: SimulatedRun, cluster: SimulatedCluster, begun: CancelRun
 ) -> None:
-    begin(run, cluster)
     before = cluster.tree()
-    canceller.request("cancel_now")
-    operator = canceller.ask()
+    begun.request("cancel_now")
+    operator = begun.ask()
     assert cluster.tree() == before
     assert not (run.folder / json_files.CONTROL).exists()
     first, second = run.candidate.batches
-    fates = canceller.fates()
+    fates = begun.fates()
     assert {fates[str(move.topic_partition)] for move in first.moves} == {"back"}
     assert {fates[str(move.topic_partition)] for move in second.moves} == {"queued"}
     for move in first.moves:
@@ -87,68 +70,64 @@ def test_the_dry_run_shows_each_partition_and_writes_nothing(
 
 
 def test_what_somebody_else_has_changed_is_not_of_the_plan_that_is_approved(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+    run: SimulatedRun, cluster: SimulatedCluster, begun: CancelRun
 ) -> None:
-    begin(run, cluster)
     topic, partition = run.candidate.batches[1].moves[0].topic_partition
     document = cluster.fake.json(f"/brokers/topics/{topic}")
     document["partitions"][str(partition)] = [4, 1, 3]
     cluster.fake.put_json(f"/brokers/topics/{topic}", document)
-    canceller.request("cancel_now")
-    assert canceller.fates()[f"{topic}-{partition}"] == "changed"
-    assert [topic, partition] not in [move[:2] for move in canceller.document["plan"]["moves"]]
+    begun.request("cancel_now")
+    assert begun.fates()[f"{topic}-{partition}"] == "changed"
+    assert [topic, partition] not in [move[:2] for move in begun.document["plan"]["moves"]]
 
 
 def test_bytes_that_are_thrown_away_are_what_brokers_report(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, monkeypatch: pytest.MonkeyPatch
+    run: SimulatedRun, begun: CancelRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin(run, cluster)
-    canceller.request("cancel_now")
-    assert {step["bytes_thrown_away"] for step in canceller.document["steps"]} == {0}  # they hold nothing yet
+    begun.request("cancel_now")
+    assert {step["bytes_thrown_away"] for step in begun.document["steps"]} == {0}  # they hold nothing yet
     held = {move.topic_partition: {move.added[0]: 700} for move in run.candidate.moves}
     disks = SimpleNamespace(replicas=held)
     monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", lambda *_: disks)
-    canceller.request("cancel_now")
-    thrown = [step["bytes_thrown_away"] for step in canceller.document["steps"]]
+    begun.request("cancel_now")
+    thrown = [step["bytes_thrown_away"] for step in begun.document["steps"]]
     assert sorted(thrown) == [0, 0, 700, 700]
-    assert "1.37 KiB of unfinished copies are thrown away" in canceller.ask().body
+    assert "1.37 KiB of unfinished copies are thrown away" in begun.ask().body
 
     def unreadable(*_: object) -> None:
         raise ReadError("simulated")
 
     monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", unreadable)
-    canceller.request("cancel_now")
-    assert "unfinished copies of unknown size are thrown away" in canceller.ask().body
+    begun.request("cancel_now")
+    assert "unfinished copies of unknown size are thrown away" in begun.ask().body
 
 
 def test_below_2_4_nothing_is_approved_without_the_sentence_that_names_what_is_deleted(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+    cluster: SimulatedCluster, begun: CancelRun
 ) -> None:
-    begin(run, cluster)
-    canceller.request("cancel_now")
-    sentence = canceller.document["consent"]
+    begun.request("cancel_now")
+    sentence = begun.document["consent"]
     if cluster.controller.version != "2.0":
         assert sentence is None
-        assert "/controller" not in canceller.ask().body
+        assert "/controller" not in begun.ask().body
         return
-    assert sentence in canceller.ask().body
+    assert sentence in begun.ask().body
     before = cluster.tree()
     for consent in (None, "", "yes", sentence[:-1]):
         with pytest.raises(AirflowFailException, match="word for word"):
-            canceller.answer(consent=consent)
-    assert "decision" not in canceller.xcom
+            begun.answer(consent=consent)
+    assert "decision" not in begun.xcom
     assert cluster.tree() == before
-    canceller.answer(consent=sentence)
-    canceller.cancel()
+    begun.answer(consent=sentence)
+    begun.cancel()
     assert lists(cluster) == BEFORE
 
 
-def test_a_rejected_request_changes_nothing(run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun) -> None:
-    begin(run, cluster)
+def test_a_rejected_request_changes_nothing(run: SimulatedRun, cluster: SimulatedCluster, begun: CancelRun) -> None:
     before = cluster.tree()
-    canceller.request("cancel_now")
+    begun.request("cancel_now")
     with pytest.raises(DownstreamTasksSkipped):
-        canceller.answer("Reject")
+        begun.answer("Reject")
     assert cluster.tree() == before
     assert read_control(run.folder).stop_after_batch is None
 
@@ -163,17 +142,11 @@ def test_only_the_policys_approvers_may_cancel(
         other.answer(consent=other.document["consent"], user="vera")
 
 
-def test_a_cancelled_run_requests_no_further_batch(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
-) -> None:
-    begin(run, cluster)
-    canceller.approved()
-    decision = json_files.read_json(canceller.folder, json_files.DECISION)
+def test_a_cancelled_run_requests_no_further_batch(run: SimulatedRun, approved: CancelRun) -> None:
+    decision = json_files.read_json(approved.folder, json_files.DECISION)
     changed = decision | {"approved_by": {"id": "3", "name": "uma"}}  # as FAB has them
-    canceller.xcom["decision"]["decision_digest"] = json_files.write_json(
-        canceller.folder, json_files.DECISION, changed
-    )
-    canceller.cancel()
+    approved.xcom["decision"]["decision_digest"] = json_files.write_json(approved.folder, json_files.DECISION, changed)
+    approved.cancel()
     asked = read_control(run.folder)
     assert asked.cancelled is not None
     assert asked.stop_after_batch is not None
@@ -200,28 +173,24 @@ def test_who_follows_sees_the_batch_as_cancelled_and_the_run_stops_there(
 
 
 def test_a_cancel_that_is_repeated_finds_nothing_to_do(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+    run: SimulatedRun, cluster: SimulatedCluster, approved: CancelRun
 ) -> None:
-    begin(run, cluster)
-    canceller.approved()
-    assert canceller.cancel()["cancelled"] == 2
+    assert approved.cancel()["cancelled"] == 2
     before = cluster.tree()
-    assert canceller.cancel()["cancelled"] == 0
+    assert approved.cancel()["cancelled"] == 0
     assert cluster.tree() == before  # but for the fence
     release(run, cluster)
-    assert canceller.cancel()["ended"] is True
+    assert approved.cancel()["ended"] is True
 
 
 def test_partitions_that_ended_before_the_answer_stay_where_they_were_approved_to_be(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+    run: SimulatedRun, cluster: SimulatedCluster, approved: CancelRun
 ) -> None:
-    begin(run, cluster)
-    canceller.approved()
     for _ in range(20):
         cluster.step()
-    assert canceller.cancel()["cancelled"] == 0
+    assert approved.cancel()["cancelled"] == 0
     release(run, cluster)
-    found = canceller.verify()
+    found = approved.verify()
     first, second = run.candidate.batches
     assert sorted(found["ends"]["in place"]) == sorted(str(move.topic_partition) for move in first.moves)
     assert len(found["ends"]["where it was before"]) == len(second.moves)
@@ -247,73 +216,62 @@ def test_a_batch_that_began_while_the_request_waited_is_cancelled_as_well(
 
 
 def test_a_partition_whose_data_only_the_new_replicas_hold_is_not_taken_back(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+    run: SimulatedRun, cluster: SimulatedCluster, begun: CancelRun
 ) -> None:
-    begin(run, cluster)
     move = next(one for one in run.candidate.batches[0].moves if len(one.added) == 1)
     path = f"/brokers/topics/{move.topic_partition.topic}/partitions/{move.topic_partition.partition}/state"
-    canceller.approved()
+    begun.approved()
     state = cluster.fake.json(path)
     cluster.fake.put_json(path, {**state, "isr": [move.added[0]], "leader": move.added[0]})
     cluster.controller.step = lambda: False  # type: ignore[method-assign]
     with pytest.raises(RebalanceError, match="would lose what only"):
-        canceller.cancel()
+        begun.cancel()
     holders = cluster.replicas(move.topic_partition.topic)[move.topic_partition.partition]
     assert move.added[0] in holders
 
 
 @pytest.mark.parametrize("cluster", ["2.0"], indirect=True)
 def test_another_tools_entry_beside_ours_stops_the_cancelling_below_2_4(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+    cluster: SimulatedCluster, approved: CancelRun
 ) -> None:
     """From 2.4 on each partition is cancelled by itself."""
-    begin(run, cluster)
-    canceller.approved()
     asked = cluster.fake.json(REASSIGN)
     asked["partitions"].append({"topic": "idle", "partition": 0, "replicas": [2, 3]})
     cluster.fake.put_json(REASSIGN, asked)
     with pytest.raises(RebalanceError, match="also asks for idle-0"):
-        canceller.cancel()
+        approved.cancel()
     assert cluster.fake.json(REASSIGN) == asked
 
 
 def test_a_policy_that_changed_since_the_approval_stops_it(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+    run: SimulatedRun, cluster: SimulatedCluster, approved: CancelRun
 ) -> None:
-    begin(run, cluster)
-    canceller.approved()
     run.policy_file.write_text(POLICY + "partitions_per_batch: 3\n")
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match="policy"):
-        canceller.cancel()
+        approved.cancel()
     assert cluster.tree() == before
 
 
-def test_a_plan_that_was_tampered_with_is_not_carried_out(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
-) -> None:
-    begin(run, cluster)
-    canceller.approved()
-    document = canceller.document
+def test_a_plan_that_was_tampered_with_is_not_carried_out(cluster: SimulatedCluster, approved: CancelRun) -> None:
+    document = approved.document
     document["plan"]["moves"][0][2] = [4, 3]
-    (canceller.folder / json_files.CANCEL).write_text(json.dumps(document))
+    (approved.folder / json_files.CANCEL).write_text(json.dumps(document))
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match="is not as it was at the approval"):
-        canceller.cancel()
+        approved.cancel()
     assert cluster.tree() == before
 
 
 def test_a_throttle_that_is_still_held_fails_the_verification_and_says_whose_it_is(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, monkeypatch: pytest.MonkeyPatch
+    run: SimulatedRun, cluster: SimulatedCluster, approved: CancelRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin(run, cluster)
-    canceller.approved()
-    canceller.cancel()
+    approved.cancel()
     monkeypatch.setattr("kafka_rebalance.cancel.cancel_now.RELEASE_SECONDS", 0)
     with pytest.raises(AirflowFailException, match=r"lock of kafka_rebalance/one.*release_throttle"):
-        canceller.verify()
+        approved.verify()
     release(run, cluster)
-    assert canceller.verify()["passed"] is True
+    assert approved.verify()["passed"] is True
 
 
 PLACES = [
@@ -362,10 +320,8 @@ def test_a_batch_that_is_about_to_be_requested_while_the_run_is_stopped_is_not(
 
 @pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
 def test_no_order_is_restored_beside_another_run_that_has_taken_the_cluster(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, monkeypatch: pytest.MonkeyPatch
+    cluster: SimulatedCluster, approved: CancelRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin(run, cluster)
-    canceller.approved()
     requests, real = len(cluster.requests), cancel_now.cancel_plan.out_of_order
 
     def taken(moves: Any, view: Any) -> Any:
@@ -377,20 +333,18 @@ def test_no_order_is_restored_beside_another_run_that_has_taken_the_cluster(
 
     monkeypatch.setattr(cancel_now.cancel_plan, "out_of_order", taken)
     with pytest.raises(AirflowFailException, match=r"Run kafka_rebalance/other of .* now holds the cluster"):
-        canceller.cancel()
+        approved.cancel()
     assert len(cluster.requests) == requests
 
 
 @pytest.mark.parametrize("cluster", ["2.0"], indirect=True)
 def test_below_2_4_who_is_about_to_end_is_waited_for_before_anything_is_taken_back(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+    run: SimulatedRun, cluster: SimulatedCluster, approved: CancelRun
 ) -> None:
     """A request for the others alone would leave its interim list for good."""
-    begin(run, cluster)
-    canceller.approved()
     topic, partition = run.candidate.batches[0].moves[0].topic_partition
     path = f"/brokers/topics/{topic}/partitions/{partition}/state"
     cluster.fake.put_json(path, {**cluster.fake.json(path), "isr": cluster.replicas(topic)[partition]})
-    canceller.cancel()
+    approved.cancel()
     release(run, cluster)
-    assert canceller.verify()["passed"] is True
+    assert approved.verify()["passed"] is True

@@ -19,38 +19,21 @@ from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.rebalance import batch_notes
 from kafka_rebalance.run.stop_and_cancel_requests import read_control
-from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
-from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze, given_run
+from support.runs.cancel_run import BEFORE, CancelRun, begin, lists, release
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, freeze, given_run
 from support.zookeeper.fake_zookeeper import put_topic
-
-
-@pytest.fixture(params=["2.0", "2.8"])
-def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return cancellable_cluster(monkeypatch, request.param)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return batched_run(tmp_path, cluster, monkeypatch)
-
-
-@pytest.fixture
-def canceller(run: SimulatedRun, monkeypatch: pytest.MonkeyPatch) -> CancelRun:
-    return CancelRun(monkeypatch)
-
 
 # --- stopping, and where nothing runs ---
 
 
 def test_stopping_says_what_remains_undone_and_touches_no_cluster(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+    run: SimulatedRun, cluster: SimulatedCluster, begun: CancelRun
 ) -> None:
-    begin(run, cluster)
     before = cluster.tree()
-    said = canceller.request("stop_after_batch")["said"]
+    said = begun.request("stop_after_batch")["said"]
     second = run.candidate.batches[1]
     assert f"{len(second.moves)} partitions in 1 batch remain undone" in said[1]
-    found = canceller.stop()
+    found = begun.stop()
     assert (found["running"], found["batches"], found["partitions"]) == (1, (2,), 2)
     asked = read_control(run.folder)
     assert asked.stop_after_batch is not None
@@ -80,76 +63,68 @@ def test_a_run_that_ended_between_request_and_stop_is_said_to_have_ended(
     assert not (run.folder / json_files.CONTROL).exists()
 
 
-def test_another_airflows_run_cannot_be_cancelled_from_here(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
-) -> None:
-    begin(run, cluster)
+def test_another_airflows_run_cannot_be_cancelled_from_here(cluster: SimulatedCluster, begun: CancelRun) -> None:
     holder = cluster.fake.json("/kafka_rebalance/run")
     cluster.fake.put_json("/kafka_rebalance/run", {**holder, "owner": "http://other:8080"})
     with pytest.raises(AirflowFailException, match="of http://other:8080"):
-        canceller.request("cancel_now")
+        begun.request("cancel_now")
 
 
 @pytest.mark.parametrize("written", [None, b"", b'{"format_version": 1}', b'{"format_version": 9}'])
 def test_a_run_is_found_beside_a_later_attempt_that_is_half_written(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, written: bytes | None
+    run: SimulatedRun, begun: CancelRun, written: bytes | None
 ) -> None:
     """Somebody has cleared its first task, and what that began to write cannot be read, or not yet."""
-    begin(run, cluster)
     later = run.folder.parent / "2"
     later.mkdir()
     if written is not None:
         (later / json_files.DECISION).write_bytes(written)
-    canceller.request("stop_after_batch")
-    canceller.stop()
+    begun.request("stop_after_batch")
+    begun.stop()
     assert read_control(run.folder).stop_after_batch is not None
 
 
 def test_where_no_attempt_of_the_run_can_be_read_that_is_said_and_nothing_done(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+    run: SimulatedRun, begun: CancelRun
 ) -> None:
-    begin(run, cluster)
     (run.folder / json_files.DECISION).write_text("{")
     with pytest.raises(AirflowFailException, match=r"decision.json is not JSON"):
-        canceller.request("cancel_now")
+        begun.request("cancel_now")
 
 
 @pytest.mark.parametrize("action", ["stop_after_batch", "cancel_now", "set_throttle"])
 def test_a_connection_that_leads_to_another_cluster_now_is_refused(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, action: str
+    cluster: SimulatedCluster, begun: CancelRun, action: str
 ) -> None:
-    begin(run, cluster)
     cluster.fake.put_json("/cluster/id", {"version": "1", "id": "another-cluster-000002"})
     with pytest.raises(RebalanceError, match="now leads to cluster another-cluster-000002"):
-        canceller.request(action, throttle_bytes_per_second=3_000_000)
+        begun.request(action, throttle_bytes_per_second=3_000_000)
 
 
 @pytest.mark.parametrize("action", ["cancel_now", "set_throttle"])
 def test_without_a_policy_nothing_is_cancelled_and_no_rate_changed(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, action: str
+    run: SimulatedRun, begun: CancelRun, action: str
 ) -> None:
-    begin(run, cluster)
     run.policy_file.unlink()
     with pytest.raises(AirflowFailException, match="There is no policy file"):
-        canceller.request(action, throttle_bytes_per_second=3_000_000)
+        begun.request(action, throttle_bytes_per_second=3_000_000)
 
 
 def test_who_stops_and_who_cancels_at_once_both_get_what_they_asked(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, monkeypatch: pytest.MonkeyPatch
+    run: SimulatedRun, cluster: SimulatedCluster, begun: CancelRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin(run, cluster)
     stopper, second = (CancelRun(monkeypatch, name) for name in ("stop", "second"))
     stopper.request("stop_after_batch")
-    canceller.approved()
+    begun.approved()
     second.approved()
     stopper.stop()
     freeze(monkeypatch, cancel_now.cancel_plan, "plan_cancel", second.cancel)
-    canceller.cancel()
+    begun.cancel()
     assert lists(cluster) == BEFORE
     asked = read_control(run.folder)
     assert (asked.stop_after_batch.by, asked.cancelled.by) == ("olive", "uma")  # type: ignore[union-attr]
     release(run, cluster)
-    assert canceller.verify()["passed"] is second.verify()["passed"] is True
+    assert begun.verify()["passed"] is second.verify()["passed"] is True
 
 
 # --- going back ---
@@ -282,12 +257,9 @@ def test_what_cannot_go_back_is_named_before_anything_starts(
         canceller.request("roll_back")
 
 
-def test_going_back_waits_until_the_run_has_ended(
-    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
-) -> None:
-    begin(run, cluster)
+def test_going_back_waits_until_the_run_has_ended(begun: CancelRun) -> None:
     with pytest.raises(RebalanceError, match="Stop or cancel it"):
-        canceller.request("roll_back")
+        begun.request("roll_back")
 
 
 def test_a_run_that_is_not_known_and_a_cluster_that_was_never_moved_have_no_way_back(canceller: CancelRun) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +20,7 @@ from kafka_rebalance.throttle import lease_files
 from support.airflow.parsed_dags import read_dags
 from support.runs.cancel_run import BEFORE, begin, cancellable_cluster, lists, lost_request
 from support.runs.rebalance_run import CONNECTION, POLICY
-from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun, batched_run
+from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun
 
 DEFAULTS = {name: param.value for name, param in CANCEL_PARAMS.items()}  # `dag.test()` leaves a run's params in the Dag
 ACTIONS = {
@@ -45,11 +44,6 @@ def cancel_dag() -> Iterator[DAG]:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     return cancellable_cluster(monkeypatch, "2.0")
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return batched_run(tmp_path, cluster, monkeypatch)
 
 
 @pytest.fixture

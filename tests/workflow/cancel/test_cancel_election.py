@@ -14,7 +14,7 @@ from kafka_rebalance.errors import ExecutionError, RebalanceError
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from kafka_rebalance.zookeeper.znodes import encode_reassignment
-from support.runs.cancel_run import CancelRun, begin, cancellable_cluster, lost_request
+from support.runs.cancel_run import CancelRun, begin, lost_request
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, approved_run, freeze
 from support.zookeeper.fake_zookeeper import REASSIGN, put_topic
 
@@ -22,19 +22,9 @@ GONE = TopicPartition("gone", 0)
 REFUSED = (RebalanceError, AirflowFailException)  # by whether Airflow would try again
 
 
-@pytest.fixture(params=["2.0", "2.8"])
-def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return cancellable_cluster(monkeypatch, request.param)
-
-
 @pytest.fixture
 def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
     return approved_run(tmp_path, cluster, monkeypatch)
-
-
-@pytest.fixture
-def canceller(run: SimulatedRun, monkeypatch: pytest.MonkeyPatch) -> CancelRun:
-    return CancelRun(monkeypatch)
 
 
 def approve(canceller: CancelRun) -> None:

@@ -8,20 +8,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
-from support.runs.cancel_run import CancelRun, begin, cancellable_cluster
+from support.runs.cancel_run import CancelRun, begin
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, leads_here_too
-
-
-@pytest.fixture(params=["2.0", "2.8"])
-def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return cancellable_cluster(monkeypatch, request.param)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    """Its policy names uma alone."""
-    return batched_run(tmp_path, cluster, monkeypatch)
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, leads_here_too
 
 
 def test_the_only_approver_cancels_their_cluster_alone(

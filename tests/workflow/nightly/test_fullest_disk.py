@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_rebalance.admin.log_dirs import BrokerDisks, LogDir
-from kafka_rebalance.documents import json_files
-from kafka_rebalance.nightly import check_cluster
-from kafka_rebalance.pages.fleet import read_check
+from kafka_rebalance.documents.proposals import FirstFull, FullestDisk
+from kafka_rebalance.documents.snapshot import Disks
+from kafka_rebalance.documents.verdict import Verdict
+from kafka_rebalance.pages.fleet import nightly_check
 from kafka_rebalance.run import cluster_rows, ledger
-from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION, connection_fields
-from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun
+from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster
 
 CAPACITIES = {1: 16 * SIZE_BYTES, 2: 8 * SIZE_BYTES, 3: 8 * SIZE_BYTES, 4: 8 * SIZE_BYTES}
 USED = {1: 12 * SIZE_BYTES, 2: 5 * SIZE_BYTES, 3: SIZE_BYTES, 4: 0}
+Written = Callable[[], Verdict]
 COLUMNS = ("fullest_disk_broker", "fullest_disk_share", "first_full_broker", "first_full_days")
 
 
@@ -41,18 +41,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     return made
 
 
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    """Only for its connection, policy and folders: the check is a Dag of its own."""
-    return SimulatedRun(tmp_path, cluster, monkeypatch, run_id="scheduled__1")
-
-
-def checked(run: SimulatedRun, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(`disks` of verdict.json, the row of the ledger's table `balance`) of a check."""
-    run_step(check_cluster.check, run.dag_run, CONNECTION)
-    folder = max((tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir())
+def balance_row() -> list[Any]:
+    """The row of a check in the ledger's table `balance`."""
     ((row,), _) = ledger.read(airflow_deployment(), "balance", CONNECTION, 1)
-    return json_files.read_json(folder, VERDICT)["disks"], row
+    return [row[name] for name in COLUMNS]
 
 
 def grown(cluster: SimulatedCluster, bytes_a_day: int) -> None:
@@ -70,65 +62,55 @@ def grown(cluster: SimulatedCluster, bytes_a_day: int) -> None:
 
 
 def test_a_check_keeps_the_fullest_disk_and_the_one_that_is_full_first(
-    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+    cluster: SimulatedCluster, written: Written
 ) -> None:
     """Brokers 1 and 2 grow by the same. Broker 1 has less of its disk free, and broker 2 fewer bytes."""
     grown(cluster, SIZE_BYTES // 20)
-    disks, row = checked(run, tmp_path)
-    assert disks["fullest"] == {"broker": 1, "used_bytes": USED[1], "capacity_bytes": CAPACITIES[1]}
-    assert disks["first_full"] == {"broker": 2, "days": 15.0, "growth_bytes_per_day": SIZE_BYTES // 5}
-    assert disks["growth_is_known"] is True
-    assert [row[name] for name in COLUMNS] == [1, 0.75, 2, 15.0]
-
-
-def test_the_fleets_page_reads_what_a_check_has_written(
-    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
-) -> None:
-    grown(cluster, 0)
-    checked(run, tmp_path)
-    folder = max((tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir())
-    found = read_check(json_files.read_json(folder, VERDICT))
-    assert (found.fullest_words, found.until_full_words, found.read_only_words) == (
-        "75 %, broker 1",
-        "no disk fills up",
-        "",
+    assert written().disks == Disks(
+        fullest=FullestDisk(1, USED[1], CAPACITIES[1]),
+        first_full=FirstFull(2, 15.0, SIZE_BYTES // 5),
+        growth_is_known=True,
     )
+    assert balance_row() == [1, 0.75, 2, 15.0]
 
 
-def test_where_nothing_grows_no_disk_is_full_first(
-    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+def test_where_nothing_grows_no_disk_is_full_first_and_the_fleets_page_says_so(
+    cluster: SimulatedCluster, written: Written
 ) -> None:
     grown(cluster, 0)
-    disks, row = checked(run, tmp_path)
-    assert (disks["first_full"], disks["growth_is_known"]) == (None, True)
-    assert [row[name] for name in COLUMNS] == [1, 0.75, None, None]
+    verdict = written()
+    disks, shown = verdict.disks, nightly_check(verdict)
+    assert disks is not None
+    assert (disks.first_full, disks.growth_is_known) == (None, True)
+    assert balance_row() == [1, 0.75, None, None]
+    words = shown.fullest_words, shown.until_full_words, shown.read_only_words
+    assert words == ("75 %, broker 1", "no disk fills up", "")
 
 
-def test_the_growth_of_a_first_night_is_unknown_and_not_none(run: SimulatedRun, tmp_path: Path) -> None:
-    disks, _ = checked(run, tmp_path)
-    assert (disks["fullest"]["broker"], disks["first_full"], disks["growth_is_known"]) == (1, None, False)
+def test_the_growth_of_a_first_night_is_unknown_and_not_none(written: Written) -> None:
+    assert written().disks == Disks(FullestDisk(1, USED[1], CAPACITIES[1]), None, growth_is_known=False)
 
 
 def test_the_disk_of_a_broker_that_does_not_tell_it_does_not_count(
-    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: SimulatedCluster, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection states its size, so by the replicas of others it would be full. Its other files are unknown."""
     stated = connection_fields(cluster)  # type: ignore[arg-type]
     stated["extra"]["broker_capacities"] = {1: {"disk_bytes": 4 * SIZE_BYTES}}
     monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(stated))
     cluster.silent = {1}
-    disks, row = checked(run, tmp_path)
-    assert disks["fullest"]["broker"] == 2
-    assert row["fullest_disk_share"] == USED[2] / CAPACITIES[2]
+    disks = written().disks
+    assert disks is not None
+    assert disks.fullest == FullestDisk(2, USED[2], CAPACITIES[2])
+    assert balance_row()[:2] == [2, USED[2] / CAPACITIES[2]]
 
 
 def test_disks_are_unknown_where_no_replica_in_sync_tells_the_size_of_a_partition(
-    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+    cluster: SimulatedCluster, written: Written
 ) -> None:
     cluster.silent = {1}
     for partition in range(4):
         path = f"/brokers/topics/orders/partitions/{partition}/state"
         cluster.fake.put_json(path, {**cluster.fake.json(path), "isr": [1]})
-    disks, row = checked(run, tmp_path)
-    assert disks == {"fullest": None, "first_full": None, "growth_is_known": False}
-    assert [row[name] for name in COLUMNS] == [None] * 4
+    assert written().disks == Disks()
+    assert balance_row() == [None] * 4

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.nightly import check_cluster
 from kafka_rebalance.workflow.hooks import KafkaClusterHook
-from kafka_rebalance.workflow.run_step import run_step
 from support.metrics.http_server import answering, body, series
 from support.runs.rebalance_run import CONNECTION, connection_fields
-from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, Step
 
 TOKEN = "hunter2-s3cret"
 BUSY = series(({"topic": "orders"}, lambda at: "4000"), ({"topic": "idle"}, lambda at: "0"))
@@ -32,21 +30,23 @@ def connect(run: SimulatedRun, monkeypatch: pytest.MonkeyPatch, url: str) -> Non
     monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(fields))
 
 
-def test_the_servers_bytes_in_count_from_the_first_night_on(run: SimulatedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_servers_bytes_in_count_from_the_first_night_on(
+    run: SimulatedRun, check: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with answering(BUSY) as (url, asked):
         connect(run, monkeypatch, url)
-        verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
+        verdict = check()
     assert verdict["skew"]["bytes_in"] == pytest.approx(1.0), "brokers 1 and 2 of four take in all"
     assert "metrics server" not in verdict["text"]
     assert len(asked) == 28
 
 
 def test_a_server_that_is_away_fails_no_check_and_is_told(
-    run: SimulatedRun, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    run: SimulatedRun, check: Step, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with answering(body({"status": "error", "error": f"{TOKEN} is away"}, 503)) as (url, _):
         connect(run, monkeypatch, url)
-        verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
+        verdict = check()
     assert "bytes_in" not in verdict["skew"]
     assert "the metrics server cannot be read: bytes in are those of the ledger alone" in verdict["text"]
     assert "HTTP 503, *** is away" in caplog.text

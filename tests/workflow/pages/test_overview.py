@@ -19,10 +19,9 @@ from airflow.utils.session import create_session
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner
-from kafka_rebalance.documents.json_files import PROGRESS, VERIFICATION, write_json
+from kafka_rebalance.documents.json_files import PROGRESS, VERDICT, VERIFICATION, write_json
 from kafka_rebalance.pages import read_fleet
 from kafka_rebalance.run import ledger
-from kafka_rebalance.run.clusters import VERDICT
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.web import clusters_page
 from support.airflow.airflow_home import RUNS
