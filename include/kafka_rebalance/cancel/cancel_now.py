@@ -56,8 +56,8 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
     connection = inputs.deployment.read_connection(approved.connection_id)
     target = open_run_folder(inputs.deployment, approved.written.target_folder)
     with open_cluster(connection) as cluster:
-        if said := target_run.ended(inputs, cluster, plan.run, plan.candidate_digest):
-            return said
+        if ended := target_run.ended(inputs, cluster, plan.run, plan.candidate_digest):
+            return ended
         cluster.check_same_cluster(_view(cluster, plan))
         if stop_and_cancel_requests.read_control(target).cancelled is None:  # else a retry: the first try began in time
             check_may_begin(inputs.deployment, approved)
@@ -96,8 +96,8 @@ def _take_back(
     target = open_run_folder(inputs.deployment, approved.written.target_folder)
     for _ in looks(SETTLE_SECONDS, LOOK_SECONDS):
         view = _view(cluster, plan)
-        asked = asked_for(target, plan.moves, cluster)
-        steps = cancel_plan.plan_cancel(plan.moves, view, plan.way, asked=asked)
+        noted = asked_for(target, plan.moves, cluster)
+        steps = cancel_plan.plan_cancel(plan.moves, view, plan.way, asked=noted)
         blocked = cancel_plan.has_fate(steps, Fate.BLOCKED)
         flying = cancel_plan.has_fate(steps, Fate.BACK)
         going = cancel_plan.has_fate(steps, Fate.ENDING, Fate.RETURNING)
@@ -114,7 +114,7 @@ def _take_back(
                 cancelled |= set(cluster.cancel_moves(partitions))
             else:
                 with open_client(connection.zookeeper) as client:
-                    back = ask_for_original_lists(client, plan, approved.decision.i_consent_to or "", asked)
+                    back = ask_for_original_lists(client, plan, approved.decision.i_consent_to or "", noted)
                 log.info("Requested the original lists of %d partitions. Another broker becomes controller.", len(back))
                 cancelled |= {move.topic_partition for move in back}
         order = cancel_plan.out_of_order(plan.moves, view) if not flying and view.reassignments is None else ()
@@ -133,9 +133,9 @@ def _take_back(
             reordered |= {move.topic_partition for move in order}
         elif not flying and not [step for step in going if not _stays_disordered(step.move, view)]:
             return cancelled
-    left = ", ".join(str(step.move.topic_partition) for step in (*flying, *going)[:_SHOWN])
+    away = ", ".join(str(step.move.topic_partition) for step in (*flying, *going)[:_SHOWN])
     raise ExecutionError(
-        f"After {SETTLE_SECONDS:.0f} s these partitions are not back: {left}. {len(cancelled)} were asked to go back. "
+        f"After {SETTLE_SECONDS:.0f} s these partitions are not back: {away}. {len(cancelled)} were asked to go back. "
         "The run requests no further batch. Read the controller's log, then clear this task: it goes on."
     )
 
@@ -157,12 +157,12 @@ def stop_run(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     """Returns what remains undone, as `request` has seen it."""
     written, target = target_run.read_request(inputs, run_folder)
     with open_cluster(inputs.deployment.read_connection(written.connection_id)) as cluster:
-        if said := target_run.ended(inputs, cluster, written.run, written.candidate_digest):
-            return said
-        asked = ask_stop(target, target_run.who(inputs.run))
+        if ended := target_run.ended(inputs, cluster, written.run, written.candidate_digest):
+            return ended
+        control = ask_stop(target, target_run.who(inputs.run))
         # Only now: a worker that has read the old control.json can no longer request a batch.
         cluster.stop_requests()
-    log.info("%s stops after the current batch. %s asked for it.", written.run, asked.stop_after_batch)
+    log.info("%s stops after the current batch. %s asked for it.", written.run, control.stop_after_batch)
     return {"run": written.run, **plain(written.remaining)}
 
 
@@ -181,8 +181,8 @@ def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     ends: Ends = {}
 
     def look() -> tuple[Check, ...]:
-        checks, found = _checks(cluster, approved.plan, target)
-        ends.update(found)
+        checks, where = _checks(cluster, approved.plan, target)
+        ends.update(where)
         return checks
 
     with open_cluster(inputs.deployment.read_connection(approved.connection_id)) as cluster:
@@ -206,15 +206,15 @@ def _checks(cluster: OpenCluster, plan: CancelPlan, target: ApprovedPlan) -> tup
         ends["in place" if moved else "where it was before"].append(move.topic_partition)
         expected.append(move if moved else Move(move.topic_partition, move.after, move.before, move.size_bytes))
     holder = cluster.lock.read()
-    held = holder is not None and (holder.run, holder.digest) == (plan.run, plan.candidate_digest)
+    is_held = holder is not None and (holder.run, holder.digest) == (plan.run, plan.candidate_digest)
     given_back = Check(
         CheckName.LOCK,
         plan.run,
         "the run has put back its throttles and given the cluster back",
         "it still holds the cluster: its task release_throttle, or the janitor, has yet to do that"
-        if held
+        if is_held
         else "the cluster is free, or another run's",
-        not held,
+        not is_held,
     )
-    throttles = () if held else throttle_in_force.check_put_back(cluster, target)
+    throttles = () if is_held else throttle_in_force.check_put_back(cluster, target)
     return (*check_placement(expected, view), given_back, *throttles), ends

@@ -89,16 +89,16 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     _check_somebody_may_approve(inputs, action, policy)
     if action == ELECT_CONTROLLER:
         _need_policy(policy, connection_id)
-        found = show_stuck_request(connection)
+        shown = show_stuck_request(connection)
     else:
         with open_cluster(connection) as cluster:
-            found = _show_run(inputs.deployment, params, connection, policy, cluster)
+            shown = _show_run(inputs.deployment, params, connection, policy, cluster)
     folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
     inputs.tell("run_folder", str(folder))
     inputs.tell("nonce", nonce)
     if action == ROLL_BACK:
-        write_whole(folder / ROLL_BACK_FILE, f"{found['conf']['plan']}\n".encode())
-        inputs.tell("conf", hand_on(folder, found["conf"], inputs.run))
+        write_whole(folder / ROLL_BACK_FILE, f"{shown['conf']['plan']}\n".encode())
+        inputs.tell("conf", hand_on(folder, shown["conf"], inputs.run))
     document = CancelRequest(
         action=action,
         connection_id=connection_id,
@@ -107,16 +107,16 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
         reason=params.get("reason") or "",
         observed_at=clock.utc_now().replace(microsecond=0),
         nonce=nonce,
-        **found,
+        **shown,
     )
     CANCEL_FILE.write(folder, document)
-    said = words.lines(document)
-    for line in said:
+    lines = words.lines(document)
+    for line in lines:
         log.info("%s", line)
     if document.needs_approval:  # a rate above the approved one
         check_somebody_may_approve(_need_policy(policy, connection_id), read_requester(inputs.deployment, inputs.run))
     following = APPROVE_RATE if document.needs_approval else NEXT[action]
-    return {"next": following, "run": document.run, "said": list(said[:10])}
+    return {"next": following, "run": document.run, "said": list(lines[:10])}
 
 
 def _check_somebody_may_approve(inputs: StepInputs, action: str, policy: Policy | None) -> None:
@@ -235,16 +235,16 @@ def _cancel_now(asked: _Asked) -> dict[str, Any]:
     asked.cluster.check_same_cluster(asked.view)
     moves = asked.target.candidate.moves
     way = CancelWay.API if asked.cluster.can_cancel() else CancelWay.ZNODE
-    held = _sizes(asked, moves)
+    sizes = _sizes(asked, moves)
     noted = asked_for(asked.target.folder, moves, asked.cluster)
-    steps = plan_cancel(moves, asked.view, way, held, asked=noted)
+    steps = plan_cancel(moves, asked.view, way, sizes, asked=noted)
     open_moves = tuple(step.move for step in steps if step.fate not in (Fate.DONE, Fate.CHANGED))
     plan = CancelPlan(asked.run, asked.view.cluster_id, asked.target.candidate.digest, way, open_moves)
     return {
         "plan": plan.to_mapping(),
         "digest": plan.digest,
         "consent": plan.consent,
-        "sizes_known": held is not None,
+        "sizes_known": sizes is not None,
         "steps": tuple(_step_shown(step, asked.view) for step in steps),
         "cannot_restore": cancel_plan.CANCEL_CANNOT_RESTORE,
     }

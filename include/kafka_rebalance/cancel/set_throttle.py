@@ -81,8 +81,8 @@ def _change_rate(inputs: StepInputs, written: CancelRequest, target: RunFolder, 
     connection = inputs.deployment.read_connection(written.connection_id)
     rate = written.rate
     with open_cluster(connection) as cluster:
-        if said := target_run.ended(inputs, cluster, written.run, written.candidate_digest):
-            return said
+        if ended := target_run.ended(inputs, cluster, written.run, written.candidate_digest):
+            return ended
         cluster.check_same_cluster(cluster.read_view(()))
     change_rate(inputs.deployment, target, rate, by=by)
     log.info("%s: the throttle is now %d bytes/s per broker", written.run, rate)
@@ -144,7 +144,7 @@ def _change(kept: ClusterLease, folder: RunFolder, change: RateChange) -> tuple[
     Returns the lease before and after.
     """
     cluster = kept.cluster
-    for left in reversed(range(ATTEMPTS)):
+    for tries_left in reversed(range(ATTEMPTS)):
         # Before the lease is read: if two change the rate at once, one of them reads what the other has written.
         fence = cluster.lock.raise_fence()
         before = _lease_of(kept, folder)
@@ -156,7 +156,7 @@ def _change(kept: ClusterLease, folder: RunFolder, change: RateChange) -> tuple[
             here, configs = read_lease_configs(cluster, lease)
             cluster.merge_configs(rate_changes(here, configs), decided_on=configs, fence=fence)
         except (ConfigChangedError, LockLostError):
-            if not left:
+            if not tries_left:
                 raise
             continue
         now = kept.read_open()

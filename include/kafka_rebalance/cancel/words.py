@@ -63,14 +63,14 @@ def _headline(document: CancelRequest) -> str:
 
 
 def _figures(document: CancelRequest) -> list[str]:
-    if (left := document.remaining) is not None:
-        running = "no batch is running" if left.running is None else f"batch {left.running} runs to its end"
+    if (remaining := document.remaining) is not None:
+        running = "no batch is running" if remaining.running is None else f"batch {remaining.running} runs to its end"
         undone = (
-            f"{format_count(left.partitions, 'partition', 'partitions')} in "
-            f"{format_count(len(left.batches), 'batch', 'batches')} remain undone, "
-            f"{format_bytes(left.bytes)} to copy"
+            f"{format_count(remaining.partitions, 'partition', 'partitions')} in "
+            f"{format_count(len(remaining.batches), 'batch', 'batches')} remain undone, "
+            f"{format_bytes(remaining.bytes)} to copy"
         )
-        return [f"{running}; {undone if left.batches else 'nothing remains undone'}"]
+        return [f"{running}; {undone if remaining.batches else 'nothing remains undone'}"]
     if document.action == SET_THROTTLE:
         was, rate = document.approved_bytes_per_second, document.bytes_per_second
         return [f"{format_rate(rate)} per broker; {format_rate(was)} was approved"]
@@ -220,9 +220,11 @@ def _entries(plan: ElectionPlan) -> list[tuple[str, str, str]]:
 
 def _effects(plan: ElectionPlan, document: CancelRequest) -> list[str]:
     begins = any(state in (EntryState.UNHEARD, EntryState.MADE_AGAIN) for _, state in plan.requested.values())
-    said = [f"Run {plan.holder} holds the cluster. It goes on, with its lock and its throttle."] if plan.holder else []
+    effects = (
+        [f"Run {plan.holder} holds the cluster. It goes on, with its lock and its throttle."] if plan.holder else []
+    )
     if begins and not plan.holder:
-        said.append("No run holds the cluster, so no throttle of a run limits the copies that start then.")
+        effects.append("No run holds the cluster, so no throttle of a run limits the copies that start then.")
     if document.deletions:
-        said.append(f"The deletion of these topics resumes: {', '.join(document.deletions[:_SHOWN])}.")
-    return [*said, *_COSTS]
+        effects.append(f"The deletion of these topics resumes: {', '.join(document.deletions[:_SHOWN])}.")
+    return [*effects, *_COSTS]

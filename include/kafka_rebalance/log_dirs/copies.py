@@ -245,10 +245,10 @@ def _ask(
     refused = list[tuple[str, str]]()
     for broker, moves in _by_broker(chosen).items():
         paths = {move.replica.topic_partition: move.after for move in moves}
-        fence, said = kept.cluster.request_copies(
+        fence, refusals = kept.cluster.request_copies(
             owner, broker, paths, partial(_send, wire, broker, now, paths), fence=fence
         )
-        refused += said
+        refused += refusals
     return refused
 
 
@@ -256,17 +256,17 @@ def _send(
     wire: Wire, broker: int, now: DirsNow, paths: Mapping[TopicPartition, str], not_later_than: float
 ) -> list[tuple[str, str]]:
     online = {path for path, disk in now.disks[broker].items() if disk.online}
-    held = {replica.topic_partition for replica in now.paths if replica.broker == broker}
-    said = alter_log_dirs(wire, broker, paths, held=held, log_dirs=online, not_later_than=not_later_than)
+    on_broker = {replica.topic_partition for replica in now.paths if replica.broker == broker}
+    refusals = alter_log_dirs(wire, broker, paths, held=on_broker, log_dirs=online, not_later_than=not_later_than)
     log.info("broker %d: asked for %d replicas in other log dirs", broker, len(paths))
-    return [(f"{tp} on broker {broker}", why) for tp, why in sorted(said.items())]
+    return [(f"{tp} on broker {broker}", why) for tp, why in sorted(refusals.items())]
 
 
 def _by_broker(moves: Sequence[LogDirMove]) -> dict[int, list[LogDirMove]]:
-    found: dict[int, list[LogDirMove]] = {}
-    for move in sorted(moves, key=lambda one: one.broker):
-        found.setdefault(move.broker, []).append(move)
-    return found
+    moves_of: dict[int, list[LogDirMove]] = {}
+    for move in sorted(moves, key=lambda move: move.broker):
+        moves_of.setdefault(move.broker, []).append(move)
+    return moves_of
 
 
 # `verify` of `kafka_log_dirs`: checks every replica's log dir and the rates, and adds a row to the ledger.

@@ -59,26 +59,26 @@ def even_dirs(dirs: Sequence[Dir], tolerance: float, headroom: float, kept: Coll
 
 def emptied_dir(dirs: Sequence[Dir], path: str, headroom: float, kept: Collection[Replica] = ()) -> DirMoves:
     """Moves of everything in `path`, the largest first, each to the log dir that is then least full for its share."""
-    leaving = next(one for one in dirs if one.path == path)
-    targets = [one for one in dirs if one.path != path and one.may_receive]
-    load = {one.path: one.size_bytes for one in targets}
-    room = {one.path: one.room_bytes(headroom) for one in targets}
+    leaving = next(log_dir for log_dir in dirs if log_dir.path == path)
+    targets = [log_dir for log_dir in dirs if log_dir.path != path and log_dir.may_receive]
+    load = {log_dir.path: log_dir.size_bytes for log_dir in targets}
+    room = {log_dir.path: log_dir.room_bytes(headroom) for log_dir in targets}
     weight = _weights(targets)
-    moves, left = list[LogDirMove](), 0
+    moves, left_bytes = list[LogDirMove](), 0
     for replica, size in sorted(leaving.replicas.items(), key=lambda item: (-item[1], item[0])):
-        fitting = [one.path for one in targets if size <= room[one.path]] if replica not in kept else []
+        fitting = [log_dir.path for log_dir in targets if size <= room[log_dir.path]] if replica not in kept else []
         if not fitting:
-            left += size
+            left_bytes += size
             continue
         to = min(fitting, key=lambda other: ((load[other] + size) / weight[other], other))
         moves.append(LogDirMove(*replica, path, to, size))
         load[to] += size
         room[to] -= size
-    return DirMoves(tuple(moves), leaving.size_bytes, left)
+    return DirMoves(tuple(moves), leaving.size_bytes, left_bytes)
 
 
 def _weights(dirs: Sequence[Dir]) -> dict[str, float]:
-    totals = {one.path: one.total_bytes for one in dirs}
+    totals = {log_dir.path: log_dir.total_bytes for log_dir in dirs}
     if any(not total for total in totals.values()):
         return dict.fromkeys(totals, 1.0)
     return {path: float(total or 0) for path, total in totals.items()}
@@ -109,8 +109,8 @@ class _Even:
             self._load[target] += size
             self._room[target] -= size
             moves.append(LogDirMove(*replica, source, target, size))
-        left = sum(self._outside(path, load) for path, load in self._load.items())
-        return DirMoves(tuple(moves), ceil(max(over, under) - _NOISE_BYTES), int(left))
+        left_bytes = sum(self._outside(path, load) for path, load in self._load.items())
+        return DirMoves(tuple(moves), ceil(max(over, under) - _NOISE_BYTES), int(left_bytes))
 
     def _candidates(self) -> Iterator[tuple[bool, float, int, Replica, str, str]]:
         """(is too large, -what it brings, size, replica, from, to); the smallest is the best.

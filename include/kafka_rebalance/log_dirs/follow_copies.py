@@ -39,10 +39,10 @@ class CopiesFollower(Watcher):
     def look(self, now: float, say: Callable[[str], object]) -> BatchSeen | None:
         """Says how far the copies are. Returns READY if `move` is to look, STALLED if nothing was copied for long."""
         plan = self._plan
-        found = dirs_now(read_disks(self.connection.kafka, plan.brokers))
+        dirs = dirs_now(read_disks(self.connection.kafka, plan.brokers))
         self._away_since = None
-        states = states_of(plan.moves, found)
-        progress = write_progress(self.folder, plan, found, now, self._rate(now))
+        states = states_of(plan.moves, dirs)
+        progress = write_progress(self.folder, plan, dirs, now, self._rate(now))
         so_far = progress.partitions_done, progress.bytes_copied
         self._first = self._first or (now, progress.bytes_copied)
         if self._last is None or self._last[1] != so_far:
@@ -54,7 +54,7 @@ class CopiesFollower(Watcher):
                 f"{bytes_in_words(plan.size_bytes)} copied"
             )
         has_news = any(
-            (states[CopyState.ELSEWHERE], [*offline_dirs(found.disks)], next_moves(plan, found, self._in_time(now)))
+            (states[CopyState.ELSEWHERE], [*offline_dirs(dirs.disks)], next_moves(plan, dirs, self._in_time(now)))
         )
         if has_news or not states[CopyState.COPYING]:
             return BatchSeen(BatchState.READY)
@@ -99,14 +99,14 @@ def rate_now(folder: RunFolder, plan: LogDirPlan) -> int:
 
 
 def write_progress(
-    folder: RunFolder, plan: LogDirPlan, now: DirsNow, at: float, bytes_per_second: float | None = None
+    folder: RunFolder, plan: LogDirPlan, now: DirsNow, seconds: float, bytes_per_second: float | None = None
 ) -> Progress:
     """`at`: seconds of the wall clock. Raises StorageError."""
     states = states_of(plan.moves, now)
     over = bytes_over(plan.moves, now)
     done = len(states[CopyState.DONE]) + len(states[CopyState.GONE])
     progress = Progress(
-        updated_at=datetime.fromtimestamp(at, UTC),
+        updated_at=datetime.fromtimestamp(seconds, UTC),
         state=str(BatchState.DONE if done == len(plan.moves) else BatchState.REQUESTED),
         partitions_done=done,
         partitions_total=len(plan.moves),

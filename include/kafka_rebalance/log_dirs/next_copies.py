@@ -55,10 +55,10 @@ def state_of(move: LogDirMove, now: DirsNow) -> CopyState:
 
 def states_of(moves: Iterable[LogDirMove], now: DirsNow) -> dict[CopyState, list[LogDirMove]]:
     """Every state, with its moves in the plan's order."""
-    found: dict[CopyState, list[LogDirMove]] = {state: [] for state in CopyState}
+    by_state: dict[CopyState, list[LogDirMove]] = {state: [] for state in CopyState}
     for move in moves:
-        found[state_of(move, now)].append(move)
-    return found
+        by_state[state_of(move, now)].append(move)
+    return by_state
 
 
 def check_as_approved(states: Mapping[CopyState, Sequence[LogDirMove]]) -> None:
@@ -106,17 +106,17 @@ def next_moves(plan: LogDirPlan, now: DirsNow, in_time: float = inf) -> tuple[Lo
     states = states_of(plan.moves, now)
     copying = Counter(move.broker for move in states[CopyState.COPYING])
     room = _room(plan, now, states[CopyState.COPYING])
-    left = dict.fromkeys(plan.brokers, in_time)
+    bytes_left = dict.fromkeys(plan.brokers, in_time)
     for move in states[CopyState.COPYING]:
-        left[move.broker] -= _to_copy(move, now)
+        bytes_left[move.broker] -= _to_copy(move, now)
     chosen = []
     for move in states[CopyState.WAITING]:
         place, size_bytes = (move.broker, move.after), now.sizes[move.replica]
         may_copy = copying[move.broker] < plan.copies_per_broker and not _is_cordoned(move, now)
-        if may_copy and size_bytes <= min(room.get(place, 0), left[move.broker]):
+        if may_copy and size_bytes <= min(room.get(place, 0), bytes_left[move.broker]):
             copying[move.broker] += 1
             room[place] -= size_bytes
-            left[move.broker] -= size_bytes
+            bytes_left[move.broker] -= size_bytes
             chosen.append(move)
     return tuple(chosen)
 

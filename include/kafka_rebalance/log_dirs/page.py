@@ -115,8 +115,8 @@ def asked_words(planned: PlannedLogDirs, quote: Callable[[str], str] = str) -> s
 
 def log_dir_figures(planned: PlannedLogDirs) -> tuple[KeyFigure, ...]:
     """In the order in which they are shown."""
-    found = (_copies(planned), _takes(planned), _fullest_disk(planned), _evenness(planned), _outside(planned))
-    return tuple(figure for figure in found if figure is not None)
+    figures = (_copies(planned), _takes(planned), _fullest_disk(planned), _evenness(planned), _outside(planned))
+    return tuple(figure for figure in figures if figure is not None)
 
 
 def _copies(planned: PlannedLogDirs) -> KeyFigure:
@@ -158,11 +158,13 @@ def _fullest_disk(planned: PlannedLogDirs) -> KeyFigure:
 def _evenness(planned: PlannedLogDirs) -> KeyFigure | None:
     """Of a drain it is what stays in the log dir."""
     if planned.plan.job == "drain":
-        left = next(
-            one.after_bytes for one in planned.dirs if (one.broker, one.path) == (planned.broker, planned.log_dir)
+        left_bytes = next(
+            forecast.after_bytes
+            for forecast in planned.dirs
+            if (forecast.broker, forecast.path) == (planned.broker, planned.log_dir)
         )
-        word, tone = ("empty", Tone.GOOD) if left == 0 else ("not empty", Tone.BAD)
-        return KeyFigure("Left in the log dir", format_bytes(left), word, tone, str(planned.log_dir))
+        word, tone = ("empty", Tone.GOOD) if left_bytes == 0 else ("not empty", Tone.BAD)
+        return KeyFigure("Left in the log dir", format_bytes(left_bytes), word, tone, str(planned.log_dir))
     before, after = (_highest(planned.dirs, when) for when in ("before_bytes", "after_bytes"))
     if before is None or after is None:
         return None
@@ -184,45 +186,45 @@ def _outside(planned: PlannedLogDirs) -> KeyFigure | None:
 def _highest(dirs: Sequence[DirForecast], bytes_then: str) -> float | None:
     """The largest multiple of its share that a log dir holds of its broker's bytes. Shares as the planner has them."""
     by_broker: defaultdict[int, list[DirForecast]] = defaultdict(list)
-    for one in dirs:
-        by_broker[one.broker].append(one)
-    found = []
-    for held in by_broker.values():
-        sized = all(one.total_bytes for one in held)
-        weights = [float(one.total_bytes or 0) if sized else 1.0 for one in held]
-        total = sum(getattr(one, bytes_then) for one in held)
-        found += [
-            getattr(one, bytes_then) / total / (weight / sum(weights))
-            for one, weight in zip(held, weights, strict=True)
+    for forecast in dirs:
+        by_broker[forecast.broker].append(forecast)
+    multiples = []
+    for of_broker in by_broker.values():
+        sized = all(forecast.total_bytes for forecast in of_broker)
+        weights = [float(forecast.total_bytes or 0) if sized else 1.0 for forecast in of_broker]
+        total = sum(getattr(forecast, bytes_then) for forecast in of_broker)
+        multiples += [
+            getattr(forecast, bytes_then) / total / (weight / sum(weights))
+            for forecast, weight in zip(of_broker, weights, strict=True)
             if total
         ]
-    return max(found, default=None)
+    return max(multiples, default=None)
 
 
 def caveats(planned: PlannedLogDirs) -> tuple[str, ...]:
     """What can go wrong, and what undoes it."""
-    said = []
-    unsized = [one for one in planned.dirs if one.total_bytes is None]
+    words = []
+    unsized = [forecast for forecast in planned.dirs if forecast.total_bytes is None]
     if unsized:
         dirs = format_count(len(unsized), "log dir tells", "log dirs tell")
-        said.append(f"{dirs} no size of its disk (before Kafka 3.3), so nobody knows whether the copies have room.")
-    said.append(
+        words.append(f"{dirs} no size of its disk (before Kafka 3.3), so nobody knows whether the copies have room.")
+    words.append(
         "Copies and clients share the disks. If clients suffer, mark the task move as failed: copies under way are "
         "then cancelled."
     )
-    said.append(
+    words.append(
         "Two log dirs on one file system count as two disks here, and their room counts twice. Check that first."
     )
-    return tuple(said)
+    return tuple(words)
 
 
 def fullest_first(dirs: Sequence[DirForecast]) -> tuple[DirForecast, ...]:
     """The fullest disk at the peak first, those of unknown size last."""
-    return tuple(sorted(dirs, key=lambda one: (-(peak_share(one) or 0.0), one.broker, one.path)))
+    return tuple(sorted(dirs, key=lambda forecast: (-(peak_share(forecast) or 0.0), forecast.broker, forecast.path)))
 
 
-def peak_share(one: DirForecast) -> float | None:
-    return one.peak_bytes / one.total_bytes if one.total_bytes else None
+def peak_share(forecast: DirForecast) -> float | None:
+    return forecast.peak_bytes / forecast.total_bytes if forecast.total_bytes else None
 
 
 def largest_first(planned: PlannedLogDirs) -> tuple[LogDirMove, ...]:
@@ -362,12 +364,12 @@ def windows_words(planned: PlannedLogDirs) -> str:
     busiest = max(plan.brokers, key=lambda broker: sum(move.size_bytes for move in plan.moves if move.broker == broker))
     rate = plan.throttle_bytes_per_second
     seconds = [seconds_at_most(move.size_bytes, rate) for move in plan.moves if move.broker == busiest]
-    found = fit(window, seconds, now)
+    fitted = fit(window, seconds, now)
     fate = (
-        f"All copies may take {format_count(len(found.used), 'opening', 'openings')}, and end by "
-        f"{format_time(found.ends_at)} even at the slow estimate"
-        if found.ends_at is not None
-        else f"No opening has room for the copy after the first {found.placed}"
+        f"All copies may take {format_count(len(fitted.used), 'opening', 'openings')}, and end by "
+        f"{format_time(fitted.ends_at)} even at the slow estimate"
+        if fitted.ends_at is not None
+        else f"No opening has room for the copy after the first {fitted.placed}"
     )
     return (
         f"Copies begin and end in the policy's windows ({named}). {state}. {fate}. Between two openings the "

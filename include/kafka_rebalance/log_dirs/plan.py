@@ -58,7 +58,7 @@ _Dirs = Mapping[int, Sequence[Dir]]  # by broker
 
 def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     """Writes nothing to the cluster. Raises NothingToDoError if nothing has to move."""
-    asked = AskedLogDirs.from_params(params)
+    request = AskedLogDirs.from_params(params)
     deployment, connection_id = inputs.deployment, params["kafka_conn_id"]
     policy = deployment.read_policy(connection_id)
     if policy is None:
@@ -67,7 +67,7 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
             "Add include/policies/<connection id>.yaml."
         )
     check_somebody_may_approve(policy, read_requester(deployment, inputs.run))
-    asked.limits(policy)  # a request beyond it is refused before anything is read
+    request.limits(policy)  # a request beyond it is refused before anything is read
     connection = deployment.read_connection(connection_id)
     folder, nonce = create_run_folder(deployment, connection_id, inputs.run)
     inputs.tell("run_folder", str(folder))
@@ -78,29 +78,31 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
             raise LockHeldError(
                 f"Run {holder.name} holds the cluster. Nothing was planned or written. Wait until it has ended."
             )
-        brokers = _chosen(deployment, connection_id, asked)
+        brokers = _chosen(deployment, connection_id, request)
         ready = read_if_ready(cluster, connection, connection.expected_cluster_id, brokers)
         view, kafkas_own = ready.view, cluster.read_kafkas_own(ready.view)
-    if asked.broker is not None and asked.broker not in view.brokers:
+    if request.broker is not None and request.broker not in view.brokers:
         raise SettingsError(
-            f"There is no broker {asked.broker}; the brokers are {listed(sorted(view.brokers))}. Nothing was planned "
+            f"There is no broker {request.broker}; the brokers are {listed(sorted(view.brokers))}. Nothing was planned "
             "or written."
         )
     limits = bound_policy(deployment, policy, connection_id, view.cluster_id)
-    throttle, copies = asked.limits(limits)
+    throttle, copies = request.limits(limits)
     dirs = dirs_of(ready.disks)
-    if asked.job == BALANCE:
-        planned = _evened(dirs, asked, limits, kafkas_own, ready.waiting)
-    elif asked.job == DRAIN:
-        planned = _emptied(dirs, asked, limits, kafkas_own, ready.waiting)
+    if request.job == BALANCE:
+        planned = _evened(dirs, request, limits, kafkas_own, ready.waiting)
+    elif request.job == DRAIN:
+        planned = _emptied(dirs, request, limits, kafkas_own, ready.waiting)
     else:
-        earlier = _earlier_plan(deployment, connection_id, str(asked.of_run))
-        _check_same_cluster(earlier, str(asked.of_run), view.cluster_id)
+        earlier = _earlier_plan(deployment, connection_id, str(request.of_run))
+        _check_same_cluster(earlier, str(request.of_run), view.cluster_id)
         done = states_of(earlier.moves, dirs_now(ready.disks))[CopyState.DONE]
         planned = _back(done, dirs)
     if not planned.moves:
-        raise NothingToDoError(_nothing(asked, planned))
-    plan = LogDirPlan(view.cluster_id, asked.job, planned.moves, throttle, copies, DISK_HEADROOM, asked.windows(policy))
+        raise NothingToDoError(_nothing(request, planned))
+    plan = LogDirPlan(
+        view.cluster_id, request.job, planned.moves, throttle, copies, DISK_HEADROOM, request.windows(policy)
+    )
     check_fits_openings(plan, clock.utc_now())
     check_within_policy(plan, limits, ready.cluster_bytes, kafkas_own)
     written = PlannedLogDirs(
@@ -112,10 +114,10 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
         run_id=inputs.run.run_id,
         requested_by=inputs.run.started_by,
         reason=params.get("reason") or "",
-        broker=asked.broker,
-        log_dir=asked.log_dir,
-        tolerance=asked.tolerance,
-        of_run=asked.of_run,
+        broker=request.broker,
+        log_dir=request.log_dir,
+        tolerance=request.tolerance,
+        of_run=request.of_run,
         plan=plan,
         digest=plan.digest,
         dirs=tuple(_forecasts(plan, dirs)),
@@ -160,10 +162,14 @@ def read_if_ready(
     view = cluster.read_view()
     cluster.check_is_whole(view)
     cluster.check_same_cluster(view)
-    asked = set(view.brokers if brokers is None else brokers)
-    chosen = sorted(view.brokers.keys() & asked)
-    held = {tp for tp, one in view.partitions.items() if not asked.isdisjoint(one.replicas)}
-    away = {broker for one in view.partitions.values() for broker in one.replicas} - view.brokers.keys() - asked
+    wanted = set(view.brokers if brokers is None else brokers)
+    chosen = sorted(view.brokers.keys() & wanted)
+    on_them = {tp for tp, partition in view.partitions.items() if not wanted.isdisjoint(partition.replicas)}
+    away = (
+        {broker for partition in view.partitions.values() for broker in partition.replicas}
+        - view.brokers.keys()
+        - wanted
+    )
     spoken = wire.read_api_versions(connection.kafka, chosen)
     disks = read_disks(connection.kafka, chosen)
     now = dirs_now(disks)
@@ -173,7 +179,7 @@ def read_if_ready(
                 view,
                 expected_cluster_id=cluster_id,
                 may_be_down=away,
-                topics={tp.topic for tp in held},
+                topics={tp.topic for tp in on_them},
                 needed=needed,
             ),
             *harmed_by_copies_within(spoken),
@@ -197,58 +203,60 @@ def _copies_of_others(now: DirsNow) -> Iterator[Finding]:
         )
 
 
-def _chosen(deployment: Deployment, connection_id: str, asked: AskedLogDirs) -> Collection[int] | None:
+def _chosen(deployment: Deployment, connection_id: str, request: AskedLogDirs) -> Collection[int] | None:
     """The brokers on which replicas may move; None: any."""
-    if asked.broker is not None:
-        return {asked.broker}
-    return _earlier_plan(deployment, connection_id, str(asked.of_run)).brokers if asked.job == WAY_BACK else None
+    if request.broker is not None:
+        return {request.broker}
+    return _earlier_plan(deployment, connection_id, str(request.of_run)).brokers if request.job == WAY_BACK else None
 
 
 def _evened(
-    dirs: _Dirs, asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn, waiting: Collection[TopicPartition]
+    dirs: _Dirs, request: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn, waiting: Collection[TopicPartition]
 ) -> DirMoves:
-    wanted = [asked.broker] if asked.broker is not None else sorted(dirs.keys() - set(policy.brokers_out))
-    found = [
+    wanted = [request.broker] if request.broker is not None else sorted(dirs.keys() - set(policy.brokers_out))
+    by_broker = [
         even_dirs(
             dirs[broker],
-            asked.tolerance,
+            request.tolerance,
             DISK_HEADROOM,
-            {*_kept(dirs[broker], asked, policy, kafkas_own), *_waits(dirs[broker], waiting)},
+            {*_kept(dirs[broker], request, policy, kafkas_own), *_waits(dirs[broker], waiting)},
         )
         for broker in wanted
         if len(dirs[broker]) > 1
     ]
     return DirMoves(
-        tuple(move for one in found for move in one.moves),
-        sum(one.bound_bytes for one in found),
-        sum(one.left_bytes for one in found),
+        tuple(move for planned in by_broker for move in planned.moves),
+        sum(planned.bound_bytes for planned in by_broker),
+        sum(planned.left_bytes for planned in by_broker),
     )
 
 
 def _emptied(
-    dirs: _Dirs, asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn, waiting: Collection[TopicPartition]
+    dirs: _Dirs, request: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn, waiting: Collection[TopicPartition]
 ) -> DirMoves:
-    assert asked.broker is not None  # `from_params` has checked both
-    assert asked.log_dir is not None
-    held = dirs[asked.broker]
-    if asked.log_dir not in {one.path for one in held}:
+    assert request.broker is not None  # `from_params` has checked both
+    assert request.log_dir is not None
+    log_dirs = dirs[request.broker]
+    paths = [log_dir.path for log_dir in log_dirs]
+    if request.log_dir not in paths:
         raise SettingsError(
-            f"Broker {asked.broker} has no log dir {asked.log_dir!r}; it has {listed(one.path for one in held)}. "
+            f"Broker {request.broker} has no log dir {request.log_dir!r}; it has {listed(paths)}. "
             "Nothing was planned or written. Give one of them."
         )
-    kept = _kept(held, asked, policy, kafkas_own)
-    waits = _waits(held, waiting) - kept
-    planned = emptied_dir(held, asked.log_dir, DISK_HEADROOM, kept | waits)
+    kept = _kept(log_dirs, request, policy, kafkas_own)
+    waits = _waits(log_dirs, waiting) - kept
+    planned = emptied_dir(log_dirs, request.log_dir, DISK_HEADROOM, kept | waits)
     moved = {move.replica for move in planned.moves}
-    left = sorted(next(one for one in held if one.path == asked.log_dir).replicas.keys() - moved)
-    if left:
-        stay, wait = [one for one in left if one in kept], [one for one in left if one in waits]
-        no_room = [one for one in left if one not in kept | waits]
+    remaining = sorted(next(log_dir for log_dir in log_dirs if log_dir.path == request.log_dir).replicas.keys() - moved)
+    if remaining:
+        stay = [replica for replica in remaining if replica in kept]
+        wait = [replica for replica in remaining if replica in waits]
+        no_room = [replica for replica in remaining if replica not in kept | waits]
         why = [f"topics_out or internal_topics keeps {some(stay)}"] if stay else []
         why += [f"{some(wait)} cannot move unless brokers that are away come back"] if wait else []
         why += [f"no other log dir has room for {some(no_room)}"] if no_room else []
         raise PlanningError(
-            f"Log dir {asked.log_dir} of broker {asked.broker} cannot be emptied: {'; '.join(why)}. Nothing was "
+            f"Log dir {request.log_dir} of broker {request.broker} cannot be emptied: {'; '.join(why)}. Nothing was "
             "written. Tick internal_topics if the policy allows it, make room, or move replicas to other brokers first."
         )
     return planned
@@ -256,16 +264,18 @@ def _emptied(
 
 def _back(done: Sequence[LogDirMove], dirs: _Dirs) -> DirMoves:
     """Each replica that lies where the earlier run has put it goes back to its log dir of before."""
-    sizes = {replica: size for held in dirs.values() for one in held for replica, size in one.replicas.items()}
+    log_dirs = {(broker, log_dir.path): log_dir for broker, of_broker in dirs.items() for log_dir in of_broker}
+    sizes = {replica: size for log_dir in log_dirs.values() for replica, size in log_dir.replicas.items()}
     moves = tuple(
         LogDirMove(*move.replica, before=move.after, after=move.before, size_bytes=sizes[move.replica]) for move in done
     )
-    room = {(broker, one.path): one.room_bytes(DISK_HEADROOM) for broker, held in dirs.items() for one in held}
     coming = Counter[tuple[int, str]]()
     for move in moves:
         coming[move.broker, move.after] += move.size_bytes
     full = [
-        f"{path} of broker {broker}" for (broker, path), more in sorted(coming.items()) if more > room[broker, path]
+        f"{path} of broker {broker}"
+        for (broker, path), more in sorted(coming.items())
+        if more > log_dirs[broker, path].room_bytes(DISK_HEADROOM)
     ]
     if full:
         raise PlanningError(
@@ -278,13 +288,13 @@ def _back(done: Sequence[LogDirMove], dirs: _Dirs) -> DirMoves:
 
 def _earlier_plan(deployment: Deployment, connection_id: str, run_id: str) -> LogDirPlan:
     folder = newest_attempt(folder_of_run(deployment, connection_id, run_id), LOG_DIRS_DAG)
-    found = None if folder is None else LOG_DIRS_FILE.read_if_there(folder)
-    if found is None:
+    written = None if folder is None else LOG_DIRS_FILE.read_if_there(folder)
+    if written is None:
         raise SettingsError(
             f"There is no plan of a run {run_id!r} of {LOG_DIRS_DAG} with this connection. Nothing was planned or "
             "written. Give the run id as Airflow shows it."
         )
-    return found.plan
+    return written.plan
 
 
 def _check_same_cluster(earlier: LogDirPlan, run_id: str, cluster_id: str) -> None:
@@ -295,23 +305,25 @@ def _check_same_cluster(earlier: LogDirPlan, run_id: str, cluster_id: str) -> No
         )
 
 
-def _kept(dirs: Sequence[Dir], asked: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn) -> set[Replica]:
-    return {replica for one in dirs for replica in one.replicas if asked.keeps(replica.topic, policy, kafkas_own)}
+def _kept(dirs: Sequence[Dir], request: AskedLogDirs, policy: Policy, kafkas_own: KafkasOwn) -> set[Replica]:
+    return {
+        replica for log_dir in dirs for replica in log_dir.replicas if request.keeps(replica.topic, policy, kafkas_own)
+    }
 
 
 def _waits(dirs: Sequence[Dir], waiting: Collection[TopicPartition]) -> set[Replica]:
-    return {replica for one in dirs for replica in one.replicas if replica.topic_partition in waiting}
+    return {replica for log_dir in dirs for replica in log_dir.replicas if replica.topic_partition in waiting}
 
 
-def _nothing(asked: AskedLogDirs, planned: DirMoves) -> str:
-    if asked.job == DRAIN:
-        return f"Log dir {asked.log_dir} of broker {asked.broker} is empty already. Nothing was written."
-    if asked.job != BALANCE:
-        return f"No replica lies where run {asked.of_run} has put it. Nothing was written."
+def _nothing(request: AskedLogDirs, planned: DirMoves) -> str:
+    if request.job == DRAIN:
+        return f"Log dir {request.log_dir} of broker {request.broker} is empty already. Nothing was written."
+    if request.job != BALANCE:
+        return f"No replica lies where run {request.of_run} has put it. Nothing was written."
     if planned.left_bytes:
-        left = bytes_in_words(planned.left_bytes)
-        return f"{left} are outside the band, and no move of a whole replica helps. Nothing was written."
-    return f"The log dirs of each broker are even within {asked.tolerance:.0%}. Nothing was written."
+        left_bytes = bytes_in_words(planned.left_bytes)
+        return f"{left_bytes} are outside the band, and no move of a whole replica helps. Nothing was written."
+    return f"The log dirs of each broker are even within {request.tolerance:.0%}. Nothing was written."
 
 
 def _forecasts(plan: LogDirPlan, dirs: _Dirs) -> Iterator[DirForecast]:
@@ -320,17 +332,17 @@ def _forecasts(plan: LogDirPlan, dirs: _Dirs) -> Iterator[DirForecast]:
         coming[move.broker, move.after] += move.size_bytes
         going[move.broker, move.before] += move.size_bytes
     for broker in sorted(plan.brokers):
-        for one in dirs[broker]:
-            place = broker, one.path
-            used = one.size_bytes
-            if one.total_bytes is not None and one.usable_bytes is not None:
-                used = one.total_bytes - one.usable_bytes
+        for log_dir in dirs[broker]:
+            place = broker, log_dir.path
+            used = log_dir.size_bytes
+            if log_dir.total_bytes is not None and log_dir.usable_bytes is not None:
+                used = log_dir.total_bytes - log_dir.usable_bytes
             yield DirForecast(
                 *place,
-                before_bytes=one.size_bytes,
-                after_bytes=one.size_bytes + coming[place] - going[place],
+                before_bytes=log_dir.size_bytes,
+                after_bytes=log_dir.size_bytes + coming[place] - going[place],
                 peak_bytes=used + coming[place],
-                total_bytes=one.total_bytes,
+                total_bytes=log_dir.total_bytes,
             )
 
 

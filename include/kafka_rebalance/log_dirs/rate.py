@@ -133,9 +133,9 @@ def _check_may_begin(
 
 def _check_nothing_left(plan: LogDirPlan, returned: Returned) -> None:
     """Raises ClusterNotReadyError for a rate that is left: this run would record it as what was there before."""
-    left = [text for broker in sorted(plan.brokers) if (text := returned.kept.get(f"brokers/{broker}")) is not None]
-    if left:
-        raise ClusterNotReadyError(f"No copy was requested: {' '.join(left)} Clear this task then.")
+    remains = [text for broker in sorted(plan.brokers) if (text := returned.kept.get(f"brokers/{broker}")) is not None]
+    if remains:
+        raise ClusterNotReadyError(f"No copy was requested: {' '.join(remains)} Clear this task then.")
 
 
 def _set(

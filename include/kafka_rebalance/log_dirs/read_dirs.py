@@ -36,35 +36,40 @@ def read_disks_of_the_rest(kafka: KafkaConnection, brokers: Collection[int]) -> 
 def dirs_now(disks: log_dirs.BrokerDisks) -> DirsNow:
     return DirsNow(
         disks={
-            broker: {one.path: DiskOfDir(one.total_bytes, one.usable_bytes, one.online, one.cordoned) for one in dirs}
+            broker: {
+                log_dir.path: DiskOfDir(log_dir.total_bytes, log_dir.usable_bytes, log_dir.online, log_dir.cordoned)
+                for log_dir in dirs
+            }
             for broker, dirs in disks.log_dirs.items()
         },
         paths=_by_replica(disks.paths),
         sizes=_by_replica(disks.replicas),
-        future={replica: (one.path, one.size_bytes) for replica, one in _by_replica(disks.future).items()},
+        future={replica: (log_dir.path, log_dir.size_bytes) for replica, log_dir in _by_replica(disks.future).items()},
     )
 
 
-def _by_replica(found: Mapping[TopicPartition, Mapping[int, T]]) -> dict[Replica, T]:
-    return {Replica(*tp, broker): value for tp, by_broker in found.items() for broker, value in by_broker.items()}
+def _by_replica(by_partition: Mapping[TopicPartition, Mapping[int, T]]) -> dict[Replica, T]:
+    return {
+        Replica(*tp, broker): value for tp, by_broker in by_partition.items() for broker, value in by_broker.items()
+    }
 
 
 def dirs_of(disks: log_dirs.BrokerDisks) -> dict[int, list[Dir]]:
     """The log dirs of each broker, with their replicas, for the planner."""
-    held: dict[tuple[int, str], dict[Replica, int]] = {}
+    replicas_in: dict[tuple[int, str], dict[Replica, int]] = {}
     for tp, by_broker in disks.paths.items():
         for broker, path in by_broker.items():
-            held.setdefault((broker, path), {})[Replica(*tp, broker)] = disks.replicas[tp][broker]
+            replicas_in.setdefault((broker, path), {})[Replica(*tp, broker)] = disks.replicas[tp][broker]
     return {
         broker: [
             Dir(
-                one.path,
-                held.get((broker, one.path), {}),
-                one.total_bytes,
-                one.usable_bytes,
-                may_receive=bool(open_log_dirs([one])),
+                log_dir.path,
+                replicas_in.get((broker, log_dir.path), {}),
+                log_dir.total_bytes,
+                log_dir.usable_bytes,
+                may_receive=bool(open_log_dirs([log_dir])),
             )
-            for one in sorted(dirs, key=lambda one: one.path)
+            for log_dir in sorted(dirs, key=lambda log_dir: log_dir.path)
         ]
         for broker, dirs in disks.log_dirs.items()
     }

@@ -47,7 +47,7 @@ def plan_lines(written: PlannedLogDirs) -> tuple[str, ...]:
             f"{move.replica}: {move.before} -> {move.after}, {format_bytes(move.size_bytes)}"
             for move in largest_first(written)[:_LARGEST]
         ),
-        *(f"broker {one.broker} {one.path}: {_fill(one)}" for one in written.dirs[:_DIRS]),
+        *(f"broker {forecast.broker} {forecast.path}: {_fill(forecast)}" for forecast in written.dirs[:_DIRS]),
     )
 
 
@@ -65,13 +65,19 @@ def approval_body(written: PlannedLogDirs) -> str:
         for move in largest_first(written)[:_LARGEST]
     ]  # fmt: skip
     dirs: list[tuple[object, ...]] = [
-        (one.broker, code(one.path, 120), format_bytes(one.before_bytes), format_bytes(one.after_bytes), _peak(one))
-        for one in fullest_first(written.dirs)[:_DIRS]
+        (
+            forecast.broker,
+            code(forecast.path, 120),
+            format_bytes(forecast.before_bytes),
+            format_bytes(forecast.after_bytes),
+            _peak(forecast),
+        )
+        for forecast in fullest_first(written.dirs)[:_DIRS]
     ]
     dirs += [("…", f"{len(written.dirs) - _DIRS} more, on the run's tab", "", "", "")] if written.dirs[_DIRS:] else []
-    asked = asked_words(written, lambda name: code(name, 120))
+    words = asked_words(written, lambda name: code(name, 120))
     parts = [
-        f"**{asked}** {on_cluster(written.connection_id, plan.cluster_id)}",
+        f"**{words}** {on_cluster(written.connection_id, plan.cluster_id)}",
         asked_by(written.requested_by, written.reason),
         f"{_amounts(written)}. Replica lists, leaders and ISRs stay as they are.",
         table(("#Broker", "Log dir", "#Replicas now", "#After", "#Disk at the peak"), dirs),
@@ -103,10 +109,11 @@ def _amounts(written: PlannedLogDirs) -> str:
     return text
 
 
-def _peak(one: DirForecast) -> str:
-    share = peak_share(one)
-    return f"{format_bytes(one.peak_bytes)} ({'size unknown' if share is None else format_share(share)})"
+def _peak(forecast: DirForecast) -> str:
+    share = peak_share(forecast)
+    return f"{format_bytes(forecast.peak_bytes)} ({'size unknown' if share is None else format_share(share)})"
 
 
-def _fill(one: DirForecast) -> str:
-    return f"{format_bytes(one.before_bytes)} -> {format_bytes(one.after_bytes)}, disk at the peak {_peak(one)}"
+def _fill(forecast: DirForecast) -> str:
+    before, after = format_bytes(forecast.before_bytes), format_bytes(forecast.after_bytes)
+    return f"{before} -> {after}, disk at the peak {_peak(forecast)}"

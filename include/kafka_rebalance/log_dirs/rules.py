@@ -50,7 +50,7 @@ def check_fits_openings(plan: LogDirPlan, now: datetime) -> None:
     largest = max(plan.moves, key=lambda move: (move.size_bytes, move.replica))
     seconds = seconds_at_most(largest.size_bytes, plan.throttle_bytes_per_second)
     if window.room_for(seconds, now) is None:
-        longest = max((one.seconds for one in openings(window.recurring, now)), default=0.0)
+        longest = max((opening.seconds for opening in openings(window.recurring, now)), default=0.0)
         raise PlanningError(
             f"The copy of {largest.replica} may take up to {duration_in_words(seconds)}, and the policy's windows "
             f"({'; '.join(plan.windows)}) are open for {duration_in_words(longest)} at most. Nothing was written. Ask "
@@ -112,18 +112,18 @@ class AskedLogDirs:
                 raise SettingsError(f"{name} {wrong}, and is {str(given[name])[:100]!a}. {_UNREAD}") from wrong
         if "job" not in given:
             raise SettingsError(f"job is empty. {_UNREAD}")
-        asked = cls(**{name: given[name] for name in cls.__slots__ if name in given})
-        needed = {BALANCE: (), DRAIN: ("broker", "log_dir"), WAY_BACK: ("of_run",)}[asked.job]
+        request = cls(**{name: given[name] for name in cls.__slots__ if name in given})
+        needed = {BALANCE: (), DRAIN: ("broker", "log_dir"), WAY_BACK: ("of_run",)}[request.job]
         missing = [name for name in needed if name not in given]
         unused = [
             name
             for name in ("broker", "log_dir", "of_run")
-            if name in given and name not in needed and (asked.job, name) != (BALANCE, "broker")
+            if name in given and name not in needed and (request.job, name) != (BALANCE, "broker")
         ]
         for names, why in ((missing, "needs"), (unused, "does not use")):
             if names:
-                raise SettingsError(f"Job {asked.job} {why} {', '.join(names)}. Nothing was read or written.")
-        return asked
+                raise SettingsError(f"Job {request.job} {why} {', '.join(names)}. Nothing was read or written.")
+        return request
 
     def limits(self, policy: Policy) -> tuple[int, int]:
         """(throttle, copies on one broker at once) within the policy. Raises PolicyError."""
@@ -162,10 +162,10 @@ def check_within_policy(plan: LogDirPlan, policy: Policy, cluster_bytes: int, ka
     if out := sorted(plan.brokers & set(policy.brokers_out)):
         problems.append(f"brokers_out of the policy keeps out broker {', '.join(map(str, out))}")
     topics = {move.topic for move in plan.moves}
-    held = {topic for topic in topics if matches(topic, policy.topics_out)}
-    held |= set() if policy.internal_topics else {topic for topic in topics if kafkas_own.holds_back(topic)}
-    if held:
-        problems.append(f"topics_out or internal_topics keeps out {', '.join(sorted(held)[:5])}")
+    kept = {topic for topic in topics if matches(topic, policy.topics_out)}
+    kept |= set() if policy.internal_topics else {topic for topic in topics if kafkas_own.holds_back(topic)}
+    if kept:
+        problems.append(f"topics_out or internal_topics keeps out {', '.join(sorted(kept)[:5])}")
     if problems:
         raise PolicyError(f"The plan goes beyond the policy: {'; '.join(problems)}. {_REMEDY}")
 

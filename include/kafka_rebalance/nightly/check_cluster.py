@@ -138,10 +138,10 @@ def _with_history(
     return history.planned_with(problem, snapshot, content, history.HISTORY)
 
 
-def _nights_in_a_row(found: ledger.Found) -> list[dict[str, Any]]:
+def _nights_in_a_row(read: ledger.Found) -> list[dict[str, Any]]:
     """The earlier checks, newest first. They end at the first day with an unreadable file, whose result is unknown."""
-    unreadable = max((name.partition("/")[0] for name in found.unreadable), default="")
-    return [row for row in found.rows if f"day={row['observed_at']:%Y-%m-%d}" > unreadable]
+    unreadable = max((name.partition("/")[0] for name in read.unreadable), default="")
+    return [row for row in read.rows if f"day={row['observed_at']:%Y-%m-%d}" > unreadable]
 
 
 def _skip_while_held(connection: ClusterConnection) -> None:

@@ -100,19 +100,19 @@ def _for_away(
 # How far the measured part of a cluster is from balance, and whether this is past its policy's limit.
 
 
-def skew(found: Mapping[str, Score]) -> dict[str, float]:
+def skew(by_metric: Mapping[str, Score]) -> dict[str, float]:
     """How far the worst broker is off its share, as a part of it, for each load that a plan evens and that is known."""
-    return {metric: round(max(s.max_over_mean - 1, 1 - s.min_over_mean), 4) for metric, s in found.items()}
+    return {metric: round(max(s.max_over_mean - 1, 1 - s.min_over_mean), 4) for metric, s in by_metric.items()}
 
 
 def measured(
-    found: Mapping[str, Score], rack_violations: int, policy: Policy | None, outside_pools: int = 0
+    by_metric: Mapping[str, Score], rack_violations: int, policy: Policy | None, outside_pools: int = 0
 ) -> Measured:
     """What the scores mean under this policy. `past_limit` says whether a rebalance is needed, and `text` says why.
 
     Without a policy nobody could approve a rebalance, so the check proposes none.
     """
-    off = skew(found)
+    off = skew(by_metric)
     worst = max(off, key=lambda metric: off[metric])
     limit = policy.imbalance_limit if policy else Policy(approvers=()).imbalance_limit
     unbalanced = off[worst] > limit or rack_violations > 0 or outside_pools > 0
@@ -169,21 +169,21 @@ def _without_silent(problem: Problem, taken: Snapshot) -> Problem:
 def unread_words(taken: Snapshot, has_rates: bool = True) -> tuple[str, ...]:
     """Names what could not be read, and the figures that are missing because of it."""
     unread: Unread = taken.unread
-    said = []
+    words = []
     if not has_rates:
-        said.append("the metrics server cannot be read: bytes in are those of the ledger alone")
+        words.append("the metrics server cannot be read: bytes in are those of the ledger alone")
     if unread.log_dirs:
-        said.append(f"broker {some(unread.log_dirs)} does not tell its log dirs: only the others are measured")
+        words.append(f"broker {some(unread.log_dirs)} does not tell its log dirs: only the others are measured")
     if unread.configs:
-        said.append(f"broker {some(unread.configs)} does not tell its configs")
+        words.append(f"broker {some(unread.configs)} does not tell its configs")
     if unread.sizes:
         of = format_count(len(unread.sizes), "partition", "partitions")
         what = "bytes on disk, bytes in and bytes out are" if _disk_unknown(taken) else "bytes in and bytes out are"
-        said.append(f"no replica in sync tells the size of {of} ({some(unread.sizes)}): {what} unknown")
+        words.append(f"no replica in sync tells the size of {of} ({some(unread.sizes)}): {what} unknown")
     if unread.offsets:
         of = format_count(len(unread.offsets), "partition", "partitions")
-        said.append(f"the offsets of {of} cannot be read ({some(unread.offsets)})")
-    return tuple(said)
+        words.append(f"the offsets of {of} cannot be read ({some(unread.offsets)})")
+    return tuple(words)
 
 
 def _disk_unknown(taken: Snapshot) -> bool:

@@ -112,7 +112,7 @@ def cannot_help(problem: Problem, measured: Measured) -> str | None:
         even = can_be_more_even(problem, past, limit)
     except PlanningError as refused:
         return f"no plan is possible: {refused}"
-    if any(one.can_help for one in even.values()):
+    if any(reachable.can_help for reachable in even.values()):
         return None
     spots = hot_spots(problem, past, limit)
     forced = [resource for resource in past if not spots[resource] and even[resource].furthest <= limit]
@@ -120,8 +120,8 @@ def cannot_help(problem: Problem, measured: Measured) -> str | None:
     keeps = "cordons and the policy keep" if problem.shut else "the policy keeps"
     kept = f" with what {keeps} in place" if stays else ""
     helpless = [_helpless(resource, spots[resource], kept) for resource in past if resource not in forced]
-    said = ["a rebalance cannot help: " + "; ".join(helpless)] if helpless else []
-    return "; ".join([*said, *(_forced(resource, even[resource], limit, kept) for resource in forced)])
+    words = ["a rebalance cannot help: " + "; ".join(helpless)] if helpless else []
+    return "; ".join([*words, *(_forced(resource, even[resource], limit, kept) for resource in forced)])
 
 
 def within(limit: float) -> dict[str, float]:
@@ -131,7 +131,7 @@ def within(limit: float) -> dict[str, float]:
 
 
 def _forced(resource: str, reachable: Reachable, limit: float, kept: str) -> str:
-    forced, furthest, allowed = (share_in_words(one) for one in (reachable.forced, reachable.furthest, limit))
+    forced, furthest, allowed = (share_in_words(share) for share in (reachable.forced, reachable.furthest, limit))
     is_of_leaders = resource in LEADER_METRICS
     who = "the replicas that brokers hold" if is_of_leaders else "racks and disks"
     remedy = "More partitions" if is_of_leaders else "More brokers in the racks that have fewer"
@@ -143,8 +143,8 @@ def _forced(resource: str, reachable: Reachable, limit: float, kept: str) -> str
 
 def _helpless(resource: str, spots: Sequence[HotSpot], kept: str) -> str:
     if not spots:
-        said = f"{noun_of(resource)} are as even as the sizes of single partitions{kept} allow"
-        return f"{said}. More partitions would help"
+        words = f"{noun_of(resource)} are as even as the sizes of single partitions{kept} allow"
+        return f"{words}. More partitions would help"
     spot = spots[0]
     more = f" (and {len(spots) - 1} more like it)" if len(spots) > 1 else ""
     more_partitions = "More partitions (kafka_topics, alter)"

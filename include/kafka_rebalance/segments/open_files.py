@@ -102,13 +102,13 @@ def too_many_maps(files: Iterable[BrokerFiles]) -> tuple[SegmentFinding, ...]:
             "too_many_maps",
             "warning",
             (),
-            (found.broker,),
-            f"about {_maps(found)}; Linux gives a process {MAX_MAP_COUNT}",
+            (broker_files.broker,),
+            f"about {_maps(broker_files)}; Linux gives a process {MAX_MAP_COUNT}",
             "2 a segment; max(bytes / segment.bytes, retention.ms / segment.ms) + 1 segments a replica",
             "Raise vm.max_map_count and the limit of open files on its machine, or segment.bytes and segment.ms.",
         )
-        for found in files
-        if found.during.memory_maps > MAX_MAP_COUNT
+        for broker_files in files
+        if broker_files.during.memory_maps > MAX_MAP_COUNT
     )
 
 
@@ -200,7 +200,7 @@ def expected_rolls(
         rate = written.get(partition.topic_partition, 0.0)
         if topic not in fastest or rate > written.get(fastest[topic].topic_partition, 0.0):
             fastest[topic] = partition
-    found, idle = [], 0
+    rolls, idle = [], 0
     for topic, partition in sorted(fastest.items()):
         try:
             values = configs.roll_settings(topic, partition.replicas[0])
@@ -211,13 +211,13 @@ def expected_rolls(
         if roll is None:
             idle += 1
         else:
-            found.append((partition.topic_partition, roll))
-    reasons = Counter(roll.reason for _, roll in found)
+            rolls.append((partition.topic_partition, roll))
+    reasons = Counter(roll.reason for _, roll in rolls)
     return SegmentRolls(
         {reason: reasons[reason] for reason in RollReason if reasons[reason]},
         idle,
         tuple(
             SegmentRoll(*name, str(roll.reason), round(roll.after_seconds, 3), roll.segment_bytes)
-            for name, roll in sorted(found, key=lambda one: (one[1].after_seconds, one[0]))[:most]
+            for name, roll in sorted(rolls, key=lambda named: (named[1].after_seconds, named[0]))[:most]
         ),
     )

@@ -50,8 +50,8 @@ def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | Non
     placed = _placed(read_rows(snapshot, PARTITIONS, SNAPSHOT_SCHEMAS[PARTITIONS], columns))
     now = files_now(placed, configs)
     candidates = {
-        one.name: audit_moves(read_candidate(folder, one.name).moves, now, configs, FINDINGS_KEPT)
-        for one in proposals.candidates
+        candidate.name: audit_moves(read_candidate(folder, candidate.name).moves, now, configs, FINDINGS_KEPT)
+        for candidate in proposals.candidates
     }
     rolls = None if written is None else expected_rolls(placed, written, configs, ROLLS_KEPT)
     cluster = plain(with_first_findings(audit_cluster(placed, configs), FINDINGS_KEPT))

@@ -59,7 +59,7 @@ def audit_cluster(placed: Sequence[Placed], configs: ClusterConfigs) -> ClusterS
     pairs = {(partition.topic_partition.topic, broker) for partition in placed for broker in partition.replicas}
     settings, unknown = _known_settings(pairs, configs, stored)
     now = files_now(placed, configs)
-    files = [BrokerFiles(broker, held, held, held) for broker, held in sorted(now.items())]
+    files = [BrokerFiles(broker, of_broker, of_broker, of_broker) for broker, of_broker in sorted(now.items())]
     findings = (
         *stored,
         *unknown,
@@ -272,7 +272,7 @@ def _stored_findings(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
         for key, value in sorted(values.items()):
             if (problem := topic_config_problem(key, value, configs.version)) is not None:
                 topics.setdefault(problem, []).append(topic)
-    found = [
+    findings = [
         _stored(rule, tuple(names), (), text, "/config/topics", _CORRECT_TOPIC)
         for (rule, text), names in topics.items()
     ]
@@ -280,8 +280,8 @@ def _stored_findings(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
         brokers, source = () if broker == DEFAULT_BROKER else (broker,), f"/config/{entity_of(broker)}"
         for key, value in sorted(values.items()):
             if (problem := broker_config_problem(key, value, configs.version)) is not None:
-                found.append(_stored(problem[0], (), brokers, problem[1], source, _CORRECT_BROKER))
-    return tuple(found)
+                findings.append(_stored(problem[0], (), brokers, problem[1], source, _CORRECT_BROKER))
+    return tuple(findings)
 
 
 def _stored(
@@ -299,12 +299,12 @@ def _throttles_left(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
             f"The run {configs.lock_holder} holds the cluster and takes it back at its end. If that run is over, clear "
             "its task release_throttle."
         )
-    found = []
+    findings = []
     for key in LIST_KEYS:
         topics = tuple(sorted(topic for topic, values in configs.topics.items() if values.get(key)))
         if topics:
             text, source = f"{key} is set", "/config/topics"
-            found.append(segment_finding(THROTTLE_LEFT, "warning", topics, (), text, source, remedy))
+            findings.append(segment_finding(THROTTLE_LEFT, "warning", topics, (), text, source, remedy))
     on_brokers: dict[tuple[str, str], list[int]] = {}
     for broker, values in sorted(configs.broker_dynamic.items()):
         for key in RATE_KEYS:
@@ -314,8 +314,8 @@ def _throttles_left(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
         named = tuple(broker for broker in brokers if broker != DEFAULT_BROKER)
         source = ", ".join(f"/config/{entity_of(broker)}" for broker in brokers[:3]) + (" …" if brokers[3:] else "")
         text = f"{key} is {_shown(value)}"
-        found.append(segment_finding(THROTTLE_LEFT, "warning", (), named, text, source, remedy))
-    return tuple(found)
+        findings.append(segment_finding(THROTTLE_LEFT, "warning", (), named, text, source, remedy))
+    return tuple(findings)
 
 
 def _shown(text: str) -> str:
@@ -356,7 +356,7 @@ def check_segments(moves: Sequence[Move], before: ClusterConfigs, now: ClusterCo
         data = TopicData(max(move.size_bytes for move in of_topic), before.append_bytes.get(topic, 0))
         then, wrong_then = _look(topic, touched, holders, before, data)
         here, wrong_now = _look(topic, touched, holders, now, data)
-        checks += _sound(topic, holders, wrong_now, {_what(found) for found in wrong_then})
+        checks += _sound(topic, holders, wrong_now, {_what(finding) for finding in wrong_then})
         checks.append(_unchanged(topic, [broker for broker in holders if (topic, broker) in here], then, here))
         if any(move.added for move in of_topic):
             checks.append(_same_on_new_broker(topic, of_topic, then, here))
@@ -370,11 +370,11 @@ def _look(
     of_topic = ClusterConfigs({topic: configs.topics.get(topic, {})}, configs.brokers)
     stored = _stored_findings(of_topic)
     settings, _ = _known_settings([(topic, broker) for broker in touched], of_topic, stored)
-    found = list(stored)
+    findings = list(stored)
     for broker in holders:
         values, unknown = _known_settings([(topic, broker)], of_topic, stored)
-        found += [*unknown, *(finding for _, finding in broken_rules(values, {topic: data}))]
-    return settings, tuple(found)
+        findings += [*unknown, *(finding for _, finding in broken_rules(values, {topic: data}))]
+    return settings, tuple(findings)
 
 
 def _what(finding: SegmentFinding) -> tuple[str, tuple[int, ...], str]:
@@ -426,19 +426,23 @@ def _same_on_new_broker(topic: str, moves: Sequence[Move], then: Settings, now: 
 
     If the snapshot had both sides as they are now, the approver has seen it.
     """
-    found, all_known = [], True
+    differences, all_known = [], True
     for move in moves:
         origins = [then[topic, broker] for broker in move.before if (topic, broker) in then]
         for broker in move.added:
             here, where = now.get((topic, broker)), f"partition {move.topic_partition.partition}, broker {broker}"
             if here is None or not origins:
-                found.append(f"{where}: unknown {'here' if origins else 'on the old brokers'}, so not compared")
+                differences.append(f"{where}: unknown {'here' if origins else 'on the old brokers'}, so not compared")
                 all_known = False
             elif here not in origins:
                 values, sources = _differences(origins[0], here)
-                found.append(f"{where}: {values} ({sources})")
+                differences.append(f"{where}: {values} ({sources})")
                 all_known = all_known and then.get((topic, broker)) == here
-    finding = "; ".join(found) or "the same as on a broker that held the partition before"
+    finding = "; ".join(differences) or "the same as on a broker that held the partition before"
     expectation = "a partition rolls on its new brokers as it did on its old ones"
     check = partial(Check, CheckName.SEGMENT_SETTINGS_SAME_ON_NEW_BROKER, topic, expectation)
-    return check(f"{_AS_SHOWN}{finding}", True, "warning") if found and all_known else check(finding, not found)
+    return (
+        check(f"{_AS_SHOWN}{finding}", True, "warning")
+        if differences and all_known
+        else check(finding, not differences)
+    )

@@ -37,21 +37,21 @@ NOT_SAMPLED_FILE = JsonFile("not_sampled.json", NotSampled)
 
 
 def prepare_sample(
-    asked: TopicRequest, change: TopicChange, connection: ClusterConnection, folder: RunFolder, now_ms: int
+    request: TopicRequest, change: TopicChange, connection: ClusterConnection, folder: RunFolder, now_ms: int
 ) -> bool:
     """Writes sample.json for the keys job; False if there is nothing to read."""
-    if not asked.sample_rows:
+    if not request.sample_rows:
         return go_without(folder, "no sample was asked for")
-    not_before_ms = now_ms - asked.sample_hours * 3_600_000
+    not_before_ms = now_ms - request.sample_hours * 3_600_000
     ranges = read_offset_ranges(
         connection.kafka,
         change.topic,
         range(change.partitions_before),
-        max_rows=asked.sample_rows,
+        max_rows=request.sample_rows,
         not_before_ms=not_before_ms,
     )
-    if not any(found.offsets for found in ranges):
-        return go_without(folder, f"there is no record of the last {asked.sample_hours} hours")
+    if not any(read.offsets for read in ranges):
+        return go_without(folder, f"there is no record of the last {request.sample_hours} hours")
     wanted = SampleRequest(
         topic=change.topic,
         partitions=change.partitions_before,
@@ -101,15 +101,15 @@ def last_line(text: str) -> str:
 
 def with_groups(written: RequestedChange, connection: ClusterConnection) -> RequestedChange:
     """With the names of the groups that use the topic; if they cannot be read, with the reason."""
-    found, unread = _groups(connection, written.change.topic, written.change.partitions_before)
-    if found is None:
+    groups, unread = _groups(connection, written.change.topic, written.change.partitions_before)
+    if groups is None:
         return replace(written, groups=None, groups_unread=unread)
     return replace(
         written,
-        groups=tuple(group.group for group in found.groups),
+        groups=tuple(group.group for group in groups.groups),
         groups_unread=None,
-        group_types={group.group: group.type for group in found.groups if group.type != CLASSIC} or None,
-        groups_not_read=found.unread,
+        group_types={group.group: group.type for group in groups.groups if group.type != CLASSIC} or None,
+        groups_not_read=groups.unread,
     )
 
 
@@ -120,11 +120,11 @@ def forecast(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     change = written.change
     if not change.adds_partitions:
         return {}
-    found = build(folder, change, inputs.deployment.read_connection(written.connection_id))
-    FORECAST_FILE.write(folder, found, source_digest=change.digest)
-    for line in forecast_lines(found):
+    foretold = build(folder, change, inputs.deployment.read_connection(written.connection_id))
+    FORECAST_FILE.write(folder, foretold, source_digest=change.digest)
+    for line in forecast_lines(foretold):
         log.info("%s", line)
-    return {"moved_keys": found.keys.moved_keys, "verdict": found.keys.verdict}
+    return {"moved_keys": foretold.keys.moved_keys, "verdict": foretold.keys.verdict}
 
 
 def build(folder: RunFolder, change: TopicChange, connection: ClusterConnection) -> TopicForecast:
@@ -132,26 +132,26 @@ def build(folder: RunFolder, change: TopicChange, connection: ClusterConnection)
     sample = SAMPLE_FILE.read_if_there(folder)
     why = {} if sample is not None else {"not_sampled": NOT_SAMPLED_FILE.read(folder).why}
     keys = forecast_keys(change.topic, before, after, sample, **why)
-    found, unread = _groups(connection, change.topic, before)
-    if found is None:
+    groups, unread = _groups(connection, change.topic, before)
+    if groups is None:
         return TopicForecast(keys, None, unread)
-    subscribed = {topic for group in found.groups for member in group.members for topic in member.topics}
+    subscribed = {topic for group in groups.groups for member in group.members for topic in member.topics}
     with open_cluster(connection) as cluster:
         view = cluster.read_view(subscribed | {change.topic})
     partitions = Counter(tp.topic for tp in view.partitions)
     # What of the groups is not known is said too: the approver must not take it for nothing.
-    return TopicForecast(keys, forecast_groups(change.topic, after, found.groups, partitions), None, found.unread)
+    return TopicForecast(keys, forecast_groups(change.topic, after, groups.groups, partitions), None, groups.unread)
 
 
 def _groups(connection: ClusterConnection, topic: str, partitions: int) -> tuple[TopicGroups | None, str | None]:
     """The groups, or why they cannot be read: the approver must not think that nobody reads the topic."""
     try:
-        found = read_groups(connection.kafka, topic, range(partitions))
-        for finding in found.unread[:SHOWN]:
+        groups = read_groups(connection.kafka, topic, range(partitions))
+        for finding in groups.unread[:SHOWN]:
             log.warning("%s.", finding)
-        if len(found.unread) > SHOWN:
-            log.warning("%d more groups cannot be read.", len(found.unread) - SHOWN)
-        return found, None
+        if len(groups.unread) > SHOWN:
+            log.warning("%d more groups cannot be read.", len(groups.unread) - SHOWN)
+        return groups, None
     except ReadError as unread:
         log.warning("%s", unread)
         return None, str(unread)

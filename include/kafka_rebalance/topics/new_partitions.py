@@ -56,22 +56,25 @@ def place_partitions(
     _check_partitions(topic, partitions, problem.partition[of_topic].tolist())
     _check_racks(problem, rule, topic, replication_factor)
     existing = problem.replicas[of_topic]
-    held = np.bincount(existing[existing >= 0], minlength=len(problem.brokers))
+    of_topic_now = np.bincount(existing[existing >= 0], minlength=len(problem.brokers))
     weight = np.array([1.0, size_bytes, bytes_in_per_second])
     loads = replica_loads(problem.replicas, replica_weights(problem), len(problem.brokers))
     share, count = shares(problem), len(partitions)
     fullness = _Fullness(loads, weight, share[:, : len(weight)], count * replication_factor)
     room = np.minimum(_room(problem, loads[:, DISK], size_bytes), count)
-    quota = _quotas(rule, room, held, fullness, count, replication_factor)
+    quota = _quotas(rule, room, of_topic_now, fullness, count, replication_factor)
     if quota is None:
         raise PlanningError(_does_not_fit(problem, rule, room, topic, count, replication_factor, size_bytes))
     lists = _dealt(quota, rule, count, replication_factor, _pairs(existing, len(problem.brokers)))
-    led = np.bincount(existing[:, 0], minlength=len(problem.brokers)) if len(existing) else np.zeros_like(held)
+    led = np.bincount(existing[:, 0], minlength=len(problem.brokers)) if len(existing) else np.zeros_like(of_topic_now)
     leading = leader_loads(problem.replicas[:, 0], leader_weights(problem, problem.replicas), len(problem.brokers))
     leader_weight = np.array([1.0, (replication_factor - 1) * bytes_in_per_second])
     _order(lists, led, _Fullness(leading, leader_weight, share[:, len(weight) :], count))
     ids = problem.brokers.tolist()
-    return {number: tuple(ids[one] for one in held) for number, held in zip(sorted(partitions), lists, strict=True)}
+    return {
+        number: tuple(ids[broker] for broker in replicas)
+        for number, replicas in zip(sorted(partitions), lists, strict=True)
+    }
 
 
 class _Fullness:
@@ -193,15 +196,17 @@ def _dealt(quota: Ints, rule: RackRule, partitions: int, replication_factor: int
     racks, domain = np.unique(rule.domain, return_inverse=True)
     crowded = replication_factor > len(np.unique(domain[quota > 0]))
     each = np.array([replication_factor])
-    asked, allowed = (np.array([limit(each, max(0, rack))[0] for rack in racks]) for limit in (rule.least, rule.most))
+    least_of_rack, most_of_rack = (
+        np.array([limit(each, max(0, rack))[0] for rack in racks]) for limit in (rule.least, rule.most)
+    )
     lists = []
-    for left in range(partitions, 0, -1):
+    for to_go in range(partitions, 0, -1):
         of_rack = np.bincount(domain, rest)
         # So many that the partitions after this one can take the rest. Only even racks limit what one may take.
-        forced = of_rack - allowed * (left - 1) if rule.even is not None else 0
-        least = np.where(of_rack > 0, np.maximum(asked, forced), 0) if crowded else of_rack == left
-        most = np.minimum(allowed, of_rack - asked * (left - 1)) if crowded else np.ones_like(of_rack)
-        chosen = np.flatnonzero(rest == left).tolist()
+        forced = of_rack - most_of_rack * (to_go - 1) if rule.even is not None else 0
+        least = np.where(of_rack > 0, np.maximum(least_of_rack, forced), 0) if crowded else of_rack == to_go
+        most = np.minimum(most_of_rack, of_rack - least_of_rack * (to_go - 1)) if crowded else np.ones_like(of_rack)
+        chosen = np.flatnonzero(rest == to_go).tolist()
         while len(chosen) < replication_factor:
             taken = np.bincount(domain[chosen], minlength=len(of_rack))
             possible = (rest > 0) & (taken < most)[domain]
@@ -257,8 +262,8 @@ def _even_leaders(lists: list[list[int]], led: Ints) -> None:
         while end != start:
             number, leader = reached[end]
             replicas = lists[number]
-            at = replicas.index(end)
-            replicas[0], replicas[at] = end, leader
+            position = replicas.index(end)
+            replicas[0], replicas[position] = end, leader
             led_by[leader].remove(number)
             led_by[end].add(number)
             waiting.add(end)

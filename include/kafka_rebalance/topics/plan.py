@@ -69,27 +69,27 @@ def failing_as_kafka_topics() -> Iterator[None]:
 @failing_as_kafka_topics()
 def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the next task and the main figures. list and describe end here."""
-    asked = TopicRequest.from_params(params)
+    wanted = TopicRequest.from_params(params)
     connection_id = params["kafka_conn_id"]
     policy = inputs.deployment.read_policy(connection_id)
-    if policy is None and not asked.is_read_only:
+    if policy is None and not wanted.is_read_only:
         raise PolicyError(
             f"There is no policy file for the connection {connection_id!r}, so the cluster is read-only: only list and "
             "describe are allowed. Add include/policies/<connection id>.yaml."
         )
-    if asked.needs_approval:
+    if wanted.needs_approval:
         check_somebody_may_approve(policy, read_requester(inputs.deployment, inputs.run))
     connection = inputs.deployment.read_connection(connection_id)
     folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
     inputs.tell("run_folder", str(folder))
     inputs.tell("nonce", nonce)
-    cluster = read_topic_cluster(connection, asked)
-    if policy is None or asked.is_read_only:
-        return _show(asked, cluster, folder)
+    cluster = read_topic_cluster(connection, wanted)
+    if policy is None or wanted.is_read_only:
+        return _show(wanted, cluster, folder)
     limits = bound_policy(inputs.deployment, policy, connection_id, cluster.view.cluster_id)
-    planned = plan_change(asked, cluster, connection, limits, folder)
+    planned = plan_change(wanted, cluster, connection, limits, folder)
     if planned is None or planned.change.changes_nothing:
-        log.info("%s: there is nothing to %s. Nothing was written.", asked.topic, asked.action)
+        log.info("%s: there is nothing to %s. Nothing was written.", wanted.topic, wanted.action)
         return {"next": END, "changed": False}
     with open_cluster(connection) as reached:
         reached.topics.check_accepted(planned.change)
@@ -105,11 +105,11 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
         run_id=inputs.run.run_id,
         requested_by=inputs.run.started_by,
         reason=params.get("reason") or "",
-        dry_run=asked.dry_run,
+        dry_run=wanted.dry_run,
         needs_approval=needs_approval(change.action),
         change=change,
         digest=change.digest,
-        assignment=asked.assignment,
+        assignment=wanted.assignment,
         replica_bytes=planned.replica_bytes,
         costs=planned.costs,
         notes=planned.notes,
@@ -118,7 +118,7 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     if change.action != "create":
         written = keys.with_groups(written, connection)
     sampled = change.adds_partitions and keys.prepare_sample(
-        asked, change, connection, folder, int(clock.utc_now().timestamp() * 1000)
+        wanted, change, connection, folder, int(clock.utc_now().timestamp() * 1000)
     )
     if sampled:
         written = replace(written, sample_digest=REQUEST_FILE.read_with_digest(folder)[1])
@@ -133,10 +133,10 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _show(asked: TopicRequest, cluster: TopicCluster, folder: RunFolder) -> dict[str, Any]:
-    entries = describe(cluster, asked)
+def _show(wanted: TopicRequest, cluster: TopicCluster, folder: RunFolder) -> dict[str, Any]:
+    entries = describe(cluster, wanted)
     TOPICS_FILE.write(folder, TopicsFound(cluster.view.cluster_id, entries))
-    for line in list_lines(entries) if asked.action == "list" else describe_lines(entries):
+    for line in list_lines(entries) if wanted.action == "list" else describe_lines(entries):
         log.info("%s", line)
     return {
         "next": END,
@@ -245,9 +245,9 @@ def plan_change(
 
 def _check_size(request: TopicRequest, partitions_now: int, policy: Policy) -> None:
     """Raises PolicyError before a partition is placed. What is no increase gets Kafka's own text later."""
-    asked = max(request.partitions or 0, len(request.replica_assignment or ()))
-    if asked > partitions_now:
-        _refuse([*too_many_partitions(asked, policy)])
+    total = max(request.partitions or 0, len(request.replica_assignment or ()))
+    if total > partitions_now:
+        _refuse([*too_many_partitions(total, policy)])
 
 
 def _refuse(problems: Sequence[str]) -> None:
@@ -419,13 +419,13 @@ def _costs(given: _Given, change: TopicChange) -> tuple[tuple[BrokerCost, ...], 
 def _replica_bytes(given: _Given, configs: Mapping[str, str], partitions: int) -> int | None:
     controller, effective = given.cluster.view.controller, given.cluster.effective
     told = controller.broker if controller and controller.broker in effective else min(effective)
-    found = effective_roll_settings(configs, effective[told])
+    settings = effective_roll_settings(configs, effective[told])
     return expected_replica_bytes(
         given.request.bytes_in_per_second,
         partitions,
-        retention_ms=found.on_disk_ms,
-        retention_bytes=found.on_disk_bytes,
-        cleanup_policy=found.cleanup_policy,
+        retention_ms=settings.on_disk_ms,
+        retention_bytes=settings.on_disk_bytes,
+        cleanup_policy=settings.cleanup_policy,
     )
 
 

@@ -56,13 +56,13 @@ class TopicCluster:
         if not self.has_zookeeper:
             return None
         controller = self.view.controller
-        found = self.effective.get(controller.broker, {}).get(PROTOCOL_VERSION) if controller else None
-        if found is None or found.value is None:
+        version = self.effective.get(controller.broker, {}).get(PROTOCOL_VERSION) if controller else None
+        if version is None or version.value is None:
             raise ReadError(
                 f"The controller does not report {PROTOCOL_VERSION}, so it is unknown what this Kafka accepts. "
                 "Check that the Kafka user may describe the configs of the cluster."
             )
-        return found.value
+        return version.value
 
     def assignment(self, topic: str) -> dict[int, tuple[int, ...]]:
         """{partition: replicas} of the topic; empty if it does not exist."""
@@ -83,8 +83,8 @@ def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> 
         if not request.is_read_only:
             reader.check_controller_stable(lambda: time.sleep(cluster_rows.STORM_PAUSE_SECONDS))
         view = reader.read_view()
-        asked = selected_topics(request, view) if request.is_read_only else [request.topic]
-        topic_configs = reader.read_topic_configs(asked)
+        topics = selected_topics(request, view) if request.is_read_only else [request.topic]
+        topic_configs = reader.read_topic_configs(topics)
         reader.check_same_cluster(view)
         reader.check_is_whole(view)
         kafkas_own = BY_NAME if request.is_read_only else reader.read_kafkas_own(view)
@@ -137,10 +137,10 @@ def _matching(expression: str, names: Sequence[str]) -> list[str]:
     except subprocess.CalledProcessError as failed:
         why = failed.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["its process was ended"]
         raise SettingsError(f"{wrong} ({why[0]}). Nothing was written. Give a simpler one.") from failed
-    found: list[str] | str = json.loads(ended.stdout)
-    if isinstance(found, str):
-        raise SettingsError(f"{wrong} ({found}). Nothing was written. Correct it.")
-    return found
+    matching: list[str] | str = json.loads(ended.stdout)
+    if isinstance(matching, str):
+        raise SettingsError(f"{wrong} ({matching}). Nothing was written. Correct it.")
+    return matching
 
 
 # topics.json: what list and describe found.
@@ -189,7 +189,7 @@ def describe(cluster: TopicCluster, request: TopicRequest) -> tuple[TopicFound, 
     by_topic: dict[str, list[PartitionFound]] = {}
     for tp in sorted(cluster.view.partitions):
         by_topic.setdefault(tp.topic, []).append(_partition(cluster, tp))
-    found = []
+    described = []
     for topic in selected_topics(request, cluster.view):
         partitions = by_topic.get(topic, [])
         configs = dict(sorted(cluster.topic_configs.get(topic, {}).items()))
@@ -201,7 +201,7 @@ def describe(cluster: TopicCluster, request: TopicRequest) -> tuple[TopicFound, 
         elif request.only == "with_overrides" and not configs:
             continue
         sizes_known = [partition.size_bytes for partition in partitions if partition.size_bytes is not None]
-        found.append(
+        described.append(
             TopicFound(
                 topic=topic,
                 partition_count=len(partitions),
@@ -214,7 +214,7 @@ def describe(cluster: TopicCluster, request: TopicRequest) -> tuple[TopicFound, 
                 partitions=tuple(chosen),
             )
         )
-    return tuple(found)
+    return tuple(described)
 
 
 def _partition(cluster: TopicCluster, tp: TopicPartition) -> PartitionFound:

@@ -151,10 +151,10 @@ def _named(document: RequestedChange, group: str) -> str:
     return code(group, 60) + (f" ({kind} group)" if kind in (SHARE, STREAMS) else "")
 
 
-def _not_read(found: Sequence[Finding]) -> list[str]:
+def _not_read(unread: Sequence[Finding]) -> list[str]:
     """Groups that could not be read, each with the reason and what to do."""
-    lines = [f"{one.subject}: {one.problem}. {one.remedy}" for one in found[:_SHOWN]]
-    return [*lines, *([f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])]
+    lines = [f"{finding.subject}: {finding.problem}. {finding.remedy}" for finding in unread[:_SHOWN]]
+    return [*lines, *([f"and {len(unread) - _SHOWN} more"] if len(unread) > _SHOWN else [])]
 
 
 def forecast_lines(forecast: TopicForecast) -> tuple[str, ...]:

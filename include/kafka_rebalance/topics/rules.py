@@ -52,7 +52,7 @@ def _text(value: Any) -> str:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
         raise ValueError("must be a list of texts")
     return tuple(value)
 
@@ -383,29 +383,33 @@ def check_new_partitions(
 
     `total`: partitions that the whole topic is to have.
     """
-    found = {tp.partition: partition for tp, partition in view.partitions.items() if tp.topic == topic}
-    counts = f"{total} partitions", f"{len(found)} partitions", len(found) == total
-    new = (_partition(topic, number, held, found.get(number), view) for number, held in sorted(wanted.items()))
+    partitions = {tp.partition: partition for tp, partition in view.partitions.items() if tp.topic == topic}
+    counts = f"{total} partitions", f"{len(partitions)} partitions", len(partitions) == total
+    new = (_partition(topic, number, held, partitions.get(number), view) for number, held in sorted(wanted.items()))
     return (Check(CheckName.PARTITION_COUNT, topic, *counts), *new)
 
 
-def _partition(topic: str, number: int, wanted: Sequence[int], found: PartitionView | None, view: ClusterView) -> Check:
+def _partition(
+    topic: str, number: int, wanted: Sequence[int], partition: PartitionView | None, view: ClusterView
+) -> Check:
     live = [broker for broker in wanted if broker in view.brokers]
     expectation = f"replicas {list(wanted)} in this order, led by one of them, {sorted(live)} in sync"
     check = partial(Check, CheckName.NEW_PARTITION, str(TopicPartition(topic, number)), expectation)
-    if found is None:
+    if partition is None:
         return check("it does not exist yet", False)
-    if found.state is None:
+    if partition.state is None:
         return check("the controller has not initialised it", False)
-    finding = f"replicas {list(found.replicas)}, leader {found.leader}, {sorted(found.isr)} in sync"
-    return check(finding, found.replicas == tuple(wanted) and found.leader in wanted and set(found.isr) >= set(live))
+    finding = f"replicas {list(partition.replicas)}, leader {partition.leader}, {sorted(partition.isr)} in sync"
+    return check(
+        finding, partition.replicas == tuple(wanted) and partition.leader in wanted and set(partition.isr) >= set(live)
+    )
 
 
 def check_configs(topic: str, wanted: Mapping[str, str | None], now: Mapping[str, str]) -> Iterable[Check]:
     """`config` for each key that was to change; None is a key that was to be removed."""
     for key, value in sorted(wanted.items()):
-        found = now.get(key)
-        yield Check(CheckName.CONFIG, f"{topic} {key}", _value(value), _value(found), found == value)
+        value_now = now.get(key)
+        yield Check(CheckName.CONFIG, f"{topic} {key}", _value(value), _value(value_now), value_now == value)
 
 
 def check_deleted(
@@ -415,17 +419,19 @@ def check_deleted(
 
     `topic_left` and `config_left` are of the deleted topic: somebody may have made another one under its name since.
     """
-    held = {broker for tp, p in view.partitions.items() if tp.topic == topic for broker in p.replicas}
-    down = sorted(held - set(view.brokers))
+    holders = {broker for tp, p in view.partitions.items() if tp.topic == topic for broker in p.replicas}
+    down = sorted(holders - set(view.brokers))
     waits = f", waits for broker {', '.join(map(str, down))}, which is down" if down else ""
     kept = "it is there, and its deletion is no longer requested: the brokers refuse deletions"
     there = f"it is there{waits}" if marked else kept
-    left = {
+    remains = {
         f"/brokers/topics/{topic}": there if topic_left else None,
         f"/config/topics/{topic}": "it is there" if config_left else None,
         f"/admin/delete_topics/{topic}": "it is there" if marked else None,
     }
-    return tuple(Check(CheckName.DELETED, path, "gone", found or "gone", not found) for path, found in left.items())
+    return tuple(
+        Check(CheckName.DELETED, path, "gone", remnant or "gone", not remnant) for path, remnant in remains.items()
+    )
 
 
 def _value(value: str | None) -> str:

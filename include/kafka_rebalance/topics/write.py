@@ -178,10 +178,12 @@ def _set_configs(cluster: OpenCluster, change: TopicChange) -> dict[str, Any]:
 
 def _has_partitions(cluster: OpenCluster, change: TopicChange, *, led: bool = False) -> bool:
     """Whether the topic has the approved new partitions with these lists, and leaders if they have to be `led`."""
-    found = {tp.partition: one for tp, one in cluster.read_view([change.topic]).partitions.items()}
+    partitions = {tp.partition: partition for tp, partition in cluster.read_view([change.topic]).partitions.items()}
     return all(
-        partition in found and found[partition].replicas == held and not (led and found[partition].leader < 0)
-        for partition, held in change.new_partitions.items()
+        partition in partitions
+        and partitions[partition].replicas == replicas
+        and not (led and partitions[partition].leader < 0)
+        for partition, replicas in change.new_partitions.items()
     )
 
 
