@@ -274,48 +274,38 @@ def test_a_throttle_that_is_still_held_fails_the_verification_and_says_whose_it_
     assert approved.verify()["passed"] is True
 
 
-PLACES = [
-    (request_batch, "check_before_write"),
-    (request_batch, "check_throttle_in_force"),
-    (ZooKeeperCluster, "request_moves"),
-]
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_a_batch_that_is_about_to_be_requested_while_the_run_is_cancelled_is_not(
+@pytest.mark.parametrize(
+    "place",
+    [
+        (request_batch, "check_before_write"),
+        (request_batch, "check_throttle_in_force"),
+        (ZooKeeperCluster, "request_moves"),
+    ],
+)
+@pytest.mark.parametrize("action", ["cancel_now", "stop_after_batch"])
+def test_a_batch_that_is_about_to_be_requested_while_the_run_is_cancelled_or_stopped_is_not(
     run: SimulatedRun,
     cluster: SimulatedCluster,
     canceller: CancelRun,
     monkeypatch: pytest.MonkeyPatch,
     place: tuple[Any, str],
+    action: str,
 ) -> None:
     """`reassign` has read that nobody asked to stop, and then looks at the brokers, which takes seconds."""
     run.hold()
-    canceller.approved()
-    freeze(monkeypatch, *place, canceller.cancel)
+    if action == "cancel_now":
+        canceller.approved()
+    else:
+        canceller.request(action)
+    freeze(monkeypatch, *place, canceller.cancel if action == "cancel_now" else canceller.stop)
     with pytest.raises((AirflowFailException, WriteError), match=r"No further batch|changed nothing in the cluster"):
         run.request()
     assert cluster.requests == []
-    with pytest.raises(AirflowFailException, match="No further batch was requested"):
-        run.request()  # tried again
-    release(run, cluster)
-    assert canceller.verify()["ends"]["in place"] == []
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_a_batch_that_is_about_to_be_requested_while_the_run_is_stopped_is_not(
-    run: SimulatedRun,
-    cluster: SimulatedCluster,
-    canceller: CancelRun,
-    monkeypatch: pytest.MonkeyPatch,
-    place: tuple[Any, str],
-) -> None:
-    run.hold()
-    canceller.request("stop_after_batch")
-    freeze(monkeypatch, *place, canceller.stop)
-    with pytest.raises((AirflowFailException, WriteError), match=r"No further batch|changed nothing in the cluster"):
-        run.request()
-    assert cluster.requests == []
+    if action == "cancel_now":
+        with pytest.raises(AirflowFailException, match="No further batch was requested"):
+            run.request()  # tried again
+        release(run, cluster)
+        assert canceller.verify()["ends"]["in place"] == []
 
 
 @pytest.mark.parametrize("cluster", ["2.8"], indirect=True)

@@ -1,16 +1,26 @@
-"""What `kafka_log_dirs` is asked to do, and what the policy lets it do."""
+"""What `kafka_log_dirs` is asked to do, what policy and windows let it do, and whether it is done."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any
 
 import pytest
 
 from kafka_rebalance.documents.log_dir_plan import LogDirMove, LogDirPlan
-from kafka_rebalance.errors import PolicyError, SettingsError
+from kafka_rebalance.errors import PlanningError, PolicyError, SettingsError
 from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
-from kafka_rebalance.log_dirs.rules import AskedLogDirs, check_within_policy
+from kafka_rebalance.log_dirs.rules import (
+    AskedLogDirs,
+    bytes_in_time,
+    check_fits_openings,
+    check_log_dirs,
+    check_within_policy,
+    seconds_at_most,
+    window_of,
+)
 from kafka_rebalance.model.policy import Approver, Policy
 
 POLICY = Policy((Approver("uma", "uma"),), topics_out=("audit*",), brokers_out=(7,))
@@ -111,3 +121,57 @@ def test_the_digest_is_of_every_field_and_the_time_of_the_broker_with_most_bytes
     assert len(digests) == 5
     two = plan(moves=(LogDirMove("t", 0, 1, "/a", "/b", 100), LogDirMove("t", 0, 2, "/a", "/b", 300)))
     assert replace(two, throttle_bytes_per_second=100).seconds == 3
+
+
+# Windows of the policy.
+
+RATE = 1000
+MOVES = tuple(LogDirMove("t", number, 1, "/a", "/b", size) for number, size in enumerate((500, 300, 100)))
+PLAN = LogDirPlan("id", "drain", MOVES, RATE, 3, 0.1, ("daily 22:00-23:00 UTC",))
+NIGHT = datetime(2026, 1, 5, 22, 30, tzinfo=UTC)  # half an hour before it closes
+
+
+def test_a_window_lets_through_what_ends_in_it_even_at_the_slow_estimate() -> None:
+    assert bytes_in_time(window_of(PLAN), RATE, NIGHT) == 1800 * RATE / 1.5
+    assert seconds_at_most(1800 * RATE, RATE) == 2700
+    assert bytes_in_time(window_of(PLAN), 2 * RATE, NIGHT) == 2 * 1800 * RATE / 1.5
+
+
+@pytest.mark.parametrize("at", [NIGHT + timedelta(minutes=30), NIGHT - timedelta(minutes=31)])
+def test_a_closed_window_lets_nothing_through_and_no_window_everything(at: datetime) -> None:
+    assert bytes_in_time(window_of(PLAN), RATE, at) == 0
+    assert bytes_in_time(window_of(replace(PLAN, windows=())), RATE, at) == inf
+
+
+def test_only_the_largest_copy_decides_whether_the_openings_are_long_enough() -> None:
+    hour = LogDirMove("t", 3, 1, "/a", "/b", 2400 * RATE)
+    check_fits_openings(replace(PLAN, moves=(*MOVES, hour)), NIGHT)
+    too_large = replace(PLAN, moves=(*MOVES, replace(hour, size_bytes=2401 * RATE)))
+    with pytest.raises(
+        PlanningError, match=r"t-3 on broker 1 may take up to 1 h.*open for 1 h at most.*higher throttle"
+    ):
+        check_fits_openings(too_large, NIGHT)
+    check_fits_openings(replace(too_large, windows=()), NIGHT)
+    check_fits_openings(replace(too_large, throttle_bytes_per_second=2 * RATE), NIGHT)
+
+
+# Where a replica lies in the end.
+
+
+def test_a_replica_passes_only_in_its_log_dir_and_without_a_copy() -> None:
+    replica = MOVES[0].replica
+    (good,) = check_log_dirs([MOVES[0]], {replica: "/b"}, {})
+    assert (good.passed, good.warns) == (True, False)
+    for paths, future in (
+        ({replica: "/a"}, {}),
+        ({replica: "/b"}, {replica: "/a"}),
+        ({replica: "/a"}, {replica: "/b"}),
+    ):
+        (bad,) = check_log_dirs([MOVES[0]], paths, future)
+        assert not bad.passed
+        assert bad.subject == "t-0 on broker 1"
+
+
+def test_a_replica_that_its_broker_no_longer_has_is_a_warning() -> None:
+    (gone,) = check_log_dirs([MOVES[0]], {}, {})
+    assert gone.warns

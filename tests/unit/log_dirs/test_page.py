@@ -1,4 +1,4 @@
-"""By which figures a person decides on moves between log dirs."""
+"""What the page of moves between log dirs says: figures, caveats, states, buttons and windows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_rebalance.documents.log_dir_plan import DirForecast, LogDirMove, LogDirPlan
+from kafka_rebalance.documents.log_dir_plan import DirForecast, LogDirMove, LogDirPlan, PlannedLogDirs
 from kafka_rebalance.documents.progress import Progress
 from kafka_rebalance.log_dirs.next_copies import CopyState
 from kafka_rebalance.log_dirs.page import (
@@ -18,6 +18,7 @@ from kafka_rebalance.log_dirs.page import (
     caveats,
     log_dir_figures,
     silence,
+    windows_words,
 )
 from kafka_rebalance.pages.first_screen import KeyFigure
 from kafka_rebalance.pages.run_state import Action, Tone
@@ -124,3 +125,39 @@ def test_a_button_needs_a_page_that_it_leads_to() -> None:
     waiting = LogDirRun(WRITTEN, has_open_request=True)
     assert [one.words for one in buttons(waiting, pages)] == ["Approve or reject"]
     assert buttons(waiting, {}) == ()
+
+
+# Windows.
+
+NIGHTS = "daily 22:00-04:00 UTC"
+HOUR, RATE = 3600, 1000
+
+
+def planned(*hours: float, at: int = 12) -> PlannedLogDirs:
+    """Copies of so many hours each, of one broker, planned at this hour."""
+    moves = tuple(LogDirMove("t", number, 1, "/a", "/b", int(hour * HOUR * RATE)) for number, hour in enumerate(hours))
+    plan = replace(SAMPLE.plan, moves=moves, throttle_bytes_per_second=RATE, windows=(NIGHTS,))
+    return replace(SAMPLE, plan=plan, policy_windows=(NIGHTS,), observed_at=datetime(2026, 1, 1, at, tzinfo=UTC))
+
+
+def test_a_policy_without_windows_needs_no_words() -> None:
+    assert windows_words(SAMPLE) == ""
+
+
+def test_copies_outside_the_windows_are_told() -> None:
+    assert "at once after the approval, outside the policy's windows (daily 22:00" in windows_words(
+        replace(SAMPLE, policy_windows=(NIGHTS,))
+    )
+
+
+@pytest.mark.parametrize(
+    ("hours", "at", "words"),
+    [
+        ((1.0,), 12, "It opens at 2026-01-01 22:00:00 UTC. All copies may take 1 opening"),
+        ((1.0,), 23, "It is open until 2026-01-02 04:00:00 UTC. All copies may take 1 opening"),
+        ((3.0, 3.0, 3.0), 12, "All copies may take 3 openings"),  # each may take half as long again
+        ((1.0, 5.0), 12, "No opening has room for the copy after the first 1"),
+    ],
+)
+def test_it_says_how_many_openings_the_copies_need(hours: tuple[float, ...], at: int, words: str) -> None:
+    assert words in windows_words(planned(*hours, at=at))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -85,10 +86,7 @@ def test_each_broker_has_copies_of_its_own() -> None:
 def test_a_move_waits_until_its_disk_has_room_for_all_of_it_beside_the_copies_under_way() -> None:
     disk = DiskOfDir(total_bytes=1000, usable_bytes=125)  # 25 above the headroom
     paths = dict.fromkeys(range(3), "/a")
-    assert [one.partition for one in next_moves(plan(move(0), move(1), move(2), copies=9), now(paths, b=disk))] == [
-        0,
-        1,
-    ]
+    assert next_moves(plan(move(0), move(1), move(2), copies=9), now(paths, b=disk)) == (move(0), move(1))
     assert next_moves(plan(move(0), move(1), copies=9), now(paths, {0: ("/b", 0)}, b=disk)) == (move(1),)
     full = replace(disk, usable_bytes=115)  # 15 above the headroom, of which a copy still takes 10 or 4
     assert next_moves(plan(move(0), move(1), copies=9), now(paths, {0: ("/b", 0)}, b=full)) == ()
@@ -133,3 +131,28 @@ def test_nothing_is_requested_into_a_log_dir_that_was_cordoned_and_it_is_told() 
     assert len(next_moves(moves, now(lying))) == 2
     assert next_moves(moves, shut) == ()
     assert [(one.subject, "is cordoned" in one.problem) for one in without_room(moves, shut)] == [("broker 1", True)]
+
+
+LARGE_FIRST = plan(move(0, 500), move(1, 300), move(2, 100), copies=3)
+
+
+def dirs(copied: int | None = None) -> DirsNow:
+    """`copied`: bytes of the copy of partition 0 that is under way."""
+    coming = {} if copied is None else {0: ("/b", copied)}
+    return now(dict.fromkeys(range(3), "/a"), coming, p0=500, p1=300, p2=100)
+
+
+def chosen_in(time: float, lying: DirsNow) -> list[int]:
+    return [chosen.partition for chosen in next_moves(LARGE_FIRST, lying, time)]
+
+
+def test_copies_of_one_broker_share_the_time_that_is_left_and_smaller_ones_pass_those_without_room() -> None:
+    assert chosen_in(inf, dirs()) == [0, 1, 2]
+    assert chosen_in(800, dirs()) == [0, 1]
+    assert chosen_in(450, dirs()) == [1, 2]
+    assert chosen_in(0, dirs()) == []
+
+
+def test_what_is_left_of_a_copy_under_way_counts_and_what_it_has_copied_does_not() -> None:
+    assert chosen_in(500, dirs(0)) == []
+    assert chosen_in(500, dirs(400)) == [1, 2]
