@@ -40,14 +40,14 @@ from kafka_rebalance.moves import cancel_plan
 from kafka_rebalance.moves.cancel_plan import CancelPlan, CancelWay, Fate, check_consent, plan_cancel
 from kafka_rebalance.moves.run_position import position
 from kafka_rebalance.moves.stuck_request import ElectionPlan
-from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks
+from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks, offer_in
 from kafka_rebalance.run.approval_rules import REJECT, Answer, Question
 from kafka_rebalance.run.approved_plan import ApprovedPlan, ApprovedRequest
 from kafka_rebalance.run.clusters import REBALANCE_DAG
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.requester import check_somebody_may_approve, hand_on, read_requester, with_own_request
-from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
+from kafka_rebalance.run.run_folder import RunFolder, begin_run_folder
 from kafka_rebalance.run.running_rebalance import Running, asked_for, find_moved, find_running
 
 log = logging.getLogger(__name__)
@@ -93,9 +93,7 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     else:
         with open_cluster(connection) as cluster:
             shown = _show_run(inputs.deployment, params, connection, policy, cluster)
-    folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
-    inputs.tell("run_folder", str(folder))
-    inputs.tell("nonce", nonce)
+    folder, nonce = begin_run_folder(inputs, connection_id)
     if action == ROLL_BACK:
         write_whole(folder / ROLL_BACK_FILE, f"{shown['conf']['plan']}\n".encode())
         inputs.tell("conf", hand_on(folder, shown["conf"], inputs.run))
@@ -347,14 +345,7 @@ class CancelApproval(Approval):
     def offer(self, folder: RunFolder) -> Offer:
         written, digest = CANCEL_FILE.read_with_digest(folder)
         plan = _plan(written)
-        return Offer(
-            connection_id=written.connection_id,
-            policy_digest=written.policy_digest,
-            digests={written.action: written.digest if plan is None else plan.digest},
-            source_digest=digest,
-            request_digest=digest,
-            asked_by=written.requested_by,
-        )
+        return offer_in(written, digest, {written.action: written.digest if plan is None else plan.digest})
 
     def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:
         return words.approval_texts(CANCEL_FILE.read(folder))

@@ -49,7 +49,7 @@ from kafka_rebalance.run.clusters import LOG_DIRS_DAG
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.requester import check_somebody_may_approve, read_requester
-from kafka_rebalance.run.run_folder import create_run_folder, folder_of_run, newest_attempt
+from kafka_rebalance.run.run_folder import begin_run_folder, folder_of_run, newest_attempt
 
 log = logging.getLogger(__name__)
 
@@ -69,9 +69,7 @@ def plan_moves(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     check_somebody_may_approve(policy, read_requester(deployment, inputs.run))
     request.limits(policy)  # a request beyond it is refused before anything is read
     connection = deployment.read_connection(connection_id)
-    folder, nonce = create_run_folder(deployment, connection_id, inputs.run)
-    inputs.tell("run_folder", str(folder))
-    inputs.tell("nonce", nonce)
+    folder, nonce = begin_run_folder(inputs, connection_id)
     with open_cluster(connection) as cluster:
         holder = cluster.lock.read()
         if holder is not None:

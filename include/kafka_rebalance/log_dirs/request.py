@@ -7,7 +7,7 @@ from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, DirForecast, P
 from kafka_rebalance.log_dirs.page import asked_words, fullest_first, largest_first, peak_share, windows_words
 from kafka_rebalance.pages.markdown import asked_by, code, on_cluster, table
 from kafka_rebalance.pages.units import about, format_bytes, format_count, format_rate, format_share
-from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks
+from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks, offer_in
 from kafka_rebalance.run.run_folder import RunFolder
 
 
@@ -19,14 +19,7 @@ class LogDirApproval(Approval):
 
     def offer(self, folder: RunFolder) -> Offer:
         written, digest = LOG_DIRS_FILE.read_with_digest(folder)
-        return Offer(
-            connection_id=written.connection_id,
-            policy_digest=written.policy_digest,
-            digests={written.plan.job: written.plan.digest},
-            source_digest=digest,
-            request_digest=digest,
-            asked_by=written.requested_by,
-        )
+        return offer_in(written, digest, {written.plan.job: written.plan.digest})
 
     def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:
         written = LOG_DIRS_FILE.read(folder)

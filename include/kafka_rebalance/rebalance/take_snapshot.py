@@ -54,7 +54,7 @@ from kafka_rebalance.run.requester import (
     is_way_back,
     read_requester,
 )
-from kafka_rebalance.run.run_folder import RunFolder, create_run_folder, folder_of_run, newest_attempt
+from kafka_rebalance.run.run_folder import RunFolder, begin_run_folder, folder_of_run, newest_attempt
 from kafka_rebalance.throttle import run_rates
 from kafka_rebalance.throttle.cordon_leaving import cordon_of
 from kafka_rebalance.throttle.rates import AUTO
@@ -80,9 +80,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     deployment, run = inputs.deployment, inputs.run
     asked = _read_asked(inputs, params)
     running_rebalance.check_plans_nothing_meanwhile(inputs, asked.connection)
-    folder, nonce = create_run_folder(deployment, asked.connection_id, run)
-    inputs.tell("run_folder", str(folder))
-    inputs.tell("nonce", nonce)
+    folder, nonce = begin_run_folder(inputs, asked.connection_id)
     cluster = _read_cluster(deployment, asked)
     settings, others = _settings(deployment, asked, cluster)
     if is_way_back(run):  # a way back must be offered even if it ends less even, which is usual

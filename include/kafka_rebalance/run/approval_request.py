@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Protocol
 
 from kafka_rebalance import clock
 from kafka_rebalance.documents.json_files import plain
@@ -61,6 +61,23 @@ class Offer:
     read_only: str | None = None  # why no choice could be executed; the run ends as a success, as without a policy
     cluster_id: str = ""  # so that the policies of other connections to it bind the answer too; empty: its own alone
     needs_answer: bool = True  # False: the only choice is taken without a question
+
+
+class _Requested(Protocol):
+    """The document of a run's first task, as far as a request for approval needs it."""
+
+    @property
+    def connection_id(self) -> str: ...
+    @property
+    def policy_digest(self) -> str | None: ...
+    @property
+    def requested_by(self) -> str | None: ...
+
+
+def offer_in(written: _Requested, digest: str, digests: Mapping[str, str], **more: Any) -> Offer:
+    """What one document offers, which says all that a person approves; `digest` is that of the document."""
+    offered = Offer(written.connection_id, written.policy_digest, digests, digest, digest, written.requested_by)
+    return replace(offered, **more)
 
 
 NOTE = Question("note", "Note", "Why, for people who read it later.")

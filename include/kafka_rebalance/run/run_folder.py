@@ -33,7 +33,7 @@ from kafka_rebalance.documents.json_files import (
 from kafka_rebalance.documents.storage import Folder, FolderOfRuns, is_there, make_folder, names_in
 from kafka_rebalance.errors import ApprovalError, ArtifactError, RunFolderError, StorageError
 from kafka_rebalance.model.digests import digest_of
-from kafka_rebalance.run.inputs import Deployment, RunName, SparkArguments
+from kafka_rebalance.run.inputs import Deployment, RunName, SparkArguments, StepInputs
 
 _GO_ON = (
     "If that is impossible, end the run: kafka_throttle_janitor then puts back its throttle and lock. "
@@ -100,6 +100,14 @@ def check_newest_attempt(folder: RunFolder) -> None:
                 "Clear the first task of the run with what follows it, or start a new "
                 "Dag run."
             )
+
+
+def begin_run_folder(inputs: StepInputs, connection_id: str) -> tuple[RunFolder, str]:
+    """As `create_run_folder`, and tells the later tasks of the run which folder it is."""
+    folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
+    inputs.tell("run_folder", str(folder))
+    inputs.tell("nonce", nonce)
+    return folder, nonce
 
 
 def create_run_folder(deployment: Deployment, connection_id: str, started: RunName) -> tuple[RunFolder, str]:

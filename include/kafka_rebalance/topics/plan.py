@@ -29,7 +29,7 @@ from kafka_rebalance.run.cluster_rows import broker_rows, partition_rows
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.requester import check_somebody_may_approve, read_requester
-from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
+from kafka_rebalance.run.run_folder import RunFolder, begin_run_folder
 from kafka_rebalance.topics import keys
 from kafka_rebalance.topics.forecast import (
     BrokerCost,
@@ -80,9 +80,7 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     if wanted.needs_approval:
         check_somebody_may_approve(policy, read_requester(inputs.deployment, inputs.run))
     connection = inputs.deployment.read_connection(connection_id)
-    folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
-    inputs.tell("run_folder", str(folder))
-    inputs.tell("nonce", nonce)
+    folder, nonce = begin_run_folder(inputs, connection_id)
     cluster = read_topic_cluster(connection, wanted)
     if policy is None or wanted.is_read_only:
         return _show(wanted, cluster, folder)

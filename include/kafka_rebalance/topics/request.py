@@ -10,7 +10,7 @@ from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.pages.markdown import asked_by, code, on_cluster, table
 from kafka_rebalance.pages.units import format_bytes, format_count, format_factor, format_share
-from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks
+from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks, offer_in
 from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.topics.forecast import FORECAST_FILE, GroupForecast, TopicForecast
 from kafka_rebalance.topics.read import PartitionFound, TopicFound
@@ -25,13 +25,10 @@ class TopicApproval(Approval):
 
     def offer(self, folder: RunFolder) -> Offer:
         written, digest = TOPIC_FILE.read_with_digest(folder)
-        return Offer(
-            connection_id=written.connection_id,
-            policy_digest=written.policy_digest,
-            digests={written.change.action: written.digest},
-            source_digest=digest,
-            request_digest=digest,
-            asked_by=written.requested_by,
+        return offer_in(
+            written,
+            digest,
+            {written.change.action: written.digest},
             nothing="This was a dry run. Nothing was written to the cluster." if written.dry_run else None,
             needs_answer=needs_approval(written.change.action),  # whatever else the file says: people can edit it
         )
