@@ -50,7 +50,7 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
     It writes control.json first. So `reassign` requests nothing more, and the follower of the batch knows why its
     partitions go back.
     """
-    approved = read_approved_cancel(inputs, decision)
+    approved = _read_approved_cancel(inputs, decision)
     plan = approved.plan
     inputs.deployment.check_policy_unchanged(approved.connection_id, approved.decision.policy_digest)
     connection = inputs.deployment.read_connection(approved.connection_id)
@@ -74,7 +74,9 @@ def cancel_now(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any
     return {"run": plan.run, "cancelled": len(cancelled)}
 
 
-def read_approved_cancel(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedRequest[CancelRequest, CancelPlan]:
+def _read_approved_cancel(
+    inputs: StepInputs, decision: Mapping[str, Any]
+) -> ApprovedRequest[CancelRequest, CancelPlan]:
     """The approved plan. Raises ApprovalError if cancel.json holds another one, ArtifactError."""
     return read_approved_request(
         inputs,
@@ -176,7 +178,7 @@ Ends = dict[str, list[TopicPartition]]
 
 def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     """Raises VerificationError if a check fails."""
-    approved = read_approved_cancel(inputs, decision)
+    approved = _read_approved_cancel(inputs, decision)
     target = target_run.plan_of(open_run_folder(inputs.deployment, approved.written.target_folder), approved.written)
     ends: Ends = {}
 

@@ -40,7 +40,7 @@ from kafka_rebalance.topics.rules import (
 log = logging.getLogger(__name__)
 
 
-def read_approved_change(
+def _read_approved_change(
     inputs: StepInputs, decision: Mapping[str, Any]
 ) -> ApprovedRequest[RequestedChange, TopicChange]:
     """The approved change. Raises ApprovalError if topic.json holds another one, ArtifactError."""
@@ -56,7 +56,7 @@ def read_approved_change(
 @failing_as_kafka_topics()
 def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
     """Checks policy and topic again, then writes. A retry writes nothing twice."""
-    approved = read_approved_change(inputs, decision)
+    approved = _read_approved_change(inputs, decision)
     change = approved.plan
     check_all_will_run(inputs, ("verify",))
     inputs.deployment.check_not_frozen(approved.connection_id)
@@ -199,7 +199,7 @@ SETTLE_SECONDS = 300.0  # until partitions have leaders, or the topic is gone; a
 
 def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     """Raises VerificationError if the change is not complete."""
-    approved = read_approved_change(inputs, decision)
+    approved = _read_approved_change(inputs, decision)
     with open_cluster(inputs.deployment.read_connection(approved.connection_id)) as cluster:
         checks = settled(lambda: _checks(cluster, approved.plan), SETTLE_SECONDS)
     summary = write_checks(approved.folder, checks, approved.plan.digest)
@@ -217,7 +217,7 @@ def _checks(cluster: OpenCluster, change: TopicChange) -> tuple[Check, ...]:
     partitions: tuple[Check, ...] = ()
     if change.new_partitions:
         partitions = check_new_partitions(change.topic, change.new_partitions, change.partitions_after, view)
-    configs = cluster.read_topic_configs([change.topic]).get(change.topic, {})
+    configs = _configs(cluster, change.topic)
     return (*partitions, *check_configs(change.topic, change.config_changes, configs))
 
 

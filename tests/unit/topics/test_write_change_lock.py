@@ -40,7 +40,7 @@ def delete(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | None, B
         )
         for name, value in {
             "check_all_will_run": lambda *_: None,
-            "read_approved_change": lambda *_: approved,
+            "_read_approved_change": lambda *_: approved,
             "open_cluster": lambda _: nullcontext(cluster),
             "check_approved_cluster": lambda *_: None,
             "lock_owner": lambda *_: None,
