@@ -20,6 +20,7 @@ from support.airflow.browser import (
     PATIENCE_SECONDS,
     VIEWS,
     check_page,
+    click,
     enter_frame,
     keep_picture,
     log_in,
@@ -183,9 +184,7 @@ def test_a_whole_run_through_spark_approved_by_clicks(
 
     browser.get(f"{airflow.url}/required_actions?response_received=false")
     listed = "//a[contains(@href, '/tasks/approve/required_actions') and contains(., 'Kafka kafka_spark')]"
-    WebDriverWait(browser, PATIENCE_SECONDS).until(
-        lambda seen: seen.find_element(By.XPATH, listed), "the request is not in the list"
-    ).click()
+    click(browser, By.XPATH, listed, "the request is not in the list")
     drawn = "return document.querySelector('img[alt^=\"Bytes on disk\"]')?.naturalWidth > 0"
     WebDriverWait(browser, PATIENCE_SECONDS).until(lambda seen: seen.execute_script(drawn), "the picture is not shown")
     for width, height, dark in (*VIEWS[2:], *VIEWS[:2]):
@@ -234,12 +233,9 @@ def test_from_the_menu_to_the_fleet_and_from_a_cluster_to_its_run(
     proposed = DagRun(nightly.client, "kafka_rebalance", started["dag_run_id"])
     proposed.wait(lambda: proposed.tasks()["render_report"] == "success", timeout=240, what="the proposal is there")
     log_in(browser, airflow.url, "uma")
-    patience = WebDriverWait(browser, PATIENCE_SECONDS)
     by_text = "//button[normalize-space(.)='Browse' or @aria-label='Browse']"
-    patience.until(lambda seen: seen.find_element(By.XPATH, by_text), "there is no menu Browse").click()
-    patience.until(
-        lambda seen: seen.find_element(By.XPATH, "//a[contains(@href, 'kafka-balance')]"), "the menu has no fleet"
-    ).click()
+    click(browser, By.XPATH, by_text, "there is no menu Browse")
+    click(browser, By.XPATH, "//a[contains(@href, 'kafka-balance')]", "the menu has no fleet")
     enter_frame(browser)
     wait_for_text(browser, "kafka_nightly")
     check_page(browser, "fleet")

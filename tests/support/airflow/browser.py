@@ -64,6 +64,14 @@ def wait_for(browser: Chrome, selector: str) -> WebElement:
     return WebDriverWait(browser, PATIENCE_SECONDS).until(condition, f"no {selector} on {browser.current_url}")
 
 
+def click(browser: Chrome, by: str, selector: str, missing: str) -> None:
+    """Clicks on the element once it is there, also where Airflow draws it anew between the look and the click."""
+    ignored = [NoSuchElementException, StaleElementReferenceException]
+    WebDriverWait(browser, PATIENCE_SECONDS, ignored_exceptions=ignored).until(
+        lambda page: page.find_element(by, selector).click() is None, missing
+    )
+
+
 def log_in(browser: Chrome, url: str, user: str) -> None:
     """Through the Simple auth manager's form."""
     browser.get(f"{url}/auth/login")
