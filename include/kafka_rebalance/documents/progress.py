@@ -42,6 +42,7 @@ class NamedPartition:
     bytes_copied: int
     bytes_total: int
     next: str
+    late_behind: int | None = omitted()  # the leader, for tools that act on late copies
 
 
 @dataclass(frozen=True, slots=True)

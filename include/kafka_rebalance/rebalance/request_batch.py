@@ -43,7 +43,7 @@ from kafka_rebalance.rebalance import batch_notes
 from kafka_rebalance.rebalance.batch_file import Followed, followed, followed_beside, write_followed
 from kafka_rebalance.rebalance.elect_leaders import elect_preferred, led_by_first, may_elect, most_at_once
 from kafka_rebalance.rebalance.follow import BatchFollower, follow_for
-from kafka_rebalance.rebalance.progress_notes import read_movement
+from kafka_rebalance.rebalance.progress_notes import movement_of, read_progress
 from kafka_rebalance.rebalance.stalled_copies import begun_in
 from kafka_rebalance.run.approved_plan import ApprovedPlan, read_approved, read_left_out
 from kafka_rebalance.run.checks.batch_wait import Wait
@@ -488,7 +488,7 @@ def _check_not_taken_back(plan: ApprovedPlan, batch: Batch, view: ClusterView, n
     stages = {move.topic_partition: stage_in(move, view) for move in batch.moves}
     state, why = note.state, note.why
     if state == BatchState.REQUESTED:
-        begun = begun_in(read_movement(plan.folder, batch.number))
+        begun = begun_in(movement_of(read_progress(plan.folder), batch.number))
         back = [tp for tp, one in stages.items() if one is Stage.TAKEN_BACK or (one is Stage.UNTOUCHED and tp in begun)]
         if not back:
             return

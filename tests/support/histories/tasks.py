@@ -25,7 +25,8 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, RebalanceError, UnwatchedError
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.rebalance.follow import STABLE_LOOKS, BatchFollower
+from kafka_rebalance.rebalance.follow import BatchFollower
+from kafka_rebalance.rebalance.observe_batch import STABLE_LOOKS
 from kafka_rebalance.rebalance.verify import verify
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.janitor import look_after_lease

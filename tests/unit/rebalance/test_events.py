@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.rebalance.progress_notes import KEPT, Happenings, events_after
+from kafka_rebalance.rebalance.progress_notes import KEPT, Told, told_after
 
 
 def test_a_thing_is_told_as_it_begins_and_as_it_is_over_however_its_words_change() -> None:
-    told = events_after(Happenings(), 1.0, {"broker 3 is away": "Broker 3 is away and 1 partition waits. Start it."})
-    told = events_after(told, 2.0, {"broker 3 is away": "Broker 3 is away and 2 partitions wait. Start it."})
-    told = events_after(told, 3.0, {})
-    assert [(event.at, event.text) for event in told.events] == [
+    told = told_after(Told(), 1.0, {"broker 3 is away": "Broker 3 is away and 1 partition waits. Start it."})
+    told = told_after(told, 2.0, {"broker 3 is away": "Broker 3 is away and 2 partitions wait. Start it."})
+    told = told_after(told, 3.0, {})
+    assert [(event.at.timestamp(), event.text) for event in told.events] == [
         (1.0, "Broker 3 is away and 1 partition waits. Start it."),
         (3.0, "No longer: broker 3 is away"),
     ]
@@ -17,15 +17,15 @@ def test_a_thing_is_told_as_it_begins_and_as_it_is_over_however_its_words_change
 
 
 def test_what_comes_again_is_told_again() -> None:
-    told = Happenings()
-    for now, found in enumerate(({"a": "A"}, {}, {"a": "A"})):
-        told = events_after(told, float(now), found)
+    told = Told()
+    for now, subjects in enumerate(({"a": "A"}, {}, {"a": "A"})):
+        told = told_after(told, float(now), subjects)
     assert [event.text for event in told.events] == ["A", "No longer: a", "A"]
 
 
 def test_only_the_newest_are_kept() -> None:
-    told = Happenings()
+    told = Told()
     for now in range(KEPT + 5):
-        told = events_after(told, float(now), {str(now): f"text {now}"})
+        told = told_after(told, float(now), {str(now): f"text {now}"})
     assert len(told.events) == KEPT
     assert told.events[-1].text == f"text {KEPT + 4}"
