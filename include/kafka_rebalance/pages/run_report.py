@@ -10,16 +10,18 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from kafka_rebalance.documents.json_files import DECISION, SNAPSHOT, THROTTLE, JsonFile, Time
+from kafka_rebalance.documents.json_files import DECISION, SNAPSHOT, JsonFile
 from kafka_rebalance.documents.progress import (
     BATCHES_FILE,
     DONE,
     PROGRESS_FILE,
+    THROTTLE_FILE,
     BatchNote,
     BatchNotes,
     Happening,
     Progress,
     Stopped,
+    Throttle,
     WindowPause,
 )
 from kafka_rebalance.documents.proposals import (
@@ -331,39 +333,6 @@ def _disk_courses(rows: Sequence[DiskRow], brokers: Sequence[BrokerChange]) -> t
 #
 # Units: bytes, seconds, bytes per second. None is unknown. A file of an older version has fewer keys.
 
-
-@dataclass(frozen=True, slots=True)
-class RateSet:
-    """Somebody changed the rate while the run went on."""
-
-    bytes_per_second: float
-    by: str
-    at: Time
-
-
-@dataclass(frozen=True, slots=True)
-class Throttle:
-    """What the run set, and what became of it: throttle.json."""
-
-    bytes_per_second: float  # now
-    wanted: Mapping[str, Any]  # configs by entity
-    first_bytes_per_second: float | None = None  # if somebody changed it since
-    rate_changes: tuple[RateSet, ...] = ()
-    taken_at: Time | None = None
-    handed_over_at: Time | None = None
-    suspended_at: Time | None = None  # until the next batch, after a long wait
-    released_at: Time | None = None
-
-    @property
-    def approved_bytes_per_second(self) -> float:
-        return self.bytes_per_second if self.first_bytes_per_second is None else self.first_bytes_per_second
-
-    @property
-    def brokers(self) -> int:
-        return sum(entity.startswith("brokers/") for entity in self.wanted)
-
-
-THROTTLE_FILE = JsonFile(THROTTLE, Throttle)
 
 LATER_FILES: Mapping[str, JsonFile[Any]] = {  # each of which may not be there yet
     "proposals": PROPOSALS_FILE,

@@ -16,7 +16,7 @@ from kafka_rebalance import clock
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.json_files import JsonFile, Time
-from kafka_rebalance.documents.progress import BATCHES_FILE, DONE, PROGRESS_FILE
+from kafka_rebalance.documents.progress import BATCHES_FILE, DONE, PROGRESS_FILE, THROTTLE_FILE
 from kafka_rebalance.documents.storage import make_folder, names_in, remove
 from kafka_rebalance.errors import ArtifactError, LockHeldError, StorageError
 from kafka_rebalance.model.lock_owner import AirflowState, Fence, LockOwner, is_same_airflow, marked
@@ -152,23 +152,8 @@ def _batches_so_far(folder: RunFolder) -> list[str]:
 
 
 def _throttle_so_far(folder: RunFolder) -> list[str]:
-    throttle = _THROTTLE_FILE.read_if_there(folder)
+    throttle = THROTTLE_FILE.read_if_there(folder)
     return ["Its throttle is set."] if throttle is not None and throttle.is_set else []
-
-
-@dataclass(frozen=True, slots=True)
-class _Throttle:
-    """The part of throttle.json that says whether the throttle is set."""
-
-    released_at: Time | None = None
-    suspended_at: Time | None = None
-
-    @property
-    def is_set(self) -> bool:
-        return self.released_at is None and self.suspended_at is None
-
-
-_THROTTLE_FILE = JsonFile(json_files.THROTTLE, _Throttle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafka_rebalance.documents import json_files, storage
+from kafka_rebalance.documents.progress import THROTTLE_FILE
 from kafka_rebalance.errors import ArtifactError, FormatVersionError, RunFolderError, StorageError
 from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.inputs import Deployment
@@ -164,6 +165,6 @@ def read_copy(folder: RunFolder) -> ThrottleLease | None:
 def rate_in_force(folder: RunFolder) -> int:
     """The rate that was set last, else the approved one, in bytes per second."""
     try:
-        return int(json_files.read_json(folder, json_files.THROTTLE)["bytes_per_second"])
-    except (ArtifactError, KeyError):
+        return int(THROTTLE_FILE.read(folder).bytes_per_second)
+    except ArtifactError:
         return DECISION_FILE.read(folder).rate

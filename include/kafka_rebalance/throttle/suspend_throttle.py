@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kafka_rebalance.clock import now_text
-from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.progress import PROGRESS_FILE
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, PolicyError, RebalanceError, ThrottleError
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
@@ -166,12 +166,11 @@ def paused_until(deployment: Deployment, lease: ThrottleLease) -> datetime | Non
 def _read_waiting(deployment: Deployment, lease: ThrottleLease) -> _Waiting | None:
     """None also for an earlier version's note, and for one that cannot be read."""
     try:
-        note = json_files.read_json(open_run_folder(deployment, lease.run_folder), json_files.PROGRESS)
-        if note["state"] != "waiting":
-            return None
-        at, *since = (datetime.fromisoformat(at) for at in (note["updated_at"], note["waiting_since"], lease.taken_at))
-        until = note.get("waiting_until")
-        reasons = " ".join(map(str, note["waiting_for"]))
-        return _Waiting(at, max(since), datetime.fromisoformat(until) if until else None, reasons)
-    except (RebalanceError, OSError, KeyError, TypeError, ValueError):
+        noted = PROGRESS_FILE.read(open_run_folder(deployment, lease.run_folder))
+        taken_at = datetime.fromisoformat(lease.taken_at)
+    except (RebalanceError, OSError, ValueError):
         return None
+    if noted.state != "waiting" or noted.waiting_since is None or noted.waiting_for is None:
+        return None
+    reasons = " ".join(noted.waiting_for)
+    return _Waiting(noted.updated_at, max(noted.waiting_since, taken_at), noted.waiting_until, reasons)

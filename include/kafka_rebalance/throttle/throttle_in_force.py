@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.progress import THROTTLE_FILE
 from kafka_rebalance.errors import ThrottleError
 from kafka_rebalance.model.candidate import brokers_touched
 from kafka_rebalance.model.cluster_view import entity_of
@@ -42,8 +42,8 @@ def check_throttle_in_force(kept: ClusterLease, plan: ApprovedPlan, partitions: 
 def has_held_before(plan: ApprovedPlan, holder: LockOwner | None, owner: LockOwner) -> bool:
     if holder is not None and holder.is_same_run(owner):
         return True
-    document = json_files.read_json_if_there(plan.folder, json_files.THROTTLE)
-    return document is not None and not document.get("released_at")
+    throttle = THROTTLE_FILE.read_if_there(plan.folder)
+    return throttle is not None and throttle.released_at is None
 
 
 def check_nothing_of_ours(cluster: OpenCluster, plan: ApprovedPlan, consequence: str) -> None:

@@ -19,6 +19,7 @@ import pytest
 from airflow.timetables.trigger import CronTriggerTimetable
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.progress import PROGRESS_FILE, Progress
 from kafka_rebalance.errors import UnwatchedError
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.janitor import look_after_cluster
@@ -53,9 +54,8 @@ class Clock:
 
     def wait_until(self, then: datetime) -> None:
         self.now = max(self.now, then)
-        json_files.write_json(
-            self.run.folder, json_files.PROGRESS, {"updated_at": (BEGUN + self.skew + self.last_sign()).isoformat()}
-        )
+        noted = Progress(updated_at=BEGUN + self.skew + self.last_sign(), state="moving")
+        PROGRESS_FILE.write(self.run.folder, noted)
 
     def forget_alerts(self) -> None:
         (self.run.folder.parents[2] / json_files.JANITOR / f"{CONNECTION}.json").unlink(missing_ok=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from kafka_rebalance import clock
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.progress import BATCHES_FILE, PROGRESS_FILE
 from kafka_rebalance.errors import (
     ArtifactError,
     ClusterNotReadyError,
@@ -292,16 +291,16 @@ def _silent_seconds(deployment: Deployment, lease: ThrottleLease, look: Look) ->
     return look.followed.silent_seconds
 
 
-def _signs(deployment: Deployment, lease: ThrottleLease) -> list[Any]:
+def _signs(deployment: Deployment, lease: ThrottleLease) -> list[str]:
     """The times in the run's folder; none if it is gone or cannot be read."""
-    signs: list[Any] = []
+    signs: list[str] = []
     try:
         folder = open_run_folder(deployment, lease.run_folder)
-        noted = json_files.read_json_if_there(folder, json_files.BATCHES)
-        signs += [batch["created_at"] for batch in (noted or {}).get("batches", ())]
-        progress = json_files.read_json_if_there(folder, json_files.PROGRESS)
+        notes, progress = BATCHES_FILE.read_if_there(folder), PROGRESS_FILE.read_if_there(folder)
+        if notes is not None:
+            signs += [batch.created_at.isoformat() for batch in notes.batches if batch.created_at is not None]
         if progress is not None:
-            signs.append(progress["updated_at"])
-    except (RebalanceError, OSError, KeyError, TypeError) as unreadable:
+            signs.append(progress.updated_at.isoformat())
+    except (RebalanceError, OSError) as unreadable:
         log.warning("run %s: its folder does not show when it was last followed (%s)", lease.run, unreadable)
     return signs
