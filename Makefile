@@ -67,7 +67,7 @@ test-times:  ## print where the last make test spent its time, by folder, file a
 
 .PHONY: test-long
 test-long: setup test-tools  ## run tests of minutes each: demos without ZooKeeper and in containers, installations, each permission, a bucket with a Spark cluster, people who end a run in mid-copy
-	$(BIN)/pytest -q -m long tests/e2e tests/integration tests/spark tests/workflow
+	$(BIN)/pytest -q -m long tests/unit tests/e2e tests/integration tests/spark tests/workflow
 
 .PHONY: test-topologies
 test-topologies: setup test-tools  ## run whole rebalances in other Airflows: PostgreSQL, FAB, LocalExecutor, two Celery workers; six minutes

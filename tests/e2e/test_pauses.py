@@ -18,6 +18,8 @@ from kafka_rebalance.local_cluster.security.server_security import ServerSecurit
 from kafka_rebalance.model.partition import TopicPartition
 from support.airflow.browser import check_page, enter_frame, log_in, wait_for_text
 
+pytestmark = pytest.mark.long  # what a tab says is looked at in tests/workflow/pages too
+
 TOPIC = "of-the-night"
 # Both replicas of the first are in one rack, so it comes first. It is empty: its batch ends at once at any rate.
 FIRST, LARGE = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)

@@ -242,6 +242,7 @@ def test_the_figures_are_those_of_counting_the_records_asked_for_and_no_secret_i
     assert not any(secret in text for text in left for secret in SECRETS)
 
 
+@pytest.mark.long
 def test_brokers_of_older_versions_are_read(tmp_path: Path, spark_environment: Mapping[str, str], jars: str) -> None:
     """Spark 4.2 brings the client of Kafka 3.9, which still speaks to 2.0. One driver reads them in turn."""
     keys = [b"a", b"b", b"b", b"c", None]

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_rebalance.local_cluster import LocalCluster, LocalClusterError, kraft_mode
 from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS
-from support.kafka.on_versions import WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.waiting import wait
 
 
@@ -28,7 +28,7 @@ def replicas(cluster: LocalCluster, topic: str) -> dict[int, list[int]]:
     return {number: found.replicas for number, found in admin.list_topics(topic).topics[topic].partitions.items()}
 
 
-@pytest.mark.parametrize("version", WITHOUT_ZOOKEEPER)
+@pytest.mark.parametrize("version", NEWEST_WITHOUT_ZOOKEEPER)
 def test_brokers_of_a_kraft_cluster_are_added_stopped_and_started_again(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,10 +16,11 @@ from kafka_rebalance.admin.log_dirs import read_log_dirs
 from kafka_rebalance.kafka.log_dir_choice import arrivals
 from kafka_rebalance.local_cluster import LocalCluster, LocalClusterError, zookeeper_topics
 from kafka_rebalance.local_cluster.detached import STATE_FILE
+from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from kafka_rebalance.local_cluster.machine.processes import ProcessId, read_start
 from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 from kafka_rebalance.model.connection import KafkaConnection
-from support.kafka.on_versions import OLDEST_AND_NEWEST
+from support.kafka.on_versions import in_make_test
 from support.waiting import wait
 
 # What Kafka itself adds to values: headers of records and batches.
@@ -97,7 +98,7 @@ def test_a_shared_jvm_refuses_to_kill_a_broker(cluster: LocalCluster) -> None:
     assert cluster.is_running(1)
 
 
-@pytest.mark.parametrize("version", OLDEST_AND_NEWEST)
+@pytest.mark.parametrize("version", in_make_test(VERSIONS, VERSIONS[0]))
 def test_brokers_are_added_stopped_and_started_again(version: str, tmp_path: Path) -> None:
     folder = tmp_path / "cluster"
     two_log_dirs = {"log.dirs": "{data}/a,{data}/b"}
@@ -187,7 +188,7 @@ def test_a_broker_that_cannot_start_is_an_error_with_its_reason_and_leaves_nothi
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", in_make_test(SCENARIOS, "one_broker_leads_all"))
 def test_a_scenario_writes_what_it_says(name: str) -> None:
     total_bytes = 8_000_000
     with LocalCluster("2.0.1", brokers=4, racks=3) as cluster:

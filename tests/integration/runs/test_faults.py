@@ -60,6 +60,7 @@ def test_nothing_acknowledged_is_lost_and_the_run_says_what_is_true(
     assert result.state == "success", result.line()
 
 
+@pytest.mark.long
 def test_a_matrix_that_is_ended_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
     # `--resume` keeps what an earlier matrix has noted, and no other matrix has this seed.
     command = [sys.executable, "-m", "faults", "--resume", "--seed", "40417"]

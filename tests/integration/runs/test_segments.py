@@ -16,12 +16,13 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.json_files import VERDICT
 from kafka_rebalance.documents.snapshot import CONFIGS_FILE, ClusterConfigs
 from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.local_cluster.jars.locked_jars import VERSIONS
 from kafka_rebalance.nightly import check_cluster
 from kafka_rebalance.rebalance.request import CandidateApproval
 from kafka_rebalance.run.run_folder import open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
-from support.kafka.on_versions import OLDEST_AND_NEWEST
+from support.kafka.on_versions import OLDEST_AND_NEWEST, in_make_test
 from support.runs.rebalance_run import CONNECTION, InProcessRun
 from support.waiting import wait
 
@@ -245,7 +246,7 @@ def test_values_written_by_hand_and_throttles_left_are_found_by_the_nightly_chec
     assert told["throttle_left", 1]["source"] == "/config/brokers/1"
 
 
-@pytest.mark.parametrize("version", OLDEST_AND_NEWEST)
+@pytest.mark.parametrize("version", in_make_test(VERSIONS, VERSIONS[-1]))
 def test_the_copy_that_the_audit_stops_would_never_end(version: str) -> None:
     """facts f, live: chunks above segment.bytes are refused by the new replica, again and again."""
     with LocalCluster(version, brokers=2, racks=0) as cluster:

@@ -77,7 +77,7 @@ def test_a_limit_that_is_enough_changes_no_plan() -> None:
     assert enough.consequences["further_runs"] is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_runs_that_are_still_needed_are_as_many_as_it_takes() -> None:
     partitions = uneven_partitions()
     limit = int(0.03 * sum(2 * row["size_bytes"] for row in partitions))

@@ -96,7 +96,7 @@ def test_tight_skews_of_small_clusters_are_within_two_per_cent_of_the_exact_opti
     assert max(searches) > 1.05, "the search alone is as good, so this test shows nothing"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_skew_that_giants_decide_is_within_two_per_cent_of_what_whole_giants_ask_for() -> None:
     cluster = make_cluster(SIZES["S"], "skew", 962194)
     problem = problem_of(cluster.brokers, cluster.partitions, tolerance=0.02)
@@ -130,7 +130,7 @@ def test_cheaper_lists_keep_every_promise(asked: dict[str, Any]) -> None:
     assert cheaper <= max(first, searched_lists)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_lists_are_cheaper_also_where_no_plan_is_within_the_tolerance() -> None:
     """Single moves would then bring single brokers nearer, and the others further away together."""
     cluster = make_cluster(SIZES["12x1200"], "drain", 211370)
@@ -147,7 +147,7 @@ def test_the_same_cluster_gives_the_same_lists_twice() -> None:
     assert (first.replicas == second.replicas).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_more_brokers_than_one_step_frees_are_searched_by_rack() -> None:
     found, best = both(problem_of(*skewed(2, brokers=15, partitions=240), tolerance=0.05))
     assert best.budget.bytes < found.budget.bytes
@@ -176,7 +176,7 @@ def test_without_solver_or_on_a_large_cluster_the_searched_lists_stay(
     assert best is found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_drain_of_a_cluster_too_large_for_one_program_is_cheaper_rack_by_rack(larger: Cluster) -> None:
     problem = problem_of(larger.brokers, larger.partitions, tolerance=0.02)
     found, best = both(problem)
