@@ -13,12 +13,16 @@ from kafka_rebalance.errors import ConfigChangedError, WriteError
 from kafka_rebalance.kafka.throttles import FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
-from support.kafka.on_versions import WITHOUT_ZOOKEEPER_ALONE
+from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 
 LIVE = {1, 2}
 NO_BOUND = partial(float, "inf")
 
-pytestmark = WITHOUT_ZOOKEEPER_ALONE
+
+@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    with LocalCluster(request.param, brokers=2, racks=0, kraft=True) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

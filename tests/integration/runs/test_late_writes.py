@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,22 @@ from kafka_rebalance.admin import wire
 from kafka_rebalance.cluster import with_admin_api
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.cluster_writes import Kind
-from support.kafka.on_versions import WITHOUT_ZOOKEEPER_ALONE
+from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import InProcessRun
 from support.runs.watched_cluster import WatchedCluster
 
 MEGABYTE = 1_000_000
 
-pytestmark = WITHOUT_ZOOKEEPER_ALONE
-
 
 class Killed(BaseException):
     """kill -9: nothing more of this process happens."""
+
+
+@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    with LocalCluster(request.param, brokers=3, racks=0, kraft=True) as running:
+        yield running
 
 
 @pytest.fixture
