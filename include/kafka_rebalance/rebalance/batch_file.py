@@ -7,12 +7,12 @@ is written to the cluster from it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.json_files import FOLLOWING, JsonFile, omitted
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
 from kafka_rebalance.errors import ArtifactError, ExecutionError, StorageError
 from kafka_rebalance.model.candidate import Batch, Candidate, Move
@@ -81,36 +81,82 @@ def _among(candidate: Candidate, batch: Batch, later: Sequence[Move]) -> Followe
     )
 
 
-def write_followed(folder: RunFolder, digest: str, one: Followed, *, is_in_plan: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class FlowPairs:
+    """Bytes by broker, each a pair."""
+
+    received: tuple[tuple[int, int], ...]
+    sent: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, flow: Flow) -> FlowPairs:
+        return cls(tuple(flow.received.items()), tuple(flow.sent.items()))
+
+    @property
+    def flow(self) -> Flow:
+        return Flow(Counter(dict(self.received)), Counter(dict(self.sent)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """following.json. Moves are rows (`_row`), because a batch may have thousands.
+
+    `flying`, `freeing` and `busiest`: an earlier version does not tell what was in flight, so nothing is added before
+    all of it has ended.
+    """
+
+    batch: int
+    moves: tuple[tuple[Any, ...], ...]
+    batches: int
+    earlier: tuple[int, int, FlowPairs]  # partitions, bytes
+    later: tuple[int, int, FlowPairs, tuple[int, ...]]  # besides, the bytes of the busiest broker in each batch
+    source_digest: str = omitted("")
+    limits: Limits | None = omitted()  # of what may be requested meanwhile; None: nothing
+    waiting: tuple[tuple[Any, ...], ...] | None = omitted()
+    flying: tuple[TopicPartition, ...] | None = omitted()
+    freeing: tuple[TopicPartition, ...] | None = omitted()
+    busiest: tuple[tuple[int, str], ...] | None = omitted()
+    is_whole: bool | None = omitted()
+
+
+FOLLOWING_FILE = JsonFile(FOLLOWING, Following)
+
+
+def write_followed(folder: RunFolder, digest: str, followed: Followed, *, is_in_plan: bool) -> None:
     """For the triggerer, before it gets the batch. If the write of a batch of the plan fails, it reads the plan."""
-    content: dict[str, Any] = {
-        "batch": one.batch.number,
-        "moves": [_row(move, one.batch.number) for move in one.batch.moves],
-        "batches": one.batches,
-        "earlier": [one.earlier, one.bytes_earlier, _to_pairs(one.flow_earlier)],
-        "later": [one.later, one.bytes_later, _to_pairs(one.flow_later), one.busiest_later],
-    }
-    if (more := one.beside) is not None:
-        content["waiting"] = [_row(move, one.batch.number) for move in more.ready]
-        content["limits"] = asdict(more.limits)
-        content |= {"flying": sorted(more.flying), "freeing": sorted(more.freeing), "busiest": sorted(more.busiest)}
-    if not is_in_plan:
-        content["is_whole"] = one.is_whole
+    number, beside = followed.batch.number, followed.beside
+    content = Following(
+        batch=number,
+        moves=tuple(_row(move, number) for move in followed.batch.moves),
+        batches=followed.batches,
+        earlier=(followed.earlier, followed.bytes_earlier, FlowPairs.of(followed.flow_earlier)),
+        later=(followed.later, followed.bytes_later, FlowPairs.of(followed.flow_later), followed.busiest_later),
+        is_whole=None if is_in_plan else followed.is_whole,
+    )
+    if beside is not None:
+        content = replace(
+            content,
+            limits=beside.limits,
+            waiting=tuple(_row(move, number) for move in beside.ready),
+            flying=tuple(sorted(beside.flying)),
+            freeing=tuple(sorted(beside.freeing)),
+            busiest=tuple(sorted(beside.busiest)),
+        )
     with suppress(StorageError) if is_in_plan else nullcontext():
-        json_files.write_json(folder, json_files.FOLLOWING, content, source_digest=digest)
+        FOLLOWING_FILE.write(folder, content, source_digest=digest)
 
 
-def _row(move: Move, number: int) -> list[Any]:
+def _row(move: Move, number: int) -> tuple[Any, ...]:
     """Its batch only if it is another one."""
-    row = [*move.topic_partition, move.before, move.after, move.size_bytes, move.reason, move.leader]
-    return row if move.batch == number else [*row, move.batch]
+    row = (*move.topic_partition, move.before, move.after, move.size_bytes, move.reason, move.leader)
+    return row if move.batch == number else (*row, move.batch)
 
 
 def read_followed(folder: RunFolder, name: str, number: int) -> Followed:
     """This batch of the approved candidate of this name. Raises ArtifactError if the plan cannot be read either."""
     try:
         return _read(folder, name, number)
-    except (ArtifactError, ValueError, TypeError, KeyError, AttributeError):
+    except (ArtifactError, ValueError, TypeError):
         # Imported here: modules of 50 MB that the triggerer needs only to read a plan.
         from kafka_rebalance.run.approved_plan import read_remaining
 
@@ -127,45 +173,28 @@ def read_kafka_elects(folder: RunFolder) -> bool | None:
 
 
 def _read(folder: RunFolder, name: str, number: int) -> Followed:
-    document = json_files.read_json(folder, json_files.FOLLOWING)
-    decision = DECISION_FILE.read(folder)
-    wanted = (decision.choice, decision.digest, number)
-    if (name, document["source_digest"], document["batch"]) != wanted:
+    noted, decision = FOLLOWING_FILE.read(folder), DECISION_FILE.read(folder)
+    if (name, noted.source_digest, noted.batch) != (decision.choice, decision.digest, number):
         raise ValueError("of another batch")
-    earlier, bytes_earlier, flow_earlier = document["earlier"]
-    later, bytes_later, flow_later, busiest_later = document["later"]
-    limits = document.get("limits")
+    earlier, bytes_earlier, flow_earlier = noted.earlier
+    later, bytes_later, flow_later, busiest_later = noted.later
     return Followed(
-        Batch(number, _moves(document["moves"], number), document["source_digest"]),
-        document["batches"], earlier, later, bytes_earlier, bytes_later,
-        _of_pairs(flow_earlier), _of_pairs(flow_later), tuple(busiest_later),
-        None if limits is None else _beside(document, Limits(**limits), number),
-        document.get("is_whole", limits is None),
+        Batch(number, _moves(noted.moves, number), noted.source_digest),
+        noted.batches, earlier, later, bytes_earlier, bytes_later, flow_earlier.flow, flow_later.flow, busiest_later,
+        None if noted.limits is None else _beside(noted, noted.limits),
+        noted.limits is None if noted.is_whole is None else noted.is_whole,
     )  # fmt: skip
 
 
-def _beside(document: Mapping[str, Any], limits: Limits, number: int) -> Beside:
-    """An earlier version's does not tell what was in flight, so nothing is added before all of it has ended."""
-    flying, freeing = (
-        frozenset(TopicPartition(topic, partition) for topic, partition in document.get(name, ()))
-        for name in ("flying", "freeing")
-    )
-    busiest = frozenset((broker, way) for broker, way in document.get("busiest", ()))
-    return Beside(limits, _moves(document["waiting"], number), flying, freeing, busiest)
+def _beside(noted: Following, limits: Limits) -> Beside:
+    flying, freeing = frozenset(noted.flying or ()), frozenset(noted.freeing or ())
+    return Beside(limits, _moves(noted.waiting or (), noted.batch), flying, freeing, frozenset(noted.busiest or ()))
 
 
 def _moves(rows: Sequence[Sequence[Any]], number: int) -> tuple[Move, ...]:
     """From rows of `_row`; an earlier version's have no leader."""
-    found = []
+    moves = []
     for topic, partition, before, after, size, reason, *more in rows:
         leader, batch = more[0] if more else -1, more[1] if len(more) > 1 else number
-        found.append(Move(TopicPartition(topic, partition), tuple(before), tuple(after), size, batch, reason, leader))
-    return tuple(found)
-
-
-def _to_pairs(flow: Flow) -> dict[str, list[list[int]]]:
-    return {"received": [list(pair) for pair in flow.received.items()], "sent": [list(p) for p in flow.sent.items()]}
-
-
-def _of_pairs(written: Mapping[str, Any]) -> Flow:
-    return Flow(Counter(dict(written["received"])), Counter(dict(written["sent"])))
+        moves.append(Move(TopicPartition(topic, partition), tuple(before), tuple(after), size, batch, reason, leader))
+    return tuple(moves)
