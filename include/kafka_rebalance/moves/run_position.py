@@ -92,60 +92,54 @@ def position(
     refused: tuple[TopicPartition, ...] = ()
     for batch in batches:
         ours = [move for move in batch.moves if move.topic_partition in asked]
-        left = tuple(move for move in batch.moves if stages[move.topic_partition] is not Stage.DONE)
+        open_moves = tuple(move for move in batch.moves if stages[move.topic_partition] is not Stage.DONE)
         if any(stages[move.topic_partition].has_left_a_trace for move in ours):
             begun.add(batch.number)
-        if not left or (batch.elects and batch.number in elected):
+        if not open_moves or (batch.elects and batch.number in elected):
             done.append(batch.number)
         elif any(_runs(stages[move.topic_partition]) for move in ours):
             running.append(batch)
         elif following is None:
-            following = dataclasses.replace(batch, moves=left)
+            following = dataclasses.replace(batch, moves=open_moves)
             refused = _dropped(ours, stages) if batch.number in begun else ()
-    found = Position(tuple(done), None, following, refused, tuple(foreign), frozenset(begun))
+    here = Position(tuple(done), None, following, refused, tuple(foreign), frozenset(begun))
     if not view.traits.has_request_znode:
-        return _rolling(found, batches, stages, asked, limits)
+        return _rolling(here, batches, stages, asked, limits)
     if len(running) > 1:
         numbers = ", ".join(str(batch.number) for batch in running)
         foreign.append(f"batches {numbers} are in motion at once, which this run never asks for")
     if running:
         following, refused = None, _dropped(running[0].moves, stages)
     in_flight = running[0] if running else None
-    return dataclasses.replace(found, in_flight=in_flight, next=following, refused=refused, foreign=tuple(foreign))
+    return dataclasses.replace(here, in_flight=in_flight, next=following, refused=refused, foreign=tuple(foreign))
 
 
 def _rolling(
-    found: Position,
+    by_batches: Position,
     batches: Sequence[Batch],
     stages: Mapping[TopicPartition, Stage],
     asked: Collection[TopicPartition],
     limits: Limits,
 ) -> Position:
     """The same where moves are requested beside those in flight. Elections wait until nothing is in flight."""
-    unfinished = [batch for batch in batches if batch.number not in found.done]
-    ours = [m for batch in unfinished if not batch.elects for m in batch.moves if m.topic_partition in asked]
-    refused = _dropped([move for move in ours if move.batch in found.begun], stages)
-    flying = [move for move in ours if _runs(stages[move.topic_partition])]
+    unfinished = [batch for batch in batches if batch.number not in by_batches.done]
     all_moves = [move for batch in batches for move in batch.moves]
+    ours = [move for batch in unfinished if not batch.elects for move in batch.moves if move.topic_partition in asked]
     ended = [move for move in all_moves if stages[move.topic_partition] is Stage.DONE]
-    found = dataclasses.replace(
-        found,
+    flying = [move for move in ours if _runs(stages[move.topic_partition])]
+    refused = _dropped([move for move in ours if move.batch in by_batches.begun], stages)
+    here = dataclasses.replace(
+        by_batches,
         refused=refused,
         in_place=frozenset(move.topic_partition for move in ended),
         asked=tuple(move for move in ours if stages[move.topic_partition] is not Stage.DONE),
     )
     if not flying and (not unfinished or unfinished[0].elects):
-        return found
-    to_come = {
-        move.topic_partition
-        for batch in takewhile(lambda batch: not batch.elects, unfinished)
-        for move in batch.moves
-        if stages[move.topic_partition] is not Stage.DONE
-    }
+        return here
+    waiting = _before_elections(unfinished, stages)
     if flying:
-        to_come = {tp for tp in to_come - set(asked) if stages[tp] is Stage.UNTOUCHED}
-    waiting = [move for move in in_order(all_moves) if move.topic_partition in to_come]
-    rest = RestOfPlan(waiting, flying, limits, ended)
+        waiting = {tp for tp in waiting - set(asked) if stages[tp] is Stage.UNTOUCHED}
+    rest = RestOfPlan([move for move in in_order(all_moves) if move.topic_partition in waiting], flying, limits, ended)
     fits = rest.fitting()
     # Once something was refused, what is in flight comes to its end first.
     if flying and (refused or not rest.is_due(fits, rest.busiest_ends())):
@@ -153,11 +147,18 @@ def _rolling(
     rest.started(fits)
     digest = batches[0].candidate_digest
     return dataclasses.replace(
-        found,
-        in_flight=Batch(min(move.batch for move in flying), found.asked, digest) if flying else None,
+        here,
+        in_flight=Batch(min(move.batch for move in flying), here.asked, digest) if flying else None,
         next=Batch(min(move.batch for move in fits), fits, digest) if fits else None,
         beside=rest.beside(),
     )
+
+
+def _before_elections(unfinished: Sequence[Batch], stages: Mapping[TopicPartition, Stage]) -> set[TopicPartition]:
+    """The partitions that are not in place, of the batches up to the first one that elects."""
+    moving = takewhile(lambda batch: not batch.elects, unfinished)
+    partitions = (move.topic_partition for batch in moving for move in batch.moves)
+    return {tp for tp in partitions if stages[tp] is not Stage.DONE}
 
 
 def check_position(where: Position, view: ClusterView, who_moves: WhoMoves = nobody_known) -> None:
@@ -189,9 +190,9 @@ def _dropped(moves: Sequence[Move], stages: Mapping[TopicPartition, Stage]) -> t
 def _foreign(ours: Collection[TopicPartition], approved: Mapping[TopicPartition, Move], view: ClusterView) -> list[str]:
     """What is in motion that this run did not ask for."""
     asked = view.reassignments or {}
-    found = []
+    foreign = []
     if view.reassignments is not None and not view.reassignments:
-        found.append("/admin/reassign_partitions is there and empty, so the controller takes up no further request")
+        foreign.append("/admin/reassign_partitions is there and empty, so the controller takes up no further request")
     marked = (tp for tp, partition in view.partitions.items() if partition.in_motion and tp not in asked)
     for tp in (*sorted(asked), *sorted(marked)):
         partition, move = view.partitions.get(tp), approved.get(tp)
@@ -200,9 +201,9 @@ def _foreign(ours: Collection[TopicPartition], approved: Mapping[TopicPartition,
             towards = headed_elsewhere(move, partition, asked.get(tp)) or towards
         to = f"{tp} to {list(towards or ())}"
         if move is None:
-            found.append(f"{to}, which this run was not approved to move")
+            foreign.append(f"{to}, which this run was not approved to move")
         elif towards != move.after:
-            found.append(f"{to}, approved is {list(move.after)}")
+            foreign.append(f"{to}, approved is {list(move.after)}")
         elif tp not in ours:
-            found.append(f"{to}, as approved, but this run has not asked for it")
-    return found
+            foreign.append(f"{to}, as approved, but this run has not asked for it")
+    return foreign
