@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -63,7 +63,7 @@ from kafka_rebalance.planning.search.fewest_bytes import (
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, joined, placement_of, search_bands
 from kafka_rebalance.planning.search.leaders import with_kept_leaders, with_leaders
 from kafka_rebalance.planning.search.optimal import EFFORT, GAP, NOT_SOLVED, NOTHING, Besides, applies, crowds_more
-from kafka_rebalance.planning.search.placement import Budget, Limit, Placement, budget_of, spent, total
+from kafka_rebalance.planning.search.placement import Budget, Placement, budget_of, spent, total
 from kafka_rebalance.planning.search.trials import best_of_trials, near_trial
 
 log = logging.getLogger(__name__)
@@ -159,21 +159,32 @@ def _pool_by_pool(problem: Problem, name: str, search: Search) -> FoundLists | D
     if name == OPTIMAL or required.exceeded():
         return infeasible(problem, name, beyond_note(together.budget if name == OPTIMAL else required))
     limited = []
-    for part, least, one in zip(parts, needed, together.parts, strict=True):
-        limits = {limit: _share_of(limit, least, one.budget, required, together.budget) for limit in Limit}
-        given: dict[str, Any] = {limit: share for limit, share in limits.items() if share is not None}
-        limited.append(replace(part.problem, settings=replace(problem.settings, **given)))
+    for part, least, unlimited in zip(parts, needed, together.parts, strict=True):
+        shares: dict[str, Any] = {
+            limit: _share_of(
+                allowed,
+                _Spent(required.spent[limit], together.budget.spent[limit]),
+                _Spent(least.spent[limit], unlimited.budget.spent[limit]),
+            )
+            for limit, allowed in together.budget.limits.items()
+            if allowed is not None
+        }
+        limited.append(replace(part.problem, settings=replace(problem.settings, **shares)))
     return _joined(problem, name, [searched(part, name, search) for part in limited])
 
 
-def _share_of(limit: Limit, least: Budget, wished: Budget, least_of_all: Budget, wished_by_all: Budget) -> int | None:
-    """What its job requires, and a part of the rest in proportion to what the pool would like to spend."""
-    allowed = wished_by_all.limits[limit]
-    if allowed is None:
-        return None
-    needed, rest = least.spent[limit], allowed - least_of_all.spent[limit]
-    more = max(1, wished_by_all.spent[limit] - least_of_all.spent[limit])
-    return needed + min(rest, rest * max(0, wished.spent[limit] - needed) // more)
+class _Spent(NamedTuple):
+    """Of one limit, by a cluster or by one of its pools."""
+
+    required: int  # by the moves that the job requires
+    wished: int  # by a search that nothing limits
+
+
+def _share_of(allowed: int, cluster: _Spent, pool: _Spent) -> int:
+    """What the pool's job requires, and a part of the rest in proportion to what it would like to spend."""
+    rest = allowed - cluster.required
+    wished_by_all = max(1, cluster.wished - cluster.required)
+    return pool.required + min(rest, rest * max(0, pool.wished - pool.required) // wished_by_all)
 
 
 def _required(problem: Problem, name: str) -> Budget:
