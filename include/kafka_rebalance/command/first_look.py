@@ -10,7 +10,7 @@ from typing import Any
 from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Proposals
-from kafka_rebalance.documents.snapshot import read_settings
+from kafka_rebalance.documents.snapshot import SnapshotTaken, read_settings
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import AirflowState
@@ -116,14 +116,14 @@ _DEFAULT = Policy(())
 
 def check_lines(report: RunReport) -> tuple[str, ...]:
     """What is wrong with the cluster, what is recommended, and the candidates."""
-    tiers = () if report.tiered is None else (f"{TIERED}: {tiered_words(report.tiered, str)}",)
-    return (_cluster(report), *tiers, *brief(report).why, *recommendation_words(report), "", *_candidates(report))
+    tiers = () if report.taken.tiered is None else (f"{TIERED}: {tiered_words(report.taken.tiered, str)}",)
+    return (_cluster(report.taken), *tiers, *brief(report).why, *recommendation_words(report), "", *_candidates(report))
 
 
 def explain_lines(report: RunReport, name: str) -> tuple[str, ...]:
     """What this candidate does to the cluster, beside the others."""
     (asked,) = (one for one in report.candidates if one.name == name)
-    said = [_cluster(report), f"{asked.title}: {asked.status}. {asked.note}".rstrip()]
+    said = [_cluster(report.taken), f"{asked.title}: {asked.status}. {asked.note}".rstrip()]
     said += [bound] if (bound := report.bound_of(asked)) else []
     said += [warning] if (warning := less_even_words(asked)) else []
     return (*said, "", *_spreads(asked), "", *_candidates(report))
@@ -146,10 +146,10 @@ def lines_of_terms(settings: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _cluster(report: RunReport) -> str:
+def _cluster(taken: SnapshotTaken) -> str:
     return (
-        f"Cluster {report.cluster_id}: {format_count(report.brokers, 'broker', 'brokers')}, "
-        f"{format_count(report.partitions, 'partition', 'partitions')}, {format_bytes(report.cluster_bytes)}"
+        f"Cluster {taken.cluster_id}: {format_count(taken.brokers, 'broker', 'brokers')}, "
+        f"{format_count(taken.partitions, 'partition', 'partitions')}, {format_bytes(taken.cluster_bytes)}"
     )
 
 

@@ -20,6 +20,7 @@ from kafka_rebalance.documents.snapshot import (
     Cordon,
     KeptAway,
     LastProposal,
+    SnapshotTaken,
     TieredTopic,
     TieredTopics,
 )
@@ -98,19 +99,10 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
     facts.append(("Preferred leaders", f"{format_count(focus.leader_changes)} change"))
     stays = stays_words(focus.stays_behind or (), named)
     facts += [(STAYS_BEHIND, stays)] if stays else []
-    elections = report.automatic_elections
+    elections = report.taken.automatic_elections
     if elections is not None and elections.brokers:
         facts.append((KAFKA_ELECTS, _kafka_elects(elections)))
-    if report.kept_away is not None:
-        facts.append(("Stays away", kept_away_words(report.kept_away)))
-    if report.other_policies:
-        facts.append(("Other policies", other_policies_words(report.other_policies)))
-    if report.tiered is not None:
-        facts.append((TIERED, tiered_words(report.tiered, named)))
-    if report.cordon is not None:
-        facts.append(("Cordon", cordon_words(report.cordon, named)))
-    since = since_last_words(report.last_proposal, focus, named)
-    facts += [("Last plan", since)] if since else []
+    facts += snapshot_facts(report.taken, focus, named)
     if focus.planned_seconds is not None:
         finishes = report.finishes_in(focus)
         facts.append(("Takes", finishes or f"{about(focus.planned_seconds)} by the plan"))
@@ -128,11 +120,23 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
     return tuple(facts)
 
 
-def other_policies_words(connections: Sequence[str]) -> str:
+def snapshot_facts(taken: SnapshotTaken, focus: CandidateReport, named: Named) -> tuple[tuple[str, str], ...]:
+    """What the snapshot found that binds the plan, where there is something."""
+    facts = (
+        ("Stays away", "" if taken.kept_away is None else _kept_away_words(taken.kept_away)),
+        ("Other policies", _other_policies_words(taken.other_policies) if taken.other_policies else ""),
+        (TIERED, "" if taken.tiered is None else tiered_words(taken.tiered, named)),
+        ("Cordon", "" if taken.cordon is None else _cordon_words(taken.cordon, named)),
+        ("Last plan", _since_last_words(taken.last_proposal, focus, named)),
+    )
+    return tuple(fact for fact in facts if fact[1])
+
+
+def _other_policies_words(connections: Sequence[str]) -> str:
     return f"This cluster is also {', '.join(connections)}, with another policy. The stricter limit of each counts"
 
 
-def cordon_words(cordon: Cordon, named: Named) -> str:
+def _cordon_words(cordon: Cordon, named: Named) -> str:
     """`named`: as for other values that come from the cluster."""
     said = []
     if cordon.brokers:
@@ -152,7 +156,7 @@ def _brokers(names: Iterable[str]) -> str:
     return f"brokers {', '.join(several)} are" if len(several) > 1 else f"broker {several[0]} is"
 
 
-def kept_away_words(kept_away: KeptAway) -> str:
+def _kept_away_words(kept_away: KeptAway) -> str:
     replicas = format_count(kept_away.replicas, "replica does", "replicas do")
     return f"{replicas} not go back to where plans of the last {kept_away.days} days took them from"
 
@@ -181,7 +185,7 @@ def _tiers_of(topic: TieredTopic, named: Named) -> str:
     return f"{on_disk}, {format_share(remote / (local + remote))} of its records in remote storage alone{size}"
 
 
-def since_last_words(last: LastProposal | None, focus: CandidateReport, named: Named) -> str:
+def _since_last_words(last: LastProposal | None, focus: CandidateReport, named: Named) -> str:
     """How the plan differs from the last one; empty if there was none with this candidate."""
     if last is not None and last.unread is not None:
         whose = "whether there was a plan before" if last.run_id is None else f"the plan of run {named(last.run_id)}"

@@ -146,6 +146,7 @@ class RunPage:
     """All that the template of a run's page is told, by the names that it has there."""
 
     report: RunReport
+    airflow: InAirflow
     brief: Brief
     focus: CandidateReport | None
     details: tuple[Details, ...]
@@ -156,11 +157,7 @@ class RunPage:
     press: tuple[NextStep, ...]
     what_failed: tuple[str, ...]
     live: LiveWords
-    is_live: bool
     is_active: bool
-    drift_url: str | None
-    holds: tuple[str, ...]
-    superseded: str
     compared: tuple[Compared, ...]
     aside: Mapping[str, str]
     recommendation: tuple[str, ...]
@@ -193,6 +190,7 @@ def _run_page(report: RunReport, airflow: InAirflow, *, in_one_file: bool) -> Ru
     shown = {detail.candidate.name for detail in details}
     return RunPage(
         report=report,
+        airflow=airflow,
         brief=brief(report),
         focus=focus,
         details=details,
@@ -203,11 +201,7 @@ def _run_page(report: RunReport, airflow: InAirflow, *, in_one_file: bool) -> Ru
         press=next_steps(report.state, airflow.pages),
         what_failed=what_failed(report.verification) if report.verification is not None else (),
         live=live_words(report, airflow.now if airflow.is_live else None, is_active=is_active),
-        is_live=airflow.is_live,
         is_active=is_active,
-        drift_url=airflow.drift_url,
-        holds=airflow.holds,
-        superseded=airflow.superseded,
         compared=compared(report),
         aside=why_aside(report),
         recommendation=recommendation_words(report),
@@ -215,14 +209,14 @@ def _run_page(report: RunReport, airflow: InAirflow, *, in_one_file: bool) -> Ru
         further_runs={c.name: further_runs_words(report, c) for c in report.candidates},
         scatter=candidates_plot(report.candidates, report.recommended),
         refresh_seconds=REFRESH_SECONDS if report.state.changes_by_itself else ANSWER_SECONDS,
-        title=f"Rebalance of {report.connection_id}",
+        title=f"Rebalance of {report.taken.connection_id}",
     )
 
 
 def render_candidate(report: RunReport, candidate: CandidateReport, *, static_url: str, run_url: str) -> str:
     """One candidate's brokers and moves, as a page of its own. The run's page fetches its part from there."""
     heading, detail = f"{candidate.title}: brokers and moves", details_of(candidate)
-    return _part("candidate/part.html", report.connection_id, heading, static_url, run_url, detail=detail)
+    return _part("candidate/part.html", report.taken.connection_id, heading, static_url, run_url, detail=detail)
 
 
 def render_moves(found: MovesPage, connection_id: str, title: str, *, static_url: str, run_url: str) -> str:

@@ -95,11 +95,12 @@ def _rest(report: RunReport) -> _Rest | None:
     worked = report.execution.working_seconds(progress.updated_at)
     if worked is not None and 1 - share >= PACE_SHARE:
         at_pace = worked * share / (1 - share)
-    ratios = report.estimate.ratios if report.estimate else ()
-    seconds = rest_range(by_plan, at_pace, ratios)
+    seconds = rest_range(by_plan, at_pace, report.ratios)
     if seconds is None:
         return None
-    return _Rest(seconds, None if by_plan is None else eta_range(by_plan, ratios), at_pace, report.execution.began_at)
+    return _Rest(
+        seconds, None if by_plan is None else eta_range(by_plan, report.ratios), at_pace, report.execution.began_at
+    )
 
 
 def _ends(report: RunReport, left: EtaRange) -> str:

@@ -195,7 +195,7 @@ def _stays_undone(report: RunReport, candidate: CandidateReport, named: Named) -
     further = further_runs_words(report, candidate)
     if further:
         yield Risk(further, "Start further runs afterwards, or raise max_bytes.")
-    elections = report.automatic_elections
+    elections = report.taken.automatic_elections
     if elections is not None and elections.brokers and candidate.leader_changes:
         yield Risk(
             "Kafka also elects preferred leaders by itself (auto.leader.rebalance.enable), outside the limits here.",

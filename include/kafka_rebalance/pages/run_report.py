@@ -43,18 +43,11 @@ from kafka_rebalance.documents.proposals import (
 from kafka_rebalance.documents.segments import SEGMENTS_FILE, SegmentReport
 from kafka_rebalance.documents.snapshot import (
     SNAPSHOT_FILE,
-    AutomaticElections,
-    ControllerFound,
-    Cordon,
-    KeptAway,
-    LastProposal,
     SnapshotTaken,
-    TieredTopics,
 )
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.candidate import OFFERED
-from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.recurring_window import DAYS
 from kafka_rebalance.model.settings import Settings
@@ -79,17 +72,8 @@ class RunReport:
     A field with a default may be missing: its task has not run yet, or an older version made the run.
     """
 
-    connection_id: str
-    cluster_id: str
-    dag_id: str
-    run_id: str
-    observed_at: datetime
-    requested_by: str | None
+    taken: SnapshotTaken
     reason: str
-    brokers: int
-    partitions: int
-    cluster_bytes: int
-    controller: ControllerFound | None
     settings: Settings
     policy: Policy | None
     candidates: tuple[CandidateReport, ...]
@@ -110,13 +94,6 @@ class RunReport:
     window: Window = field(default_factory=Window)
     costs: Mapping[str, CandidateRates] = field(default_factory=dict)  # by candidate
     rejection: Rejection | None = None
-    missing_rights: tuple[Finding, ...] = ()
-    automatic_elections: AutomaticElections | None = None
-    kept_away: KeptAway | None = None
-    last_proposal: LastProposal | None = None
-    other_policies: tuple[str, ...] = ()  # connections to the same cluster whose policies bind it too
-    tiered: TieredTopics | None = None  # None: no topic is, or an older version made the snapshot
-    cordon: Cordon | None = None
 
     @property
     def focus(self) -> CandidateReport | None:
@@ -124,6 +101,20 @@ class RunReport:
         found = {candidate.name: candidate for candidate in reversed(self.candidates)}
         chosen = found.get(self.decision.choice or "") if self.decision else None
         return chosen or found.get(self.recommended or "") or next(iter(self.candidates), None)
+
+    @property
+    def best(self) -> CandidateReport | None:
+        """The recommended candidate."""
+        return next((candidate for candidate in self.candidates if candidate.name == self.recommended), None)
+
+    @property
+    def approved_at(self) -> datetime | None:
+        return self.decision.approved_at if self.decision is not None else None
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """How much longer than planned earlier runs of the cluster took."""
+        return self.estimate.ratios if self.estimate is not None else ()
 
     @property
     def limits(self) -> tuple[LimitUse, ...]:
@@ -177,7 +168,7 @@ class RunReport:
             return None
         if seconds < MIN_SECONDS:  # too short for a range that says anything
             return EtaRange(seconds, seconds, 0)
-        return eta_range(seconds, self.estimate.ratios if self.estimate is not None else ())
+        return eta_range(seconds, self.ratios)
 
     def finishes_in(self, candidate: CandidateReport) -> str:
         """How long the plan takes here, by earlier runs: `38–52 min, from 12 runs here`; empty if nobody can say."""
@@ -224,17 +215,8 @@ def build_report(files: RunFiles, tables: Mapping[str, CandidateTables] = Mappin
     candidates = tuple(_candidate(one, tables.get(one.name, NO_TABLES)) for one in plan.candidates)
     is_explained = plan.recommendation is not None and plan.recommendation.why is not Why.UNKNOWN
     report = RunReport(
-        connection_id=taken.connection_id,
-        cluster_id=taken.cluster_id,
-        dag_id=taken.dag_id,
-        run_id=taken.run_id,
-        observed_at=taken.observed_at,
-        requested_by=taken.requested_by,
+        taken=taken,
         reason=taken.reason.strip(),
-        brokers=taken.brokers,
-        partitions=taken.partitions,
-        cluster_bytes=taken.cluster_bytes,
-        controller=taken.controller,
         settings=taken.asked,
         policy=Policy.from_mapping(taken.policy, f"{SNAPSHOT}: policy") if taken.policy else None,
         candidates=candidates,
@@ -259,16 +241,9 @@ def build_report(files: RunFiles, tables: Mapping[str, CandidateTables] = Mappin
         left_out=files.left_out.partitions if files.left_out else (),
         estimate=files.estimate,
         outlook=plan.outlook,
-        missing_rights=taken.missing_rights,
         window=Window.of(taken.window),
         costs=files.rates.candidates if files.rates else {},
         rejection=files.rejection.rejected if files.rejection else None,
-        automatic_elections=taken.automatic_elections,
-        kept_away=taken.kept_away,
-        last_proposal=taken.last_proposal,
-        other_policies=taken.other_policies,
-        tiered=taken.tiered,
-        cordon=taken.cordon,
     )
     return _at_its_throttle(report)
 

@@ -32,7 +32,7 @@ NEARLY_AS_EVEN = 0.005  # of a share: rounding hides a smaller difference
 
 def why_aside(report: RunReport) -> dict[str, str]:
     """{candidate without a button: how it differs from the recommended one, and how to get a button}"""
-    best = next((one for one in report.candidates if one.name == report.recommended), None)
+    best = report.best
     rest = f"No button in the request, which has room for {BUTTONS}: name it in candidates to have one."
     found = {}
     for one in report.candidates:
@@ -62,8 +62,7 @@ def _differences(one: CandidateReport, best: CandidateReport) -> list[str]:
 
 def recommendation_words(report: RunReport) -> tuple[str, ...]:
     """Which candidate to take and why, then what the next ones offer; empty without a plan."""
-    found = report.recommendation
-    chosen = next((candidate for candidate in report.candidates if candidate.name == report.recommended), None)
+    found, chosen = report.recommendation, report.best
     if chosen is None:
         return (f"Nothing is recommended: {_NOBODY[found.why]}.",) if found is not None and found.why in _NOBODY else ()
     gain = _gain(chosen)

@@ -22,7 +22,7 @@ def policy_window_words(report: RunReport, focus: CandidateReport) -> str:
     windows = report.policy.windows if report.policy is not None else None
     if not report.window.recurring:
         return f"outside the policy's windows ({_named(windows)})" if windows else ""
-    now = report.decision.approved_at if report.decision and report.decision.approved_at else report.observed_at
+    now = report.approved_at or report.taken.observed_at
     said = [_named([one.text for one in report.window.recurring])]
     opens = report.window.waits_until(now)
     if opens is not None:
@@ -43,8 +43,8 @@ def _windows_now(report: RunReport, seconds: Sequence[float], at: datetime) -> t
     state = f"opens at {format_time(opens)}" if opens is not None else f"open until {format_time(closes)}"
     said, is_whole = _pause_words(report) or f"Window {names}: {state}.", True
     if seconds:
-        slow, approved = slowest(report, seconds), report.decision.approved_at if report.decision else None
-        found = _fit_of(report, slow, at, approved or at)
+        slow = slowest(report, seconds)
+        found = _fit_of(report, slow, at, report.approved_at or at)
         what = f"what is left {_fate(slow, found)}" if found.ends_at else _fate(slow, found)
         said, is_whole = f"{said} {what[0].upper()}{what[1:]}.", found.ends_at is not None
     return said, is_whole
@@ -62,14 +62,13 @@ def _fit_of(report: RunReport, seconds: Sequence[float], now: datetime, approved
 def fit_planned(report: RunReport, candidate: CandidateReport) -> WindowFit | None:
     """The whole plan, from its approval or else from the snapshot on; None if its time is not known."""
     seconds = slowest(report, candidate.batch_seconds)
-    at = report.decision.approved_at if report.decision and report.decision.approved_at else report.observed_at
+    at = report.approved_at or report.taken.observed_at
     return _fit_of(report, seconds, at, at) if seconds else None
 
 
 def slowest(report: RunReport, seconds: Sequence[float]) -> tuple[float, ...]:
     """The upper end of the estimate of each batch, which is what a batch is held back by."""
-    ratios = report.estimate.ratios if report.estimate is not None else ()
-    return tuple(slowest_seconds(one, ratios) for one in seconds)
+    return tuple(slowest_seconds(batch, report.ratios) for batch in seconds)
 
 
 def _fate(seconds: Sequence[float], found: WindowFit) -> str:
@@ -115,11 +114,12 @@ def _pause_words(report: RunReport) -> str:
 
 def ends_in_time(report: RunReport, candidate: CandidateReport) -> bool | None:
     """Whether the plan ends by `finish_by`; None: only at the quick estimate, or nobody knows how long it takes."""
-    window, found = report.window, report.takes(candidate)
-    if window.finish_by is None or found is None:
+    window, takes = report.window, report.takes(candidate)
+    if window.finish_by is None or takes is None:
         return None
-    left = (window.finish_by - max(report.observed_at, window.not_before or report.observed_at)).total_seconds()
-    return True if _slowest(report, candidate) <= left else None if found.low <= left else False
+    begins_at = max(filter(None, (report.taken.observed_at, window.not_before)))
+    room = (window.finish_by - begins_at).total_seconds()
+    return True if _slowest(report, candidate) <= room else None if takes.low <= room else False
 
 
 def _slowest(report: RunReport, candidate: CandidateReport) -> float:
@@ -129,7 +129,7 @@ def _slowest(report: RunReport, candidate: CandidateReport) -> float:
 
 def window_words(report: RunReport, candidate: CandidateReport) -> str:
     """Whether the plan fits the window that was asked for; empty without one."""
-    window, observed_at, said = report.window, report.observed_at, []
+    window, observed_at, said = report.window, report.taken.observed_at, []
     if window.not_before is not None:
         said.append(f"starts at {format_time(window.not_before)} at the earliest, with lock and throttle")
         if window.not_before > observed_at:
@@ -197,7 +197,7 @@ def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -
 
 def _recurring_now(report: RunReport, left: _Left | None, now: datetime | None) -> WindowWords:
     """The batch under way runs to its end, so only the later ones are held against the windows."""
-    at = now or report.observed_at
+    at = now or report.taken.observed_at
     tone = "quiet" if report.execution.pause is None else "ask"
     if left is None:
         return WindowWords(_windows_now(report, (), at)[0], tone)
@@ -246,7 +246,6 @@ def _fate_of_batches(few: int, many: int, later: Sequence[float] | None) -> str:
 def _left(report: RunReport, rest: EtaRange | None, now: datetime | None) -> _Left | None:
     """None if nobody knows how long the plan takes."""
     progress, throttle, focus = report.execution.progress, report.execution.throttle, report.focus
-    window, decision = report.window, report.decision
     if focus is None:
         return None
     rate = throttle.bytes_per_second if throttle is not None else report.throttle_of(focus)
@@ -257,11 +256,10 @@ def _left(report: RunReport, rest: EtaRange | None, now: datetime | None) -> _Le
     by_plan = report.seconds_left(focus, rate)
     if by_plan is None:
         return None
-    found = eta_range(by_plan, report.estimate.ratios if report.estimate else ())
-    approved_at = decision.approved_at if decision else None
-    seen = (now, progress.updated_at if progress else None, approved_at, window.not_before)
-    at = max((one for one in seen if one is not None), default=report.observed_at)
-    return _Left(at, found.low, found.high, 0.0, _later(progress, rate) if progress is not None else None)
+    whole = eta_range(by_plan, report.ratios)
+    moments = (now, progress.updated_at if progress else None, report.approved_at, report.window.not_before)
+    at = max(filter(None, moments), default=report.taken.observed_at)
+    return _Left(at, whole.low, whole.high, 0.0, _later(progress, rate) if progress is not None else None)
 
 
 def _later(progress: Progress, rate: float | None) -> tuple[float, ...] | None:

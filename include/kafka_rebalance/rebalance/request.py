@@ -21,11 +21,7 @@ from kafka_rebalance.pages.approver_facts import (
     WINDOW,
     Brief,
     brief,
-    cordon_words,
-    kept_away_words,
-    other_policies_words,
-    since_last_words,
-    tiered_words,
+    snapshot_facts,
 )
 from kafka_rebalance.pages.candidate_report import CandidateReport, way_back_words
 from kafka_rebalance.pages.first_screen import KeyFigures, key_figures
@@ -218,7 +214,7 @@ def approval_subject(report: RunReport) -> str:
         does = f"{figures.copies.value} to copy" if focus.moved_bytes else f"{moves}, nothing to copy"
         gain = f", highest broker {figures.evenness.value}" if focus.gain is not None else ""
         words = f"{format_job(report.settings.job)}? {does} in {figures.takes.value}{gain}. {best}"
-    return one_line(f"Kafka {report.connection_id}: {words}", _SUBJECT_CHARACTERS)
+    return one_line(f"Kafka {report.taken.connection_id}: {words}", _SUBJECT_CHARACTERS)
 
 
 def approval_body(report: RunReport, *, link: str = "", picture: str = "") -> str:
@@ -241,16 +237,16 @@ def approval_body(report: RunReport, *, link: str = "", picture: str = "") -> st
 
 
 def _body(report: RunReport, moves_shown: int, picture: str) -> str:
-    focus = report.focus
+    focus, taken = report.focus, report.taken
     where = (
-        f"**Cluster** {code(report.connection_id, 120)}, {format_count(report.brokers, 'broker', 'brokers')}, "
-        f"{format_bytes(report.cluster_bytes)}, as of {format_time(report.observed_at)}"
+        f"**Cluster** {code(taken.connection_id, 120)}, {format_count(taken.brokers, 'broker', 'brokers')}, "
+        f"{format_bytes(taken.cluster_bytes)}, as of {format_time(taken.observed_at)}"
     )
     if report.bytes_out is not None:
         where += f". Bytes out: {report.bytes_out}"
     if report.policy is None:
         where += ". **No policy file**: this cluster is read-only. Nothing here can be executed."
-    lines = [where, asked_by(report.requested_by, report.reason)]
+    lines = [where, asked_by(taken.requested_by, report.reason)]
     if focus is None:
         return _listed([*lines, "There is no candidate to approve."])
     known, figures = risks(report, focus, lambda name: code(name, 60)), key_figures(report, focus)
@@ -282,12 +278,8 @@ def _does(report: RunReport, focus: CandidateReport, figures: KeyFigures, named:
     copies = f"copies {figures.copies.value} ({figures.copies.note})" if focus.moved_bytes else "copies nothing"
     leaders = format_count(focus.leader_changes, "leader change", "leader changes")
     does = f"**Does** {copies}, {leaders}. Highest broker {figures.evenness.value} {figures.evenness.note}"
-    does += f". {kept_away_words(report.kept_away)}" if report.kept_away is not None else ""
-    does += f". {other_policies_words(report.other_policies)}" if report.other_policies else ""
-    does += f". {TIERED}: {tiered_words(report.tiered, named)}" if report.tiered is not None else ""
-    does += f". {cordon_words(report.cordon, named)}" if report.cordon is not None else ""
-    since = since_last_words(report.last_proposal, focus, named)
-    does += f". {since[0].upper()}{since[1:]}" if since else ""
+    for name, words in snapshot_facts(report.taken, focus, named):
+        does += f". {name}: {words}" if name == TIERED else f". {words[0].upper()}{words[1:]}"
     throttle = report.throttle_of(focus)
     rate = f" at {format_rate(throttle)} a broker" if throttle is not None and focus.moved_bytes else ""
     ends = f"**Ends** in {figures.takes.value}{rate}, {figures.takes.word} ({figures.takes.note})"

@@ -99,7 +99,7 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
     state = report.state
     if report.focus is not None and report.focus.partitions >= MANY_MOVES:
         begin_to_read(folder, PROPOSALS_FILE.read(folder), report.focus.name)
-    held = holds(session, dag_id, report.connection_id) if is_active else ()
+    held = holds(session, dag_id, report.taken.connection_id) if is_active else ()
     airflow = InAirflow(
         is_live=is_active and (state.changes_by_itself or state.waits_for_people),
         drift_url=f"{run_page_url(dag_id, run_id)}/drift" if is_active and state.may_be_written else None,
@@ -394,7 +394,7 @@ def brokers_table(dag_id: str, run_id: str, request: Request, session: Session) 
     query = Query.of(request.query_params, BROKER_SORTS)
     report, candidate = _candidate(folder, query.candidate)
     found = brokers_page(candidate.brokers, query)
-    return HTMLResponse(render_brokers(found, report.connection_id, query.candidate, **_urls(dag_id, run_id)))
+    return HTMLResponse(render_brokers(found, report.taken.connection_id, query.candidate, **_urls(dag_id, run_id)))
 
 
 @answered
