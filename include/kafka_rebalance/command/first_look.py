@@ -15,11 +15,10 @@ from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.pages.approver_facts import TIERED, brief, tiered_words
+from kafka_rebalance.pages.approver_facts import TIERED, brief, less_even_words, recommendation_words, tiered_words
 from kafka_rebalance.pages.candidate_report import CandidateReport
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.units import about, format_bytes, format_count, format_factor
-from kafka_rebalance.pages.why_recommended import less_even_words, recommendation_words
 from kafka_rebalance.planning import planner
 from kafka_rebalance.rebalance.report import read_report, render_report
 from kafka_rebalance.rebalance.take_snapshot import take_snapshot

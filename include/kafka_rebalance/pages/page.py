@@ -13,10 +13,25 @@ from kafka_rebalance.documents.json_files import REASSIGNMENTS
 from kafka_rebalance.kafka.reassignment_json import plan_file, rollback_file
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.pages import units
-from kafka_rebalance.pages.approver_facts import Brief, brief
+from kafka_rebalance.pages.approver_facts import (
+    Brief,
+    brief,
+    further_runs_words,
+    less_even_words,
+    recommendation_words,
+    why_aside,
+)
 from kafka_rebalance.pages.candidate_report import METRICS, CandidateReport, amount, broker_loss_changes, way_back_words
-from kafka_rebalance.pages.drift import DriftReport
-from kafka_rebalance.pages.first_screen import Look, NextStep, headline, limits_sum, looks_of, moves_sum, next_steps
+from kafka_rebalance.pages.first_screen import (
+    RISKS_SHOWN,
+    Look,
+    NextStep,
+    headline,
+    limits_sum,
+    looks_of,
+    moves_sum,
+    next_steps,
+)
 from kafka_rebalance.pages.plots import (
     Plot,
     Row,
@@ -28,7 +43,6 @@ from kafka_rebalance.pages.plots import (
     timetable_plot,
 )
 from kafka_rebalance.pages.progress import EVENTS_SHOWN, Compared, LiveWords, compared, live_words, what_failed
-from kafka_rebalance.pages.risks import RISKS_SHOWN
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.run_state import Action, RunState
 from kafka_rebalance.pages.shell import ANSWER_SECONDS, REFRESH_SECONDS, make_environment, rendered
@@ -48,7 +62,6 @@ from kafka_rebalance.pages.tables import (
     moves_file,
     rack_changes,
 )
-from kafka_rebalance.pages.why_recommended import further_runs_words, less_even_words, recommendation_words, why_aside
 
 GLANCE = "glance"  # the name of the picture on the first screen; the others have numbers
 TABLES = "tables"  # below the run's page: CSV files
@@ -242,6 +255,38 @@ def _places(run_url: str | None) -> dict[str, str | None]:
     if run_url is None:
         return {"run_url": None, "files_url": REASSIGNMENTS, "tables_url": "."}
     return {"run_url": run_url, "files_url": f"{run_url}/{REASSIGNMENTS}", "tables_url": f"{run_url}/{TABLES}"}
+
+
+# What has changed in the cluster since the snapshot. The run checks the same again before its first write.
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateDrift:
+    """One candidate's moves, compared with the cluster. `conflicts` and `changes` hold the first few, in words."""
+
+    name: str
+    unchanged: int
+    harmless: int
+    conflicting: int
+    conflicts: tuple[str, ...]
+    changes: tuple[str, ...]  # harmless ones
+
+
+@dataclass(frozen=True, slots=True)
+class DriftReport:
+    """The cluster at `read_at`. `in_the_way`: what would stop the first write now, for any moves."""
+
+    observed_at: datetime  # the snapshot
+    read_at: datetime
+    candidates: tuple[CandidateDrift, ...]
+    in_the_way: tuple[str, ...]
+    states_read: bool  # False: too many partitions, so leaders and in-sync replicas were not read
+    aside: tuple[str, ...] = ()  # offered candidates that were not compared: all together have too many moves
+
+    @property
+    def age_seconds(self) -> float:
+        """How old the snapshot was when the cluster was read."""
+        return (self.read_at - self.observed_at).total_seconds()
 
 
 def render_drift(

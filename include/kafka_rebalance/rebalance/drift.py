@@ -18,7 +18,7 @@ from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.kafka.who_may_receive import Shut, who_is_shut
 from kafka_rebalance.model.candidate import OFFERED, Candidate
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
-from kafka_rebalance.pages.drift import CandidateDrift, DriftReport
+from kafka_rebalance.pages.page import CandidateDrift, DriftReport
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run.approval_rules import DECISION_FILE, REJECT
 from kafka_rebalance.run.checks.cluster_ready import readiness_findings

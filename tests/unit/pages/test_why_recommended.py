@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents.proposals import Beside, Furthest, Recommendation, Why
+from kafka_rebalance.pages.approver_facts import recommendation_words
 from kafka_rebalance.pages.page import render_page
 from kafka_rebalance.pages.run_report import RunReport
-from kafka_rebalance.pages.why_recommended import recommendation_words
 from kafka_rebalance.rebalance.request import approval_body, approval_subject
 from support.documents import report_samples as samples
 from support.documents.as_in_a_file import in_json

@@ -6,10 +6,10 @@ import base64
 from typing import Any
 from xml.etree import ElementTree
 
+from kafka_rebalance.pages.approver_facts import why_aside
 from kafka_rebalance.pages.page import render_page
 from kafka_rebalance.pages.plots import FEWEST, Point, candidates_plot, front_points
 from kafka_rebalance.pages.run_report import RunReport
-from kafka_rebalance.pages.why_recommended import why_aside
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

@@ -16,7 +16,7 @@ from airflow.utils.session import create_session
 
 from kafka_rebalance.documents.json_files import DECISION, PROPOSALS
 from kafka_rebalance.errors import ConnectionSettingsError
-from kafka_rebalance.pages.drift import CandidateDrift, DriftReport
+from kafka_rebalance.pages.page import CandidateDrift, DriftReport
 from kafka_rebalance.rebalance import drift
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.rebalance_run import CONNECTION

@@ -19,7 +19,7 @@ from kafka_rebalance.dags.kafka_rebalance_cancel_dag import ACTIONS
 from kafka_rebalance.documents.json_files import BATCHES, DECISION, PROPOSALS, write_json
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.log_dirs.page import LogDirState
-from kafka_rebalance.pages.drift import CandidateDrift, DriftReport
+from kafka_rebalance.pages.page import CandidateDrift, DriftReport
 from kafka_rebalance.pages.run_state import Action, RunState
 from kafka_rebalance.rebalance import drift
 from kafka_rebalance.run.inputs import Deployment
