@@ -11,8 +11,16 @@ from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.pages import run_report
 from kafka_rebalance.pages.run_report import LATER_FILES, RunFiles, RunReport
 from kafka_rebalance.pages.tables import LARGEST_MOVES, CandidateTables, MovesSummary
+from support.documents import report_samples as samples
 
 Rows = Iterable[Mapping[str, object]]
+
+
+def planned(**documents: Any) -> RunReport:
+    """Of the samples' plan with all its tables; a document that is given takes the place of the sample."""
+    plan = {"snapshot": samples.snapshot(), "proposals": samples.proposals(), "loads": samples.loads()}
+    plan |= {"moves": samples.all_moves(), "disks": samples.disks()}
+    return build_report(**plan | documents)
 
 
 def build_report(

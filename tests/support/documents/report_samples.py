@@ -135,6 +135,16 @@ def proposals(**changes: Any) -> dict[str, Any]:
     }
 
 
+def proposals_of(*without: str, **changes: Any) -> dict[str, Any]:
+    """The same, with these changes of every candidate, and without these keys of it."""
+    plan = proposals()
+    plan["candidates"] = [
+        {key: value for key, value in (candidate | changes).items() if key not in without}
+        for candidate in plan["candidates"]
+    ]
+    return plan
+
+
 def outlook(**changes: Any) -> dict[str, Any]:
     """`outlook` of proposals.json: four brokers too full, two empty."""
     off = [

@@ -16,25 +16,18 @@ from kafka_rebalance.pages.windows import window_words
 from kafka_rebalance.rebalance.request import approval_body
 from support.documents import report_samples as samples
 from support.documents.as_in_a_file import in_json
-from support.documents.built_report import build_report
+from support.documents.built_report import planned
 
 NOW = datetime(2026, 5, 3, 14, 0, tzinfo=UTC)
 HOUR = 3600.0
 
 
 def report(snapshot: dict[str, Any] | None = None, **documents: Any) -> RunReport:
-    plan: dict[str, Any] = {
-        "proposals": samples.proposals(),
-        "loads": samples.loads(),
-        "moves": samples.all_moves(),
-        "disks": samples.disks(),
-        "rates": samples.rates(),
-        "rejection": samples.rejection(),
-    }
-    return build_report(snapshot or samples.snapshot(), **plan | documents)
+    beside = {"rates": samples.rates(), "rejection": samples.rejection()}
+    return planned(snapshot=snapshot or samples.snapshot(), **beside | documents)
 
 
-def planned(outlook: dict[str, Any] | None = None, **worst_case: Any) -> RunReport:
+def at_stake(outlook: dict[str, Any] | None = None, **worst_case: Any) -> RunReport:
     """With another outlook, or another worst case of every candidate."""
     plan = samples.proposals(**{} if outlook is None else {"outlook": outlook})
     for candidate in plan["candidates"]:
@@ -66,7 +59,7 @@ def test_of_loads_only_what_the_job_is_about_is_said() -> None:
 def test_brokers_that_are_only_below_their_share_are_not_said_to_be_above() -> None:
     low = {"metric": "disk", "above": 0, "below": 1}
     low |= {"highest": {"broker": 1, "share": 1.05}, "lowest": {"broker": 4, "share": 0.2}}
-    assert brief(planned(samples.outlook(off=[low]))).why[0] == (
+    assert brief(at_stake(samples.outlook(off=[low]))).why[0] == (
         "Bytes on disk: broker 1 carries 1.05 times its fair share, broker 4 0.20 times; 1 broker is more than 10 % "
         "below it."
     )
@@ -100,16 +93,16 @@ def test_it_is_said_how_many_replicas_do_not_go_back_where_plans_took_them_from(
 
 def test_days_until_full_are_said_only_where_growth_is_known() -> None:
     off = samples.outlook()["off"]
-    found = planned(samples.outlook(first_full=None, off=[off[1], off[0]]), rack=None)
+    found = at_stake(samples.outlook(first_full=None, off=[off[1], off[0]]), rack=None)
     assert brief(found).otherwise == ("Broker 1 goes on carrying 1.62 times its share of bytes on disk.",)
-    even = planned(samples.outlook(first_full=None, off=[], fullest_disk=None), rack=None)
+    even = at_stake(samples.outlook(first_full=None, off=[], fullest_disk=None), rack=None)
     assert brief(even).why == ("Every broker is within 10 % of its share.",)
     assert brief(even).otherwise == ("By what is known of this cluster, nothing gets worse.",)
 
 
 def test_brokers_to_be_emptied_and_rack_violations_come_first() -> None:
     leaving = {"brokers": [7, 8], "replicas": 120, "bytes": 3 * samples.GIB}
-    said = brief(planned(samples.outlook(leaving=leaving, rack_violations=1)))
+    said = brief(at_stake(samples.outlook(leaving=leaving, rack_violations=1)))
     assert said.why[:2] == (
         "Broker 7, 8 are to be emptied and hold 120 replicas, 3.00 GiB.",
         "1 partition has replicas on fewer racks than possible.",
@@ -123,7 +116,7 @@ def test_a_broker_that_only_stops_leading_is_not_said_to_be_emptied() -> None:
     asked = samples.snapshot(settings=samples.snapshot()["settings"] | {"job": "leaders", "drain": [7]})
     for more, led in (({"leaders": 41}, " and leads 41 partitions"), ({}, "")):
         plan = samples.proposals(outlook=samples.outlook(leaving=leaving | more))
-        said = brief(build_report(asked, proposals=plan, moves=samples.all_moves()))
+        said = brief(planned(snapshot=asked, proposals=plan))
         assert said.why[0] == f"Broker 7 is to lead nothing{led}. It keeps its replicas."
         assert not any("switched off" in words for words in said.otherwise)
 
@@ -196,9 +189,8 @@ def test_times_are_those_of_the_throttle_that_was_approved_or_found_not_of_the_o
 
 def test_what_the_controller_needs_for_each_batch_is_part_of_every_time_whatever_the_throttle() -> None:
     window = {"not_before": None, "finish_by": "2026-05-03T18:00:00+00:00"}
-    proposals, rates = samples.proposals(), samples.rates()
-    for candidate in proposals["candidates"]:
-        candidate |= {"batches": 120, "makespan_seconds": 0.0, "makespan_bound_seconds": 0.0}
+    proposals = samples.proposals_of(batches=120, makespan_seconds=0.0, makespan_bound_seconds=0.0)
+    rates = samples.rates()
     found = report(samples.snapshot(window=window), proposals=proposals)
     verdict = dict(brief(found).verdict)
     assert verdict["Takes"] == "about 10 min by the plan", "leaders alone, nothing is copied"
@@ -238,28 +230,28 @@ def course(today: int, during: int, after: int) -> dict[str, Any]:
 
 
 def test_a_plan_that_makes_nothing_worse_says_so() -> None:
-    said = brief(planned(broker=course(35, 35, 20), rack=None)).worst
+    said = brief(at_stake(broker=course(35, 35, 20), rack=None)).worst
     assert said[0].startswith("While it runs, no loss of one broker is worse than today's worst: 35 partitions")
-    assert brief(planned(broker=course(0, 0, 0), rack=course(0, 0, 0))).worst == (
+    assert brief(at_stake(broker=course(0, 0, 0), rack=course(0, 0, 0))).worst == (
         "The loss of any one broker leaves no partition under min.insync.replicas, today, meanwhile or afterwards.",
         "The loss of any one rack leaves every partition a replica in sync, at all times.",
     )
 
 
 def test_a_plan_that_ends_worse_than_today_says_so() -> None:
-    said = brief(planned(broker=course(1, 1, 3), rack=None, under_after=3)).worst[0]
+    said = brief(at_stake(broker=course(1, 1, 3), rack=None, under_after=3)).worst[0]
     assert "Afterwards it is 3 partitions at most (broker 3): worse than today." in said
     assert said.endswith("3 partitions are under it afterwards with every broker up.")
-    assert "worse than today." not in brief(planned(broker=course(3, 3, 1), rack=None, under_after=0)).worst[0]
+    assert "worse than today." not in brief(at_stake(broker=course(3, 3, 1), rack=None, under_after=0)).worst[0]
 
 
 def test_what_is_not_known_of_min_insync_replicas_is_said() -> None:
     assert (
-        brief(planned(min_insync_unknown=7))
+        brief(at_stake(min_insync_unknown=7))
         .worst[0]
         .endswith("Not counted: 7 partitions with unknown min.insync.replicas.")
     )
-    assert "nobody can say what the loss of a broker would stop" in brief(planned(broker=None)).worst[0]
+    assert "nobody can say what the loss of a broker would stop" in brief(at_stake(broker=None)).worst[0]
 
 
 def test_the_cost_says_throttle_least_rate_and_whose_network_is_at_its_limit() -> None:
@@ -360,11 +352,8 @@ def test_the_request_has_one_picture_where_there_is_something_to_draw() -> None:
 
 
 def test_a_plan_of_an_earlier_version_is_shown_without_what_it_did_not_look_at() -> None:
-    plan = samples.proposals()
+    plan = samples.proposals_of("worst_case", "way_back", "held_up")
     del plan["outlook"]
-    for candidate in plan["candidates"]:
-        for key in ("worst_case", "way_back", "held_up"):
-            del candidate[key]
     found = report(proposals=plan, rates=None, rejection=None)
     page, body = render_file(found), approval_body(found)
     for words in ("Worst case", "If nothing is done", "Since the last rejection"):

@@ -27,7 +27,7 @@ from kafka_rebalance.pages.tables import (
     rack_changes,
 )
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
+from support.documents.built_report import planned
 
 GIB = samples.GIB
 
@@ -66,9 +66,7 @@ def test_few_brokers_are_shown_all_in_the_order_of_their_ids() -> None:
 
 
 def test_the_page_says_how_many_of_how_many_brokers_it_shows() -> None:
-    report = build_report(
-        samples.snapshot(), proposals=samples.proposals(), loads=samples.loads(300), moves=samples.all_moves()
-    )
+    report = planned(loads=samples.loads(300))
     assert report.focus is not None
     details = details_of(report.focus)
     assert details.brokers_caption.startswith(f"{len(details.brokers)} of 300 brokers: the 10 whose disks get fullest")

@@ -11,18 +11,12 @@ from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.pages.candidate_report import DiskCourse
 from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.plots import disk_plot
-from kafka_rebalance.pages.run_report import RunReport
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
-
-
-def report(**documents: Any) -> RunReport:
-    plan = {"proposals": samples.proposals(), "loads": samples.loads(), "moves": samples.all_moves()}
-    return build_report(samples.snapshot(), **plan | {"disks": samples.disks()} | documents)
+from support.documents.built_report import planned
 
 
 def test_the_page_says_how_full_disks_get_and_when() -> None:
-    page = render_file(report())
+    page = render_file(planned())
     assert "Disks while it runs" in page
     assert ">860\N{NO-BREAK SPACE}GiB (84\N{NO-BREAK SPACE}%)</td>" in page
     assert "Disks of brokers 1, 5 over 3 batches: 84 % full at most" in page
@@ -31,21 +25,18 @@ def test_the_page_says_how_full_disks_get_and_when() -> None:
 def with_log_dirs(path: str = "/var/lib/kafka/data1") -> dict[str, Any]:
     found = samples.log_dirs((0.4, 0.71, 0.78), (0.4, 0.4, 0.4))
     found["listed"][0]["path"], found["listed"][1]["batch"] = path, 0
-    proposals = samples.proposals()
-    for candidate in proposals["candidates"]:
-        candidate["log_dirs"] = found | {"count": 24}
-    return proposals
+    return samples.proposals_of(log_dirs=found | {"count": 24})
 
 
 def test_the_page_says_how_full_log_dirs_may_get() -> None:
-    page = render_file(report(proposals=with_log_dirs())).replace("\N{NO-BREAK SPACE}", " ")
+    page = render_file(planned(proposals=with_log_dirs())).replace("\N{NO-BREAK SPACE}", " ")
     assert "<dt>Fullest log dir meanwhile</dt>" in page
     assert "/var/lib/kafka/data1 of broker 5, 71 % expected, in nine of ten cases 78 % at most" in page
     assert "The 2 of 24 log dirs that may get fullest" in page
     assert ">364 GiB (71 %)</td>" in page
     assert ">before</td>" in page
-    assert "&lt;script&gt;" in render_file(report(proposals=with_log_dirs(samples.HOSTILE)))
-    assert "<script>alert" not in render_file(report(proposals=with_log_dirs(samples.HOSTILE)))
+    assert "&lt;script&gt;" in render_file(planned(proposals=with_log_dirs(samples.HOSTILE)))
+    assert "<script>alert" not in render_file(planned(proposals=with_log_dirs(samples.HOSTILE)))
 
 
 def test_the_highest_line_lies_below_the_edge_of_the_picture() -> None:
@@ -57,26 +48,20 @@ def test_the_highest_line_lies_below_the_edge_of_the_picture() -> None:
 
 
 def test_the_page_sums_the_moves_up_and_says_what_no_plan_stays_below() -> None:
-    page = render_file(report())
+    page = render_file(planned())
     assert "21 moves take broker 1 from 91 % to 54 % of its disk" in page
     assert "no plan within 10 % copies less than 281 GiB (2 % above the bound)" in page
     assert "Limits by the racks: rack rack-1 has 2 of 6 brokers" in page
 
 
 def test_what_comes_from_a_folder_is_escaped_in_groups_and_racks() -> None:
-    proposals = samples.proposals()
-    for candidate in proposals["candidates"]:
-        candidate["rack_limits"] = [samples.HOSTILE]
-        candidate["groups"] = [{"text": samples.HOSTILE, "moves": 1, "bytes": 1}]
-    assert "<script>alert" not in render_file(report(proposals=proposals))
+    groups = [{"text": samples.HOSTILE, "moves": 1, "bytes": 1}]
+    proposals = samples.proposals_of(rack_limits=[samples.HOSTILE], groups=groups)
+    assert "<script>alert" not in render_file(planned(proposals=proposals))
 
 
 def test_a_run_without_groups_and_disks_has_a_page_all_the_same() -> None:
-    proposals = samples.proposals()
-    for candidate in proposals["candidates"]:
-        for key in ("groups", "rack_limits", "cross_rack_bytes"):
-            del candidate[key]
-    page = render_file(report(proposals=proposals, disks={}))
+    page = render_file(planned(proposals=samples.proposals_of("groups", "rack_limits", "cross_rack_bytes"), disks={}))
     assert "Disks while it runs" not in page
     assert "Between racks" not in page
 
@@ -105,7 +90,7 @@ def test_only_an_optimum_that_is_proven_is_called_so() -> None:
         (False, "Optimal"),
     ):
         proposals["candidates"][0] |= {"name": "optimal", "is_proven": proven}
-        assert report(proposals=proposals).candidates[0].title == title
+        assert planned(proposals=proposals).candidates[0].title == title
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,10 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.run_state import RunState
 from kafka_rebalance.pages.tables import LARGEST_MOVES
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
-
-
-def report(**documents: Any) -> RunReport:
-    given = {
-        "proposals": samples.proposals(),
-        "loads": samples.loads(),
-        "moves": samples.all_moves(),
-        "disks": samples.disks(),
-    }
-    snapshot = documents.pop("snapshot", samples.snapshot())
-    return build_report(snapshot, **given | documents)
+from support.documents.built_report import planned
 
 
 @pytest.mark.parametrize(
@@ -43,24 +31,24 @@ def report(**documents: Any) -> RunReport:
     ],
 )
 def test_the_state_follows_from_what_is_in_the_folder(documents: dict[str, Any], state: RunState) -> None:
-    assert report(**documents).state == state
+    assert planned(**documents).state == state
 
 
 @pytest.mark.parametrize(("choice", "name"), [(None, "balanced"), ("light", "light"), ("Reject", "balanced")])
 def test_the_approved_candidate_is_in_focus_else_the_recommended_one(choice: str | None, name: str) -> None:
-    focus = report(decision=samples.decision(choice) if choice else None).focus
+    focus = planned(decision=samples.decision(choice) if choice else None).focus
     assert focus is not None
     assert focus.name == name
 
 
 def test_an_approval_of_another_digest_is_a_problem_and_no_candidate_counts_as_approved() -> None:
-    (problem,) = report(decision=samples.decision(digest="f" * 64)).problems
+    (problem,) = planned(decision=samples.decision(digest="f" * 64)).problems
     assert "digest ffffffff, which is not a candidate of this run" in problem
 
 
 def test_the_largest_moves_come_first_and_their_number_is_bounded() -> None:
     many = samples.moves(LARGEST_MOVES + 20)
-    focus = report(moves={"balanced": many[::-1]}).focus
+    focus = planned(moves={"balanced": many[::-1]}).focus
     assert focus is not None
     assert focus.partitions == LARGEST_MOVES + 20
     assert len(focus.largest_moves) == LARGEST_MOVES
@@ -69,7 +57,7 @@ def test_the_largest_moves_come_first_and_their_number_is_bounded() -> None:
 
 
 def test_failed_checks_come_first() -> None:
-    checked = report(decision=samples.decision(), verification=samples.verification()).verification
+    checked = planned(decision=samples.decision(), verification=samples.verification()).verification
     assert checked is not None
     failed = [not check.passed for check in checked.checks]
     assert failed == sorted(failed, reverse=True)
@@ -77,7 +65,7 @@ def test_failed_checks_come_first() -> None:
 
 
 def test_each_limit_says_how_much_of_it_the_candidate_uses() -> None:
-    limits = {use.name: use for use in report().limits}
+    limits = {use.name: use for use in planned().limits}
     assert limits["Bytes copied"].share == pytest.approx(287.3 / 330, abs=0.001)
     held = limits["Replicas on a broker that gets some"]
     assert (held.allowed, held.used) == ("4,000", "240"), "of brokers 5 and 6; the others give some away"
@@ -88,14 +76,12 @@ def test_each_limit_says_how_much_of_it_the_candidate_uses() -> None:
 
 
 def test_a_plan_that_did_not_count_what_the_controller_rewrites_says_nothing_of_it() -> None:
-    plan = samples.proposals()
-    for candidate in plan["candidates"]:
-        del candidate["controller_bytes"], candidate["copies_at_once"]
-    assert not [use for use in report(proposals=plan).limits if "controller" in use.name]
+    plan = samples.proposals_of("controller_bytes", "copies_at_once")
+    assert not [use for use in planned(proposals=plan).limits if "controller" in use.name]
 
 
 def test_the_throttle_that_was_approved_is_the_one_that_counts() -> None:
-    limits = {use.name: use for use in report(decision=samples.decision()).limits}
+    limits = {use.name: use for use in planned(decision=samples.decision()).limits}
     assert limits["Throttle of one broker"].used == "47.7 MiB/s"
 
 
@@ -133,4 +119,4 @@ def without(document: dict[str, Any], key: str) -> dict[str, Any]:
 )
 def test_a_document_with_a_wrong_value_is_refused_by_name(documents: dict[str, Any], words: str) -> None:
     with pytest.raises(ArtifactError, match=words):
-        report(**documents)
+        planned(**documents)

@@ -10,7 +10,7 @@ from kafka_rebalance.pages.first_screen import headline
 from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.run_state import RunState
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
+from support.documents.built_report import planned
 
 LEFT = [str(move.topic_partition) for move in samples.moves()[17:]]
 APPROVED: dict[str, Any] = {"decision": samples.decision()}
@@ -21,8 +21,7 @@ PAUSED = APPROVED | {
 
 
 def said(*, is_active: bool = True, **documents: Any) -> str:
-    plan = {"proposals": samples.proposals(), "moves": samples.all_moves()}
-    return headline(build_report(samples.snapshot(), **plan | documents).in_airflow(is_active=is_active))
+    return headline(planned(**documents).in_airflow(is_active=is_active))
 
 
 def test_a_run_that_pauses_says_until_when_and_one_that_has_ended_does_not() -> None:
@@ -44,9 +43,7 @@ def test_a_run_that_was_stopped_says_how_much_of_it_was_not_made(left: list[str]
 
 
 def test_a_job_that_no_candidate_can_do_is_not_called_one_with_nothing_to_move() -> None:
-    made = samples.proposals()
-    for one in made["candidates"]:
-        one |= {"status": "infeasible", "moved_replicas": 0, "leader_changes": 0, "batches": 0}
+    made = samples.proposals_of(status="infeasible", moved_replicas=0, leader_changes=0, batches=0)
     assert said(proposals=made) == "Not possible: no candidate does the job within its limits"
     made["candidates"][0]["status"] = "ok"
     assert said(proposals=made) == RunState.NOTHING_TO_MOVE.sentence
@@ -58,16 +55,13 @@ def test_an_approved_run_names_the_candidate() -> None:
 
 def test_why_a_run_was_stopped_stands_above_everything_that_is_closed() -> None:
     stopped = samples.batches() | {"stopped": {"at": "2026-05-03T15:08:00+00:00", "why": "As uma asked."}}
-    plan = {"proposals": samples.proposals(), "moves": samples.all_moves()}
     ended = {"batches": stopped, "verification": samples.verification()}
-    html = render_file(build_report(samples.snapshot(), **plan | APPROVED | ended).in_airflow(is_active=False))
+    html = render_file(planned(**APPROVED | ended).in_airflow(is_active=False))
     assert "As uma asked." in html.partition("<details")[0]
 
 
 def test_a_candidate_that_failed_is_named_where_no_other_moves_anything() -> None:
-    made = samples.proposals()
-    for one in made["candidates"]:
-        one |= {"moved_replicas": 0, "leader_changes": 0, "batches": 0}
+    made = samples.proposals_of(moved_replicas=0, leader_changes=0, batches=0)
     first = made["candidates"][0]
     first |= {"status": "failed", "note": "ZeroDivisionError: division by zero"}
     words = said(proposals=made)
@@ -77,7 +71,7 @@ def test_a_candidate_that_failed_is_named_where_no_other_moves_anything() -> Non
 def test_the_page_tags_a_failed_candidate_and_escapes_its_error() -> None:
     made = samples.proposals()
     made["candidates"][0] |= {"status": "failed", "note": "KeyError: '<b>orders'"}
-    page = render_file(build_report(samples.snapshot(), proposals=made, moves=samples.all_moves()))
+    page = render_file(planned(proposals=made))
     assert '<span class="tag bad">failed</span>' in page
     assert "KeyError: &#39;&lt;b&gt;orders" in page
     assert "<b>orders" not in page

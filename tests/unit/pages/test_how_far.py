@@ -11,16 +11,14 @@ from kafka_rebalance.documents.progress import Count
 from kafka_rebalance.pages.progress import BATCHES_SHOWN, SILENT, live_words
 from kafka_rebalance.pages.run_report import RunReport
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
+from support.documents.built_report import planned
 
 SEEN = datetime(2026, 5, 3, 15, 10, 31, tzinfo=UTC)
 
 
 def report(**documents: Any) -> RunReport:
-    plan = {"proposals": samples.proposals(), "moves": samples.all_moves(), "loads": samples.loads()}
     under_way = {"decision": samples.decision(), "throttle": samples.throttle(), "batches": samples.batches()}
-    documents = {**plan, **under_way, "progress": samples.progress(), **documents}
-    return build_report(documents.pop("snapshot", samples.snapshot()), **documents)
+    return planned(**under_way | {"progress": samples.progress()} | documents)
 
 
 def counts(count: Count) -> tuple[int, int, int, int]:
@@ -94,9 +92,7 @@ def test_another_throttle_changes_the_time_left() -> None:
 
 
 def test_a_run_that_copies_nothing_has_a_time_left_by_its_batches() -> None:
-    proposals = samples.proposals()
-    for candidate in proposals["candidates"]:
-        candidate |= {"batches": 120, "makespan_seconds": 0.0, "makespan_bound_seconds": 0.0}
+    proposals = samples.proposals_of(batches=120, makespan_seconds=0.0, makespan_bound_seconds=0.0)
     nothing = {"partitions_done": 5, "partitions_total": 1200, "bytes_copied": 0, "bytes_total": 0}
     progress = samples.progress(batches=120, this_batch=nothing, later_busiest_bytes=[0] * 118, **nothing)
     began = [samples.batches()["batches"][0] | {"bytes": 0, "created_at": "2026-05-03T15:10:26+00:00"}]

@@ -11,7 +11,7 @@ from kafka_rebalance.pages.first_screen import KeyFigure, key_figures, limits_su
 from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.run_state import Tone
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
+from support.documents.built_report import planned
 from support.documents.report_samples import GIB
 
 COPIES, TAKES, DISK, EVEN, LOSS = range(5)
@@ -21,11 +21,8 @@ def figures(
     *, snapshot: dict[str, Any] | None = None, moves: dict[str, Any] | None = None, **changes: Any
 ) -> tuple[KeyFigure, ...]:
     """Of `balanced`, with these values of the plan changed."""
-    plan = samples.proposals()
-    for candidate in plan["candidates"]:
-        candidate.update(changes)
-    tables: dict[str, Any] = {"loads": samples.loads(), "moves": moves or samples.all_moves(), "disks": samples.disks()}
-    report = build_report(snapshot or samples.snapshot(), proposals=plan, **tables)
+    others = {name: given for name, given in (("snapshot", snapshot), ("moves", moves)) if given}
+    report = planned(proposals=samples.proposals_of(**changes), **others)
     assert report.focus is not None
     return key_figures(report, report.focus)
 
@@ -122,7 +119,7 @@ def test_a_plan_that_ends_less_even_is_worse_whatever_else_it_gains() -> None:
 
 
 def test_headings_sum_up_what_is_closed_and_one_look_is_shown_first() -> None:
-    report = build_report(samples.snapshot(), proposals=samples.proposals(), moves=samples.all_moves())
+    report = planned()
     looks = looks_of(report)
     assert [(look.number, look.candidate.name, look.is_default) for look in looks] == [
         (1, "leaders_only", False), (2, "light", False), (3, "balanced", True)
@@ -135,7 +132,7 @@ def test_headings_sum_up_what_is_closed_and_one_look_is_shown_first() -> None:
 def test_the_switch_says_of_each_candidate_that_is_not_possible_that_it_is_not() -> None:
     plan = samples.proposals()
     plan["candidates"][1]["status"] = "infeasible"
-    html = render_file(build_report(samples.snapshot(), proposals=plan, moves=samples.all_moves()))
+    html = render_file(planned(proposals=plan))
     switch = html.partition('<nav class="switch"')[2].partition("</nav>")[0]
     tags = re.findall(r">(\w[\w ]*) <span class=\"tag[^>]*>([^<]+)<", switch)
     assert tags == [("Light", "not possible"), ("Balanced", "recommended")]

@@ -9,18 +9,12 @@ from kafka_rebalance.pages.approver_facts import brief
 from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.run_report import RunReport
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
+from support.documents.built_report import planned
 
 
 def report(snapshot: dict[str, Any] | None = None, **outlook: Any) -> RunReport:
-    return build_report(
-        snapshot or samples.snapshot(),
-        proposals=samples.proposals(outlook=samples.outlook(**outlook)),
-        loads=samples.loads(),
-        moves=samples.all_moves(),
-        disks=samples.disks(),
-        rates=samples.rates(),
-    )
+    plan = samples.proposals(outlook=samples.outlook(**outlook))
+    return planned(snapshot=snapshot or samples.snapshot(), proposals=plan, rates=samples.rates())
 
 
 def test_it_is_said_how_many_brokers_the_growth_asks_for() -> None:

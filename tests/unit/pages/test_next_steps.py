@@ -10,13 +10,10 @@ from kafka_rebalance.pages.first_screen import next_steps
 from kafka_rebalance.pages.page import InAirflow, render_file, render_page
 from kafka_rebalance.pages.run_state import Action, RunState
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
+from support.documents.built_report import planned
 
 PAGES = {action: f"/airflow/{action}" for action in Action}
-FAILED = build_report(
-    samples.snapshot(),
-    proposals=samples.proposals(),
-    moves=samples.all_moves(),
+FAILED = planned(
     decision=samples.decision(),
     batches=samples.batches(),
     verification=samples.verification(),

@@ -254,9 +254,7 @@ def test_long_labels_get_room_beside_the_axes() -> None:
 
 
 def test_what_is_wide_may_wrap_and_a_range_stays_together() -> None:
-    proposals = samples.proposals()
-    for candidate in proposals["candidates"]:
-        candidate["note"] = "Two words. And more."
+    proposals = samples.proposals_of(note="Two words. And more.")
     html = page(**PLAN | {"proposals": proposals}, snapshot=samples.snapshot(reason="because " * 40))
     assert '<span class="spread">0.96–1.04</span>' in html
     assert '<div class="long"><dt>Reason</dt>' in html
@@ -374,17 +372,9 @@ def test_a_run_that_started_from_a_plan_says_so() -> None:
     assert "Started from" not in page(**PLAN)
 
 
-def test_how_many_replicas_crowd_a_broker_is_said_where_the_plan_says_so() -> None:
+def test_what_crowds_brokers_or_leads_too_much_of_a_topic_is_said_where_the_plan_says_so() -> None:
     assert "12 → 9 beyond the even share of their topic plus one" in " ".join(Outline(page(**PLAN)).text.split())
-    plan = samples.proposals()
-    for candidate in plan["candidates"]:
-        del candidate["crowded_replicas_before"]
-    assert "Replicas that crowd a broker" not in page(**PLAN | {"proposals": plan})
-
-
-def test_how_many_leaders_are_beyond_the_even_share_of_a_topic_is_said_where_the_plan_says_so() -> None:
     assert "31 → 2 beyond the even share of their topic" in " ".join(Outline(page(**PLAN)).text.split())
-    plan = samples.proposals()
-    for candidate in plan["candidates"]:
-        del candidate["excess_leaders_before"]
-    assert "Excess leaders" not in page(**PLAN | {"proposals": plan})
+    older = page(**PLAN | {"proposals": samples.proposals_of("crowded_replicas_before", "excess_leaders_before")})
+    assert "Replicas that crowd a broker" not in older
+    assert "Excess leaders" not in older

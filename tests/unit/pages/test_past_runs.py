@@ -12,7 +12,7 @@ from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.rebalance.request import approval_body
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
+from support.documents.built_report import planned
 
 
 def past_run(**changes: Any) -> dict[str, Any]:
@@ -31,13 +31,7 @@ def past_run(**changes: Any) -> dict[str, Any]:
 
 def report(ratios: list[Any], last: list[dict[str, Any]] | None = None, problems: list[str] | None = None) -> RunReport:
     document = {"ratios": ratios, "last": [past_run()] if last is None else last, "problems": problems or []}
-    return build_report(
-        samples.snapshot(),
-        proposals=samples.proposals(),
-        loads=samples.loads(),
-        moves=samples.all_moves(),
-        estimate=document,
-    )
+    return planned(estimate=document)
 
 
 def test_the_range_and_the_runs_that_it_rests_on_are_in_the_request_and_on_the_page() -> None:
@@ -86,7 +80,7 @@ def test_the_last_runs_are_told_predicted_against_actual_and_nothing_of_theirs_i
 
 def test_without_an_earlier_run_the_page_says_so_and_without_the_document_it_is_silent() -> None:
     assert "This cluster has no recorded rebalance" in render_file(report([], []))
-    silent = build_report(samples.snapshot(), proposals=samples.proposals(), moves=samples.all_moves())
+    silent = planned()
     assert "Last runs" not in render_file(silent)
     assert "finishes in" not in approval_body(silent)
 

@@ -16,7 +16,7 @@ from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.windows import WindowWords
 from kafka_rebalance.rebalance.request import approval_body
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
+from support.documents.built_report import build_report, planned
 
 NIGHTS = "daily 22:00-06:00 Europe/Berlin"
 NONE = {"not_before": None, "finish_by": None}
@@ -28,8 +28,7 @@ def report(*windows: str, takes: bool = True, **documents: Any) -> RunReport:
     """Three batches of 30 min, 45 min at the slow estimate. `takes`: the run takes these windows of its policy."""
     policy = {**samples.snapshot()["policy"], "windows": list(windows)}
     window = {**NONE, "recurring": list(windows)} if takes else NONE
-    planned = {"proposals": samples.proposals(), "moves": samples.all_moves()}
-    return build_report(samples.snapshot(window=window, policy=policy), **{**planned, **documents})
+    return planned(snapshot=samples.snapshot(window=window, policy=policy), **documents)
 
 
 def said(found: RunReport) -> str:
@@ -104,12 +103,9 @@ def test_an_approver_reads_that_a_run_works_outside_the_policys_windows() -> Non
 
 
 def test_batches_that_the_timetable_lists_have_its_times_and_the_others_share_the_rest() -> None:
-    proposals = samples.proposals()
     slots = [{"number": 1, "partitions": 1, "bytes": 1, "begins": 0.0, "lasts": 0.5, "busiest": 1}]
     lanes: dict[str, Any] = {"broker_count": 0, "brokers": [], "batch_count": 3, "batches": slots}
-    for candidate in proposals["candidates"]:
-        candidate["timetable"] = lanes
-    focus = report(NIGHTS, proposals=proposals).focus
+    focus = report(NIGHTS, proposals=samples.proposals_of(timetable=lanes)).focus
     assert focus is not None
     assert focus.batch_seconds == (2705.0, 1355.0, 1355.0)
     assert sum(focus.batch_seconds) == focus.planned_seconds

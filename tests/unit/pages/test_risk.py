@@ -21,9 +21,7 @@ AFTERWARDS: dict[str, dict[str, Any]] = {
 
 
 def report(today: dict[str, Any], afterwards: dict[str, Any]) -> RunReport:
-    plan = samples.proposals()
-    for candidate in plan["candidates"]:
-        candidate["broker_loss"] = {"before": today, "after": afterwards}
+    plan = samples.proposals_of(broker_loss={"before": today, "after": afterwards})
     return build_report(samples.snapshot(), proposals=plan)
 
 

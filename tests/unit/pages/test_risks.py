@@ -7,7 +7,7 @@ from typing import Any
 from kafka_rebalance.pages.first_screen import risks
 from kafka_rebalance.pages.run_report import RunReport
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
+from support.documents.built_report import planned
 from support.documents.report_samples import GIB
 
 HARMLESS = {"broker": None, "rack": None, "min_insync_unknown": 0, "under_now": 0}
@@ -17,11 +17,8 @@ def report(
     *, snapshot: dict[str, Any] | None = None, plan: dict[str, Any] | None = None, **documents: Any
 ) -> RunReport:
     """`plan` changes values of every candidate, none of which has a risk otherwise."""
-    proposals = samples.proposals()
-    for candidate in proposals["candidates"]:
-        candidate.update({"worst_case": HARMLESS} | (plan or {}))
-    tables: dict[str, Any] = {"loads": samples.loads(), "moves": samples.all_moves(), "disks": samples.disks()}
-    return build_report(snapshot or samples.snapshot(), proposals=proposals, **tables, **documents)
+    proposals = samples.proposals_of(**{"worst_case": HARMLESS} | (plan or {}))
+    return planned(snapshot=snapshot or samples.snapshot(), proposals=proposals, **documents)
 
 
 def said(found: RunReport) -> list[str]:

@@ -17,11 +17,10 @@ from kafka_rebalance.rebalance.request import approval_body
 from kafka_rebalance.segments.open_files import expected_rolls
 from support.documents import report_samples as samples
 from support.documents.as_in_a_file import in_json
-from support.documents.built_report import build_report
+from support.documents.built_report import planned
 from support.documents.segment_configs import DAY, configs, placed, reported
 from support.documents.segment_samples import SMALL_SEGMENTS, TOPIC, segments
 
-PLAN: dict[str, Any] = {"proposals": samples.proposals(), "loads": samples.loads(), "moves": samples.all_moves()}
 TABLE_ROW = re.compile(r"<tr>(.*?)</tr>", re.DOTALL)
 
 
@@ -29,7 +28,7 @@ SOUND = segments({})
 
 
 def report(document: dict[str, Any], **others: Any) -> RunReport:
-    return build_report(samples.snapshot(), **PLAN | {"segments": document} | others)
+    return planned(segments=document, **others)
 
 
 def text_of(page: str) -> str:
@@ -48,7 +47,7 @@ def test_a_sound_cluster_is_one_sentence() -> None:
 
 
 def test_a_run_without_an_audit_has_no_section() -> None:
-    bare = build_report(samples.snapshot(), **PLAN)
+    bare = planned()
     assert "Segment settings" not in render_file(bare)
     assert "Segment settings" not in approval_body(bare)
     assert bare.state is RunState.WAITING
@@ -142,7 +141,7 @@ def test_a_document_with_a_wrong_value_is_named(change: dict[str, Any]) -> None:
 def test_a_warning_of_the_verification_is_told_apart_from_a_pass() -> None:
     checks = samples.verification(passed=True)
     checks["checks"][1]["severity"] = "warning"
-    words = text_of(render_file(build_report(samples.snapshot(), **PLAN, verification=checks)))
+    words = text_of(render_file(planned(verification=checks)))
     assert "All 102 checks passed, 1 with a warning" in words
     assert words.index("warning in_sync") < words.index("passed in_sync")
 

@@ -11,11 +11,11 @@ from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.rebalance.request import approval_body
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
+from support.documents.built_report import planned
 
 
 def report(**snapshot: Any) -> RunReport:
-    return build_report(samples.snapshot(**snapshot), proposals=samples.proposals(), loads=samples.loads())
+    return planned(snapshot=samples.snapshot(**snapshot))
 
 
 def test_it_is_said_how_much_of_a_tiered_topic_is_remote_and_that_a_move_copies_the_local_part() -> None:

@@ -64,9 +64,7 @@ def test_notes_of_an_older_version_tell_the_end_and_no_number_of_batches() -> No
 
 
 def test_a_run_that_copies_nothing_is_not_over_at_once() -> None:
-    proposals = samples.proposals()
-    for candidate in proposals["candidates"]:
-        candidate |= {"batches": 120, "makespan_seconds": 0.0, "makespan_bound_seconds": 0.0}
+    proposals = samples.proposals_of(batches=120, makespan_seconds=0.0, makespan_bound_seconds=0.0)
     nothing = {"partitions_done": 5, "partitions_total": 1200, "bytes_copied": 0, "bytes_total": 0}
     progress = noted(batches=120, this_batch=nothing, busiest_bytes=0, later_busiest_bytes=[0] * 118, **nothing)
     found = window("15:15:00", proposals=proposals, progress=progress)

@@ -10,7 +10,7 @@ from kafka_rebalance.pages.page import plot_picture, render_file, render_page
 from kafka_rebalance.pages.plots import timetable_plot
 from kafka_rebalance.pages.run_report import RunReport
 from support.documents import report_samples as samples
-from support.documents.built_report import build_report
+from support.documents.built_report import planned
 
 
 def timetable(**changes: Any) -> dict[str, Any]:
@@ -33,12 +33,7 @@ def timetable(**changes: Any) -> dict[str, Any]:
 
 
 def report(**changes: Any) -> RunReport:
-    proposals = samples.proposals()
-    for candidate in proposals["candidates"]:
-        if candidate["name"] != "leaders_only":
-            candidate["timetable"] = timetable(**changes)
-    plan = {"proposals": proposals, "loads": samples.loads(), "moves": samples.all_moves()}
-    return build_report(samples.snapshot(), **plan, disks=samples.disks())
+    return planned(proposals=samples.proposals_of(timetable=timetable(**changes)))
 
 
 def plain(page: str) -> str:
@@ -56,20 +51,15 @@ def test_the_page_says_who_works_when_and_when_each_batch_begins() -> None:
 
 
 def test_each_batch_begins_after_what_the_controller_needed_for_those_before() -> None:
-    proposals = samples.proposals()
-    for candidate in proposals["candidates"]:
-        candidate |= {"timetable": timetable(), "makespan_seconds": 60.0, "makespan_bound_seconds": 60.0}
-    page = plain(render_file(build_report(samples.snapshot(), proposals=proposals, moves=samples.all_moves())))
+    plan = samples.proposals_of(timetable=timetable(), makespan_seconds=60.0, makespan_bound_seconds=60.0)
+    page = plain(render_file(planned(proposals=plan)))
     assert '>2</th><td class="number">35 s</td><td class="number">35 s</td>' in page
 
 
 def test_shares_are_said_where_no_throttle_makes_times_of_them() -> None:
     found = report()
-    proposals = samples.proposals()
-    for candidate in proposals["candidates"]:
-        candidate |= {"timetable": timetable(), "makespan_seconds": None, "makespan_bound_seconds": None}
-    plan = {"proposals": proposals, "loads": samples.loads(), "moves": samples.all_moves()}
-    untimed = build_report(samples.snapshot(), **plan, disks=samples.disks())
+    plan = samples.proposals_of(timetable=timetable(), makespan_seconds=None, makespan_bound_seconds=None)
+    untimed = planned(proposals=plan)
     assert untimed.focus is not None
     assert found.focus is not None
     assert '>2</th><td class="number">50 %</td>' in plain(render_file(untimed))
@@ -94,5 +84,5 @@ def test_the_picture_has_its_own_address_on_the_live_page() -> None:
 
 def test_nothing_is_said_of_a_plan_that_copies_nothing_or_is_of_an_earlier_version() -> None:
     assert timetable_plot(None, 10.0) is None
-    page = render_file(build_report(samples.snapshot(), proposals=samples.proposals(), moves=samples.all_moves()))
+    page = render_file(planned())
     assert "<h3>Schedule</h3>" not in page

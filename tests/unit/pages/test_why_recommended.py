@@ -13,7 +13,7 @@ from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.rebalance.request import approval_body, approval_subject
 from support.documents import report_samples as samples
 from support.documents.as_in_a_file import in_json
-from support.documents.built_report import build_report
+from support.documents.built_report import planned
 
 GIB = samples.GIB
 LIGHT, OPTIMAL = Beside("light", 120 * GIB, 0.25), Beside("optimal", 300 * GIB, 0.02)
@@ -27,7 +27,7 @@ def report(found: Recommendation | None, job: str = "balance", **changes: Any) -
     for candidate in proposals["candidates"]:
         if candidate["name"] == "balanced":
             candidate.update(changes)
-    return build_report(snapshot, proposals=proposals, loads=samples.loads(), moves=samples.all_moves())
+    return planned(snapshot=snapshot, proposals=proposals)
 
 
 def page_of(found: RunReport) -> str:
@@ -96,7 +96,7 @@ def test_where_nobody_is_recommended_page_subject_and_request_say_so_and_why(why
 
 def test_a_reason_of_a_later_version_is_left_out() -> None:
     proposals = samples.proposals(recommendation={"why": "the_moon", "candidate": "balanced", "tolerance": 0.1})
-    found = build_report(samples.snapshot(), proposals=proposals, moves=samples.all_moves())
+    found = planned(proposals=proposals)
     assert found.recommendation is None
     assert recommendation_words(found)[0].startswith("Balanced is recommended")
 
