@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import subprocess
@@ -225,3 +226,31 @@ def test_the_sample_policy_is_one_that_is_accepted() -> None:
     assert [approver.id for approver in policy.approvers] == ["olive", "3"]
     # A committed policy would make its cluster writable for everyone who copies this repository.
     assert sorted(folder.glob("*.yaml")) == []
+
+
+RAW = {"read_json", "read_json_if_there", "write_json"}  # of documents/json_files.py
+KNOW_NO_TYPE = {  # why a module takes a run's JSON as it is
+    "command.main": "--json prints proposals.json, with keys of later versions",
+    "documents.snapshot": "settings.json: Settings has its own form, which is part of each digest",
+    "nightly.check_cluster": "verdict.json is put together there",
+    "pages.read_fleet": "verdict.json, and the janitor's report, named after its connection",
+    "rebalance.batch_file": "following.json: its parts have their own forms",
+    "rebalance.progress_notes": "progress.json is written from the follower's state",
+    "run.run_folder": "digests count whole files, with keys of later versions",
+    "throttle.janitor.look_after_cluster": "the janitor's report, named after its connection",
+    "throttle.janitor.look_after_lease": "batches.json and progress.json of another run, which may be damaged",
+    "throttle.lease_files": "a lease is in znodes too: it has its own form",
+    "throttle.suspend_throttle": "progress.json of the run whose lease it is",
+    "throttle.throttle_in_force": "throttle.json, as the lease has it",
+}
+
+
+def test_a_file_of_a_run_is_read_and_written_by_its_type() -> None:
+    """A module that goes past the type needs a reason here."""
+    package = ROOT / "include/kafka_rebalance"
+    past_a_type = set()
+    for path in package.rglob("*.py"):
+        names = {getattr(node, "attr", getattr(node, "id", None)) for node in ast.walk(ast.parse(text_of(path)))}
+        if names & RAW and path != package / "documents/json_files.py":
+            past_a_type.add(".".join(path.relative_to(package).with_suffix("").parts))
+    assert past_a_type - KNOW_NO_TYPE.keys() == set()
