@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model.settings import BrokerPool
 from kafka_rebalance.moves.windows import Window
 from kafka_rebalance.pages.approver_facts import brief
 from kafka_rebalance.pages.page import render_file
@@ -385,3 +387,38 @@ def test_hostile_racks_and_topics_of_the_worst_case_stay_text() -> None:
     body = approval_body(found)
     assert "{{" not in body
     assert "`<script>alert(1)</script>" in body  # in a code span
+
+
+def test_page_says_how_a_plan_differs_from_the_last_one() -> None:
+    plan = samples.proposals_of(since_last={"same": 33, "changed": 0, "new": 1, "dropped": 2})
+    last = {"run_id": "manual__one", "observed_at": "2026-05-02T10:00:00+00:00", "unread": None}
+    found = planned(snapshot=samples.snapshot(last_proposal=last), proposals=plan)
+    words = "since the plan of 2026-05-02 10:00:00 UTC, 33 of 34 moves are the same, 1 new, 2 dropped"
+    assert dict(brief(found).verdict)["Last plan"] == words
+    assert ", 33 of 34 moves are the same, 1 new, 2 dropped" in render_file(found)
+    assert "Last plan" not in dict(brief(planned(proposals=plan)).verdict)
+    assert "Last plan" not in dict(brief(planned(snapshot=samples.snapshot(last_proposal=last))).verdict), (
+        "of other candidates"
+    )
+
+
+def test_a_last_plan_that_cannot_be_read_is_not_taken_for_none() -> None:
+    unread = {"run_id": None, "observed_at": None, "unread": "the ledger cannot be listed"}
+    words = "whether there was a plan before cannot be read, so this one was searched without it"
+    assert dict(brief(planned(snapshot=samples.snapshot(last_proposal=unread))).verdict)["Last plan"] == words
+    hostile = {"run_id": "<script>", "observed_at": None, "unread": "moves: no parquet"}
+    found = planned(snapshot=samples.snapshot(last_proposal=hostile))
+    words = "the plan of run <script> cannot be read, so this one was searched without it"
+    assert dict(brief(found).verdict)["Last plan"] == words
+    assert words not in render_file(found)
+    assert "the plan of run &lt;script&gt; cannot be read" in render_file(found)
+
+
+def test_the_limits_name_each_pool_with_its_brokers() -> None:
+    pools = (BrokerPool(("billing.*", "<b>"), (1, 2)), BrokerPool(("audit",), (3,)))
+    policy = dataclasses.replace(samples.policy(), broker_pools=pools)
+    snapshot = samples.snapshot(policy=policy.to_mapping(), policy_digest=policy.digest)
+    page = render_file(planned(snapshot=snapshot, rates=samples.rates()))
+    assert "<li>Broker pool: only brokers 1, 2 may hold topics billing.*, &lt;b&gt;, and no other topics.</li>" in page
+    assert "<li>Broker pool: only broker 3 may hold topics audit, and no other topics.</li>" in page
+    assert "<li>All other topics share the brokers of no pool.</li>" in page

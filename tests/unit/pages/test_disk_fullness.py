@@ -1,4 +1,4 @@
-"""Disks over time, moves by broker and bounds, on the page."""
+"""Disks before, during and after a plan, in words and pictures: of brokers, over time, and of log dirs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from kafka_rebalance.documents.json_files import decode
+from kafka_rebalance.documents.proposals import LogDirPeaks
 from kafka_rebalance.model.amounts_in_words import bound_in_words
-from kafka_rebalance.pages.candidate_report import DiskCourse
+from kafka_rebalance.pages.candidate_report import DiskCourse, amount, fullest_words
 from kafka_rebalance.pages.page import render_file
-from kafka_rebalance.pages.plots import disk_plot
+from kafka_rebalance.pages.plots import disk_plot, glance_plot
+from kafka_rebalance.pages.tables import BrokerChange, Load
 from support.documents import report_samples as samples
 from support.documents.built_report import planned
 
@@ -110,3 +113,64 @@ def test_only_an_optimum_that_is_proven_is_called_so() -> None:
 )
 def test_bytes_stand_beside_their_bound(copied: int, bound: int | None, tolerance: float | None, text: str) -> None:
     assert bound_in_words(copied, bound, tolerance) == text
+
+
+GIB = 1024**3
+
+
+def brokers(count: int, capacity: int | None = 100 * GIB) -> list[BrokerChange]:
+    """The first is the fullest; all are even afterwards."""
+    return [
+        BrokerChange(number, None, capacity, Load(9, 3, (count - number) * GIB, None), Load(9, 3, 2 * GIB, None))
+        for number in range(count)
+    ]
+
+
+def test_it_says_how_full_disks_are_before_and_after() -> None:
+    plot = glance_plot(brokers(4))
+    assert plot is not None
+    assert (plot.title, plot.note) == ("Bytes on disk (GiB)", "Kafka fills at most 4 % of a disk now, 2 % afterwards")
+    assert "before 1 to 4 GiB, after 2 to 2 GiB" in plot.description
+    unknown = glance_plot(brokers(4, capacity=None))
+    assert unknown is not None
+    assert unknown.note == "capacities are not known"
+    assert glance_plot([]) is None
+
+
+def test_of_many_brokers_some_stand_for_all_and_the_picture_stays_small() -> None:
+    few, many = glance_plot(brokers(100)), glance_plot(brokers(1000))
+    assert few is not None
+    assert many is not None
+    assert len(many.svg()) <= 1.1 * len(few.svg())
+    assert "1,000 brokers, fullest first" in many.svg()
+    assert "before 1 to 1e+03 GiB" in many.description, "the words are of all"
+
+
+def peaks(*shares: tuple[float, float, float], **changes: Any) -> LogDirPeaks:
+    return decode(LogDirPeaks, samples.log_dirs(*shares, **changes), "proposals.json")
+
+
+def said(*shares: tuple[float, float, float], **changes: Any) -> str:
+    return fullest_words(peaks(*shares, **changes), str)
+
+
+def test_the_fullest_is_said_with_what_is_expected_and_what_is_nearly_certain() -> None:
+    assert said((0.4, 0.71, 0.78), (0.4, 0.6, 0.7)) == (
+        "/var/lib/kafka/data1 of broker 5, 71 % expected, in nine of ten cases 78 % at most"
+    )
+
+
+def test_one_figure_is_said_where_both_are_the_same() -> None:
+    assert said((0.4, 0.71, 0.712)) == "/var/lib/kafka/data1 of broker 5, 71 %"
+
+
+def test_bytes_are_said_where_brokers_do_not_tell_sizes() -> None:
+    assert said((0.25, 0.5, 0.75), total=None).endswith("256 GiB expected, in nine of ten cases 384 GiB at most")
+    (one,) = peaks((0.25, 0.5, 0.75), total=None).listed
+    assert amount(one, one.used_bytes) == "128 GiB"
+    (sized,) = peaks((0.25, 0.5, 0.75)).listed
+    assert amount(sized, sized.used_bytes) == "128 GiB (25 %)"
+
+
+def test_nothing_is_said_where_nothing_is_known() -> None:
+    assert fullest_words(None, str) == fullest_words(LogDirPeaks(), str) == ""

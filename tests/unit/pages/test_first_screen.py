@@ -1,4 +1,4 @@
-"""The five figures by which one decides on a candidate, and the word that judges each."""
+"""The first screen of a run's page: its sentence, five figures with the word that judges each, and buttons."""
 
 from __future__ import annotations
 
@@ -7,12 +7,85 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.pages.first_screen import KeyFigure, key_figures, limits_sum, looks_of, moves_sum
-from kafka_rebalance.pages.page import render_file
-from kafka_rebalance.pages.run_state import Tone
+from kafka_rebalance.pages.first_screen import (
+    KeyFigure,
+    headline,
+    key_figures,
+    limits_sum,
+    looks_of,
+    moves_sum,
+    next_steps,
+)
+from kafka_rebalance.pages.page import InAirflow, render_file, render_page
+from kafka_rebalance.pages.run_state import Action, RunState, Tone
 from support.documents import report_samples as samples
 from support.documents.built_report import planned
 from support.documents.report_samples import GIB
+
+LEFT = [str(move.topic_partition) for move in samples.moves()[17:]]
+APPROVED: dict[str, Any] = {"decision": samples.decision()}
+PAUSED = APPROVED | {
+    "batches": samples.batches()
+    | {"pauses": [{"at": "2026-05-03T15:07:30+00:00", "ended_at": None, "until": "2026-05-03T23:00:00+00:00"}]}
+}
+
+
+def said(*, is_active: bool = True, **documents: Any) -> str:
+    return headline(planned(**documents).in_airflow(is_active=is_active))
+
+
+def test_a_run_that_pauses_says_until_when_and_one_that_has_ended_does_not() -> None:
+    assert said(**PAUSED) == "Approved and started; pauses until 2026-05-03 23:00:00 UTC"
+    assert said(is_active=False, **PAUSED) == RunState.BROKEN_OFF.sentence
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        (LEFT, "Stopped: 17 of 34 approved moves were not made"),
+        (LEFT[:1], "Stopped: 1 of 34 approved moves was not made"),
+        ([], RunState.NOT_AS_APPROVED.sentence),
+    ],
+)
+def test_a_run_that_was_stopped_says_how_much_of_it_was_not_made(left: list[str], words: str) -> None:
+    verification = samples.verification() | {"not_moved": {"why": "uma asked.", "partitions": left}}
+    assert said(is_active=False, **APPROVED, batches=samples.batches(), verification=verification) == words
+
+
+def test_a_job_that_no_candidate_can_do_is_not_called_one_with_nothing_to_move() -> None:
+    made = samples.proposals_of(status="infeasible", moved_replicas=0, leader_changes=0, batches=0)
+    assert said(proposals=made) == "Not possible: no candidate does the job within its limits"
+    made["candidates"][0]["status"] = "ok"
+    assert said(proposals=made) == RunState.NOTHING_TO_MOVE.sentence
+
+
+def test_an_approved_run_names_the_candidate() -> None:
+    assert said(**APPROVED) == f"{RunState.APPROVED.sentence} (balanced)"
+
+
+def test_why_a_run_was_stopped_stands_above_everything_that_is_closed() -> None:
+    stopped = samples.batches() | {"stopped": {"at": "2026-05-03T15:08:00+00:00", "why": "As uma asked."}}
+    ended = {"batches": stopped, "verification": samples.verification()}
+    html = render_file(planned(**APPROVED | ended).in_airflow(is_active=False))
+    assert "As uma asked." in html.partition("<details")[0]
+
+
+def test_a_candidate_that_failed_is_named_where_no_other_moves_anything() -> None:
+    made = samples.proposals_of(moved_replicas=0, leader_changes=0, batches=0)
+    first = made["candidates"][0]
+    first |= {"status": "failed", "note": "ZeroDivisionError: division by zero"}
+    words = said(proposals=made)
+    assert words == f"Planning of {first['name']} failed, and no other candidate moves anything"
+
+
+def test_the_page_tags_a_failed_candidate_and_escapes_its_error() -> None:
+    made = samples.proposals()
+    made["candidates"][0] |= {"status": "failed", "note": "KeyError: '<b>orders'"}
+    page = render_file(planned(proposals=made))
+    assert '<span class="tag bad">failed</span>' in page
+    assert "KeyError: &#39;&lt;b&gt;orders" in page
+    assert "<b>orders" not in page
+
 
 COPIES, TAKES, DISK, EVEN, LOSS = range(5)
 
@@ -136,3 +209,47 @@ def test_the_switch_says_of_each_candidate_that_is_not_possible_that_it_is_not()
     switch = html.partition('<nav class="switch"')[2].partition("</nav>")[0]
     tags = re.findall(r">(\w[\w ]*) <span class=\"tag[^>]*>([^<]+)<", switch)
     assert tags == [("Light", "not possible"), ("Balanced", "recommended")]
+
+
+PAGES = {action: f"/airflow/{action}" for action in Action}
+FAILED = planned(
+    decision=samples.decision(),
+    batches=samples.batches(),
+    verification=samples.verification(),
+).in_airflow(is_active=False)
+
+
+@pytest.mark.parametrize("state", RunState)
+def test_a_button_leads_to_each_thing_that_a_person_may_do(state: RunState) -> None:
+    steps = next_steps(state, PAGES)
+    assert bool(steps) == bool(state.actions)
+    if Action.STOP in state.actions:
+        assert [(step.words, step.how) for step in steps] == [("Stop, cancel or throttle", "")]
+    else:
+        assert {step.url for step in steps} == {PAGES[action] for action in state.actions}
+        assert all(step.how for step in steps if step.url != PAGES[Action.ANSWER]), "the page alone does not say it"
+
+
+@pytest.mark.parametrize("state", RunState)
+def test_a_button_that_stops_or_undoes_a_run_is_never_the_expected_one(state: RunState) -> None:
+    undoes = {"Stop, cancel or throttle", "Move the replicas back", "Cancel the copies"}
+    assert all(step.is_expected == (step.words not in undoes) for step in next_steps(state, PAGES))
+
+
+def test_a_step_without_a_page_in_airflow_has_no_button() -> None:
+    assert next_steps(RunState.WAITING, {}) == ()
+
+
+def test_after_a_failed_verification_the_page_has_buttons_and_the_file_has_sentences() -> None:
+    html = render_page(FAILED, static_url="/static", run_url="/run", airflow=InAirflow(pages=PAGES))
+    buttons = re.findall(r'<a class="button[^"]*" href="([^"]+)" data-airflow>([^<]+)</a>', html)
+    assert buttons == [
+        ("/airflow/go_on", "Go on with the plan"),
+        ("/airflow/verify_again", "Verify again"),
+        ("/airflow/roll_back", "Move the replicas back"),
+        ("/airflow/start_anew", "Plan again"),
+    ]
+    assert "To verify again, clear the task verify." not in html
+    alone = render_file(FAILED)
+    assert 'class="button' not in alone
+    assert "To verify again, clear the task verify." in alone
