@@ -144,17 +144,19 @@ def _other_policies_words(connections: Sequence[str]) -> str:
 
 def _cordon_words(cordon: Cordon, named: Named) -> str:
     """`named`: as for other values that come from the cluster."""
-    said = []
+    sentences = []
     if cordon.brokers:
-        said.append(
+        sentences.append(
             f"{_brokers(map(str, cordon.brokers))} cordoned while the run lasts, so Kafka puts no new replica there"
         )
     if unknown := [broker for broker, words in cordon.cannot.items() if not words]:
-        said.append(f"this Kafka cannot cordon broker {', '.join(unknown)}, so topics made meanwhile may be put there")
+        sentences.append(
+            f"this Kafka cannot cordon broker {', '.join(unknown)}, so topics made meanwhile may be put there"
+        )
     for broker, words in cordon.cannot.items():
         if words:
-            said.append(f"Kafka does not let broker {broker} be cordoned: {named(words)}")
-    return ". ".join(f"{one[0].upper()}{one[1:]}" for one in said)
+            sentences.append(f"Kafka does not let broker {broker} be cordoned: {named(words)}")
+    return ". ".join(f"{one[0].upper()}{one[1:]}" for one in sentences)
 
 
 def _brokers(names: Iterable[str]) -> str:
@@ -196,13 +198,13 @@ def _since_last_words(last: LastProposal | None, focus: CandidateReport, named: 
     if last is not None and last.unread is not None:
         whose = "whether there was a plan before" if last.run_id is None else f"the plan of run {named(last.run_id)}"
         return f"{whose} cannot be read, so this one was searched without it"
-    found = focus.since_last
-    if last is None or found is None:
+    since = focus.since_last
+    if last is None or since is None:
         return ""
-    moves = format_count(found.same + found.changed + found.new, "move is", "moves are")
-    further = ((found.changed, "changed"), (found.new, "new"), (found.dropped, "dropped"))
+    moves = format_count(since.same + since.changed + since.new, "move is", "moves are")
+    further = ((since.changed, "changed"), (since.new, "new"), (since.dropped, "dropped"))
     differs = "".join(f", {format_count(count)} {how}" for count, how in further if count)
-    return f"since the plan of {format_time(last.observed_at)}, {format_count(found.same)} of {moves} the same{differs}"
+    return f"since the plan of {format_time(last.observed_at)}, {format_count(since.same)} of {moves} the same{differs}"
 
 
 def _kafka_elects(elections: AutomaticElections) -> str:
@@ -217,7 +219,7 @@ def _kafka_elects(elections: AutomaticElections) -> str:
 
 def _of_unknown_size(focus: CandidateReport) -> str:
     """Which brokers are not part of the figure."""
-    unknown = [one.broker for one in focus.brokers if one.after.replicas and not one.disk_capacity_bytes]
+    unknown = [broker.broker for broker in focus.brokers if broker.after.replicas and not broker.disk_capacity_bytes]
     if not unknown:
         return ""
     named = ", ".join(map(str, unknown[:_NAMED])) + (f" and {len(unknown) - _NAMED} more" if unknown[_NAMED:] else "")
@@ -253,11 +255,11 @@ def _disks(report: RunReport, focus: CandidateReport) -> str:
         return f"the fullest is at {format_share(focus.peak_disk_fraction)}"
     disk, (peak, batch), capacity = known[0]
     when = f"in batch {batch}" if batch else "before the first batch"
-    left = format_bytes(max(0, capacity - peak))
-    said = f"broker {disk.broker} is fullest, {format_share(peak / capacity)} {when}: {left} left"
+    room = format_bytes(max(0, capacity - peak))
+    words = f"broker {disk.broker} is fullest, {format_share(peak / capacity)} {when}: {room} left"
     allowed = 1 - report.settings.disk_headroom
     full = ", ".join(str(disk.broker) for disk, (peak, _), capacity in known if peak > allowed * capacity)
-    return f"{said}; beyond {format_share(allowed)}: broker {full}" if full else said
+    return f"{words}; beyond {format_share(allowed)}: broker {full}" if full else words
 
 
 def _network_words(cost: CandidateRates, throttle: float | None) -> str:
@@ -276,24 +278,24 @@ def _network_words(cost: CandidateRates, throttle: float | None) -> str:
     if throttle is None:
         return f"broker {tightest.broker} has least left: {carries}{some}"
     meanwhile = (used + throttle) / whole
-    said = f"broker {tightest.broker} has least left: {carries}, up to {format_share(meanwhile)} with the copies{some}"
+    words = f"broker {tightest.broker} has least left: {carries}, up to {format_share(meanwhile)} with the copies{some}"
     full = [use for use in network.tightest if free_bytes_per_second(use) < throttle]
     if not full:
         who = "every one of these" if some else "every broker"
-        return f"{said}; {who} stays within {format_share(NIC_SHARE)}"
+        return f"{words}; {who} stays within {format_share(NIC_SHARE)}"
     names = ", ".join(str(use.broker) for use in full[:_BUSY_NAMED])
     more = len(full) - _BUSY_NAMED
     are_more = len(full) == len(network.tightest) < network.known
     beyond = f" and {more}{' or more' if are_more else ''} others" if more > 0 else ""
-    return f"{said}; beyond {format_share(NIC_SHARE)}: broker {names}{beyond}"
+    return f"{words}; beyond {format_share(NIC_SHARE)}: broker {names}{beyond}"
 
 
 def stays_words(found: tuple[StaysBehind, ...], named: Named) -> str:
     """A sentence for each broker and reason, and the effect on the verification; empty if nothing stays."""
     if not found:
         return ""
-    said = [f"{_stays_one(one, named)}." for one in found]
-    return " ".join([*said, "The verification fails while such a broker holds anything of topics_in."])
+    sentences = [f"{_stays_one(one, named)}." for one in found]
+    return " ".join([*sentences, "The verification fails while such a broker holds anything of topics_in."])
 
 
 def _stays_one(one: StaysBehind, named: Named) -> str:
@@ -322,41 +324,41 @@ _SOON_DAYS = 365.0
 
 def _why_words(outlook: Diagnosis, job: str) -> tuple[str, ...]:
     """What is uneven or wrong, in sentences. Of the loads, only those that the job evens out."""
-    said = []
+    sentences = []
     if outlook.leaving is not None:
-        said.append(_leaving_words(outlook.leaving, job))
+        sentences.append(_leaving_words(outlook.leaving, job))
     if outlook.strays is not None:
-        said.append(_stray_words(outlook.strays))
+        sentences.append(_stray_words(outlook.strays))
     if outlook.rack_violations:
         count = format_count(outlook.rack_violations, "partition has", "partitions have")
-        said.append(f"{count} replicas on fewer racks than possible.")
+        sentences.append(f"{count} replicas on fewer racks than possible.")
     about = JOB_METRICS.get(job, ())
     ordered = sorted(
         (off for off in outlook.off if off.metric in about and (off.above or off.below)),
         key=lambda off: about.index(off.metric),
     )
-    said += [_off_words(off, outlook.tolerance) for off in ordered[:METRICS_SAID]]
-    if not said and about:
-        said.append(f"Every broker is within {format_share(outlook.tolerance)} of its share.")
+    sentences += [_off_words(off, outlook.tolerance) for off in ordered[:METRICS_SAID]]
+    if not sentences and about:
+        sentences.append(f"Every broker is within {format_share(outlook.tolerance)} of its share.")
     if outlook.fullest_disk is not None:
         disk = outlook.fullest_disk
         share = format_share(disk.used_share)
-        said.append(
+        sentences.append(
             f"The fullest disk is that of broker {disk.broker}: {share} of {format_bytes(disk.capacity_bytes)}."
         )
-    return tuple(said)
+    return tuple(sentences)
 
 
 def _leaving_words(leaving: Leaving, job: str) -> str:
     brokers, is_one = ", ".join(map(str, leaving.brokers)), len(leaving.brokers) == 1
-    said = f"Broker {brokers} {'is' if is_one else 'are'} to"
+    begins = f"Broker {brokers} {'is' if is_one else 'are'} to"
     if job not in LEADERS_ALONE:
         replicas = format_count(leaving.replicas, "replica", "replicas")
-        return f"{said} be emptied and {'holds' if is_one else 'hold'} {replicas}, {format_bytes(leaving.bytes)}."
+        return f"{begins} be emptied and {'holds' if is_one else 'hold'} {replicas}, {format_bytes(leaving.bytes)}."
     led = ""
     if leaving.leaders is not None:
         led = f" and {'leads' if is_one else 'lead'} {format_count(leaving.leaders, 'partition', 'partitions')}"
-    return f"{said} lead nothing{led}. {'It keeps its' if is_one else 'They keep their'} replicas."
+    return f"{begins} lead nothing{led}. {'It keeps its' if is_one else 'They keep their'} replicas."
 
 
 def _stray_words(strays: Strays) -> str:
@@ -385,35 +387,35 @@ def _off_words(off: Off, tolerance: float) -> str:
 
 def _otherwise_words(outlook: Diagnosis, job: str, worst: WorstCase | None, named: Named) -> tuple[str, ...]:
     """What happens if nobody does anything, in sentences."""
-    said = []
+    sentences = []
     first = outlook.first_full
     if first is not None:
         grows = f"it grows by {format_bytes(first.growth_bytes_per_day)} a day by the ledger's samples"
         days = "a day" if first.days < 1.5 else format_count(first.days, "day", "days")
         if first.days <= _SOON_DAYS:
-            said.append(f"The disk of broker {first.broker} is full in about {days}: {grows}.")
+            sentences.append(f"The disk of broker {first.broker} is full in about {days}: {grows}.")
         else:
-            said.append(f"No disk is full within a year; that of broker {first.broker} is first, {grows}.")
+            sentences.append(f"No disk is full within a year; that of broker {first.broker} is first, {grows}.")
     needed = (outlook.further_brokers, *outlook.further_brokers_of_pools)
-    said += [_further_words(further) for further in needed if further is not None and any(further.brokers)]
+    sentences += [_further_words(further) for further in needed if further is not None and any(further.brokers)]
     rack = worst.rack if worst is not None else None
     if rack is not None and rack.today.partitions:
         lost = format_count(rack.today.partitions, "partition", "partitions")
-        said.append(f"Losing rack {named(str(rack.today.lost))} takes the last replica in sync from {lost}.")
+        sentences.append(f"Losing rack {named(str(rack.today.lost))} takes the last replica in sync from {lost}.")
     if outlook.leaving is not None and job not in LEADERS_ALONE:
         brokers = ", ".join(map(str, outlook.leaving.brokers))
-        said.append(f"Broker {brokers} cannot be switched off without losing replicas.")
-    if not said:
+        sentences.append(f"Broker {brokers} cannot be switched off without losing replicas.")
+    if not sentences:
         ordered = sorted(
             (off for off in outlook.off if off.metric in METRICS), key=lambda off: METRICS.index(Metric(off.metric))
         )
         off = max(ordered, key=lambda one: one.highest.share or 0.0, default=None)  # the first of equals
         if off is not None and off.above and off.highest.share is not None:
             carries = f"{format_factor(off.highest.share)} times its share of {noun_of(off.metric)}"
-            said.append(f"Broker {off.highest.broker} goes on carrying {carries}.")
+            sentences.append(f"Broker {off.highest.broker} goes on carrying {carries}.")
         else:
-            said.append("By what is known of this cluster, nothing gets worse.")
-    return tuple(said)
+            sentences.append("By what is known of this cluster, nothing gets worse.")
+    return tuple(sentences)
 
 
 def _further_words(further: FurtherBrokers) -> str:
@@ -457,70 +459,80 @@ def why_aside(report: RunReport) -> dict[str, str]:
     """{candidate without a button: how it differs from the recommended one, and how to get a button}"""
     best = report.best
     rest = f"No button in the request, which has room for {BUTTONS}: name it in candidates to have one."
-    found = {}
-    for one in report.candidates:
-        if one.name in report.aside:
-            said = _differences(one, best) if best is not None else []
-            found[one.name] = f"Against {best.name}: {', '.join(said)}. {rest}" if best and said else rest
-    return found
+    reasons = {}
+    for candidate in report.candidates:
+        if candidate.name in report.aside:
+            differences = _differences(candidate, best) if best is not None else []
+            reasons[candidate.name] = (
+                f"Against {best.name}: {', '.join(differences)}. {rest}" if best and differences else rest
+            )
+    return reasons
 
 
-def _differences(one: CandidateReport, best: CandidateReport) -> list[str]:
-    said = []
-    more = one.moved_bytes - best.moved_bytes
+def _differences(candidate: CandidateReport, best: CandidateReport) -> list[str]:
+    differences = []
+    more = candidate.moved_bytes - best.moved_bytes
     if more:
-        said.append(f"copies {format_bytes(abs(more))} {'more' if more > 0 else 'less'}")
-    ours, theirs = off_share(one), off_share(best)
+        differences.append(f"copies {format_bytes(abs(more))} {'more' if more > 0 else 'less'}")
+    ours, theirs = off_share(candidate), off_share(best)
     if ours is not None and theirs is not None and abs(ours - theirs) >= NEARLY_AS_EVEN:
-        said.append(
+        differences.append(
             f"{'less' if ours > theirs else 'more'} even (furthest broker {format_share(ours)} off its share, "
             f"not {format_share(theirs)})"
         )
-    leaders = one.leader_changes - best.leader_changes
+    leaders = candidate.leader_changes - best.leader_changes
     if leaders:
         count = format_count(abs(leaders), "leader change", "leader changes")
-        said.append(f"{count} {'more' if leaders > 0 else 'fewer'}")
-    return said
+        differences.append(f"{count} {'more' if leaders > 0 else 'fewer'}")
+    return differences
 
 
 def recommendation_words(report: RunReport) -> tuple[str, ...]:
     """Which candidate to take and why, then what the next ones offer; empty without a plan."""
-    found, chosen = report.recommendation, report.best
+    recommendation, chosen = report.recommendation, report.best
     if chosen is None:
-        return (f"Nothing is recommended: {_NOBODY[found.why]}.",) if found is not None and found.why in _NOBODY else ()
+        return (
+            (f"Nothing is recommended: {_NOBODY[recommendation.why]}.",)
+            if recommendation is not None and recommendation.why in _NOBODY
+            else ()
+        )
     gain = _gain(chosen)
-    if found is None:
+    if recommendation is None:
         return (f"{chosen.title} is recommended" + (f": {gain}." if gain else "."),)
-    said = [f"{chosen.title} is recommended: {_because(found, chosen)}."]
-    said += [f"{gain[0].upper()}{gain[1:]}."] if gain else []
-    job, violations = report.settings.job, found.rack_violations
-    if found.undone and job in _UNDONE:
-        said.append(f"{format_count(found.undone, *_UNDONE[job])}.")
+    sentences = [f"{chosen.title} is recommended: {_because(recommendation, chosen)}."]
+    sentences += [f"{gain[0].upper()}{gain[1:]}."] if gain else []
+    job, violations = report.settings.job, recommendation.rack_violations
+    if recommendation.undone and job in _UNDONE:
+        sentences.append(f"{format_count(recommendation.undone, *_UNDONE[job])}.")
     if violations:
-        said.append(f"{format_count(violations, 'partition still breaks', 'partitions still break')} the rack rule.")
-    for kind, other in (("cheaper", found.cheaper), ("more even", found.more_even)):
+        sentences.append(
+            f"{format_count(violations, 'partition still breaks', 'partitions still break')} the rack rule."
+        )
+    for kind, other in (("cheaper", recommendation.cheaper), ("more even", recommendation.more_even)):
         if other is not None:
-            said.append(
+            sentences.append(
                 f"{TITLES.get(other.candidate, other.candidate)} is the next {kind} one: it copies "
                 f"{format_bytes(other.bytes)} and leaves the worst broker {format_share(other.furthest)} off its share."
             )
-    return tuple(said)
+    return tuple(sentences)
 
 
-def _because(found: Recommendation, chosen: CandidateReport) -> str:
-    asked, copies = format_share(found.tolerance), format_bytes(chosen.moved_bytes)
-    before, after = (found.furthest.before, found.furthest.after) if found.furthest else (0.0, 0.0)
-    if found.why is Why.CHEAPEST:
-        within = f"within {asked}" + (" or one replica" if after > found.tolerance + 5e-4 else "")
+def _because(recommendation: Recommendation, chosen: CandidateReport) -> str:
+    tolerance, copies = format_share(recommendation.tolerance), format_bytes(chosen.moved_bytes)
+    before, after = (
+        (recommendation.furthest.before, recommendation.furthest.after) if recommendation.furthest else (0.0, 0.0)
+    )
+    if recommendation.why is Why.CHEAPEST:
+        within = f"within {tolerance}" + (" or one replica" if after > recommendation.tolerance + 5e-4 else "")
         return f"of the candidates that do the job {within}, it copies the fewest bytes"
-    if found.why is Why.FEWEST_BYTES:
+    if recommendation.why is Why.FEWEST_BYTES:
         return (
             "the run prefers the fewest bytes (prefer), and of the candidates that do the job it copies the fewest. It "
-            f"leaves the worst broker {format_share(after)} off its share; the tolerance is {asked}"
+            f"leaves the worst broker {format_share(after)} off its share; the tolerance is {tolerance}"
         )
-    if found.why is Why.NEAREST:
+    if recommendation.why is Why.NEAREST:
         return (
-            f"no candidate does the job within {asked}, and this one comes nearest. For {copies} copied, the worst "
+            f"no candidate does the job within {tolerance}, and this one comes nearest. For {copies} copied, the worst "
             f"broker goes from {format_share(before)} to {format_share(after)} off its share"
         )
     return "the planner's own candidates change nothing, and it ends as even as the cluster is now"

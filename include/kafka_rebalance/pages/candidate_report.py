@@ -80,8 +80,8 @@ class CandidateReport(ProposedCandidate):
     def spreads(self) -> tuple[tuple[Metric, Score | None, Score | None], ...]:
         """(metric, before, after) of each known metric, in the order of the page."""
         before, after = self.scores.before, self.scores.after
-        found = ((metric, before.get(metric), after.get(metric)) for metric in METRICS)
-        return tuple(one for one in found if one[1:] != (None, None))
+        scores = ((metric, before.get(metric), after.get(metric)) for metric in METRICS)
+        return tuple(score for score in scores if score[1:] != (None, None))
 
     @property
     def planned_seconds(self) -> float | None:
@@ -175,35 +175,35 @@ def worst_case_words(worst: WorstCase, named: Named) -> tuple[str, ...]:
 
 def broker_loss_words(loss: BrokerLoss) -> str:
     """How far the loss of one broker loads the others, today and after the plan; empty if nobody knows."""
-    said = []
+    sentences = []
     network, disk = _networks(loss), _disks(loss)
     if network is not None:
         of_what, (now, then) = _sends(*network)
-        said.append(
+        sentences.append(
             f"Without one broker, the busiest other sends {now} of {of_what} today ({_pair(network[0])}), and {then} "
             f"afterwards ({_pair(network[1])})."
         )
     if disk is not None:
-        now, then = (format_share(one.used_share) for one in disk)
-        said.append(
+        now, then = (format_share(after_loss.used_share) for after_loss in disk)
+        sentences.append(
             f"New copies of its replicas in the same rack fill the fullest disk to {now} today ({_pair(disk[0])}), and "
             f"to {then} afterwards ({_pair(disk[1])})."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def broker_loss_changes(loss: BrokerLoss | None) -> tuple[tuple[str, str, str], ...]:
     """(what, today, after the plan) of the worst loss of one broker, where it is known."""
     if loss is None:
         return ()
-    found = []
+    changes = []
     network, disk = _networks(loss), _disks(loss)
     if network is not None:
         of_what, (now, then) = _sends(*network)
-        found.append((f"busiest, of {of_what}", now, then))
+        changes.append((f"busiest, of {of_what}", now, then))
     if disk is not None:
-        found.append(("fullest disk", format_share(disk[0].used_share), format_share(disk[1].used_share)))
-    return tuple(found)
+        changes.append(("fullest disk", format_share(disk[0].used_share), format_share(disk[1].used_share)))
+    return tuple(changes)
 
 
 def _networks(loss: BrokerLoss) -> tuple[NetworkAfterLoss, NetworkAfterLoss] | None:
@@ -250,18 +250,20 @@ def _broker_words(worst: WorstCase, named: Named) -> list[str]:
     what = f"{_partitions(loss.partitions)} under min.insync.replicas"
     if course.is_worse:
         today = f"today {format_count(course.today.partitions)}, broker {course.today.lost}"
-        said = [f"Lose broker {loss.lost} in batch {loss.batch}: {what} ({today}), {_topics(loss, named)}."]
+        sentences = [f"Lose broker {loss.lost} in batch {loss.batch}: {what} ({today}), {_topics(loss, named)}."]
     else:
         where = f"broker {loss.lost}, {_topics(loss, named)}" if loss.partitions else "any one broker"
-        said = [f"While it runs, no loss of one broker is worse than today's worst: {what} ({where})."]
+        sentences = [f"While it runs, no loss of one broker is worse than today's worst: {what} ({where})."]
     after = course.after
     lost = f" (broker {after.lost})" if after.partitions else ""
     worse = ": worse than today" if course.ends_worse else ""
-    said.append(f"Afterwards it is {_partitions(after.partitions)} at most{lost}{worse}.")
+    sentences.append(f"Afterwards it is {_partitions(after.partitions)} at most{lost}{worse}.")
     for count, when in ((worst.under_now, "today"), (worst.under_after or 0, "afterwards")):
         if count:
-            said.append(f"{_partitions(count)} {'is' if count == 1 else 'are'} under it {when} with every broker up.")
-    return said
+            sentences.append(
+                f"{_partitions(count)} {'is' if count == 1 else 'are'} under it {when} with every broker up."
+            )
+    return sentences
 
 
 def _rack_words(course: Course | None, named: Named) -> list[str]:
@@ -343,7 +345,7 @@ def limit_uses(
 
 def _most_replicas(candidate: CandidateReport) -> int:
     """On a broker that ends with more than it holds now: `replicas_per_broker` allows what others hold already."""
-    ends = (one.after.replicas for one in candidate.brokers if one.after.replicas > one.before.replicas)
+    ends = (broker.after.replicas for broker in candidate.brokers if broker.after.replicas > broker.before.replicas)
     return max(ends, default=0)
 
 

@@ -40,16 +40,18 @@ def headline(report: RunReport) -> str:
         return f"{state.sentence} ({report.decision.choice})"
     if state is RunState.EXECUTING and pause is not None and pause.until is not None:
         return f"Approved and started; pauses until {format_time(pause.until)}"
-    failed = [one.name for one in report.candidates if one.status == Status.FAILED]
+    failed = [candidate.name for candidate in report.candidates if candidate.status == Status.FAILED]
     if state is RunState.NOTHING_TO_MOVE and failed:
         return f"Planning of {', '.join(failed)} failed, and no other candidate moves anything"
-    if state is RunState.NOTHING_TO_MOVE and all(one.status == Status.INFEASIBLE for one in report.candidates):
+    if state is RunState.NOTHING_TO_MOVE and all(
+        candidate.status == Status.INFEASIBLE for candidate in report.candidates
+    ):
         return "Not possible: no candidate does the job within its limits"
-    left = report.verification.not_moved if report.verification is not None else None
-    if state is RunState.NOT_AS_APPROVED and focus is not None and left is not None and left.partitions:
+    not_moved = report.verification.not_moved if report.verification is not None else None
+    if state is RunState.NOT_AS_APPROVED and focus is not None and not_moved is not None and not_moved.partitions:
         moves = format_count(focus.partitions, "approved move", "approved moves")
-        were = "was" if len(left.partitions) == 1 else "were"
-        return f"Stopped: {format_count(len(left.partitions))} of {moves} {were} not made"
+        were = "was" if len(not_moved.partitions) == 1 else "were"
+        return f"Stopped: {format_count(len(not_moved.partitions))} of {moves} {were} not made"
     return state.sentence
 
 
@@ -109,12 +111,12 @@ def _moves(candidate: CandidateReport) -> str:
 def _takes(report: RunReport, candidate: CandidateReport) -> KeyFigure:
     if not candidate.partitions:
         return KeyFigure("Takes", "no time", "nothing moves", Tone.CALM)
-    found = report.takes(candidate)
-    if found is None:
+    takes = report.takes(candidate)
+    if takes is None:
         return KeyFigure("Takes", UNKNOWN, UNKNOWN, Tone.CALM, "no throttle is set yet")
     window = report.window
     batches = format_count(candidate.batches, "batch", "batches")
-    note = f"{batches}, by {format_count(found.runs)} earlier runs" if found.is_measured else f"{batches}, by the plan"
+    note = f"{batches}, by {format_count(takes.runs)} earlier runs" if takes.is_measured else f"{batches}, by the plan"
     word, tone = "at any time", Tone.CALM
     if window.recurring:
         planned = fit_planned(report, candidate)
@@ -129,7 +131,7 @@ def _takes(report: RunReport, candidate: CandidateReport) -> KeyFigure:
         word, tone = ("fits", Tone.GOOD) if in_time else ("does not fit", Tone.BAD)
         if in_time is None:
             word, tone = "may not fit", Tone.ATTENTION
-    return KeyFigure("Takes", format_range(found.low, found.high), word, tone, note)
+    return KeyFigure("Takes", format_range(takes.low, takes.high), word, tone, note)
 
 
 def _fullest_disk(report: RunReport, candidate: CandidateReport) -> KeyFigure:
@@ -149,7 +151,7 @@ def _fullest_disk(report: RunReport, candidate: CandidateReport) -> KeyFigure:
 
 def _evenness(report: RunReport, candidate: CandidateReport) -> KeyFigure:
     name, gain, off = "Highest broker", candidate.gain, off_share(candidate)
-    asked = format_share(report.settings.tolerance)
+    tolerance = format_share(report.settings.tolerance)
     if candidate.less_even is not None:
         worse = candidate.less_even
         value = f"{format_factor(worse.before.highest)} → {format_factor(worse.after.highest)}"
@@ -159,7 +161,7 @@ def _evenness(report: RunReport, candidate: CandidateReport) -> KeyFigure:
     if gain is None:
         high = max(score.max_over_mean for _, _, score in candidate.spreads if score is not None)
         word, tone = ("even", Tone.GOOD) if off <= report.settings.tolerance else ("unchanged", Tone.CALM)
-        return KeyFigure(name, format_factor(high), word, tone, f"of its share, as now; {asked} off is asked for")
+        return KeyFigure(name, format_factor(high), word, tone, f"of its share, as now; {tolerance} off is asked for")
     metric, before, after = gain
     word = "even" if off <= report.settings.tolerance + 5e-4 else "more even"
     value = f"{format_factor(before)} → {format_factor(after)}"
@@ -240,7 +242,7 @@ def _segments_of(report: RunReport, candidate: CandidateReport) -> CandidateSegm
 
 
 def _misses_window(report: RunReport, candidate: CandidateReport) -> Iterator[Risk]:
-    found, window = report.takes(candidate), report.window
+    takes, window = report.takes(candidate), report.window
     planned = fit_planned(report, candidate) if window.recurring else None
     if planned is not None and planned.ends_at is None:
         batches = format_count(candidate.batches, "batch", "batches")
@@ -250,7 +252,7 @@ def _misses_window(report: RunReport, candidate: CandidateReport) -> Iterator[Ri
             f"It may stop after {format_count(planned.placed)} of {batches}: {why}.",
             "Approve a smaller candidate, or a higher throttle. A later run moves the rest.",
         )
-    if found is None or window.finish_by is None:
+    if takes is None or window.finish_by is None:
         return
     in_time = ends_in_time(report, candidate)
     if in_time:
@@ -404,7 +406,7 @@ class Look:
     @property
     def has_capacities(self) -> bool:
         """Whether the picture shows what disks can hold."""
-        return any(one.disk_capacity_bytes for one in self.candidate.brokers)
+        return any(broker.disk_capacity_bytes for broker in self.candidate.brokers)
 
 
 def looks_of(report: RunReport) -> tuple[Look, ...]:
@@ -412,15 +414,15 @@ def looks_of(report: RunReport) -> tuple[Look, ...]:
     return tuple(
         Look(
             number,
-            one,
-            key_figures(report, one),
-            risks(report, one),
-            glance_plot(one.brokers),
-            one is report.focus,
-            one.name == report.recommended,
-            one.name in report.stopped,
+            candidate,
+            key_figures(report, candidate),
+            risks(report, candidate),
+            glance_plot(candidate.brokers),
+            candidate is report.focus,
+            candidate.name == report.recommended,
+            candidate.name in report.stopped,
         )
-        for number, one in enumerate(report.candidates, 1)
+        for number, candidate in enumerate(report.candidates, 1)
     )
 
 

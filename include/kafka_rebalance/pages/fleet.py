@@ -208,18 +208,18 @@ class Cluster:
     @property
     def open_run(self) -> Run | None:
         """The newest run that goes on, or waits for a person."""
-        return next((one for one in self.runs if one.is_active), None)
+        return next((run for run in self.runs if run.is_active), None)
 
     @property
     def running(self) -> Run | None:
         """The newest run that goes on and waits for nobody."""
         waits = (RunState.WAITING, RunState.PLANNED)
-        return next((one for one in self.runs if one.is_active and one.state not in waits), None)
+        return next((run for run in self.runs if run.is_active and run.state not in waits), None)
 
     @property
     def ended(self) -> Run | None:
         """The newest run that is over."""
-        return next((one for one in self.runs if not one.is_active), None)
+        return next((run for run in self.runs if not run.is_active), None)
 
 
 # How each cluster is: one word, the reasons for it, what to open, and which cluster comes first.
@@ -359,8 +359,8 @@ class Overview:
     @property
     def counts(self) -> tuple[tuple[int, Health], ...]:
         """Clusters of each health, the most urgent first."""
-        found = [row.health for row in self.rows]
-        return tuple((found.count(health), health) for health in Health if health in found)
+        healths = [row.health for row in self.rows]
+        return tuple((healths.count(health), health) for health in Health if health in healths)
 
 
 def rows_of(clusters: Sequence[Cluster], places: Places) -> tuple[Row, ...]:
@@ -371,7 +371,7 @@ def rows_of(clusters: Sequence[Cluster], places: Places) -> tuple[Row, ...]:
 
 def reasons_of(cluster: Cluster, places: Places) -> tuple[Reason, ...]:
     """The most urgent first."""
-    found = [
+    reasons = [
         *_of_storage(cluster),
         *_of_runs(cluster),
         *_of_check(cluster, places),
@@ -379,8 +379,8 @@ def reasons_of(cluster: Cluster, places: Places) -> tuple[Reason, ...]:
         *_of_janitor(cluster, places),
     ]
     if cluster.is_frozen:
-        found.append(Reason(Why.FROZEN, "Frozen: no rebalance writes", places.freeze))
-    return tuple(sorted(found, key=lambda reason: reason.urgency))
+        reasons.append(Reason(Why.FROZEN, "Frozen: no rebalance writes", places.freeze))
+    return tuple(sorted(reasons, key=lambda reason: reason.urgency))
 
 
 def _of_storage(cluster: Cluster) -> Iterator[Reason]:
@@ -407,10 +407,10 @@ def _of_runs(cluster: Cluster) -> Iterator[Reason]:
             yield Reason(Why.RUN_NOT_FOLLOWED, f"Nobody has followed its run for {silent}", run.link)
         elif moving is not None and (held_up := [*moving.waits_for, *moving.findings]):
             yield Reason(Why.RUN_HELD_UP, held_up[0], run.link)
-    asked = min((one.at.timestamp() for one in cluster.approvals if one.at is not None), default=0.0)
+    asked_at = min((request.at.timestamp() for request in cluster.approvals if request.at is not None), default=0.0)
     if cluster.approvals:
         first = cluster.approvals[0]
-        yield Reason(Why.REQUEST_OPEN, first.subject, first.link, asked)
+        yield Reason(Why.REQUEST_OPEN, first.subject, first.link, asked_at)
     elif last is not None and last.state is RunState.WAITING and not last.problem:
         yield Reason(Why.REQUEST_OPEN, "Waits for approval", last.link)
 
@@ -482,8 +482,8 @@ def _of_janitor(cluster: Cluster, places: Places) -> Iterator[Reason]:
         yield Reason(Why.JANITOR_ALERT, janitor.alerts[0], places.janitor)
     if cluster.janitor_overdue:
         yield Reason(Why.JANITOR_OVERDUE, "The janitor has stopped looking after it", places.janitor)
-    if found := len(janitor.findings) + len(janitor.warnings):
-        words = f"The janitor has {format_count(found, 'finding', 'findings')}"
+    if findings := len(janitor.findings) + len(janitor.warnings):
+        words = f"The janitor has {format_count(findings, 'finding', 'findings')}"
         yield Reason(Why.JANITOR_FINDING, words, places.janitor)
 
 
@@ -646,8 +646,8 @@ class Trend:
     @property
     def points(self) -> str:
         """The points of an SVG polyline in a box of 120 by 30. Its width is the same NIGHTS days for all clusters."""
-        found = zip(self.at, self.skew, strict=True)
-        return " ".join(f"{self._across(at)},{self._height(value)}" for at, value in found)
+        checks = zip(self.at, self.skew, strict=True)
+        return " ".join(f"{self._across(moment)},{self._height(value)}" for moment, value in checks)
 
     @property
     def last_point(self) -> tuple[float, float]:

@@ -111,9 +111,9 @@ class Details:
 def details_of(candidate: CandidateReport, moves_listed: int = MOVES_LISTED) -> Details:
     """Nothing is drawn yet: a plot is drawn when it is asked for."""
     brokers, moves = listed_brokers(candidate.brokers), candidate.largest_moves[:moves_listed]
-    said = "What each broker holds, before → after"
+    caption = "What each broker holds, before → after"
     if len(brokers) < len(candidate.brokers):
-        said = (
+        caption = (
             f"{len(brokers)} of {units.format_count(len(candidate.brokers), 'broker', 'brokers')}: the {WORST} whose "
             f"disks get fullest and the {CHANGED} that change most, fullest first; before → after"
         )
@@ -125,7 +125,7 @@ def details_of(candidate: CandidateReport, moves_listed: int = MOVES_LISTED) -> 
         timetable_plot(candidate.timetable, candidate.makespan_seconds),
         disk_plot(candidate.fullest_disks),
         brokers,
-        said,
+        caption,
         rack_changes(candidate.brokers),
         moves,
         f"{which}, by bytes to copy.",
@@ -190,7 +190,7 @@ def render_page(
 ) -> str:
     """The page, with style and scripts from `static_url`. It fetches long tables from `run_url`, its own address."""
     page = _run_page(report, airflow, in_one_file=run_url is None)
-    told = {one.name: getattr(page, one.name) for one in fields(page)}
+    told = {part.name: getattr(page, part.name) for part in fields(page)}
     return _rendered("run/report.html", static_url, **told, **_places(run_url))
 
 

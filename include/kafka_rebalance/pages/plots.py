@@ -166,7 +166,7 @@ def broker_plots(brokers: Sequence[BrokerChange]) -> tuple[Plot, ...]:
     """One plot for each resource that is known of every broker; many brokers are drawn as a distribution."""
     plots = []
     for metric, kind, name in RESOURCES:
-        rows = [Row(_label(one), getattr(one.before, name), getattr(one.after, name)) for one in brokers]
+        rows = [Row(_label(broker), getattr(broker.before, name), getattr(broker.after, name)) for broker in brokers]
         if rows and all(row.before is not None and row.after is not None for row in rows):
             plots.append(_plot(metric, kind, rows, _even_share(brokers, [row.after for row in rows])))
     return tuple(plots)
@@ -488,16 +488,16 @@ def candidates_plot(candidates: Sequence[CandidateReport], recommended: str | No
 def front_points(points: Sequence[Point]) -> tuple[Point, ...]:
     """The points that no other beats: none is at least as good in both and better in one. By bytes."""
     best = [
-        one
-        for one in points
+        point
+        for point in points
         if not any(
-            (other.copied_bytes, other.off) != (one.copied_bytes, one.off)
-            and other.copied_bytes <= one.copied_bytes
-            and other.off <= one.off
+            (other.copied_bytes, other.off) != (point.copied_bytes, point.off)
+            and other.copied_bytes <= point.copied_bytes
+            and other.off <= point.off
             for other in points
         )
     ]
-    return tuple(sorted(best, key=lambda one: one.copied_bytes))
+    return tuple(sorted(best, key=lambda point: point.copied_bytes))
 
 
 class _Names:
@@ -512,13 +512,13 @@ class _Names:
     def place(self, name: str, at: tuple[float, float]) -> tuple[tuple[float, float], str, str]:
         """(offset, horizontal and vertical alignment)"""
         width, height, (x, y) = len(name) * 0.62 * _NAME_POINTS, 1.2 * _NAME_POINTS, at
-        found = [
+        places = [
             ((0.0, 7.0), "center", "bottom", (x - width / 2, y + 6, x + width / 2, y + 6 + height)),
             ((0.0, -7.0), "center", "top", (x - width / 2, y - 6 - height, x + width / 2, y - 6)),
             ((8.0, 0.0), "left", "center", (x + 7, y - height / 2, x + 7 + width, y + height / 2)),
             ((-8.0, 0.0), "right", "center", (x - 7 - width, y - height / 2, x - 7, y + height / 2)),
         ]
-        offset, across, up, box = min(found, key=lambda one: sum(_overlap(one[3], taken) for taken in self._taken))
+        offset, across, up, box = min(places, key=lambda one: sum(_overlap(one[3], taken) for taken in self._taken))
         self._taken.append(box)
         return offset, across, up
 
@@ -598,7 +598,7 @@ def timetable_plot(timetable: Timetable | None, seconds: float | None) -> Plot |
     """The brokers with most to copy; None if nothing is copied. `seconds`: of all copying; None is unknown."""
     if timetable is None or not timetable.brokers:
         return None
-    lanes = tuple((one["broker"], one["in"], one["out"]) for one in timetable.brokers)
+    lanes = tuple((lane["broker"], lane["in"], lane["out"]) for lane in timetable.brokers)
     length, unit = 100.0, "% of the copying"
     if seconds:
         length, unit = next((seconds / of_one, name) for least, of_one, name in _UNITS if seconds >= least)

@@ -62,18 +62,18 @@ class _Rest:
 def live_words(report: RunReport, now: datetime | None, *, is_active: bool = True) -> LiveWords:
     """`now` is None in the file, which nobody updates. A run that is not active has ended in Airflow."""
     rest = _rest(report) if is_active else None
-    left = rest.seconds if rest is not None else None
+    time_left = rest.seconds if rest is not None else None
     is_in_place = is_active and _is_in_place(report)
     batches = report.execution.batches
     newest = {batch.number for batch in batches[-BATCHES_SHOWN:]}
     shown = tuple(batch for batch in batches if batch.number in newest or batch.state != DONE)
     return LiveWords(
-        rest=format_range(left.low, left.high) if left else "",
-        ends=_ends(report, left) if left else "",
+        rest=format_range(time_left.low, time_left.high) if time_left else "",
+        ends=_ends(report, time_left) if time_left else "",
         basis=tuple(_basis(rest)) if rest is not None else (),
         silence=_ended(report) if not is_active else _silence(report, now) if now else "",
         is_in_place=is_in_place,
-        window=window_now(report, left, now) if is_active and not is_in_place else None,
+        window=window_now(report, time_left, now) if is_active and not is_in_place else None,
         planned=_planned(report),
         phases=_phases(report),
         batches=shown,
@@ -106,8 +106,8 @@ def _rest(report: RunReport) -> _Rest | None:
 def _ends(report: RunReport, left: EtaRange) -> str:
     """`2026-05-03 15:32–15:41 UTC`, from the last look on."""
     assert report.execution.progress is not None
-    seen = report.execution.progress.updated_at.astimezone(UTC)
-    first, last = (seen + timedelta(seconds=seconds) for seconds in (left.low, left.high))
+    looked_at = report.execution.progress.updated_at.astimezone(UTC)
+    first, last = (looked_at + timedelta(seconds=seconds) for seconds in (left.low, left.high))
     same_day = first.date() == last.date()
     return f"{first:%Y-%m-%d %H:%M}–{last:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}} UTC"
 
@@ -170,13 +170,13 @@ def _ended(report: RunReport) -> str:
     throttle = report.execution.throttle
     if not report.state.is_unverified:
         return ""
-    said = ["The run has ended, and nobody follows its batches any more. The page shows the last look at them."]
+    sentences = ["The run has ended, and nobody follows its batches any more. The page shows the last look at them."]
     if throttle is not None and throttle.released_at is None:
-        said.append(
+        sentences.append(
             f"Copies in flight go on by themselves, under their throttle of {format_rate(throttle.bytes_per_second)}. "
             "The Dag kafka_throttle_janitor removes it after the last copy."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 # A run's figures: as predicted when it was approved, and as they turned out.
@@ -227,17 +227,17 @@ def _lines(report: RunReport, focus: CandidateReport) -> Iterator[Compared]:
         notes += [f"without {format_duration(paused)} in which it waited for its window"] if paused else []
         yield Compared("Time", format_duration(planned), format_duration(worked), "; ".join(notes))
     yield _copied(focus, execution)
-    left = f"{format_count(len(report.left_out), 'move', 'moves')} left out" if report.left_out else ""
+    note = f"{format_count(len(report.left_out), 'move', 'moves')} left out" if report.left_out else ""
     in_place = format_count(execution.partitions_done)
-    yield Compared("Partitions in place", format_count(focus.partitions), in_place, left)
+    yield Compared("Partitions in place", format_count(focus.partitions), in_place, note)
     yield Compared("Batches", format_count(focus.batches), format_count(len(execution.done)))
     fullest = execution.progress.fullest_disk if execution.progress else None
     if focus.peak_disk_fraction is not None:
         known = (
             f"broker {fullest.broker}, with all other data on it" if fullest else "brokers report it from Kafka 3.3 on"
         )
-        seen = format_share(fullest.fraction) if fullest else "not known"
-        yield Compared("Fullest disk meanwhile", format_share(focus.peak_disk_fraction), seen, known)
+        share = format_share(fullest.fraction) if fullest else "not known"
+        yield Compared("Fullest disk meanwhile", format_share(focus.peak_disk_fraction), share, known)
     if approved is not None and throttle is not None:
         changes = format_count(len(throttle.rate_changes), "change", "changes") if throttle.rate_changes else ""
         now = format_rate(throttle.bytes_per_second)

@@ -127,13 +127,13 @@ def _why_unread(deployment: Deployment, reading: Reading[Any], seconds: float) -
 
 def _read_cluster(deployment: Deployment, cluster: ClusterToRead, now: datetime) -> Cluster:
     name, problems, gaps = cluster.connection_id, list[Unread](), list[str]()
-    found = trends(_observed(deployment, name, now, gaps), now)
+    resources = trends(_observed(deployment, name, now, gaps), now)
     return Cluster(
         name,
         now,
         check=_newest_check(deployment, cluster, problems),
-        skew=next((trend for trend in found if trend.resource == WORST), None),
-        trends=tuple(trend for trend in found if trend.resource != WORST),
+        skew=next((trend for trend in resources if trend.resource == WORST), None),
+        trends=tuple(trend for trend in resources if trend.resource != WORST),
         runs=tuple(_run(deployment, name, run, now) for run in cluster.runs),
         janitor=_janitor(deployment, name, problems),
         problems=tuple(problems),
@@ -158,16 +158,16 @@ def _observed(
 ) -> list[tuple[datetime, str, float, float]]:
     """(time, resource or WORST, skew, limit) of the ledger's table `balance`, for known values."""
     try:
-        found = ledger.read(deployment, "balance", connection_id, NIGHTS, now=now)
+        table = ledger.read(deployment, "balance", connection_id, NIGHTS, now=now)
     except StorageError as unreadable:
         gaps.append(str(unreadable))
         return []
-    if found.unreadable:
-        files = ", ".join(found.unreadable[:3])
-        gaps.append(f"{len(found.unreadable)} files of the ledger cannot be read, so checks are missing: {files}")
+    if table.unreadable:
+        files = ", ".join(table.unreadable[:3])
+        gaps.append(f"{len(table.unreadable)} files of the ledger cannot be read, so checks are missing: {files}")
     return [
         (row["observed_at"], column.removeprefix(SKEW), row[column], row["limit"])
-        for row in found.rows
+        for row in table.rows
         for column in row
         if (column == WORST or column.startswith(SKEW)) and row[column] is not None and row["limit"] is not None
     ]
@@ -191,19 +191,19 @@ def _run(deployment: Deployment, connection_id: str, of: RunToRead, now: datetim
 def _moving(folder: RunFolder, now: datetime) -> Moving | None:
     """As on the run's page; None before the follower has noted anything."""
     report = build_report(RunFiles.read(folder, _HOW_FAR))
-    seen, words = report.execution.progress, live_words(report, now)
-    if seen is None:
+    progress, words = report.execution.progress, live_words(report, now)
+    if progress is None:
         return None
     return Moving(
-        seen.updated_at,
+        progress.updated_at,
         report.execution.partitions_done,
-        seen.partitions_total,
+        progress.partitions_total,
         report.execution.bytes_copied,
-        seen.bytes_total,
+        progress.bytes_total,
         rest=words.rest,
         is_followed=not words.silence,
-        findings=seen.anomalies,
-        waits_for=seen.waiting_for or (),
+        findings=progress.anomalies,
+        waits_for=progress.waiting_for or (),
     )
 
 
@@ -230,10 +230,10 @@ def read_run_state(folder: RunFolder | None, *, is_active: bool, has_open_reques
 
 def _janitor(deployment: Deployment, connection_id: str, problems: list[Unread]) -> Janitor | None:
     try:
-        found = json_files.read_json_if_there(
+        report = json_files.read_json_if_there(
             deployment.runs_root / json_files.JANITOR, f"{file_name(connection_id)}.json"
         )
-        return decode(Janitor, found, "the janitor's report") if found else None
+        return decode(Janitor, report, "the janitor's report") if report else None
     except (ArtifactError, OSError) as unreadable:
         what = "The janitor's report cannot be read"
         problems.append(Unread(what, f"{what}: {unreadable}"))

@@ -98,9 +98,9 @@ class RunReport:
     @property
     def focus(self) -> CandidateReport | None:
         """The candidate that the page is about: the approved one, else the recommended one, else the first."""
-        found = {candidate.name: candidate for candidate in reversed(self.candidates)}
-        chosen = found.get(self.decision.choice or "") if self.decision else None
-        return chosen or found.get(self.recommended or "") or next(iter(self.candidates), None)
+        by_name = {candidate.name: candidate for candidate in reversed(self.candidates)}
+        chosen = by_name.get(self.decision.choice or "") if self.decision else None
+        return chosen or by_name.get(self.recommended or "") or next(iter(self.candidates), None)
 
     @property
     def best(self) -> CandidateReport | None:
@@ -172,13 +172,13 @@ class RunReport:
 
     def finishes_in(self, candidate: CandidateReport) -> str:
         """How long the plan takes here, by earlier runs: `38–52 min, from 12 runs here`; empty if nobody can say."""
-        seconds, found = candidate.planned_seconds, self.takes(candidate)
-        if self.estimate is None or found is None or seconds is None or seconds < MIN_SECONDS:
+        seconds, takes = candidate.planned_seconds, self.takes(candidate)
+        if self.estimate is None or takes is None or seconds is None or seconds < MIN_SECONDS:
             return ""
-        between, runs = format_range(found.low, found.high), format_count(found.runs, "run", "runs")
-        if found.is_measured:
+        between, runs = format_range(takes.low, takes.high), format_count(takes.runs, "run", "runs")
+        if takes.is_measured:
             return f"{between}, from {runs} here"
-        few = f"{runs} here {'is' if found.runs == 1 else 'are'} too few to tell"
+        few = f"{runs} here {'is' if takes.runs == 1 else 'are'} too few to tell"
         return f"{between}, assumed at {ASSUMED[0]}–{ASSUMED[1]} times the plan: {few}"
 
     @property
@@ -250,13 +250,13 @@ def build_report(files: RunFiles, tables: Mapping[str, CandidateTables] = Mappin
 
 def _at_its_throttle(report: RunReport) -> RunReport:
     """The report with all times at the throttle that was approved or found, instead of the planned one."""
-    asked = report.settings.throttle_bytes_per_second
+    planned_at = report.settings.throttle_bytes_per_second
 
     def paced(candidate: CandidateReport) -> CandidateReport:
         throttle = report.throttle_of(candidate)
-        if not asked or not throttle or throttle == asked:
+        if not planned_at or not throttle or throttle == planned_at:
             return candidate
-        slower, back = asked / throttle, candidate.way_back
+        slower, back = planned_at / throttle, candidate.way_back
         if back is not None and back.seconds is not None:
             back = dataclasses.replace(back, seconds=back.seconds * slower)
         planned, bound = candidate.makespan_seconds, candidate.makespan_bound_seconds
@@ -301,7 +301,7 @@ def _disk_courses(rows: Sequence[DiskRow], brokers: Sequence[BrokerChange]) -> t
     steps: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for row in rows:
         steps[row.broker].append((row.batch, row.peak_bytes, row.after_bytes))
-    return tuple(DiskCourse(broker, capacities.get(broker), tuple(sorted(found))) for broker, found in steps.items())
+    return tuple(DiskCourse(broker, capacities.get(broker), tuple(sorted(course))) for broker, course in steps.items())
 
 
 # What a run's files say, and what of it is about moving partitions: batches, progress, throttle, people's requests.
@@ -426,11 +426,11 @@ def _execution(files: RunFiles) -> Execution:
 
 
 def _asked(control: Control, kept: Cancelled) -> tuple[Happening, ...]:
-    asked = (
+    requests = (
         (control.stop_after_batch, "asked for no further batch"),
         (kept.cancelled or control.cancelled, "cancelled the run"),
     )
-    return tuple(Happening(who.at, f"{who.by} {what}") for who, what in asked if who is not None)
+    return tuple(Happening(who.at, f"{who.by} {what}") for who, what in requests if who is not None)
 
 
 # The sources of a plan's bytes in and out, each in one line: how much history, how old, and what was estimated.
@@ -486,7 +486,7 @@ def bytes_out_line(groups: ReadByGroups) -> str:
 
 
 def _of_server(server: MetricsServerUsed, measure: str) -> Iterator[str]:
-    left = server.left_out
+    left_out = server.left_out
     if server.problem is not None:
         yield f"the metrics server gives nothing: {server.problem.removesuffix('.')}"
     elif server.partitions:
@@ -497,8 +497,8 @@ def _of_server(server: MetricsServerUsed, measure: str) -> Iterator[str]:
         yield "the metrics server has no rate that counts"
     for count, what in (
         (server.short_topics, "of the metrics server known for too short a time"),
-        (left.unknown_topics, "of the metrics server unknown to the cluster"),
-        (left.no_rate_topics, "of the metrics server with points that are no rate"),
+        (left_out.unknown_topics, "of the metrics server unknown to the cluster"),
+        (left_out.no_rate_topics, "of the metrics server with points that are no rate"),
     ):
         if count:
             yield f"{format_count(count, 'topic', 'topics')} {what}"

@@ -200,12 +200,12 @@ class RunState(Enum):
     @property
     def next_steps(self) -> str:
         """What a person may do now, and how; empty if nothing, or only to answer."""
-        said = [words for action, words in _BY_TASKS.items() if action in self.actions]
+        sentences = [words for action, words in _BY_TASKS.items() if action in self.actions]
         *others, last = [words for action, words in _BY_CANCEL.items() if action in self.actions] or [""]
         if last:
             can = f"{', '.join(others)} or {last}" if others else last
-            said.append(f"The Dag kafka_rebalance_cancel can {can}.")
-        return " ".join(said)
+            sentences.append(f"The Dag kafka_rebalance_cancel can {can}.")
+        return " ".join(sentences)
 
     @property
     def is_approved_only(self) -> bool:

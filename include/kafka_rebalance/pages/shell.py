@@ -41,8 +41,8 @@ def rendered(
     """
     # Our own style sheet is the only text that is not escaped.
     style = Markup(read_static("report.css")) if static_url is None else None
-    found = (environment or _environment()).get_template(template)
-    return found.render(static_url=static_url, style=style, **content)
+    compiled = (environment or _environment()).get_template(template)
+    return compiled.render(static_url=static_url, style=style, **content)
 
 
 @cache

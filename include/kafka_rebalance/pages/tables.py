@@ -183,11 +183,11 @@ def broker_changes(
     candidate: str, rows: Iterable[Mapping[str, object]], peaks: Mapping[int, int] | None = None
 ) -> tuple[BrokerChange, ...]:
     """Rows of the table `loads` of one candidate, paired by broker. `peaks` is each broker's most bytes."""
-    found: dict[int, dict[str, LoadRow]] = defaultdict(dict)
+    by_broker: dict[int, dict[str, LoadRow]] = defaultdict(dict)
     for row in decode(tuple[LoadRow, ...], list(rows), f"loads of {candidate}"):
-        found[row.broker][row.phase] = row
+        by_broker[row.broker][row.phase] = row
     changes = []
-    for broker, phases in sorted(found.items()):
+    for broker, phases in sorted(by_broker.items()):
         if set(phases) != {"before", "after"}:
             raise ArtifactError(
                 f"loads: broker {broker} of {candidate} has the phases {sorted(phases)}, not before and after. "
@@ -238,19 +238,19 @@ def rack_changes(brokers: Sequence[BrokerChange]) -> tuple[RackChange, ...]:
     for broker in brokers:
         if broker.rack is not None:
             by_rack[broker.rack].append(broker)
-    found = (
-        RackChange(rack, len(own), _sum([one.before for one in own]), _sum([one.after for one in own]))
+    changes = (
+        RackChange(rack, len(own), _sum([broker.before for broker in own]), _sum([broker.after for broker in own]))
         for rack, own in sorted(by_rack.items())
     )
-    return tuple(one for one in found if astuple(one.before)[:3] != astuple(one.after)[:3])
+    return tuple(change for change in changes if astuple(change.before)[:3] != astuple(change.after)[:3])
 
 
 def _sum(loads: Sequence[Load]) -> Load:
-    rates = ([one.bytes_in_per_second for one in loads], [one.bytes_out_per_second for one in loads])
+    rates = ([load.bytes_in_per_second for load in loads], [load.bytes_out_per_second for load in loads])
     return Load(
-        sum(one.replicas for one in loads),
-        sum(one.leaders for one in loads),
-        sum(one.size_bytes for one in loads),
+        sum(load.replicas for load in loads),
+        sum(load.leaders for load in loads),
+        sum(load.size_bytes for load in loads),
         *(None if None in every else sum(rate or 0.0 for rate in every) for every in rates),
     )
 
@@ -364,17 +364,17 @@ class MoveTable:
 
     def search(self, query: Query) -> MovesPage:
         """The query's page, or the last page if there are fewer."""
-        found = self._matches(query.text)
+        matching = self._matches(query.text)
         number, labels = self._groups
-        counts = np.bincount(number[found], minlength=len(labels))
-        amounts = np.bincount(number[found], self._bytes[found], minlength=len(labels))
+        counts = np.bincount(number[matching], minlength=len(labels))
+        amounts = np.bincount(number[matching], self._bytes[matching], minlength=len(labels))
         groups = tuple(
             ReasonGroup(at, label, int(counts[at]), int(amounts[at])) for at, label in enumerate(labels) if counts[at]
         )
         if query.group is not None:
-            found &= number == query.group
+            matching &= number == query.group
         order = self._order(query.sort)
-        rows = order[found[order]]
+        rows = order[matching[order]]
         page = min(query.page, max(1, -(-len(rows) // PAGE_ROWS)))
         shown = rows[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
         return MovesPage(
@@ -408,24 +408,24 @@ class MoveTable:
 
         `broker:12` finds the broker alone, because every large topic has a partition 12, too.
         """
-        found = np.ones(len(self._bytes), dtype=bool)
+        matching = np.ones(len(self._bytes), dtype=bool)
         for word in text.lower().split():
             number = word.removeprefix("broker:")
             if not (number.isascii() and number.isdecimal()):
-                found &= self._has(self._names, word) | self._has(self._reasons, word)
+                matching &= self._has(self._names, word) | self._has(self._reasons, word)
                 continue
             brokers, rows = self._brokers
-            hit = np.zeros(len(found), dtype=bool)
+            hit = np.zeros(len(matching), dtype=bool)
             hit[rows[brokers == int(number)]] = True
             if number == word:
                 hit |= self._has(self._names, f"(^|[^0-9]){word}([^0-9]|$)", pc.match_substring_regex)
-            found &= hit
-        return found
+            matching &= hit
+        return matching
 
     @staticmethod
     def _has(texts: pa.ChunkedArray, pattern: str, match: Callable[..., Any] = pc.match_substring) -> Bools:
-        found: Bools = np.asarray(match(texts, pattern))
-        return found
+        matching: Bools = np.asarray(match(texts, pattern))
+        return matching
 
     @cached_property
     def _names(self) -> pa.Array:
@@ -498,13 +498,13 @@ def brokers_csv(brokers: Iterable[BrokerChange]) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(BROKERS_HEAD)
-    for one in brokers:
+    for row in brokers:
         writer.writerow(
             (
-                one.broker, cell(one.rack or ""), one.disk_capacity_bytes, one.before.size_bytes, one.peak_bytes,
-                one.after.size_bytes, one.before.leaders, one.after.leaders, one.before.replicas, one.after.replicas,
-                one.before.bytes_in_per_second, one.after.bytes_in_per_second, one.nic_in_bytes_per_second,
-                one.before.bytes_out_per_second, one.after.bytes_out_per_second, one.nic_out_bytes_per_second,
+                row.broker, cell(row.rack or ""), row.disk_capacity_bytes, row.before.size_bytes, row.peak_bytes,
+                row.after.size_bytes, row.before.leaders, row.after.leaders, row.before.replicas, row.after.replicas,
+                row.before.bytes_in_per_second, row.after.bytes_in_per_second, row.nic_in_bytes_per_second,
+                row.before.bytes_out_per_second, row.after.bytes_out_per_second, row.nic_out_bytes_per_second,
             )
         )  # fmt: skip
     return text.getvalue()

@@ -23,14 +23,14 @@ def policy_window_words(report: RunReport, focus: CandidateReport) -> str:
     if not report.window.recurring:
         return f"outside the policy's windows ({_named(windows)})" if windows else ""
     now = report.approved_at or report.taken.observed_at
-    said = [_named([one.text for one in report.window.recurring])]
+    parts = [_named([window.text for window in report.window.recurring])]
     opens = report.window.waits_until(now)
     if opens is not None:
-        said.append(f"opens at {format_time(opens)}, and an earlier approval expires as if it was given then")
+        parts.append(f"opens at {format_time(opens)}, and an earlier approval expires as if it was given then")
     planned = fit_planned(report, focus)
     if planned is not None:
-        said.append(_fate(slowest(report, focus.batch_seconds), planned))
-    return "; ".join(said)
+        parts.append(_fate(slowest(report, focus.batch_seconds), planned))
+    return "; ".join(parts)
 
 
 def _windows_now(report: RunReport, seconds: Sequence[float], at: datetime) -> tuple[str, bool]:
@@ -38,16 +38,16 @@ def _windows_now(report: RunReport, seconds: Sequence[float], at: datetime) -> t
 
     Returns the words, and whether all of them have room. Empty seconds: nothing is left, or nobody knows.
     """
-    names, opens = _named([one.text for one in report.window.recurring]), report.window.waits_until(at)
+    names, opens = _named([window.text for window in report.window.recurring]), report.window.waits_until(at)
     closes = report.window.closes_at(at)
     state = f"opens at {format_time(opens)}" if opens is not None else f"open until {format_time(closes)}"
-    said, is_whole = _pause_words(report) or f"Window {names}: {state}.", True
+    words, is_whole = _pause_words(report) or f"Window {names}: {state}.", True
     if seconds:
         slow = slowest(report, seconds)
-        found = _fit_of(report, slow, at, report.approved_at or at)
-        what = f"what is left {_fate(slow, found)}" if found.ends_at else _fate(slow, found)
-        said, is_whole = f"{said} {what[0].upper()}{what[1:]}.", found.ends_at is not None
-    return said, is_whole
+        window_fit = _fit_of(report, slow, at, report.approved_at or at)
+        what = f"what is left {_fate(slow, window_fit)}" if window_fit.ends_at else _fate(slow, window_fit)
+        words, is_whole = f"{words} {what[0].upper()}{what[1:]}.", window_fit.ends_at is not None
+    return words, is_whole
 
 
 def _fit_of(report: RunReport, seconds: Sequence[float], now: datetime, approved_at: datetime) -> WindowFit:
@@ -71,21 +71,21 @@ def slowest(report: RunReport, seconds: Sequence[float]) -> tuple[float, ...]:
     return tuple(slowest_seconds(batch, report.ratios) for batch in seconds)
 
 
-def _fate(seconds: Sequence[float], found: WindowFit) -> str:
-    used, batches = len(found.used), format_count(len(seconds), "batch", "batches")
-    if found.ends_at is not None:
-        ends = f"even at the slow estimate it ends by {format_time(found.ends_at)}"
+def _fate(seconds: Sequence[float], window_fit: WindowFit) -> str:
+    used, batches = len(window_fit.used), format_count(len(seconds), "batch", "batches")
+    if window_fit.ends_at is not None:
+        ends = f"even at the slow estimate it ends by {format_time(window_fit.ends_at)}"
         if used < 2:
             return f"fits one opening: {ends}"
         return (
             f"takes up to {format_count(used)} openings: {ends}. Between them it keeps the cluster's lock and no "
             "throttle"
         )
-    where = f"the run may stop after {format_count(found.placed)} of {batches}"
-    if found.no_room is NoRoom.TOO_LONG:
-        batch = format_duration(seconds[found.placed])
+    where = f"the run may stop after {format_count(window_fit.placed)} of {batches}"
+    if window_fit.no_room is NoRoom.TOO_LONG:
+        batch = format_duration(seconds[window_fit.placed])
         return f"{where}: the next one may take {batch}, and no opening is so long. A higher throttle makes it shorter"
-    if found.no_room is NoRoom.APPROVAL_ENDED:
+    if window_fit.no_room is NoRoom.APPROVAL_ENDED:
         return (
             f"{where}: the approval ends before the next opening with room. approval_expires_after_seconds of the "
             "policy decides that"
@@ -129,22 +129,22 @@ def _slowest(report: RunReport, candidate: CandidateReport) -> float:
 
 def window_words(report: RunReport, candidate: CandidateReport) -> str:
     """Whether the plan fits the window that was asked for; empty without one."""
-    window, observed_at, said = report.window, report.taken.observed_at, []
+    window, observed_at, parts = report.window, report.taken.observed_at, []
     if window.not_before is not None:
-        said.append(f"starts at {format_time(window.not_before)} at the earliest, with lock and throttle")
+        parts.append(f"starts at {format_time(window.not_before)} at the earliest, with lock and throttle")
         if window.not_before > observed_at:
-            said.append("an earlier approval expires as if it was given then")
+            parts.append("an earlier approval expires as if it was given then")
     if window.finish_by is not None:
         end, in_time = window.finish_by, ends_in_time(report, candidate)
         if in_time:
             slow = timedelta(seconds=_slowest(report, candidate))
-            said.append(
+            parts.append(
                 f"if started by {format_time(end - slow)}, it ends by {format_time(end)} even at the slow estimate"
             )
         else:
             how = "may not end" if in_time is None else "cannot end"
-            said.append(f"{how} by {format_time(end)}: batches that would end later do not start")
-    return "; ".join(said)
+            parts.append(f"{how} by {format_time(end)}: batches that would end later do not start")
+    return "; ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,18 +181,18 @@ def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -
         or window == Window()
     ):
         return None
-    left = _left(report, rest, now)
+    rest_of_run = _left(report, rest, now)
     if window.recurring:
-        return _recurring_now(report, left, now)
-    said = []
-    if window.not_before is not None and (left is None or left.at <= window.not_before):
-        said.append(f"from {format_time(window.not_before)}")
+        return _recurring_now(report, rest_of_run, now)
+    parts = []
+    if window.not_before is not None and (rest_of_run is None or rest_of_run.at <= window.not_before):
+        parts.append(f"from {format_time(window.not_before)}")
     tone = "quiet"
     if window.finish_by is not None:
         until = f"until {format_time(window.finish_by)}"
-        words, tone = _held_against(report, window.finish_by, left) if left is not None else ("", tone)
-        said.append(f"{until}: {words}" if words else until)
-    return WindowWords(f"Window {' '.join(said)}.", tone) if said else None
+        words, tone = _held_against(report, window.finish_by, rest_of_run) if rest_of_run is not None else ("", tone)
+        parts.append(f"{until}: {words}" if words else until)
+    return WindowWords(f"Window {' '.join(parts)}.", tone) if parts else None
 
 
 def _recurring_now(report: RunReport, left: _Left | None, now: datetime | None) -> WindowWords:
@@ -223,7 +223,7 @@ def _not_begun(report: RunReport, left: _Left, seconds: float) -> int:
     if not left.later:
         return 0
     pace = seconds / (left.this + sum(left.later))
-    lasts = [one * pace for one in left.later]
+    lasts = [length * pace for length in left.later]
     return report.window.not_begun(slowest(report, left.later), left.at + timedelta(seconds=left.this * pace), lasts)
 
 
@@ -232,12 +232,12 @@ def _fate_of_batches(few: int, many: int, later: Sequence[float] | None) -> str:
         return "Batches that would end later do not start"
     if not many:
         return "The window stops no batch: the batch under way runs to its end"
-    left = "The last batch" if len(later) == 1 else f"None of the {format_count(len(later))} later batches"
+    which = "The last batch" if len(later) == 1 else f"None of the {format_count(len(later))} later batches"
     if few == len(later):
         will = "will not start" if len(later) == 1 else "will start"
-        return f"{left} {will}, and their partitions stay where they are"
+        return f"{which} {will}, and their partitions stay where they are"
     if len(later) == 1:
-        return f"{left} may not start"
+        return f"{which} may not start"
     number = f"{format_count(few)} to {format_count(many)}" if few else f"up to {format_count(many)}"
     number = format_count(many) if few == many else number
     return f"Of the {format_count(len(later))} later batches, {number} will not start"

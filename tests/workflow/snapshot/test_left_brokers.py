@@ -72,7 +72,7 @@ def test_a_proposal_of_the_nightly_check_gives_nothing_back_to_a_broker_that_a_p
     for name in ("light", "balanced"):
         for move in read_candidate(run.folder, name).moves:
             assert move.topic_partition != ORDERS or 1 not in move.added
-    kept_away = read_report(run.folder).kept_away
+    kept_away = read_report(run.folder).taken.kept_away
     assert kept_away is not None
     assert (kept_away.replicas, kept_away.days) == (1, 7)
 
@@ -84,7 +84,7 @@ def test_a_run_that_a_person_starts_may_give_it_back(
     by_hand = SimulatedRun(tmp_path, cluster, monkeypatch, "proposed__by_hand")
     by_hand.plan()
     assert left(by_hand) == {}
-    assert read_report(by_hand.folder).kept_away is None
+    assert read_report(by_hand.folder).taken.kept_away is None
 
 
 @pytest.mark.usefixtures("earlier")
