@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum, auto
 
-from kafka_rebalance.documents.json_files import Time
+from kafka_rebalance.documents.json_files import VERDICT, JsonFile, Time
 from kafka_rebalance.documents.proposals import FullestDisk
-from kafka_rebalance.documents.snapshot import ControllerFound, Disks, FullestLogDir
+from kafka_rebalance.documents.snapshot import FullestLogDir
 from kafka_rebalance.documents.verdict import Verdict
 from kafka_rebalance.model.candidate import Metric, noun_of
 from kafka_rebalance.model.settings import Settings
@@ -427,17 +427,17 @@ def _of_check(cluster: Cluster, places: Places) -> Iterator[Reason]:
     if check.segment_errors:
         errors = format_count(check.segment_errors, "error", "errors")
         yield Reason(Why.SEGMENT_ERRORS, f"{errors} in segment settings", log, -check.segment_errors)
-    if check.past_limit and cluster.running is None:
+    if check.is_past_limit and cluster.running is None:
         words = format_count(check.rack_violations, "rack violation", "rack violations")
         if check.imbalance > check.limit:
             words = check.skew_words
         elif not check.rack_violations and check.outside_pools:
             words = format_count(check.outside_pools, "replica outside its pool", "replicas outside their pools")
-        is_said_why = check.proposes_nothing and cluster.open_run is None  # to start one by hand may not help
+        is_said_why = check.not_proposed is not None and cluster.open_run is None  # to start one by hand may not help
         remedy = None if is_said_why else _remedy(cluster, places)
         yield Reason(Why.PAST_LIMIT, words, remedy, check.limit - check.imbalance)
-    if cluster.now - check.at > CHECK_OVERDUE:
-        age = format_duration((cluster.now - check.at).total_seconds())
+    if cluster.now - check.observed_at > CHECK_OVERDUE:
+        age = format_duration((cluster.now - check.observed_at).total_seconds())
         yield Reason(Why.CHECK_OVERDUE, f"Not checked for {age}", places.check)
     if not check.is_whole:
         yield Reason(Why.PARTLY_MEASURED, "Not everything was measured", log)
@@ -491,7 +491,7 @@ def _sentence(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-# What the newest nightly check found, from its verdict.json. None is unknown: an older version made it.
+# What the newest nightly check found.
 
 
 FINDINGS_SHOWN = 5
@@ -499,24 +499,18 @@ _LONG_DAYS = 365.0
 
 
 @dataclass(frozen=True, slots=True)
-class NightlyCheck:
-    at: datetime
-    text: str
-    past_limit: bool
-    segment_errors: int
-    segment_warnings: int
-    findings: tuple[str, ...]
-    controller: str
-    is_whole: bool = True  # False: the check left out brokers or partitions, and the text names them
-    imbalance: float = 0.0  # how far the worst broker is off its share of `resource`
-    limit: float = 0.0
-    resource: str | None = None
-    rack_violations: int = 0
-    proposes_nothing: bool = False  # past its limit, and the text says why the check proposes no rebalance
-    disks: Disks | None = None
-    has_policy: bool = True
-    has_rights: bool = True  # the connection may write what a rebalance needs
-    outside_pools: int = 0  # replicas outside the pools of their topics
+class NightlyCheck(Verdict):
+    """What verdict.json says, and how the page says it."""
+
+    @property
+    def is_past_limit(self) -> bool:
+        """By its figures alone, which every version has written."""
+        return self.imbalance > self.limit or self.rack_violations > 0 or self.outside_pools > 0
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        first = self.segments.findings[:FINDINGS_SHOWN] if self.segments is not None else ()
+        return tuple(f"{finding.severity.capitalize()}: {finding.words}" for finding in first)
 
     @property
     def read_only_words(self) -> str:
@@ -526,6 +520,20 @@ class NightlyCheck:
         if not self.has_rights:
             return "the connection lacks rights. Runs plan and report, and name the rights that are missing"
         return ""
+
+    @property
+    def controller_words(self) -> str:
+        controller = self.controller
+        if controller is None:
+            return "none was elected"
+        queued = controller.queued
+        waiting = sum(queue.count for queue in (queued.reassignments, queued.elections, queued.deletions))
+        return (
+            f"broker {controller.broker}"
+            + (f" ({controller.host})" if controller.host else "")
+            + (f", {waiting} requests queued" if waiting else "")
+            + (f", since {controller.since:%Y-%m-%d %H:%M} UTC" if controller.since else "")
+        )
 
     @property
     def sentence(self) -> str:
@@ -558,6 +566,9 @@ class NightlyCheck:
         return f"{who}full in {_days_in_words(first.days)}"
 
 
+CHECK_FILE = JsonFile(VERDICT, NightlyCheck)
+
+
 def where(full: FullestDisk | FullestLogDir) -> str:
     return f"{full.path} of broker {full.broker}" if isinstance(full, FullestLogDir) else f"broker {full.broker}"
 
@@ -565,42 +576,6 @@ def where(full: FullestDisk | FullestLogDir) -> str:
 def _days_in_words(days: float) -> str:
     """`12 d`; below two days with hours: `1 d 4 h`."""
     return f"{format_count(days)} d" if days >= 2 else format_duration(days * 86_400)
-
-
-def nightly_check(verdict: Verdict) -> NightlyCheck:
-    findings = verdict.segments.findings if verdict.segments is not None else ()
-    return NightlyCheck(
-        at=verdict.observed_at,
-        text=verdict.text,
-        past_limit=verdict.imbalance > verdict.limit or verdict.rack_violations > 0 or verdict.outside_pools > 0,
-        segment_errors=verdict.segment_errors or 0,
-        segment_warnings=verdict.segment_warnings or 0,
-        findings=tuple(f"{finding.severity.capitalize()}: {finding.words}" for finding in findings[:FINDINGS_SHOWN]),
-        controller=_controller_words(verdict.controller),
-        is_whole=verdict.is_whole,
-        imbalance=verdict.imbalance,
-        limit=verdict.limit,
-        resource=verdict.resource,
-        rack_violations=verdict.rack_violations,
-        proposes_nothing=verdict.not_proposed is not None,
-        disks=verdict.disks,
-        has_policy=verdict.has_policy,
-        has_rights=verdict.has_rights,
-        outside_pools=verdict.outside_pools,
-    )
-
-
-def _controller_words(controller: ControllerFound | None) -> str:
-    if controller is None:
-        return "none was elected"
-    queued = controller.queued
-    waiting = sum(queue.count for queue in (queued.reassignments, queued.elections, queued.deletions))
-    return (
-        f"broker {controller.broker}"
-        + (f" ({controller.host})" if controller.host else "")
-        + (f", {waiting} requests queued" if waiting else "")
-        + (f", since {controller.since:%Y-%m-%d %H:%M} UTC" if controller.since else "")
-    )
 
 
 # How far the worst broker was off its share of each resource, night by night.

@@ -17,9 +17,9 @@ from kafka_rebalance.documents.progress import BATCHES_FILE
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
-from kafka_rebalance.documents.verdict import VERDICT_FILE
 from kafka_rebalance.errors import ArtifactError, RebalanceError, StorageError
 from kafka_rebalance.pages.fleet import (
+    CHECK_FILE,
     NIGHTS,
     WORST,
     Cluster,
@@ -28,7 +28,6 @@ from kafka_rebalance.pages.fleet import (
     NightlyCheck,
     Run,
     Unread,
-    nightly_check,
     trends,
 )
 from kafka_rebalance.pages.progress import live_words
@@ -145,8 +144,8 @@ def _newest_check(deployment: Deployment, cluster: ClusterToRead, problems: list
     for check in cluster.checks:
         try:
             folder = newest_attempt(folder_of_run(deployment, cluster.connection_id, check), CHECK_DAG)
-            if folder is not None and (verdict := VERDICT_FILE.read_if_there(folder)) is not None:
-                return nightly_check(verdict)
+            if folder is not None and (found := CHECK_FILE.read_if_there(folder)) is not None:
+                return found
         except (ArtifactError, OSError) as unreadable:
             error = f"The check of {check} cannot be read: {unreadable}"
             problems.append(Unread("Its newest check cannot be read", error))

@@ -39,7 +39,7 @@ LOG = Link("Read the log", "/log")
 PLACES = Places(
     *(Link(name, f"/{name}") for name in ("check", "janitor", "rebalance", "plan", "freeze", "conns", "variables"))
 )
-CHECK = NightlyCheck(NOW, "even", False, 0, 0, (), "broker 1")
+CHECK = NightlyCheck(observed_at=NOW, text="even", imbalance=0.0, limit=0.0, rack_violations=0)
 WELL = Cluster("well", NOW, check=CHECK, check_run=CheckRun("success", NOW, LOG), janitor=Janitor(NOW))
 ASKED = OpenRequest("Rebalance of prod: 12 GiB", NOW, (), Link("Answer", "/answer"))
 MOVING = Moving(NOW, 3, 34, 10, 100, rest="38–52 min")
@@ -60,7 +60,7 @@ def disks(share: float, days: float | None, first: int = 4) -> Cluster:
 
 
 def past_limit(imbalance: float = 0.31, **changes: Any) -> Cluster:
-    check = replace(CHECK, past_limit=True, imbalance=imbalance, limit=0.2, resource="disk", **changes)
+    check = replace(CHECK, imbalance=imbalance, limit=0.2, resource="disk", **changes)
     return replace(WELL, check=check)
 
 
@@ -86,7 +86,7 @@ ILL: dict[Why, Cluster] = {
     Why.DISK_FILLS_UP: disks(0.5, 24.0),
     Why.PAST_LIMIT: past_limit(),
     Why.RUN_NEEDS_A_LOOK: moves(),
-    Why.CHECK_OVERDUE: replace(WELL, check=replace(CHECK, at=NOW - timedelta(days=3))),
+    Why.CHECK_OVERDUE: replace(WELL, check=replace(CHECK, observed_at=NOW - timedelta(days=3))),
     Why.PARTLY_MEASURED: replace(WELL, check=replace(CHECK, is_whole=False)),
     Why.HISTORY_UNREAD: replace(WELL, gaps=("1 file cannot be read",)),
     Why.JANITOR_FINDING: replace(WELL, janitor=Janitor(NOW, findings=(LEFT,))),
@@ -209,8 +209,8 @@ def test_while_a_run_goes_on_nobody_is_told_to_start_another_one() -> None:
 
 
 def test_where_the_check_says_why_it_proposes_nothing_nobody_is_told_to_start_a_rebalance() -> None:
-    assert row(past_limit(proposes_nothing=True)).reasons[0].link is None
-    waits = replace(past_limit(proposes_nothing=True), runs=(run(RunState.WAITING),))
+    assert row(past_limit(not_proposed="it cannot help")).reasons[0].link is None
+    waits = replace(past_limit(not_proposed="it cannot help"), runs=(run(RunState.WAITING),))
     assert [one.link for one in reasons_of(waits, PLACES)] == [RUN, RUN]
 
 

@@ -232,8 +232,7 @@ RAW = {"read_json", "read_json_if_there", "write_json"}  # of documents/json_fil
 KNOW_NO_TYPE = {  # why a module takes a run's JSON as it is
     "command.main": "--json prints proposals.json, with keys of later versions",
     "documents.snapshot": "settings.json: Settings has its own form, which is part of each digest",
-    "nightly.check_cluster": "verdict.json is put together there",
-    "pages.read_fleet": "verdict.json, and the janitor's report, named after its connection",
+    "pages.read_fleet": "the janitor's report, named after its connection",
     "rebalance.batch_file": "following.json: its parts have their own forms",
     "rebalance.progress_notes": "progress.json is written from the follower's state",
     "run.run_folder": "digests count whole files, with keys of later versions",

@@ -14,9 +14,10 @@ from kafka_rebalance.admin.log_dirs import BrokerDisks, LogDir
 from kafka_rebalance.documents.proposals import FirstFull, FullestDisk
 from kafka_rebalance.documents.snapshot import Disks
 from kafka_rebalance.documents.verdict import Verdict
-from kafka_rebalance.pages.fleet import nightly_check
+from kafka_rebalance.pages.fleet import CHECK_FILE
 from kafka_rebalance.run import cluster_rows, ledger
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from support.documents.as_in_a_file import in_json
 from support.runs.rebalance_run import CONNECTION, connection_fields
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster
 
@@ -79,7 +80,7 @@ def test_where_nothing_grows_no_disk_is_full_first_and_the_fleets_page_says_so(
 ) -> None:
     grown(cluster, 0)
     verdict = written()
-    disks, shown = verdict.disks, nightly_check(verdict)
+    disks, shown = verdict.disks, CHECK_FILE.decode(in_json(verdict))
     assert disks is not None
     assert (disks.first_full, disks.growth_is_known) == (None, True)
     assert balance_row() == [1, 0.75, None, None]
