@@ -122,10 +122,10 @@ def check_lines(report: RunReport) -> tuple[str, ...]:
 def explain_lines(report: RunReport, name: str) -> tuple[str, ...]:
     """What this candidate does to the cluster, beside the others."""
     (asked,) = (one for one in report.candidates if one.name == name)
-    said = [_cluster(report.taken), f"{asked.title}: {asked.status}. {asked.note}".rstrip()]
-    said += [bound] if (bound := report.bound_of(asked)) else []
-    said += [warning] if (warning := less_even_words(asked)) else []
-    return (*said, "", *_spreads(asked), "", *_candidates(report))
+    lines = [_cluster(report.taken), f"{asked.title}: {asked.status}. {asked.note}".rstrip()]
+    lines += [bound] if (bound := report.bound_of(asked)) else []
+    lines += [warning] if (warning := less_even_words(asked)) else []
+    return (*lines, "", *_spreads(asked), "", *_candidates(report))
 
 
 def lines_of_terms(settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -164,15 +164,15 @@ def _spreads(candidate: CandidateReport) -> list[str]:
 def _candidates(report: RunReport) -> list[str]:
     rows = [
         (
-            f"{one.name}{' *' if one.name == report.recommended else ''}",
-            format_bytes(one.moved_bytes),
-            format_bytes(one.moved_bytes_bound),
-            format_count(one.partitions),
-            format_count(one.leader_changes),
-            "unknown" if one.planned_seconds is None else about(one.planned_seconds),
-            one.status,
+            f"{candidate.name}{' *' if candidate.name == report.recommended else ''}",
+            format_bytes(candidate.moved_bytes),
+            format_bytes(candidate.moved_bytes_bound),
+            format_count(candidate.partitions),
+            format_count(candidate.leader_changes),
+            "unknown" if candidate.planned_seconds is None else about(candidate.planned_seconds),
+            candidate.status,
         )
-        for one in report.candidates
+        for candidate in report.candidates
     ]
     heads = ("candidate (* recommended)", "copies", "least", "partitions", "new leaders", "takes", "status")
     return _aligned(heads, rows)

@@ -19,8 +19,8 @@ ERROR_FILE = "KAFKA_REBALANCE_ERROR_FILE"  # the path of a file for the driver's
 
 def storage_options(environment: Mapping[str, str]) -> dict[str, Any]:
     """fsspec's options for a bucket; none if the environment has none, and then its client finds credentials itself."""
-    found: dict[str, Any] = json.loads(environment.get(STORAGE_OPTIONS) or "{}")
-    return found
+    options: dict[str, Any] = json.loads(environment.get(STORAGE_OPTIONS) or "{}")
+    return options
 
 
 def leave_error(environment: Mapping[str, str], error: errors.RebalanceError) -> None:
@@ -32,8 +32,8 @@ def leave_error(environment: Mapping[str, str], error: errors.RebalanceError) ->
 def left_error(place: Path) -> errors.RebalanceError | None:
     """The error that the driver has left; None if it ended in another way, or ran on another machine."""
     try:
-        found = json.loads(place.read_text(encoding="utf-8"))
+        written = json.loads(place.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    kind: type[errors.RebalanceError] = getattr(errors, found["kind"])
-    return kind.__new__(kind, found["text"])  # `KafkaRuleError` would add to the text
+    kind: type[errors.RebalanceError] = getattr(errors, written["kind"])
+    return kind.__new__(kind, written["text"])  # `KafkaRuleError` would add to the text

@@ -119,9 +119,9 @@ def decode(kind: type[T], document: object, where: str, remedy: str = CLEAR) -> 
     try:
         return msgspec.convert(document, kind, str_keys=True, dec_hook=_time)
     except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as wrong:  # half a surrogate pair has no bytes
-        said, _, place = str(wrong).partition(" - at ")
+        problem, _, place = str(wrong).partition(" - at ")
         place = re.sub(r"`|\$\.?", "", place)
-        raise ArtifactError(f"{where}: {place + ': ' if place else ''}{said.replace('`', '')}. {remedy}") from wrong
+        raise ArtifactError(f"{where}: {place + ': ' if place else ''}{problem.replace('`', '')}. {remedy}") from wrong
 
 
 def _time(kind: type, value: object) -> object:

@@ -22,8 +22,8 @@ def compacted_name(number: int) -> str:
 
 def compacted_number(name: str) -> int | None:
     """Which of a day's compacted files this is; None for a run's file."""
-    found = _COMPACTED.fullmatch(name)
-    return int(found[1]) if found else None
+    match = _COMPACTED.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def files_that_count(names: Iterable[str]) -> list[str]:

@@ -197,14 +197,16 @@ def sync_folder(folder: Path) -> None:
 def storage_error(what: str, failed: BaseException) -> StorageError:
     """`what` names the file and says what could not be done with it."""
     number = failed.errno if isinstance(failed, OSError) else None
-    said = failed.strerror if isinstance(failed, OSError) and failed.strerror else f"{failed}" or type(failed).__name__
+    reason = (
+        failed.strerror if isinstance(failed, OSError) and failed.strerror else f"{failed}" or type(failed).__name__
+    )
     if number in _FULL:
         remedy = "Make room there"
     elif number in _FORBIDDEN:
         remedy = "Let Airflow's processes read and write what is below [kafka_rebalance] runs_url"
     else:
         remedy = "Make sure that the storage below [kafka_rebalance] runs_url answers"
-    return StorageError(f"{what} ({said}). {remedy}, then clear this task.")
+    return StorageError(f"{what} ({reason}). {remedy}, then clear this task.")
 
 
 @contextmanager

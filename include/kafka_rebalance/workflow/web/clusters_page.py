@@ -67,8 +67,11 @@ def overview_page(session: Session, asking: Collection[str]) -> HTMLResponse:
 
 def requests_tag(session: Session, asking: Collection[str]) -> str:
     """A text that changes when a request is made or answered. Pages ask often, so it reads only Airflow's database."""
-    asked = sorted(f"{one.created_at} {one.dag_id} {one.run_id}" for one in run_records.open_requests(session, asking))
-    return sha256("\n".join(asked).encode()).hexdigest()
+    requests = sorted(
+        f"{request.created_at} {request.dag_id} {request.run_id}"
+        for request in run_records.open_requests(session, asking)
+    )
+    return sha256("\n".join(requests).encode()).hexdigest()
 
 
 def read_overview(session: Session, asking: Collection[str], patience_seconds: float = PATIENCE_SECONDS) -> Overview:
@@ -133,8 +136,8 @@ def _places() -> Places:
 def _shown(runs: Sequence[run_records.RebalanceRecord]) -> Sequence[run_records.RebalanceRecord]:
     """The newest runs, and the newest one that is over."""
     newest = [*runs[:RUNS_SHOWN]]
-    if all(one.state in ACTIVE_STATES for one in newest):
-        newest += [one for one in runs[RUNS_SHOWN:] if one.state not in ACTIVE_STATES][:1]
+    if all(run.state in ACTIVE_STATES for run in newest):
+        newest += [run for run in runs[RUNS_SHOWN:] if run.state not in ACTIVE_STATES][:1]
     return newest
 
 

@@ -40,7 +40,7 @@ from kafka_rebalance.pages.units import format_time
 from kafka_rebalance.rebalance import report as plan_tables
 from kafka_rebalance.rebalance.drift import PATIENCE_SECONDS, drift_now
 from kafka_rebalance.rebalance.report import begin_to_read, read_reassignment, read_report
-from kafka_rebalance.run.clusters import LOG_DIRS_DAG
+from kafka_rebalance.run.clusters import CANCEL_DAG, LOG_DIRS_DAG
 from kafka_rebalance.run.freeze import VARIABLE, check_frozen_exist, frozen_clusters
 from kafka_rebalance.run.run_folder import RunFolder, check_shared, file_name, find_run_folder, open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -55,7 +55,6 @@ log = logging.getLogger(__name__)
 
 MANY_MOVES = 10_000  # so many are read in advance: a search should not wait for them
 APPROVE_TASK, FIRST_WRITING_TASK, VERIFY_TASK = "approve", "hold_throttle", "verify"
-CANCEL_DAG = "kafka_rebalance_cancel"
 NEWER_READ = 30  # runs of the Dag after this one that are looked at
 
 
@@ -99,13 +98,13 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
     state = report.state
     if report.focus is not None and report.focus.partitions >= MANY_MOVES:
         begin_to_read(folder, PROPOSALS_FILE.read(folder), report.focus.name)
-    held = holds(session, dag_id, report.taken.connection_id) if is_active else ()
+    obstacles = holds(session, dag_id, report.taken.connection_id) if is_active else ()
     airflow = InAirflow(
         is_live=is_active and (state.changes_by_itself or state.waits_for_people),
         drift_url=f"{run_page_url(dag_id, run_id)}/drift" if is_active and state.may_be_written else None,
         pages=_pages(dag_id, run_id, is_asked=is_asked),
         now=clock.utc_now(),
-        holds=(*held, *_said_too_late(session, dag_run, state is RunState.UNANSWERED)),
+        holds=(*obstacles, *_said_too_late(session, dag_run, state is RunState.UNANSWERED)),
         superseded=_superseded_by(session, dag_run, folder) if is_active and state.is_before_writes else "",
     )
     html = render_page(report, static_url=static_url(), run_url=run_page_url(dag_id, run_id), airflow=airflow)
@@ -128,15 +127,15 @@ def _log_dirs(run_id: str, session: Session) -> str:
     if (owner.dag_id, owner.run_id) != (dag_run.dag_id, dag_run.run_id):
         raise _of_another_run()
     run = read_log_dirs(dag_run, folder, session)
-    held = holds(session, LOG_DIRS_DAG, owner.connection_id) if str(dag_run.state) in ACTIVE_STATES else ()
+    obstacles = holds(session, LOG_DIRS_DAG, owner.connection_id) if str(dag_run.state) in ACTIVE_STATES else ()
     late = _said_too_late(session, dag_run, run.state is LogDirState.UNANSWERED)
-    return _log_dirs_html(run, dag_run, owner.connection_id, (*held, *late))
+    return _log_dirs_html(run, dag_run, owner.connection_id, (*obstacles, *late))
 
 
 def _pages(dag_id: str, run_id: str, *, is_asked: bool) -> dict[Action, str]:
     """Airflow's pages on which people act on the run."""
-    asked = {Action.ANSWER: answer_url(dag_id, run_id, APPROVE_TASK)} if is_asked else {}
-    return asked | {
+    answer = {Action.ANSWER: answer_url(dag_id, run_id, APPROVE_TASK)} if is_asked else {}
+    return answer | {
         Action.FIND_CAUSE: run_url(dag_id, run_id),
         Action.ASK_AGAIN: task_url(dag_id, run_id, APPROVE_TASK),
         Action.VERIFY_AGAIN: task_url(dag_id, run_id, VERIFY_TASK),
@@ -148,23 +147,23 @@ def _pages(dag_id: str, run_id: str, *, is_asked: bool) -> dict[Action, str]:
 
 def holds(session: Session, dag_id: str, connection_id: str) -> tuple[str, ...]:
     """What keeps the run from going on, and what to do."""
-    said = []
+    obstacles = []
     if run_records.is_paused(session, dag_id):
-        said.append(
+        obstacles.append(
             # One line in Airflow's tab, so that the first screen stays whole.
             f"The Dag {dag_id} is paused: no next batch, no end of the throttle. Unpause it."
         )
     try:
         frozen = frozen_clusters(run_records.read_variable(VARIABLE))
         if frozen is True or (frozen and connection_id in frozen):
-            said.append(
+            obstacles.append(
                 f"Frozen by the Variable {VARIABLE}: the run requests no batch. Copies in flight go on. "
                 "Unset the Variable under Admin, Variables."
             )
         check_frozen_exist(frozen, (connection_id,), airflow_deployment().exists)
     except (SettingsError, ReadError) as unusable:
-        said.append(str(unusable))
-    return tuple(said)
+        obstacles.append(str(unusable))
+    return tuple(obstacles)
 
 
 def _said_too_late(session: Session, dag_run: run_records.DagRun, is_unanswered: bool) -> tuple[str, ...]:
@@ -213,10 +212,10 @@ def drift_page(dag_id: str, run_id: str, request: Request, session: Session) -> 
         raise NotServed(404, "There is nothing to compare", "The run has no plan yet.")
     # A page asks as soon as it is shown. The run may have gone on or ended meanwhile: for the reader this is no error.
     past = _past_comparing(folder, dag_run, session)
-    found = None if past else drift_now(airflow_deployment(), folder)
+    drift = None if past else drift_now(airflow_deployment(), folder)
     return HTMLResponse(
         render_drift(
-            _within(folder, found) if isinstance(found, str) else found,
+            _within(folder, drift) if isinstance(drift, str) else drift,
             static_url=static_url(),
             drift_url=f"{run_page_url(dag_id, run_id)}/drift",
             run_url=run_page_url(dag_id, run_id),
@@ -382,9 +381,9 @@ def moves_page(dag_id: str, run_id: str, request: Request, session: Session) -> 
     plan = _plan(folder)
     if query.candidate not in (candidate.name for candidate in plan.candidates):
         raise _unknown(query.candidate)
-    found = plan_tables.read_move_table(folder, plan, query.candidate).search(query)
+    moves = plan_tables.read_move_table(folder, plan, query.candidate).search(query)
     connection_id = SNAPSHOT_FILE.read(folder).connection_id
-    return HTMLResponse(render_moves(found, connection_id, query.candidate, **_urls(dag_id, run_id)))
+    return HTMLResponse(render_moves(moves, connection_id, query.candidate, **_urls(dag_id, run_id)))
 
 
 @answered
@@ -393,8 +392,8 @@ def brokers_table(dag_id: str, run_id: str, request: Request, session: Session) 
     folder, _ = _open_folder(dag_id, run_id, session)
     query = Query.of(request.query_params, BROKER_SORTS)
     report, candidate = _candidate(folder, query.candidate)
-    found = brokers_page(candidate.brokers, query)
-    return HTMLResponse(render_brokers(found, report.taken.connection_id, query.candidate, **_urls(dag_id, run_id)))
+    brokers = brokers_page(candidate.brokers, query)
+    return HTMLResponse(render_brokers(brokers, report.taken.connection_id, query.candidate, **_urls(dag_id, run_id)))
 
 
 @answered
@@ -437,10 +436,10 @@ def _urls(dag_id: str, run_id: str) -> dict[str, Any]:
 
 
 def _plan(folder: RunFolder) -> Proposals:
-    found = PROPOSALS_FILE.read_if_there(folder)
-    if found is None:
+    plan = PROPOSALS_FILE.read_if_there(folder)
+    if plan is None:
         raise NotServed(404, "No plan yet", "The task plan has not written this run's candidates.")
-    return found
+    return plan
 
 
 def _candidate(folder: RunFolder, name: str) -> tuple[RunReport, CandidateReport]:
@@ -463,13 +462,9 @@ PLAN_TASK = "plan"  # pushes folder and nonce
 
 def read_log_dirs(dag_run: run_records.DagRun, folder: RunFolder, session: Session) -> LogDirRun:
     """Raises ArtifactError, StorageError."""
-    is_active = str(dag_run.state) in ACTIVE_STATES
-    return read_log_dir_run(
-        folder,
-        is_active=is_active,
-        has_succeeded=str(dag_run.state) == "success",
-        has_open_request=is_active and run_records.has_open_request(session, dag_run),
-    )
+    is_active, is_asked = _asked_of_airflow(dag_run, session)
+    has_succeeded = str(dag_run.state) == "success"
+    return read_log_dir_run(folder, is_active=is_active, has_succeeded=has_succeeded, has_open_request=is_asked)
 
 
 def _log_dirs_html(run: LogDirRun, dag_run: run_records.DagRun, connection_id: str, holds: tuple[str, ...]) -> str:

@@ -118,7 +118,7 @@ def rebalances(session: Session, dag_id: str, most: int, after: int = 0) -> tupl
         & (XComModel.map_index == -1)
         & (XComModel.key == FOLDER_KEY)
     )
-    found = session.execute(
+    rows = session.execute(
         select(DagRun, XComModel.value)
         .outerjoin(XComModel, of_snapshot)
         .where(DagRun.dag_id == dag_id, DagRun.id > after)
@@ -129,7 +129,7 @@ def rebalances(session: Session, dag_id: str, most: int, after: int = 0) -> tupl
         RebalanceRecord(
             run.dag_id, run.run_id, str(run.state), run.run_after, _text(value), run.conf or {}, run.end_date
         )
-        for run, value in found
+        for run, value in rows
     )
 
 
@@ -141,7 +141,7 @@ def open_requests(session: Session, dag_ids: Collection[str]) -> tuple[RequestRe
         & (XComModel.map_index == -1)
         & (XComModel.key == FOLDER_KEY)  # only the first task of each of our Dags pushes it
     )
-    found = session.execute(
+    rows = session.execute(
         select(HITLDetail, XComModel.value)
         .join(TaskInstance, TaskInstance.id == HITLDetail.ti_id)
         .outerjoin(XComModel, of_run)
@@ -154,21 +154,21 @@ def open_requests(session: Session, dag_ids: Collection[str]) -> tuple[RequestRe
     ).unique(lambda row: row[0].ti_id)  # an XCom's JSON has no hash
     return tuple(
         RequestRecord(
-            one.task_instance.dag_id,
-            one.task_instance.run_id,
-            one.task_instance.task_id,
-            one.subject,
-            one.created_at,
-            tuple(user["name"] or user["id"] for user in one.assigned_users),
+            detail.task_instance.dag_id,
+            detail.task_instance.run_id,
+            detail.task_instance.task_id,
+            detail.subject,
+            detail.created_at,
+            tuple(user["name"] or user["id"] for user in detail.assigned_users),
             _text(value),
         )
-        for one, value in found
+        for detail, value in rows
     )
 
 
 def has_open_request(session: Session, dag_run: DagRun) -> bool:
     """Whether the run waits for a person's answer."""
-    return any(one.run_id == dag_run.run_id for one in open_requests(session, {dag_run.dag_id}))
+    return any(request.run_id == dag_run.run_id for request in open_requests(session, {dag_run.dag_id}))
 
 
 def unheard_answer(session: Session, dag_run: DagRun) -> tuple[str, str, datetime] | None:
@@ -176,7 +176,7 @@ def unheard_answer(session: Session, dag_run: DagRun) -> tuple[str, str, datetim
 
     Airflow takes an answer to a task that has failed, and starts nothing by it.
     """
-    found = session.scalar(
+    detail = session.scalar(
         select(HITLDetail)
         .join(TaskInstance, TaskInstance.id == HITLDetail.ti_id)
         .where(
@@ -188,25 +188,25 @@ def unheard_answer(session: Session, dag_run: DagRun) -> tuple[str, str, datetim
         .order_by(HITLDetail.responded_at.desc())
         .limit(1)
     )
-    if found is None or found.responded_at is None:
+    if detail is None or detail.responded_at is None:
         return None
-    by = found.responded_by_user or {}
-    return by.get("name") or by.get("id") or "Somebody", ", ".join(found.chosen_options or ()), found.responded_at
+    by = detail.responded_by_user or {}
+    return by.get("name") or by.get("id") or "Somebody", ", ".join(detail.chosen_options or ()), detail.responded_at
 
 
 def recent_checks(session: Session, dag_id: str, task_id: str, most: int) -> tuple[CheckRecord, ...]:
     """The newest runs first, with each mapped task under the name that its `map_index_template` gives."""
     runs = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id).order_by(DagRun.id.desc()).limit(most)).all()
     tasks: dict[str, dict[str, tuple[int, str | None]]] = {run.run_id: {} for run in runs}
-    found = session.scalars(
+    instances = session.scalars(
         select(TaskInstance).where(
             TaskInstance.dag_id == dag_id, TaskInstance.task_id == task_id, TaskInstance.run_id.in_(tasks)
         )
     ).unique()
-    for one in found:
-        if one.rendered_map_index is not None:
-            state = None if one.state is None else str(one.state)
-            tasks[one.run_id][one.rendered_map_index] = (one.map_index, state)
+    for task in instances:
+        if task.rendered_map_index is not None:
+            state = None if task.state is None else str(task.state)
+            tasks[task.run_id][task.rendered_map_index] = (task.map_index, state)
     return tuple(CheckRecord(run.run_id, run.run_after, tasks[run.run_id]) for run in runs)
 
 
