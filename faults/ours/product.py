@@ -40,10 +40,9 @@ from kafka_rebalance.log_dirs.rate import release_rate
 from kafka_rebalance.planning import planner
 from kafka_rebalance.rebalance import report
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.rebalance.record import record
 from kafka_rebalance.rebalance.request import offered_digests, stopped_candidates
 from kafka_rebalance.rebalance.take_snapshot import take_snapshot
-from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.rebalance.verify import record, verify
 from kafka_rebalance.run import cluster_rows, ledger
 from kafka_rebalance.segments import run_audits
 from kafka_rebalance.throttle.janitor import look_after_cluster

@@ -21,7 +21,7 @@ from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence, Intent, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.moves.late_requests import came, is_closed, may_still_come
+from kafka_rebalance.moves.announcement_age import came, is_closed, may_still_come
 
 log = logging.getLogger(__name__)
 

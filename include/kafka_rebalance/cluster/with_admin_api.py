@@ -39,7 +39,7 @@ from kafka_rebalance.model.finding import Finding, listed, some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.model.topic_change import Created, Deletion, TopicChange
-from kafka_rebalance.moves.late_requests import LATE_SECONDS, SEND_SECONDS
+from kafka_rebalance.moves.announcement_age import LATE_SECONDS, SEND_SECONDS
 
 log = logging.getLogger(__name__)
 

@@ -269,7 +269,7 @@ def rebalance() -> None:
 
     @task(retries=2, trigger_rule=AFTER_APPROVAL, on_success_callback=Notice(FINISHED))
     def record(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        return run_step("kafka_rebalance.rebalance.record.record", dag_run, decision)
+        return run_step("kafka_rebalance.rebalance.verify.record", dag_run, decision)
 
     taken = snapshot()
     run_folder = XComArg(taken.operator, key="run_folder")

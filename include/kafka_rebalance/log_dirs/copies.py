@@ -35,7 +35,7 @@ from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.moves.late_requests import SEND_SECONDS
+from kafka_rebalance.moves.announcement_age import SEND_SECONDS
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.approved_plan import ApprovedRequest, read_approved_request
 from kafka_rebalance.run.check_result import Check, check_passed, write_checks

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -45,7 +45,7 @@ from kafka_rebalance.planning.problem.arrays import (
     todays_leaders_first,
     widened,
 )
-from kafka_rebalance.planning.problem.pools import parts_of
+from kafka_rebalance.planning.problem.pools import Spent, parts_of, share_of
 from kafka_rebalance.planning.rules.crowding import crowded_replicas
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.leaders import TopicLeaders, ending, may_be_elected
@@ -161,30 +161,16 @@ def _pool_by_pool(problem: Problem, name: str, search: Search) -> FoundLists | D
     limited = []
     for part, least, unlimited in zip(parts, needed, together.parts, strict=True):
         shares: dict[str, Any] = {
-            limit: _share_of(
+            limit: share_of(
                 allowed,
-                _Spent(required.spent[limit], together.budget.spent[limit]),
-                _Spent(least.spent[limit], unlimited.budget.spent[limit]),
+                Spent(required.spent[limit], together.budget.spent[limit]),
+                Spent(least.spent[limit], unlimited.budget.spent[limit]),
             )
             for limit, allowed in together.budget.limits.items()
             if allowed is not None
         }
         limited.append(replace(part.problem, settings=replace(problem.settings, **shares)))
     return _joined(problem, name, [searched(part, name, search) for part in limited])
-
-
-class _Spent(NamedTuple):
-    """Of one limit, by a cluster or by one of its pools."""
-
-    required: int  # by the moves that the job requires
-    wished: int  # by a search that nothing limits
-
-
-def _share_of(allowed: int, cluster: _Spent, pool: _Spent) -> int:
-    """What the pool's job requires, and a part of the rest in proportion to what it would like to spend."""
-    rest = allowed - cluster.required
-    wished_by_all = max(1, cluster.wished - cluster.required)
-    return pool.required + min(rest, rest * max(0, pool.wished - pool.required) // wished_by_all)
 
 
 def _required(problem: Problem, name: str) -> Budget:

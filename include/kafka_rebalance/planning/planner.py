@@ -35,7 +35,7 @@ from kafka_rebalance.planning.evenness import outlook, ratios
 from kafka_rebalance.planning.given_plan import check_plan
 from kafka_rebalance.planning.impossible_requests import check_problem
 from kafka_rebalance.planning.problem.arrays import METRICS, Floats, Problem, loads_now, replication, shares
-from kafka_rebalance.planning.problem.bytes_in_history import describe_history
+from kafka_rebalance.planning.problem.bytes_per_partition import describe_history
 from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.recommendation import ranking, recommend
 from kafka_rebalance.planning.rules.goals import candidate_names, goal_of

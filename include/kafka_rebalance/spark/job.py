@@ -58,7 +58,7 @@ from kafka_rebalance.planning.planner import (
     problem_in_words,
 )
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.problem.bytes_in_history import MIN_INTERVALS, TopicRates, describe_history
+from kafka_rebalance.planning.problem.bytes_per_partition import MIN_INTERVALS, TopicRates, describe_history
 from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.tables.history import (
     DAYS,

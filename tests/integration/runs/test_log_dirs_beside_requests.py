@@ -16,7 +16,7 @@ from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.log_dirs import copies
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.moves import late_requests
+from kafka_rebalance.moves import announcement_age
 from kafka_rebalance.workflow.hooks import read_connection
 from support.runs.janitor_run import Airflow, tend
 from support.runs.log_dir_run import CONNECTION, LogDirRun
@@ -70,7 +70,7 @@ def rates(cluster: LocalCluster) -> dict[int, str]:
 def asked_beside(run: LogDirRun, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Any:
     """What the worker says that sends its request while `act` waits for it."""
     stands, may_go, told = threading.Event(), threading.Event(), list[Any]()
-    real_request, real_look = copies.alter_log_dirs, late_requests.may_still_come
+    real_request, real_look = copies.alter_log_dirs, announcement_age.may_still_come
 
     def stand_still(*arguments: Any, **options: Any) -> Any:
         stands.set()

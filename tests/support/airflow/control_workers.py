@@ -18,7 +18,7 @@ from airflow.utils.state import TaskInstanceState as State
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.rebalance import elect_leaders, record, report, spark_checks, take_snapshot, verify
+from kafka_rebalance.rebalance import elect_leaders, report, spark_checks, take_snapshot, verify
 from kafka_rebalance.rebalance.request import CandidateApproval
 from kafka_rebalance.run.approval_rules import labels
 from kafka_rebalance.throttle.hold_throttle import hold_throttle
@@ -170,7 +170,7 @@ class Workers:
         run_step(verify.check_verified, self.run.dag_run)
 
     def _record(self) -> None:
-        run_step(record.record, self.run.dag_run, self._decision())
+        run_step(verify.record, self.run.dag_run, self._decision())
 
     def _decision(self) -> dict[str, Any]:
         found: dict[str, Any] = self._pull("approve", "decision")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kafka_rebalance.moves.late_requests import COME_SECONDS, came, may_still_come
+from kafka_rebalance.moves.announcement_age import COME_SECONDS, came, may_still_come
 from support.protocol_model.states import NOBODY, A, B, Intent, State, Way
 
 # Faults that can be put in on purpose. Each is a sentence that the product must not be.

@@ -24,11 +24,10 @@ from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.follow import BatchFollower
-from kafka_rebalance.rebalance.record import record
 from kafka_rebalance.rebalance.report import render_report
 from kafka_rebalance.rebalance.request import offered_digests, stopped_candidates
 from kafka_rebalance.rebalance.take_snapshot import take_snapshot
-from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.rebalance.verify import record, verify
 from kafka_rebalance.run.watch_batch import BatchSeen
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.hold_throttle import hold_throttle

@@ -10,7 +10,7 @@ import pytest
 
 from kafka_rebalance.documents.json_files import VERIFICATION
 from kafka_rebalance.errors import StorageError
-from kafka_rebalance.rebalance.record import so_far
+from kafka_rebalance.rebalance.verify import so_far
 from kafka_rebalance.run.check_result import VERIFICATION_FILE
 
 

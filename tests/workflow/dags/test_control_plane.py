@@ -18,8 +18,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import UnwatchedError
 from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.rebalance.record import record
-from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.rebalance.verify import record, verify
 from kafka_rebalance.throttle.hold_throttle import hold_throttle
 from kafka_rebalance.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow.run_step import run_step

@@ -16,9 +16,8 @@ from kafka_rebalance.cancel.request import CancelApproval
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, VerificationError
 from kafka_rebalance.log_dirs.request import LogDirApproval
-from kafka_rebalance.rebalance.record import record
 from kafka_rebalance.rebalance.request import CandidateApproval
-from kafka_rebalance.rebalance.verify import check_verified
+from kafka_rebalance.rebalance.verify import check_verified, record
 from kafka_rebalance.run.approval_request import Approval
 from kafka_rebalance.run.late_tasks import check_all_will_run
 from kafka_rebalance.topics.request import TopicApproval

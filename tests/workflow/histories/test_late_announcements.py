@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance import clock
-from kafka_rebalance.moves.late_requests import LATE_SECONDS
+from kafka_rebalance.moves.announcement_age import LATE_SECONDS
 from support.histories.process import Process
 from support.kraft_model.model_world import VERSIONS, ModelWorld
 from support.runs.janitor_run import tend

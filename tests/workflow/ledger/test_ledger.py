@@ -20,7 +20,7 @@ from kafka_rebalance.errors import NothingToDoError, StorageError
 from kafka_rebalance.moves.eta import with_controller
 from kafka_rebalance.nightly import check_cluster
 from kafka_rebalance.nightly.remove_old import remove_old
-from kafka_rebalance.rebalance.record import record
+from kafka_rebalance.rebalance.verify import record
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.inputs import StartedRun, StepInputs
 from kafka_rebalance.run.running_rebalance import find_moved

@@ -14,7 +14,7 @@ from kafka_rebalance.cluster import announced_requests
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import LockLostError, ReadError
 from kafka_rebalance.log_dirs import copies
-from kafka_rebalance.moves import late_requests
+from kafka_rebalance.moves import announcement_age
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper import announcements
 from support.runs.janitor_run import Airflow, tend
@@ -26,7 +26,7 @@ from support.runs.simulated_log_dirs import SimulatedLogDirs, log_dir_rates, to_
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """An announcement cannot come for long."""
-    monkeypatch.setattr(late_requests, "COME_SECONDS", 0.5)
+    monkeypatch.setattr(announcement_age, "COME_SECONDS", 0.5)
     monkeypatch.setattr(announced_requests, "POLL_SECONDS", 0.01)
 
 
@@ -170,7 +170,7 @@ def test_the_janitor_takes_back_a_copy_that_comes_after_everybody_has_stopped_to
     tend(of=CONNECTION)
     assert dirs.future == {}
     assert len(announcements.read_open_intents(cluster.fake)) == 1, "more of it may come"
-    monkeypatch.setattr(late_requests, "is_closed", lambda *_: True)
+    monkeypatch.setattr(announcement_age, "is_closed", lambda *_: True)
     monkeypatch.setattr(announced_requests, "is_closed", lambda *_: True)
     tend(of=CONNECTION)
     assert announcements.read_open_intents(cluster.fake) == []
@@ -180,7 +180,7 @@ def test_no_copy_of_a_run_that_holds_the_cluster_is_taken_for_a_late_one(
     approved: LogDirRun, cluster: SimulatedCluster, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     approved.hold()
-    monkeypatch.setattr(late_requests, "COME_SECONDS", -1.0)
+    monkeypatch.setattr(announcement_age, "COME_SECONDS", -1.0)
     with open_cluster(read_connection(CONNECTION)) as opened:
         owner = opened.lock.read()
         assert owner is not None

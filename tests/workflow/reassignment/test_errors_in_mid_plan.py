@@ -14,8 +14,7 @@ from kazoo.exceptions import ConnectionLoss, NoAuthError
 
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.rebalance.record import record
-from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.rebalance.verify import record, verify
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run

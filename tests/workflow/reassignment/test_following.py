@@ -18,8 +18,7 @@ from kafka_rebalance.errors import ExecutionError, ReadError, ThrottleError
 from kafka_rebalance.moves.eta import predicted_seconds
 from kafka_rebalance.rebalance import progress_notes
 from kafka_rebalance.rebalance.follow import BatchFollower
-from kafka_rebalance.rebalance.record import record
-from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.rebalance.verify import record, verify
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection

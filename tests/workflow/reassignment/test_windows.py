@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import LockHeldError
 from kafka_rebalance.model.recurring_window import Opening
-from kafka_rebalance.rebalance.record import outcome_row
+from kafka_rebalance.rebalance.verify import outcome_row
 from kafka_rebalance.run.ledger import ESTIMATE_FILE, Estimate
 from kafka_rebalance.run.run_lock import lock_owner, take_lock
 from kafka_rebalance.run.running_rebalance import approved_in

@@ -20,10 +20,9 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner, read_folder_owner
 from kafka_rebalance.errors import RunFolderError
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.rebalance.record import record
 from kafka_rebalance.rebalance.report import render_report
 from kafka_rebalance.rebalance.spark_checks import check_spark_arguments
-from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.rebalance.verify import record, verify
 from kafka_rebalance.run import ledger, run_folder
 from kafka_rebalance.run.inputs import StartedRun, StepInputs
 from kafka_rebalance.run.requester import hand_on

@@ -13,8 +13,7 @@ import pytest
 from kafka_rebalance.errors import StorageError
 from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
-from kafka_rebalance.rebalance.record import record
-from kafka_rebalance.rebalance.verify import verify
+from kafka_rebalance.rebalance.verify import record, verify
 from kafka_rebalance.run.run_folder import installation
 from kafka_rebalance.throttle.janitor import look_after_cluster, look_after_lease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment

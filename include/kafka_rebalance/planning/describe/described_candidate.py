@@ -35,8 +35,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import BALANCED
 from kafka_rebalance.planning.batches.batch_order import ranks_of
 from kafka_rebalance.planning.batches.controller_bytes import ZNODE_BYTES, rewrites, too_large
-from kafka_rebalance.planning.batches.schedule import NoRoom, Schedule, schedule
-from kafka_rebalance.planning.batches.timetable import held_up
+from kafka_rebalance.planning.batches.schedule import NoRoom, Schedule, held_up, schedule
 from kafka_rebalance.planning.batches.transfers import DiskUse, overfilled
 from kafka_rebalance.planning.bounds.lp_bound import makespan_bound, moved_bytes_bound
 from kafka_rebalance.planning.bounds.targets import band

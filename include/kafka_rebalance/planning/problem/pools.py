@@ -114,3 +114,17 @@ def _held(problem: Problem, sizes: Ints, rows: Bools) -> Floats:
     there = (problem.replicas >= 0) & rows[:, None]
     held: Ints = np.bincount(problem.replicas[there], sizes[np.nonzero(there)[0]], len(problem.brokers))
     return held.astype(np.float64)
+
+
+class Spent(NamedTuple):
+    """Of one limit, by a cluster or by one of its pools."""
+
+    required: int  # by the moves that the job requires
+    wished: int  # by a search that nothing limits
+
+
+def share_of(allowed: int, cluster: Spent, pool: Spent) -> int:
+    """A pool's share of a limit that all pools together would exceed: what the pool's job requires, and a part of the rest in proportion to what it would like to spend."""
+    rest = allowed - cluster.required
+    wished_by_all = max(1, cluster.wished - cluster.required)
+    return pool.required + min(rest, rest * max(0, pool.wished - pool.required) // wished_by_all)

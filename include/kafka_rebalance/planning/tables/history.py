@@ -17,7 +17,7 @@ from kafka_rebalance.documents.storage import Folder, read_if_there, write_whole
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
-from kafka_rebalance.planning.problem.bytes_in_history import (
+from kafka_rebalance.planning.problem.bytes_per_partition import (
     HOURS,
     MIN_INTERVALS,
     MIN_SECONDS,

@@ -15,7 +15,7 @@ import pytest
 
 from kafka_rebalance.cluster import with_admin_api
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.moves import late_requests
+from kafka_rebalance.moves import announcement_age
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER_ALONE
 from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow, tend
@@ -82,7 +82,7 @@ def beside(worker: StandingWorker, act: Callable[[], object], monkeypatch: pytes
     """What `act` gives, and what the worker says that sends its request while `act` waits for it."""
     told: list[object] = []
     sent = threading.Event()
-    real = late_requests.may_still_come
+    real = announcement_age.may_still_come
 
     def look(age: float) -> bool:
         if not sent.is_set():
@@ -150,6 +150,6 @@ def test_a_worker_that_died_while_it_asked_is_waited_for_by_the_clock_of_the_clu
         dying.setattr(with_admin_api.reassignments, "request_moves", die)
         with pytest.raises(KeyboardInterrupt):
             run.request()
-    monkeypatch.setattr(late_requests, "COME_SECONDS", 3.0)
+    monkeypatch.setattr(announcement_age, "COME_SECONDS", 3.0)
     run.release()
     assert WatchedCluster(cluster).leftovers() == []

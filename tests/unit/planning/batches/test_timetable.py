@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kafka_rebalance.planning.batches.timetable import BATCHES_LISTED, BROKERS_LISTED, SLOTS, timetable
+from kafka_rebalance.planning.batches.schedule import BATCHES_LISTED, BROKERS_LISTED, SLOTS, timetable
 from support.documents.as_in_a_file import in_json
 from support.plans.batch_runs import run_batches
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of

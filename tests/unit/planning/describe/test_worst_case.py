@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.documents.proposals import Course, WorstCase
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.planning.batches.timetable import held_up
+from kafka_rebalance.planning.batches.schedule import held_up
 from kafka_rebalance.planning.batches.transfers import Transfers
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import batch_of_rows
