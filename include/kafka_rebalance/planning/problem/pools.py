@@ -124,7 +124,10 @@ class Spent(NamedTuple):
 
 
 def share_of(allowed: int, cluster: Spent, pool: Spent) -> int:
-    """A pool's share of a limit that all pools together would exceed: what the pool's job requires, and a part of the rest in proportion to what it would like to spend."""
+    """A pool's share of a limit that all pools together would exceed.
+
+    That is what its job requires, and a part of the rest in proportion to what it would like to spend.
+    """
     rest = allowed - cluster.required
     wished_by_all = max(1, cluster.wished - cluster.required)
     return pool.required + min(rest, rest * max(0, pool.wished - pool.required) // wished_by_all)
