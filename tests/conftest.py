@@ -75,10 +75,8 @@ def group_of(nodeid: str) -> str:
     if path.startswith("tests/e2e/"):
         return "e2e"  # one Airflow
     parameters = nodeid.partition("[")[2].rstrip("]").split("-")
-    if "alone" in parameters:
-        return f"{path} {parameters[0]}"
     if "kraft" in parameters:
-        return f"{parameters[0]}-kraft"
+        return f"{path} {parameters[0]}"
     versions = [version for version in VERSIONS if version in parameters]
     return versions[0] if versions and path.startswith("tests/integration/") else path
 

@@ -21,8 +21,7 @@ LISTS = {number: [(1, 4), (2, 4), (4, 3), (3, 1)][number % 4] for number in rang
 
 
 @pytest.fixture(
-    scope="module",
-    params=[pytest.param("2.8.2", marks=pytest.mark.long), pytest.param("4.4.0", id="4.4.0-kraft-alone")],
+    scope="module", params=[pytest.param("2.8.2", marks=pytest.mark.long), pytest.param("4.4.0", id="4.4.0-kraft")]
 )
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     controllers = 1 if request.param == "4.4.0" else 0

@@ -37,7 +37,7 @@ SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
     scope="module",
     params=[
         pytest.param((VERSIONS[-1], False), id=VERSIONS[-1], marks=pytest.mark.long),
-        pytest.param((KRAFT_VERSIONS[-1], True), id=f"{KRAFT_VERSIONS[-1]}-kraft-alone"),
+        pytest.param((KRAFT_VERSIONS[-1], True), id=f"{KRAFT_VERSIONS[-1]}-kraft"),
     ],
 )
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:

@@ -38,10 +38,10 @@ EACH_KIND_AND_NEWEST = _on(VERSIONS[-1], VERSIONS[0], *_KRAFT)
 EACH_VERSION_OF_EACH_KIND = _on(VERSIONS[-1], VERSIONS[0], _NEWEST_KRAFT, _OTHER_KRAFT)
 WITHOUT_ZOOKEEPER_ALONE = _on(*_KRAFT)
 
-# For a file with a cluster of its own: `alone` in a test's name keeps it out of the group that shares a cluster.
-WITHOUT_ZOOKEEPER = [pytest.param(version, id=f"{version}-kraft-alone") for version in KRAFT_VERSIONS]
+# The `kraft` in a test's name keeps it out of the group of its version with ZooKeeper: it has a cluster of its own.
+WITHOUT_ZOOKEEPER = [pytest.param(version, id=f"{version}-kraft") for version in KRAFT_VERSIONS]
 # What our own code does by answers that both versions give alike shows on the newest. `make test-long` takes both.
 NEWEST_WITHOUT_ZOOKEEPER = [
-    pytest.param(version, id=f"{version}-kraft-alone", marks=() if version == KRAFT_VERSIONS[0] else pytest.mark.long)
+    pytest.param(version, id=f"{version}-kraft", marks=() if version == KRAFT_VERSIONS[0] else pytest.mark.long)
     for version in KRAFT_VERSIONS
 ]

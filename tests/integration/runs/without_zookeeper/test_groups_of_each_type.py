@@ -33,7 +33,7 @@ SHARED_STATE = "__share_group_state"
 TYPES = {"classics": "classic", "moderns": "consumer", "patterns": "consumer", "sharers": "share", "tasks": "streams"}
 
 
-@pytest.fixture(scope="module", params=[pytest.param(VERSION, id=f"{VERSION}-kraft-alone")])
+@pytest.fixture(scope="module", params=[pytest.param(VERSION, id=f"{VERSION}-kraft")])
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """`orders` is read by a group of each type, and `idle` by none. Broker 4 is new and empty."""
     with LocalCluster(request.param, brokers=3, racks=3, kraft=True, one_jvm=True) as running, ExitStack() as members:

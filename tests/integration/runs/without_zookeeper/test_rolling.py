@@ -15,7 +15,7 @@ from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run.watch_batch import BatchState
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from support.kafka.on_versions import WITHOUT_ZOOKEEPER_ALONE
+from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow
 from support.runs.rebalance_run import InProcessRun
@@ -26,7 +26,11 @@ MEGABYTE = 1_000_000
 FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
 AFTER = {0: (1, 3), 1: (1, 3), 2: (1, 3), 3: (1, 3)}
 
-pytestmark = WITHOUT_ZOOKEEPER_ALONE
+
+@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    with LocalCluster(request.param, brokers=3, racks=0, kraft=True) as running:
+        yield running
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from kafka_rebalance.cluster import with_admin_api
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.moves import announcement_age
-from support.kafka.on_versions import WITHOUT_ZOOKEEPER_ALONE
+from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
 from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import InProcessRun
@@ -25,7 +25,11 @@ from support.runs.watched_cluster import WatchedCluster
 MEGABYTE = 1_000_000
 LISTS = {0: (2, 1), 1: (1, 2)}
 
-pytestmark = WITHOUT_ZOOKEEPER_ALONE
+
+@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    with LocalCluster(request.param, brokers=3, racks=0, kraft=True) as running:
+        yield running
 
 
 @pytest.fixture
