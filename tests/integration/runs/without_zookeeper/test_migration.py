@@ -14,19 +14,28 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
+from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.kraft_migration import KraftMigration
 from kafka_rebalance.nightly.check_cluster import check
 from kafka_rebalance.run import ledger
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import step_inputs
 from support.runs.plain_deployment import ToldRuns
 from support.runs.rebalance_run import CONNECTION, InProcessRun
+from support.waiting import wait
 
 FAST = 50_000_000  # bytes per second
 EVEN = {0: (1, 2), 1: (2, 3), 2: (3, 4), 3: (4, 1)}
 UNEVEN = dict.fromkeys(range(8), (1, 2))
+
+
+def is_in_sync() -> bool:
+    with open_cluster(read_connection(CONNECTION)) as opened:
+        partitions = opened.read_view().partitions.values()
+    return bool(partitions) and all(len(partition.isr) == len(partition.replicas) for partition in partitions)
 
 
 @pytest.fixture
@@ -77,6 +86,7 @@ def test_history_policy_ledger_and_an_approved_plan_outlive_the_migration(
         run.hold()
 
     migration.end()
+    wait("every replica is in sync again after the restarts", is_in_sync)
     run.hold()
     run.reassign()
     assert run.finish()["passed"]
