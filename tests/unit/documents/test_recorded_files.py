@@ -44,7 +44,8 @@ FILES: tuple[JsonFile[Any], ...] = (
     VERIFICATION_FILE,
 )
 OURS = ("format_version", "source_digest")  # of every file: no type has them
-CHECKED_ELSEWHERE = ("settings", "policy", "movement")  # what is in them is kept as it is, since digests are of it
+# What is in them is kept as it is: digests are of it, or the run that is started with it checks it.
+CHECKED_ELSEWHERE = ("settings", "policy", "movement", "conf")
 WRONG: tuple[Any, ...] = ({"wrong": {}}, [[{}]], "wrong", -1.5)
 
 
