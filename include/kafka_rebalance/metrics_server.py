@@ -272,7 +272,7 @@ def _without_secrets(server: MetricsServer, text: str) -> str:
     if server.username is not None:
         secrets += [_base64_login(server), _base64_login(server).rstrip("="), f"{server.username}:{server.password}"]
     written = (str, html.escape, quote, quote_plus, lambda one: quote(one, safe=""), lambda one: json.dumps(one)[1:-1])
-    for secret in sorted({write(one) for one in secrets for write in written}, key=len, reverse=True):
+    for secret in sorted({write(plain) for plain in secrets for write in written}, key=len, reverse=True):
         text = text.replace(secret, "***")
     return _SCHEME.sub(r"\1 ***", text)  # also if it quotes a part
 
@@ -286,7 +286,7 @@ def _refused(server: MetricsServer, why: str) -> AuthenticationError:
 
 def _unreadable(server: MetricsServer, why: str) -> ReadError:
     """`why` may be the server's own words, of any length and with any characters."""
-    said = "".join(one if one.isprintable() else " " for one in _without_secrets(server, why))[:WORDS_SHOWN]
+    said = "".join(secret if secret.isprintable() else " " for secret in _without_secrets(server, why))[:WORDS_SHOWN]
     return ReadError(
         f"The metrics server {server.url} cannot be read ({said.strip()}). Check that this host "
         "reaches it, and url and bytes_in in metrics_secret_config of the Airflow connection."

@@ -213,8 +213,8 @@ def _any(manager: Any) -> int | None:
     node = manager.least_loaded_node()
     if node is None or not _is_deaf(manager, node):
         return node
-    others = [one.node_id for one in manager.cluster.brokers() if not _is_deaf(manager, one.node_id)]
-    others = [one for one in others if not manager.connection_delay(one)]
+    others = [broker.node_id for broker in manager.cluster.brokers() if not _is_deaf(manager, broker.node_id)]
+    others = [other for other in others if not manager.connection_delay(other)]
     return random.choice(others) if others else node
 
 
@@ -232,5 +232,5 @@ async def _connected(manager: Any, connection: Any, seconds: float) -> None:
 def _shortest_throttle(manager: Any) -> float | None:
     """Of the connections that are held back; None if there is none."""
     now = time.monotonic()
-    held = [one._throttle_time - now for one in manager._conns.values() if "throttle" in one.paused]
+    held = [conn._throttle_time - now for conn in manager._conns.values() if "throttle" in conn.paused]
     return min(held, default=None)

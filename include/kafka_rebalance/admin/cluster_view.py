@@ -162,7 +162,11 @@ def read_moves(wire: Wire, broker: int | None = None) -> dict[TopicPartition, An
             raise
         answer = wire.read(request)
     check_read("The list of reassignments", DESCRIBE_CLUSTER, answer.error_code, answer.error_message)
-    return {TopicPartition(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
+    return {
+        TopicPartition(topic.name, partition.partition_index): partition
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
 
 
 def _in_motion(partition: PartitionView, move: Any) -> PartitionView:
@@ -190,17 +194,19 @@ def _read_partitions(
         if topic.error_code == _UNKNOWN_TOPIC:
             continue
         check_read(f"Topic {topic.name}", _DESCRIBE_TOPICS, topic.error_code)
-        for one in topic.partitions:
-            if one.error_code not in (_NO_LEADER, _OFFLINE_REPLICA):
-                check_read(f"Partition {topic.name}-{one.partition_index}", _DESCRIBE_TOPICS, one.error_code)
-            found[TopicPartition(topic.name, one.partition_index)] = PartitionView(
-                replicas=tuple(one.replica_nodes),
+        for partition in topic.partitions:
+            if partition.error_code not in (_NO_LEADER, _OFFLINE_REPLICA):
+                check_read(
+                    f"Partition {topic.name}-{partition.partition_index}", _DESCRIBE_TOPICS, partition.error_code
+                )
+            found[TopicPartition(topic.name, partition.partition_index)] = PartitionView(
+                replicas=tuple(partition.replica_nodes),
                 adding=(),
                 removing=(),
                 topic_znode_version=None,
                 topic_czxid=None,
                 topic_id=_topic_id(topic.topic_id),
-                state=PartitionState(one.leader_id, one.leader_epoch, tuple(one.isr_nodes)),
+                state=PartitionState(partition.leader_id, partition.leader_epoch, tuple(partition.isr_nodes)),
                 marks_moves=True,
             )
     found |= _with_eligible(wire, {tp: one for tp, one in found.items() if not one.isr})
@@ -223,11 +229,11 @@ def _with_eligible(wire: Wire, without: Mapping[TopicPartition, PartitionView]) 
         except (IncompatibleBrokerVersion, ReadError):
             return found
         for topic in answer.topics:
-            for one in topic.partitions:
-                tp = TopicPartition(topic.name, one.partition_index)
+            for partition in topic.partitions:
+                tp = TopicPartition(topic.name, partition.partition_index)
                 state = without[tp].state if tp in without else None
                 if state is not None:
-                    may_lead = tuple(one.eligible_leader_replicas or ()) or tuple(one.last_known_elr or ())
+                    may_lead = tuple(partition.eligible_leader_replicas or ()) or tuple(partition.last_known_elr or ())
                     found[tp] = replace(without[tp], state=replace(state, eligible=may_lead))
         if answer.next_cursor is None:
             return found

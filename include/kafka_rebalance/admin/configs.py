@@ -132,9 +132,9 @@ def _asked(
         yield (
             result.resource_name,
             {
-                one.name: one.value
-                for one in sorted(result.configs, key=lambda one: one.name)
-                if one.config_source in sources and one.value is not None
+                config.name: config.value
+                for config in sorted(result.configs, key=lambda config: config.name)
+                if config.config_source in sources and config.value is not None
             },
         )
 
@@ -241,7 +241,7 @@ def _knows_cordon(wire: Wire, broker: int) -> bool:
         answer.error_code,
         answer.error_message,
     )
-    return any(one.name == CORDON for one in answer.configs)
+    return any(config.name == CORDON for config in answer.configs)
 
 
 def _rate_changes(

@@ -87,8 +87,8 @@ def _list_groups(wire: Wire, brokers: Collection[int] | None = None) -> Listing:
         if answer.error_code:
             unread.append(_not_listed(broker, answer.error_code))
             continue
-        for one in answer.groups:
-            found[one.group_id] = ListedGroup(one.group_id, _type_of(one), one.protocol_type, broker)
+        for group in answer.groups:
+            found[group.group_id] = ListedGroup(group.group_id, _type_of(group), group.protocol_type, broker)
     if silent and len(silent) == len(asked):
         raise silent[0]
     return Listing(dict(sorted(found.items())), tuple(unread))
@@ -108,7 +108,7 @@ def _coordinators(wire: Wire) -> tuple[list[int], list[Finding]]:
             remedy = f"Grant the Kafka user Describe on topic {OFFSETS_TOPIC}"
         why = f"whether all of its partitions have leaders is not told ({for_code(topic.error_code).__name__})"
         return live, [Finding(f"topic {OFFSETS_TOPIC}", why, remedy)]
-    without = sorted(one.partition_index for one in topic.partitions if one.leader_id < 0)
+    without = sorted(partition.partition_index for partition in topic.partitions if partition.leader_id < 0)
     if without:
         named = some([f"{OFFSETS_TOPIC}-{partition}" for partition in without])
         why = f"{'it has' if len(without) == 1 else 'they have'} no leader, so nobody tells its groups"
@@ -236,7 +236,7 @@ def _ask(wire: Wire, broker: int, kind: str, names: Sequence[str], topic: str) -
         return dict.fromkeys(names, Described(code=_UNSUPPORTED))
     except ReadError as silent:
         return dict.fromkeys(names, Described(unanswered=str(silent).rstrip(".")))
-    found = {one.group_id: _decoded(one, decode, topic) for one in answer.groups}
+    found = {group.group_id: _decoded(group, decode, topic) for group in answer.groups}
     return {name: found.get(name, Described(unanswered=f"Broker {broker} left it out of its answer")) for name in names}
 
 
@@ -287,14 +287,14 @@ def _remedy(listed: ListedGroup, code: int) -> str:
 
 
 def _classic(answer: Any, topic: str) -> Described:
-    decoded = [_classic_member(one) for one in answer.members]
+    decoded = [_classic_member(member) for member in answer.members]
     members = _in_order(member for member, _ in decoded)
     group = ConsumerGroup(answer.group_id, answer.group_state, answer.protocol_data, members, ())
     if answer.protocol_type in _CONSUMERS:
         unclear = group.state not in _JOINING and any(not told for _, told in decoded)
         return Described(group, unclear=unclear)
     # Offsets are Kafka's own, whatever the protocol. Members of another protocol do not subscribe to topics by it.
-    silent = replace(group, members=tuple(replace(one, topics=(), assigned=()) for one in members))
+    silent = replace(group, members=tuple(replace(member, topics=(), assigned=()) for member in members))
     return Described(silent, unclear=bool(members) and answer.protocol_type not in _READ_NO_TOPICS)
 
 
@@ -321,16 +321,16 @@ def _or_none(kind: Any, data: bytes) -> Any:
 
 def _consumer(answer: Any, topic: str) -> Described:
     """The coordinator resolves a pattern, and assigns what matches. Until it is done, a pattern may match."""
-    assignments = [which for one in answer.members for which in (one.assignment, one.target_assignment)]
+    assignments = [which for member in answer.members for which in (member.assignment, member.target_assignment)]
     held = {name for which in assignments for name, _ in _assigned(which)}
     members, open_patterns = [], False
-    for one in answer.members:
-        topics = [*one.subscribed_topic_names, *(name for name, _ in _assigned(one.assignment))]
-        if one.subscribed_topic_regex:
-            matches = topic in held or _matches(one.subscribed_topic_regex, topic)
+    for member in answer.members:
+        topics = [*member.subscribed_topic_names, *(name for name, _ in _assigned(member.assignment))]
+        if member.subscribed_topic_regex:
+            matches = topic in held or _matches(member.subscribed_topic_regex, topic)
             topics += [topic] if matches else []
             open_patterns |= matches is None
-        members.append(_member(one, topics, _assigned(one.assignment), one.instance_id))
+        members.append(_member(member, topics, _assigned(member.assignment), member.instance_id))
     group = ConsumerGroup(
         answer.group_id, answer.group_state, answer.assignor_name, _in_order(members), (), type=CONSUMER
     )
@@ -339,9 +339,9 @@ def _consumer(answer: Any, topic: str) -> Described:
 
 def _share(answer: Any, topic: str) -> Described:
     members = []
-    for one in answer.members:
-        assigned = _assigned(one.assignment)
-        members.append(_member(one, [*one.subscribed_topic_names, *(name for name, _ in assigned)], assigned))
+    for member in answer.members:
+        assigned = _assigned(member.assignment)
+        members.append(_member(member, [*member.subscribed_topic_names, *(name for name, _ in assigned)], assigned))
     return Described(
         ConsumerGroup(answer.group_id, answer.group_state, answer.assignor_name, _in_order(members), (), type=SHARE)
     )
@@ -350,12 +350,17 @@ def _share(answer: Any, topic: str) -> Described:
 def _streams(answer: Any, topic: str) -> Described:
     """All members run one topology, so each may read any of its topics."""
     subtopologies = (
-        {} if answer.topology is None else {one.subtopology_id: one for one in answer.topology.subtopologies or ()}
+        {}
+        if answer.topology is None
+        else {subtopology.subtopology_id: subtopology for subtopology in answer.topology.subtopologies or ()}
     )
     read = {name: _read_by(one) for name, one in subtopologies.items()}
-    written = {topic.name for one in subtopologies.values() for topic in one.state_changelog_topics}
+    written = {topic.name for subtopology in subtopologies.values() for topic in subtopology.state_changelog_topics}
     used = {topic for topics in read.values() for topic in topics} | written
-    members = [_member(one, used, _tasks(one.assignment.active_tasks, read), one.instance_id) for one in answer.members]
+    members = [
+        _member(member, used, _tasks(member.assignment.active_tasks, read), member.instance_id)
+        for member in answer.members
+    ]
     group = ConsumerGroup(answer.group_id, answer.group_state, "", _in_order(members), (), type=STREAMS)
     return Described(group, unclear=bool(members) and not subtopologies)
 
@@ -493,7 +498,7 @@ def _committed(wire: Wire, broker: int, names: Sequence[str], only: Asked | None
     groups = [of_many(group_id=name, topics=topics) for name in names]
     try:
         request = OffsetFetchRequest(groups=groups, min_version=_MANY_GROUPS, max_version=_MANY_GROUPS)
-        return {one.group_id: _decoded_offsets(one) for one in _read(wire, broker, request).groups}
+        return {group.group_id: _decoded_offsets(group) for group in _read(wire, broker, request).groups}
     except IncompatibleBrokerVersion:
         return {name: _committed_by_one(wire, broker, name, only) for name in names}
 
@@ -513,11 +518,11 @@ def _decoded_offsets(answer: Any) -> Offsets:
     found: dict[TopicPartition, int] = {}
     failed: Described | None = None
     for topic in answer.topics:
-        for one in topic.partitions:
-            if one.error_code:
-                failed = Described(code=one.error_code, text=f"of {topic.name}-{one.partition_index}")
-            elif one.committed_offset >= 0:
-                found[TopicPartition(topic.name, one.partition_index)] = one.committed_offset
+        for partition in topic.partitions:
+            if partition.error_code:
+                failed = Described(code=partition.error_code, text=f"of {topic.name}-{partition.partition_index}")
+            elif partition.committed_offset >= 0:
+                found[TopicPartition(topic.name, partition.partition_index)] = partition.committed_offset
     return Offsets(found, failed)
 
 
@@ -527,7 +532,7 @@ def _of_share_groups(wire: Wire, broker: int, names: Sequence[str], only: Asked 
     topic = of_group.DescribeShareGroupOffsetsRequestTopic
     topics = None if only is None else [topic(topic_name=only[0], partitions=sorted(only[1]))]
     request = DescribeShareGroupOffsetsRequest(groups=[of_group(group_id=name, topics=topics) for name in names])
-    return {one.group_id: _decoded_share(one) for one in _read(wire, broker, request).groups}
+    return {group.group_id: _decoded_share(group) for group in _read(wire, broker, request).groups}
 
 
 def _decoded_share(answer: Any) -> Offsets:
@@ -536,11 +541,11 @@ def _decoded_share(answer: Any) -> Offsets:
     found: dict[TopicPartition, int] = {}
     failed: Described | None = None
     for topic in answer.topics:
-        for one in topic.partitions:
-            if one.error_code:
-                failed = Described(code=one.error_code, text=one.error_message)
-            elif one.start_offset >= 0:
-                found[TopicPartition(topic.topic_name, one.partition_index)] = one.start_offset
+        for partition in topic.partitions:
+            if partition.error_code:
+                failed = Described(code=partition.error_code, text=partition.error_message)
+            elif partition.start_offset >= 0:
+                found[TopicPartition(topic.topic_name, partition.partition_index)] = partition.start_offset
     return Offsets(found, failed)
 
 

@@ -160,7 +160,9 @@ def _wait_until_known(wire: Wire, names: Collection[str], racks: Collection[int]
                 waiting.discard(broker)
                 continue
             there = _there(answer).values()
-            if len(there) == len(names) and all(one.leader_id >= 0 for topic in there for one in topic.partitions):
+            if len(there) == len(names) and all(
+                partition.leader_id >= 0 for topic in there for partition in topic.partitions
+            ):
                 waiting.discard(broker)
         if waiting:
             time.sleep(_PAUSE_SECONDS)
@@ -295,7 +297,7 @@ def _read_configs_of_any(wire: Wire, brokers: Collection[int]) -> dict[str, str]
             silent = away
             continue
         check_read(f"The configs of broker {broker}", "DescribeConfigs on the cluster", result.error_code)
-        return {one.name: one.value for one in result.configs}
+        return {config.name: config.value for config in result.configs}
     raise silent or ReadError("No broker tells its configs. Check that the brokers are up.")
 
 

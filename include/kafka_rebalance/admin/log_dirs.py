@@ -148,7 +148,7 @@ def read_replica_sizes(
                     replicas.setdefault(topic_partition, {})[broker] = size_bytes
                 if (fraction := _fraction_in_use(answers)) is not None:
                     fractions[broker] = fraction
-                if failed := tuple(one.log_dir for one in answers if one.error_code == _STORAGE_ERROR):
+                if failed := tuple(answer.log_dir for answer in answers if answer.error_code == _STORAGE_ERROR):
                     offline[broker] = failed
                 silent.discard(broker)
     return Metered(replicas, frozenset(silent), fractions, offline)
@@ -201,9 +201,13 @@ def _replicas(answers: Sequence[Any], *, future: bool = False) -> Iterator[tuple
     """(partition, bytes, log directory)"""
     for answer in answers:
         for topic in answer.topics:
-            for one in topic.partitions:
-                if bool(one.is_future_key) == future:
-                    yield TopicPartition(topic.name, one.partition_index), one.partition_size, answer.log_dir
+            for partition in topic.partitions:
+                if bool(partition.is_future_key) == future:
+                    yield (
+                        TopicPartition(topic.name, partition.partition_index),
+                        partition.partition_size,
+                        answer.log_dir,
+                    )
 
 
 # Requests to copy replicas into another log dir of their broker (AlterReplicaLogDirs, KIP-113).
@@ -286,5 +290,5 @@ def _request(targets: Targets) -> AlterReplicaLogDirsRequest:
 
 def _each(answer: Any) -> Iterator[tuple[TopicPartition, int]]:
     for topic in answer.results:
-        for one in topic.partitions:
-            yield TopicPartition(topic.topic_name, one.partition_index), one.error_code
+        for partition in topic.partitions:
+            yield TopicPartition(topic.topic_name, partition.partition_index), partition.error_code

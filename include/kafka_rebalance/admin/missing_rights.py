@@ -79,7 +79,7 @@ def _of_transactions(wire: Wire, topics: Collection[str]) -> Iterator[Finding]:
     answer = wire.read(
         FindCoordinatorRequest(key=TRANSACTIONAL_ID, key_type=_OF_TRANSACTIONS, coordinator_keys=[TRANSACTIONAL_ID])
     )
-    codes: list[Any] = [answer.error_code, *(one.error_code for one in answer.coordinators or ())]
+    codes: list[Any] = [answer.error_code, *(coordinator.error_code for coordinator in answer.coordinators or ())]
     if _NOT_THIS_ID in codes:
         yield _missing("Write", f"transactional id {TRANSACTIONAL_ID}", "write the cluster's lock")
 

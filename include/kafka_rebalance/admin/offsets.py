@@ -81,12 +81,12 @@ def read_local_starts(kafka: KafkaConnection, leaders: Mapping[TopicPartition, i
                 untold |= dict.fromkeys(asked, str(silent))
                 continue
             for topic in answer.topics:
-                for one in topic.partitions:
-                    topic_partition = TopicPartition(topic.name, one.partition_index)
-                    if one.error_code:
-                        untold[topic_partition] = f"broker {broker} answers {for_code(one.error_code).__name__}"
-                    elif one.offset >= 0:
-                        offsets[topic_partition] = one.offset
+                for partition in topic.partitions:
+                    topic_partition = TopicPartition(topic.name, partition.partition_index)
+                    if partition.error_code:
+                        untold[topic_partition] = f"broker {broker} answers {for_code(partition.error_code).__name__}"
+                    elif partition.offset >= 0:
+                        offsets[topic_partition] = partition.offset
                         del untold[topic_partition]
     for topic_partition, why in untold.items():
         log.warning("What the disks hold of the tiered partition %s is unknown: %s", topic_partition, why)

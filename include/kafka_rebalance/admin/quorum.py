@@ -108,7 +108,7 @@ def fresh_broker(wire: Wire, broker: int | None = None, *, anew: bool = True) ->
             return asked
     quorum = find_quorum(wire)
     if quorum is None or not quorum.fetched:
-        return max(wire.known_brokers(), key=lambda one: _applied(wire, one)) if broker is None else broker
+        return max(wire.known_brokers(), key=lambda broker: _applied(wire, broker)) if broker is None else broker
     epoch, wanted, asked_at = quorum.epoch, _last_offset(quorum), time.monotonic()
     heard_at = asked_at
     while time.monotonic() < asked_at + _FRESH_SECONDS:

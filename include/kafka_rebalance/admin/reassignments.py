@@ -165,8 +165,8 @@ def _request(asked: Mapping[TopicPartition, list[int] | None]) -> AlterPartition
 
 def _each(answer: Any) -> Iterator[tuple[TopicPartition, Any]]:
     for topic in answer.responses:
-        for one in topic.partitions:
-            yield TopicPartition(topic.name, one.partition_index), one
+        for partition in topic.partitions:
+            yield TopicPartition(topic.name, partition.partition_index), partition
 
 
 def _said(one: Any) -> str:

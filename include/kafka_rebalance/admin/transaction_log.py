@@ -133,7 +133,7 @@ class TransactionLog:
         first, window = behind, _WINDOW
         while first > 0:
             first = max(0, behind - window)
-            found = [one for one in self.records(first, None) if one.key != PART_KEY]
+            found = [record for record in self.records(first, None) if record.key != PART_KEY]
             if found:
                 name, state, _ = decode(found[-1].value, found[-1].offset, found[-1].time_ms)
                 _check_whole(state, self._reader.first)
@@ -277,9 +277,9 @@ class TransactionLog:
 
     def _own(self, name: str, after: int) -> State | None:
         """The state of the record with this id behind that offset; None if it is not there."""
-        for one in self.records(after + 1, None):
-            if one.key != PART_KEY:
-                found, state, _ = decode(one.value, one.offset, one.time_ms)
+        for record in self.records(after + 1, None):
+            if record.key != PART_KEY:
+                found, state, _ = decode(record.value, record.offset, record.time_ms)
                 if found == name:
                     return state
         return None
@@ -529,7 +529,7 @@ def _committed(answer: Any, position: int) -> tuple[list[Record], int]:
 
 def _batches(answer: Any) -> Iterator[tuple[Any, bool]]:
     """(batch, whether its records count)"""
-    waiting = sorted(answer.aborted_transactions or (), key=lambda one: one.first_offset)
+    waiting = sorted(answer.aborted_transactions or (), key=lambda transaction: transaction.first_offset)
     aborted: set[int] = set()
     records = MemoryRecords(answer.records or b"")
     while (batch := records.next_batch()) is not None:

@@ -157,7 +157,7 @@ def settle(lock: ClusterLock, kinds: Sequence[Requests], fence: Fence, what: str
     raises the fence meanwhile.
     """
     intents = lock.read_open_intents()
-    concerned = [(kind, own) for kind in kinds if (own := [one for one in intents if kind.announced(one)])]
+    concerned = [(kind, own) for kind in kinds if (own := [intent for intent in intents if kind.announced(intent)])]
     if not concerned:
         return frozenset()
     before = [kind.under_way(own) for kind, own in concerned]

@@ -86,7 +86,7 @@ class KeySample(SampleFigures):
 
     @property
     def figures(self) -> SampleFigures:
-        return SampleFigures(**{one.name: getattr(self, one.name) for one in fields(SampleFigures)})
+        return SampleFigures(**{field.name: getattr(self, field.name) for field in fields(SampleFigures)})
 
 
 SAMPLE_FILE = JsonFile(SAMPLE, KeySample)

@@ -163,7 +163,13 @@ def findings_in_order(findings: Iterable[SegmentFinding]) -> tuple[SegmentFindin
     return tuple(
         sorted(
             findings,
-            key=lambda found: (found.severity != "error", found.rule, -len(found.topics), found.topics, found.brokers),
+            key=lambda finding: (
+                finding.severity != "error",
+                finding.rule,
+                -len(finding.topics),
+                finding.topics,
+                finding.brokers,
+            ),
         )
     )
 

@@ -149,7 +149,9 @@ def check_executable(
             "Take them out, or create them first.",
         )
     registered = set(brokers)
-    unknown = dict.fromkeys(one for replicas in assignment.values() for one in replicas if one not in registered)
+    unknown = dict.fromkeys(
+        replica for replicas in assignment.values() for replica in replicas if replica not in registered
+    )
     if unknown:
         raise _refused(
             f"The proposed assignment contains non-existent brokerIDs: {_joined(unknown)}",

@@ -114,7 +114,7 @@ def headed_elsewhere(move: Move, partition: PartitionView, requested: tuple[int,
     """The list, neither approved nor original, to which somebody else sends the partition; None if nobody does."""
     towards = (requested, partition.target if partition.in_motion else None)
     home = {move.before, move.after, cancelled_order(move)}
-    return next((one for one in towards if one is not None and one not in home), None)
+    return next((toward for toward in towards if toward is not None and toward not in home), None)
 
 
 def headed_for(partition: PartitionView, requested: tuple[int, ...] | None) -> tuple[int, ...] | None:

@@ -98,7 +98,7 @@ def pause_until(
     opening, names = window.room_for(seconds, now), "; ".join(one.text for one in window.recurring)
     takes = f"it may take up to {duration_in_words(seconds)}"
     if opening is None:
-        longest = duration_in_words(max(one.seconds for one in openings(window.recurring, now)))
+        longest = duration_in_words(max(opening.seconds for opening in openings(window.recurring, now)))
         raise StoppedError(
             f"{takes}, and the policy's windows ({names}) are open for {longest} at most. Start a new Dag run with a "
             "higher throttle or with outside_windows. A rebalance may also take a smaller partitions_per_batch"

@@ -264,7 +264,8 @@ def chosen(
         return fresh if isinstance(together, FoundLists) and together.budget.exceeded() else together
     best = _improved(problem, name, fresh, _cheaper, fewer_leader_changes)
     near = next(
-        (_improved(problem, name, one, fewer_leader_changes) for one in others if isinstance(one, FoundLists)), None
+        (_improved(problem, name, other, fewer_leader_changes) for other in others if isinstance(other, FoundLists)),
+        None,
     )
     proposed = problem.earlier.proposed
     if near is None or not _is_nearer(proposed[name], near, best) or not _is_as_good(problem, near, best):

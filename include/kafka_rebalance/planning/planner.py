@@ -151,7 +151,9 @@ def run(
 
 def _found(problem: Problem, name: str) -> FoundLists | DescribedCandidate:
     searches = searches_of(problem, name)
-    return chosen(problem, name, [attempted(problem, name, partial(searched, problem, name, one)) for one in searches])
+    return chosen(
+        problem, name, [attempted(problem, name, partial(searched, problem, name, search)) for search in searches]
+    )
 
 
 def finish(

@@ -48,7 +48,7 @@ class Followed:
 
 def followed(candidate: Candidate, number: int) -> Followed:
     """This batch of the candidate. Raises ExecutionError if there is none."""
-    batch = next((one for one in candidate.batches if one.number == number), None)
+    batch = next((batch for batch in candidate.batches if batch.number == number), None)
     if batch is None:
         raise ExecutionError(f"Candidate {candidate.name} has no batch {number}.")
     return _among(candidate, batch, [move for move in candidate.moves if move.batch > number])

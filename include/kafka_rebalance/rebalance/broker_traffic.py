@@ -71,7 +71,7 @@ def seen(each: Sequence[PartitionProgress], sizes: ReplicaBytes) -> TrafficSeen:
 
 def recent_samples(samples: Sequence[FlowSample], now: float, flow: Flow) -> list[FlowSample]:
     """The samples of the last RATE_SECONDS with this one, oldest first."""
-    return [*(one for one in samples if now - one.seconds <= RATE_SECONDS), FlowSample(now, flow)]
+    return [*(sample for sample in samples if now - sample.seconds <= RATE_SECONDS), FlowSample(now, flow)]
 
 
 def by_broker(

@@ -52,7 +52,7 @@ def detect(
     earlier = before.since if before else {}
     epochs = before.epochs if before else ()
     if view.controller is not None:
-        epochs = (*(one for one in epochs if now - one[0] <= STORM_SECONDS), (now, view.controller.epoch))
+        epochs = (*(epoch for epoch in epochs if now - epoch[0] <= STORM_SECONDS), (now, view.controller.epoch))
     watch = Watch(view, {condition: earlier.get(condition, now) for condition in conditions}, epochs)
     found = [
         *_storm(epochs),

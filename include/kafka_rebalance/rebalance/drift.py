@@ -78,7 +78,9 @@ def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
         view = reader.read_view(topics, known=None if states_read else _states(then))
     shut: dict[int, Shut] = {}
     if not view.traits.has_request_znode:  # no Kafka with ZooKeeper knows cordoned log dirs
-        named = {broker for one in candidates for move in one.moves for broker in move.after} & view.brokers.keys()
+        named = {
+            broker for candidate in candidates for move in candidate.moves for broker in move.after
+        } & view.brokers.keys()
         shut = who_is_shut(named, read_dir_states(connection.kafka, named), view.brokers)
     in_the_way = readiness_findings(
         view,
@@ -106,7 +108,7 @@ def _names(folder: RunFolder) -> tuple[list[str], tuple[str, ...]]:
     if decision is not None:
         return ([decision.choice] if decision.choice not in (None, REJECT) else []), ()
     plan = PROPOSALS_FILE.read(folder)
-    offered = {one.name: one for one in plan.candidates if one.status in OFFERED}
+    offered = {candidate.name: candidate for candidate in plan.candidates if candidate.status in OFFERED}
     names = sorted(offered, key=lambda name: name != plan.recommended)
     moves = sum(one.moved_replicas + one.leader_changes for one in offered.values())
     compared = names if moves <= MOVES_COMPARED else names[:1]

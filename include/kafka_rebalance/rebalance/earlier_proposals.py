@@ -113,7 +113,11 @@ def _read(run_id: str, earlier: RunFolder, job: str, brokers: Rows, partitions: 
         if taken.asked.job != job:
             return None
         proposals = PROPOSALS_FILE.read(earlier)
-        names = [one.name for one in proposals.candidates if one.name in PROPOSED and one.status in OFFERED]
+        names = [
+            candidate.name
+            for candidate in proposals.candidates
+            if candidate.name in PROPOSED and candidate.status in OFFERED
+        ]
         decision = DECISION_FILE.read_if_there(earlier)
         # Of an approved plan, what a run has not made; the other candidates are over with the approval.
         open_names = [name for name in names if decision is None or decision.choice in (None, REJECT, name)]
@@ -187,7 +191,7 @@ def _beside(deployment: Deployment, folder: RunFolder, connection_id: str, row: 
 def _proposed(folder: RunFolder) -> tuple[Proposed | None, ListsAfter]:
     """What a run recommends, and its lists by partition; (None, {}) if it recommends nothing."""
     plan = PROPOSALS_FILE.read(folder)
-    chosen = next((one for one in plan.candidates if one.name == plan.recommended), None)
+    chosen = next((candidate for candidate in plan.candidates if candidate.name == plan.recommended), None)
     if chosen is None:
         return None, {}
     lists, disk = _lists_after(folder, chosen.name), chosen.scores.before.get(Metric.DISK)

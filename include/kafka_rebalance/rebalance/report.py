@@ -206,7 +206,11 @@ def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
     """For a page, the plan's tables come from `page.json`: browsers reload pages every few seconds."""
     files, read = RunFiles.read(folder), read_page_tables if for_page else read_tables
     plan = files.proposals
-    tables = {one.name: read(folder, plan, one.name) for one in plan.candidates} if plan is not None else {}
+    tables = (
+        {candidate.name: read(folder, plan, candidate.name) for candidate in plan.candidates}
+        if plan is not None
+        else {}
+    )
     return build_report(files, tables)
 
 

@@ -61,7 +61,9 @@ class CandidateApproval(Approval):
             for candidate in proposals.candidates
             if candidate.name in digests
         )
-        failed = {one.name: one.note for one in proposals.candidates if one.status == Status.FAILED}
+        failed = {
+            candidate.name: candidate.note for candidate in proposals.candidates if candidate.status == Status.FAILED
+        }
         nothing = None if moving or stopped or failed else "No candidate moves anything. Nothing was written."
         return Offer(
             connection_id=snapshot.connection_id,
@@ -251,7 +253,7 @@ def _body(report: RunReport, moves_shown: int, picture: str) -> str:
     known, figures = risks(report, focus, lambda name: code(name, 60)), key_figures(report, focus)
     said = brief(report, lambda name: code(name, 60))
     lines += _why(said)
-    lines += [sentence(said, 320) for said in recommendation_words(report)[:1]]
+    lines += [sentence(word, 320) for word in recommendation_words(report)[:1]]
     lines += _does(report, focus, figures, lambda name: code(name, 60))
     window = [f"**Window** {text}" for name, text in said.verdict if name == WINDOW]
     lines += [*window, *_may_go_wrong(known, RISKS_SHOWN - len(window))]

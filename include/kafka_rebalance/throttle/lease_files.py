@@ -71,14 +71,18 @@ def is_latest(deployment: Deployment, lease: ThrottleLease) -> bool:
 def was_given_back_between(deployment: Deployment, earlier: ThrottleLease, later: ThrottleLease) -> bool:
     """Whether somebody who had not seen the later lease gave one back between the two."""
     cluster = file_name(later.cluster_id)
-    between = [one for one in _generations(deployment, cluster) if earlier.generation < one < later.generation]
+    between = [
+        generation
+        for generation in _generations(deployment, cluster)
+        if earlier.generation < generation < later.generation
+    ]
     found = [_read_generation(deployment, cluster, one) for one in between]
     return any(lease is not None and lease.released_at is not None for lease in found)
 
 
 def remove_before(deployment: Deployment, lease: ThrottleLease) -> None:
     cluster = file_name(lease.cluster_id)
-    earlier = [one for one in _generations(deployment, cluster) if one < lease.generation]
+    earlier = [generation for generation in _generations(deployment, cluster) if generation < lease.generation]
     leases = _folder(deployment)
     for file in (*(leases / cluster / f"{one}.json" for one in earlier), leases / f"{cluster}{_UNNUMBERED}"):
         try:

@@ -441,7 +441,7 @@ def lifted(wanted: Configs, own_rates: Collection[str], current: Configs) -> tup
                 entries = list_entries(now, key)
             except KafkaRuleError:
                 entries = ()
-            missing = ",".join(one for one in list_entries(value, key) if one not in entries)
+            missing = ",".join(entry for entry in list_entries(value, key) if entry not in entries)
             if missing and entries != (EVERY_REPLICA,):
                 found.append(Lifted(entity, key, missing, now))
         elif key != CORDON and now != value and now not in own_rates:

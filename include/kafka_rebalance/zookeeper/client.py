@@ -169,7 +169,7 @@ def _start_client(
             waited = time.monotonic() - began
             failures = list(handler.failures.values()) if len(handler.failures) >= len(client.hosts) else []
             is_over = waited > seconds or (bool(failures) and waited > REFUSED_SECONDS)
-            problems = [certificate_problem(one) for one in failures]
+            problems = [certificate_problem(failure) for failure in failures]
             # Servers that are down may yet come up, and have another certificate.
             if (problems and all(problems)) or (is_over and any(problems)):
                 raise AuthenticationError(

@@ -141,7 +141,11 @@ def _read_partitions(
 ) -> dict[TopicPartition, PartitionView]:
     """All partitions of the topics, or only those in `only`. States in `known` are not read."""
     found = _read_topics(client, topics)
-    listed = [TopicPartition(topic, one) for topic, (assignment, _) in found.items() for one in assignment.partitions]
+    listed = [
+        TopicPartition(topic, partition)
+        for topic, (assignment, _) in found.items()
+        for partition in assignment.partitions
+    ]
     listed = [tp for tp in listed if only is None or tp in only]
     states = {**known, **_read_states(client, [tp for tp in listed if tp not in known])}
     # If a state is missing, the controller has not initialised the partition, or the topic was deleted meanwhile.

@@ -256,8 +256,8 @@ def _ids(problem: Problem, brokers: Bools) -> list[int]:
 def left_waiting(problem: Problem) -> tuple[LeftWaiting, ...]:
     """What waits for brokers that are away, by these brokers."""
     kinds: dict[tuple[tuple[int, ...], bool], list[TopicPartition]] = {}
-    for one in problem.waits:
-        kinds.setdefault((one.brokers, one.being_deleted), []).append(one.partition)
+    for wait in problem.waits:
+        kinds.setdefault((wait.brokers, wait.being_deleted), []).append(wait.partition)
     found = []
     for (brokers, being_deleted), partitions in kinds.items():
         named = sorted({tp.topic for tp in partitions}) if being_deleted else list(map(str, partitions))

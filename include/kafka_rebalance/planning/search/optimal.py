@@ -185,7 +185,7 @@ class ListProgram:
             values=np.concatenate([program.values, program.cost[far]]),
         )
         starts = [one for one in (start, near.x) if one is not None and cheapest.breach(one) <= _BREACH]
-        found = self._solve(cheapest, min(starts, key=lambda one: float(cheapest.cost @ one), default=None))
+        found = self._solve(cheapest, min(starts, key=lambda start: float(cheapest.cost @ start), default=None))
         return Nearest(found, near.optimal)
 
     def _with_distance(self, asked: Bands, most: Bands) -> tuple[solver.Program, Callable[[Ints], Floats]]:

@@ -98,7 +98,7 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
             else:
                 cleaned = sweep.clean(kept, connection_id, asked, found)
                 look.warnings += found.unread
-                findings = [asdict(one) for one in found.findings if one.id not in cleaned]
+                findings = [asdict(finding) for finding in found.findings if finding.id not in cleaned]
             swept_at = now_text()
     lease = _open_lease(deployment, look.cluster_id)
     raised_before = before.get("raised", {})
@@ -179,8 +179,8 @@ def _swept_before(report: Mapping[str, Any]) -> tuple[list[dict[str, Any]], obje
     """The findings of the last sweep and its time. If they cannot be read, there is no time, so a sweep is due."""
     try:
         findings = [dict(found) for found in report.get("findings", ())]
-        for found in findings:
-            UnheldFinding.from_mapping(found)
+        for finding in findings:
+            UnheldFinding.from_mapping(finding)
     except (KeyError, TypeError, ValueError) as unreadable:
         log.warning(
             "The findings of the last sweep cannot be read (%r). The janitor sweeps the cluster again.", unreadable
