@@ -242,7 +242,7 @@ def test_another_tools_move_is_refused_left_alone_and_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     ours, theirs = topic({0: (1, 2)}), topic({0: (1, 2)}, 30 * MEGABYTE)
-    # The throttle of a run whose worker is gone keeps their copy slow, so that it outlasts our looks; nobody follows it.
+    # The throttle of a run whose worker is gone keeps their copy slow, so it outlasts our looks; nobody follows it.
     other = InProcessRun(tmp_path, cluster, monkeypatch, run_id="two")
     other.plan(**given(theirs, {0: (1, 3)}))
     other.approve("given", SLOW)
