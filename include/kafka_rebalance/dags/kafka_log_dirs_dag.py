@@ -23,6 +23,7 @@ from kafka_rebalance.workflow.form_fields import (
     number,
     optional,
     reason,
+    several,
 )
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.operators.moves import HoldThrottleOperator, MoveLogDirsOperator
@@ -81,6 +82,7 @@ LOG_DIRS_PARAMS: dict[str, Param] = {
         "Do not wait for the policy's windows: begin as soon as the run is approved. A way_back never waits for them.",
         _LIMITS,
     ),
+    "topics_out": several("Topics out", "Globs of topics whose replicas stay where they lie.", _LIMITS),
     "internal_topics": flag(
         "Internal topics", "Move Kafka's own topics too, if the policy allows it. A drain usually needs it.", _LIMITS
     ),

@@ -15,7 +15,7 @@ from kafka_rebalance.model.amounts_in_words import duration_in_words
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.recurring_window import openings
 from kafka_rebalance.model.settings import Settings, matches
-from kafka_rebalance.model.value_readers import flag, integer, number_reader, one_of
+from kafka_rebalance.model.value_readers import flag, globs, integer, number_reader, one_of
 from kafka_rebalance.moves.eta import slowest_seconds
 from kafka_rebalance.moves.windows import Window, recurring_windows
 from kafka_rebalance.run.check_result import Check, CheckName
@@ -81,6 +81,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "tolerance": number_reader("from 0 to 1", lambda share: 0 <= share <= 1),
     "throttle_bytes_per_second": integer(1),
     "copies_per_broker": integer(1),
+    "topics_out": globs,
     "internal_topics": flag,
     "outside_windows": flag,
 }
@@ -97,6 +98,7 @@ class AskedLogDirs:
     tolerance: float = TOLERANCE
     throttle_bytes_per_second: int | None = None  # None: the policy's highest
     copies_per_broker: int = COPIES_PER_BROKER
+    topics_out: tuple[str, ...] = ()  # globs of topics whose replicas stay, besides those of the policy
     internal_topics: bool = False
     outside_windows: bool = False
 
@@ -107,7 +109,7 @@ class AskedLogDirs:
         for name, reads in _READERS.items():
             try:
                 if name in given:
-                    reads(given[name])
+                    given[name] = reads(given[name])
             except ValueError as wrong:
                 raise SettingsError(f"{name} {wrong}, and is {str(given[name])[:100]!a}. {_UNREAD}") from wrong
         if "job" not in given:
@@ -144,7 +146,7 @@ class AskedLogDirs:
     def keeps(self, topic: str, policy: Policy, kafkas_own: KafkasOwn) -> bool:
         """Whether replicas of this topic stay where they are."""
         internal = kafkas_own.holds_back(topic) and not self.internal_topics
-        return internal or matches(topic, policy.topics_out)
+        return internal or matches(topic, (*self.topics_out, *policy.topics_out))
 
 
 DISK_HEADROOM = Settings().disk_headroom

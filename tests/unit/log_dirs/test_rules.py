@@ -46,6 +46,7 @@ def test_the_forms_empty_fields_are_nobodys_answers() -> None:
         ({"job": "balance", "broker": 1.0}, "broker must be an integer"),
         ({"job": "drain", "broker": 1, "log_dir": ["/a"]}, "log_dir must be a text"),
         ({"job": "balance", "tolerance": float("nan")}, "tolerance must be a number from 0 to 1"),
+        ({"job": "balance", "topics_out": "logs-*"}, "topics_out must be a list of topic globs"),
         ({"job": "balance", "internal_topics": "false"}, "internal_topics must be true or false"),
     ],
 )
@@ -70,6 +71,14 @@ def test_the_policy_gives_the_throttle_that_nobody_named_and_bounds_the_copies()
 def test_a_request_beyond_the_policy_is_refused(asked: AskedLogDirs, said: str) -> None:
     with pytest.raises(PolicyError, match=said):
         asked.limits(POLICY)
+
+
+def test_topics_that_the_request_names_stay_besides_those_of_the_policy() -> None:
+    asked = AskedLogDirs.from_params({**EMPTY, "job": "balance", "topics_out": ["logs-*"]})
+    assert {topic for topic in ("logs-1", "t", "audit-1") if asked.keeps(topic, POLICY, BY_NAME)} == {
+        "logs-1",
+        "audit-1",
+    }
 
 
 def test_internal_topics_and_those_of_the_policy_stay() -> None:
